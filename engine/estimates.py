@@ -1,0 +1,171 @@
+"""From released integers to estimates in raw units, each with the standard deviation of its noise. All post-processing.
+
+Write V for the noisy second moment in coordinates, ``x - origin = A v`` for the way back, n for the count, s for the
+sums. Then
+
+* second moment about the origin: ``A V A'``;
+* mean: ``origin + A s / n``; covariance: ``A (V/n - (s/n)(s/n)') A'`` (normalised by n).
+
+Standard deviations of linear estimates are exact; those of ratios (mean, covariance) are first order in the noise
+(``dC = (dV - ds m' - m ds' + (2mm' - V/n) dn) / n``), evaluated at released values, so they cost no privacy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.geometry import Coordinates
+from engine.mechanisms.gaussian import NoiseDesign
+from engine.postprocess import nearest_psd, symmetrise
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A released number or array and the standard deviation of its noise, both in the unit of the answer."""
+
+    value: Array
+    standard_deviation: Array
+
+
+@dataclass(frozen=True, eq=False)
+class CovarianceEstimates:
+    """Count, mean and covariance from one augmented second moment.
+
+    Attributes
+    ----------
+    count
+        Number of records; its standard deviation is 0 where the count is public.
+    mean, covariance
+        Raw units; shapes (d,) and (d, d).
+    covariance_psd
+        Nearest positive semi-definite matrix to the covariance, shape (d, d).
+    second_moment
+        About the origin, raw units, shape (d, d), a sum over records.
+    """
+
+    count: Estimate
+    mean: Estimate
+    covariance: Estimate
+    covariance_psd: Array
+    second_moment: Estimate
+
+
+def coordinate_estimate(released: NDArray[np.int64], design: NoiseDesign) -> Estimate:
+    """Second moment in coordinates, shape (width, width), from the released grid integers."""
+    everything = (0, design.width)
+    steps = design.steps(everything, everything)
+    value = released.astype(np.float64) * steps / float(design.largest) ** 2
+    return Estimate(symmetrise(value), design.entry_standard_deviation())
+
+
+def second_moment(released: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates) -> Estimate:
+    """Second moment about the origin in raw units, shape (d, d), from a query without a constant coordinate."""
+    return _to_raw(coordinate_estimate(released, design), coordinates)
+
+
+def covariance(
+    released: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates, public_count: int | None
+) -> CovarianceEstimates:
+    """Count, mean and covariance from an augmented second moment.
+
+    Parameters
+    ----------
+    released
+        Grid integers, shape (d + 1, d + 1), the constant coordinate first.
+    design
+        Noise of the release.
+    coordinates
+        Map back to raw units.
+    public_count
+        The exact number of records where the neighbouring relation makes it public (replace-one), else None.
+    """
+    noisy = coordinate_estimate(released, design)
+    value, deviation = noisy.value, noisy.standard_deviation
+    count_deviation = float(deviation[0, 0]) if public_count is None else 0.0
+    count = float(value[0, 0]) if public_count is None else float(public_count)
+    divisor = max(count, count_deviation, 1.0)
+    raw = _to_raw(Estimate(value[1:, 1:], deviation[1:, 1:]), coordinates)
+    back = coordinates.to_raw()
+    shift = _apply(back, value[0, 1:]) / divisor
+    sums_covariance = _congruence(back, np.diag(deviation[0, 1:] ** 2))
+    shape = symmetrise(raw.value / divisor - np.outer(shift, shift))
+    mean_variance = np.diagonal(sums_covariance) + shift**2 * count_deviation**2
+    spread = _ratio_variance(raw, shift, sums_covariance, divisor, count_deviation)
+    return CovarianceEstimates(
+        count=Estimate(np.asarray(count), np.asarray(count_deviation)),
+        mean=Estimate(coordinates.origin + shift, np.sqrt(mean_variance) / divisor),
+        covariance=Estimate(shape, np.sqrt(spread) / divisor),
+        covariance_psd=nearest_psd(shape)[0],
+        second_moment=raw,
+    )
+
+
+def worst_covariance_deviation(design: NoiseDesign, rows: int) -> Array:
+    """Largest standard deviation of the covariance's noise, in coordinates, for a data set of ``rows`` records.
+
+    Parameters
+    ----------
+    design
+        Noise of an augmented release.
+    rows
+        Number of records, public.
+
+    Returns
+    -------
+    Shape (d, d): covariance noise relative to the product of two features' half widths, first order in the noise, when
+    every mean lies at its bound. Reads no data.
+    """
+    variance = design.entry_standard_deviation() ** 2
+    sums, one = variance[0, 1:], np.ones(design.width - 1)
+    # |m_i| <= 1 and |V_ij|/n <= 1 in coordinates: each of the three terms is at its largest here.
+    from_sums = np.add.outer(sums, sums) + 2.0 * np.diag(sums)
+    from_count = np.outer(one, one) * 9.0 * variance[0, 0]
+    return np.sqrt(variance[1:, 1:] + from_sums + from_count) / rows
+
+
+def _ratio_variance(
+    raw: Estimate, shift: Array, sums_covariance: Array, divisor: float, count_deviation: float
+) -> Array:
+    """Variance of the covariance's numerator, first order in the noise, shape (d, d)."""
+    variances = np.diagonal(sums_covariance)
+    crossed = np.outer(shift**2, variances)
+    from_sums = crossed + crossed.T + 2.0 * np.outer(shift, shift) * sums_covariance
+    from_count = (2.0 * np.outer(shift, shift) - raw.value / divisor) ** 2 * count_deviation**2
+    return raw.standard_deviation**2 + from_sums + from_count
+
+
+def _apply(back: Array, vector: Array) -> Array:
+    return back * vector if back.ndim == 1 else back @ vector
+
+
+def _congruence(back: Array, matrix: Array) -> Array:
+    return np.outer(back, back) * matrix if back.ndim == 1 else symmetrise(back @ matrix @ back.T)
+
+
+def _to_raw(noisy: Estimate, coordinates: Coordinates) -> Estimate:
+    back = coordinates.to_raw()
+    value = _congruence(back, noisy.value)
+    if back.ndim == 1:
+        return Estimate(value, np.outer(back, back) * noisy.standard_deviation)
+    return Estimate(value, np.sqrt(_mixed_variance(back, noisy.standard_deviation**2)))
+
+
+def _mixed_variance(back: Array, variance: Array) -> Array:
+    """Variance of ``A Z A'`` for symmetric Z whose distinct entries are independent, shape (d, d).
+
+    Sum over k of ``A_ik^2 A_jk^2 D_k`` and over k != l of ``A_ik^2 A_jl^2 O_kl + A_ik A_jk A_il A_jl O_kl``. A mixing map
+    has equal weights, so all off-diagonal variances O are one number.
+    """
+    d = back.shape[0]
+    squares = back**2
+    off_diagonal = float(variance[0, 1]) if d > 1 else 0.0
+    same = squares @ squares.T
+    shape = back @ back.T
+    rows = squares.sum(axis=1)
+    pairs = np.outer(rows, rows) - same + shape**2 - same
+    return (squares * np.diagonal(variance)) @ squares.T + off_diagonal * pairs

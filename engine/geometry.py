@@ -1,0 +1,243 @@
+"""The public shape of one record, and the linear coordinates in which that shape is a cube or a ball.
+
+A geometry is declared, never learned: it states where a record may lie, and :mod:`engine.fixedpoint` clips every record
+into it, so a sensitivity computed from the geometry holds for any data. Each geometry names an *origin* (second moments
+are taken about it), and *coordinates* ``v`` in which the admissible records form a standard body:
+
+========== ============================================ ==================================
+geometry   admissible records                           body in coordinates
+========== ============================================ ==================================
+Box        lower <= x <= upper                          cube |v_i| <= 1, or 0 <= v_i <= 1
+Ball       ``|x - origin|_2 <= radius``                 unit ball
+Ellipsoid  ``(x-origin)' E^-1 (x-origin) <= 1``         unit ball
+========== ============================================ ==================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+RAY_LIMIT = 16.0
+"""Coordinates of a record beyond this many radii are cut to it before the record is pulled back along its ray."""
+
+_SUM_BITS = 33
+"""Row sums of an integer whitening matrix stay below 2**33, so that products with 20-bit inputs stay below 2**53."""
+
+
+class GeometryError(ValueError):
+    """A declared bound is not usable: the message names the rule and the remedy."""
+
+
+class Body(StrEnum):
+    """The set of admissible records in coordinates."""
+
+    CUBE = "cube"
+    HALF_CUBE = "half-cube"
+    BALL = "ball"
+
+
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """An integer linear map, so that whitening is exact whatever the number of rows or threads.
+
+    Attributes
+    ----------
+    integers
+        Shape (d, d), float64 holding integers; coordinate ``k`` is ``sum_j integers[k, j] * input_j / 2**bits``.
+    bits
+        Binary places of ``integers``.
+    """
+
+    integers: Matrix
+    bits: int
+
+    @property
+    def matrix(self) -> Matrix:
+        """The map as real numbers, shape (d, d)."""
+        return np.ldexp(self.integers, -self.bits)
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """How a raw record becomes coordinates, and how coordinates become raw units again.
+
+    Attributes
+    ----------
+    body
+        Set of admissible coordinates.
+    lower, upper
+        Raw bounds applied first, shape (d,); infinite where the body does not need them.
+    origin, scale
+        ``(x - origin) / scale``, shape (d,) each, in raw units.
+    mixing
+        Further integer map of the scaled record, or None where the coordinates are the scaled record itself.
+    """
+
+    body: Body
+    lower: Vector
+    upper: Vector
+    origin: Vector
+    scale: Vector
+    mixing: Mixing | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return int(self.origin.size)
+
+    def to_raw(self) -> Matrix | Vector:
+        """Map from coordinates back to raw units: shape (d,) where it is diagonal, else (d, d)."""
+        if self.mixing is None:
+            return self.scale
+        return self.scale[:, None] * np.linalg.inv(self.mixing.matrix)
+
+
+def _vector(values: ArrayLike, what: str) -> Vector:
+    vector = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    if vector.ndim != 1 or vector.size == 0 or not np.all(np.isfinite(vector)):
+        raise GeometryError(f"{what} must be a non-empty list of finite numbers; give one number a feature")
+    return vector
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Every feature lies between its own two public bounds.
+
+    Parameters
+    ----------
+    lower, upper
+        Raw bounds, d numbers each, ``lower < upper``.
+    origin
+        Point about which moments are taken, inside the bounds, d numbers.
+    """
+
+    lower: Vector
+    upper: Vector
+    origin: Vector
+
+    def __init__(self, lower: ArrayLike, upper: ArrayLike, origin: ArrayLike) -> None:
+        low, high, centre = _vector(lower, "lower"), _vector(upper, "upper"), _vector(origin, "origin")
+        if not low.shape == high.shape == centre.shape:
+            raise GeometryError("lower, upper and origin differ in length; give one number a feature in each")
+        if np.any(low >= high):
+            raise GeometryError("a lower bound is not below its upper bound; correct the bounds of that feature")
+        # The half width must bound the distance to the origin: with the origin outside, clipping would not centre.
+        if np.any(centre < low) or np.any(centre > high):
+            raise GeometryError("the origin lies outside the bounds; choose an origin between lower and upper")
+        for name, value in (("lower", low), ("upper", high), ("origin", centre)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def half_widths(self) -> Vector:
+        """Largest distance of an admissible record from the origin, by feature, shape (d,), raw units."""
+        return np.maximum(self.upper - self.origin, self.origin - self.lower)
+
+    def coordinates(self) -> Coordinates:
+        """Coordinates in which the box is the cube [-1, 1]^d, or lies in [0, 1]^d when no feature is below the origin."""
+        body = Body.HALF_CUBE if bool(np.all(self.lower >= self.origin)) else Body.CUBE
+        return Coordinates(body, self.lower, self.upper, self.origin, self.half_widths)
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """Every record lies within a public Euclidean distance of the origin.
+
+    Parameters
+    ----------
+    origin
+        Centre, d numbers, raw units.
+    radius
+        Largest distance, raw units, positive.
+    """
+
+    origin: Vector
+    radius: float
+
+    def __init__(self, origin: ArrayLike, radius: float) -> None:
+        if not (np.isfinite(radius) and radius > 0):
+            raise GeometryError("radius must be a positive finite number; give the largest allowed distance")
+        object.__setattr__(self, "origin", _vector(origin, "origin"))
+        object.__setattr__(self, "radius", float(radius))
+
+    def coordinates(self) -> Coordinates:
+        """Coordinates in which the ball is the unit ball."""
+        unbounded = np.full(self.origin.size, np.inf)
+        return Coordinates(Body.BALL, -unbounded, unbounded, self.origin, np.full(self.origin.size, self.radius))
+
+
+@dataclass(frozen=True, eq=False)
+class Ellipsoid:
+    """Every record lies in a public ellipsoid about the origin.
+
+    Parameters
+    ----------
+    origin
+        Centre, d numbers, raw units.
+    shape
+        Either d semi-axes (raw units, positive: ``E = diag(semi_axes**2)``) or the matrix E, shape (d, d), symmetric
+        positive definite, raw units squared.
+
+    Notes
+    -----
+    For a matrix, the map applied to records is ``E^-1/2`` rounded to integers. The guarantee does not rest on that
+    rounding: the clip is done after the map, and the way back uses the inverse of the rounded map.
+    """
+
+    origin: Vector
+    shape: Matrix | Vector
+
+    def __init__(self, origin: ArrayLike, shape: ArrayLike) -> None:
+        centre = _vector(origin, "origin")
+        array = np.asarray(shape, dtype=np.float64)
+        d = centre.size
+        if array.shape not in ((d,), (d, d)) or not np.all(np.isfinite(array)):
+            raise GeometryError("the ellipsoid needs d finite semi-axes or a finite d x d matrix, d the origin's length")
+        if array.ndim == 1 and np.any(array <= 0):
+            raise GeometryError("a semi-axis is not positive; give the largest allowed distance along that feature")
+        if array.ndim == 2:
+            _check_positive_definite(array)
+        object.__setattr__(self, "origin", centre)
+        object.__setattr__(self, "shape", array)
+
+    def coordinates(self) -> Coordinates:
+        """Coordinates in which the ellipsoid is the unit ball."""
+        unbounded = np.full(self.origin.size, np.inf)
+        if self.shape.ndim == 1:
+            return Coordinates(Body.BALL, -unbounded, unbounded, self.origin, self.shape)
+        scale = np.sqrt(np.diagonal(self.shape)).copy()
+        # A record of the ellipsoid has |x_j - origin_j| <= sqrt(E_jj) (Cauchy-Schwarz): the scaled record is in the cube.
+        mixing = _integer_whitening(self.shape / np.outer(scale, scale))
+        return Coordinates(Body.BALL, -unbounded, unbounded, self.origin, scale, mixing)
+
+
+Geometry = Box | Ball | Ellipsoid
+
+
+def _check_positive_definite(matrix: Matrix) -> None:
+    if not np.allclose(matrix, matrix.T, rtol=1e-10, atol=0.0):
+        raise GeometryError("the ellipsoid's matrix is not symmetric; average it with its transpose")
+    diagonal = np.diagonal(matrix)
+    correlation = matrix / np.sqrt(np.outer(diagonal, diagonal)) if np.all(diagonal > 0) else -np.eye(diagonal.size)
+    values = np.linalg.eigvalsh(correlation)
+    if values[0] <= 1e-9 * values[-1]:
+        raise GeometryError("the ellipsoid's matrix is not positive definite; add a small multiple of its diagonal")
+
+
+def _integer_whitening(correlation: Matrix) -> Mixing:
+    values, vectors = np.linalg.eigh(correlation)
+    whitening = (vectors / np.sqrt(values)) @ vectors.T
+    largest = float(np.max(np.sum(np.abs(whitening), axis=1)))
+    bits = _SUM_BITS - 1 - int(np.ceil(np.log2(largest)))
+    integers = np.rint(np.ldexp(whitening, bits))
+    # |integers| row sums <= 2**33 and inputs <= 2**20: every partial sum is an integer below 2**53, exact in float64.
+    if float(np.max(np.sum(np.abs(integers), axis=1))) > 2.0**_SUM_BITS:
+        raise GeometryError("the ellipsoid's matrix is too ill conditioned; widen its shortest axis")
+    return Mixing(integers, bits)
+

@@ -1,0 +1,1 @@
+"""Mechanisms, one file a family, each with the theorem that carries its guarantee."""

@@ -1,0 +1,1 @@
+"""Queries: what is computed exactly from blocks of records, before noise."""

@@ -1,0 +1,235 @@
+"""Zarr arrays on a local file system: written so that damage shows, checked for completeness, digested by content.
+
+Zarr reads a chunk that is not there as the fill value, without a word. Everything written here therefore stores all its
+chunks, even those equal to the fill value, with a checksum each; and :func:`missing_chunks` finds what is not there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import zarr
+from numpy.typing import ArrayLike, NDArray
+from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec, ZstdCodec
+from zarr.codecs.sharding import ShardingCodecIndexLocation
+from zarr.storage import LocalStore
+
+CHUNK_SIDE = 1024
+"""Largest side of a chunk of a written array: 8 MiB of float64 for a matrix."""
+
+_SLAB_BYTES = 64 * 2**20
+_EMPTY = np.uint64(2**64 - 1)
+_TEXT = "text"
+
+
+class LayoutError(ValueError):
+    """A stored array is laid out in a way that cannot be checked for completeness."""
+
+
+class ArrayLikeOnDisk(Protocol):
+    """Anything with a shape and a dtype whose rows can be read by a slice: a NumPy or a Zarr array."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+
+    @property
+    def dtype(self) -> Any:
+        """Type of an element."""
+
+    def __getitem__(self, key: Any) -> Any:
+        """A part as a NumPy array."""
+
+
+def create_group(path: Path, attributes: Mapping[str, Any]) -> zarr.Group:
+    """Create an empty Zarr format 3 group in a folder that does not exist yet; attributes are plain JSON values."""
+    return zarr.create_group(path, zarr_format=3, attributes=dict(attributes))
+
+
+def write_array(group: zarr.Group, name: str, values: ArrayLike, dimensions: tuple[str, ...]) -> None:
+    """Write a whole array.
+
+    Parameters
+    ----------
+    group
+        Group to write to.
+    name
+        Name of the array.
+    values
+        Real numbers, booleans or text, any shape. Text is stored as variable-length UTF-8.
+    dimensions
+        Name of each axis, all different.
+
+    Raises
+    ------
+    ValueError
+        The names do not fit the axes.
+    TypeError
+        The elements are neither real numbers, booleans nor text.
+    OSError
+        The file system refuses.
+    """
+    array = np.asarray(values)
+    if len(dimensions) != array.ndim or len(set(dimensions)) != array.ndim:
+        raise ValueError(f"array '{name}' has {array.ndim} axes; give each axis a name of its own")
+    kind = _kind(array.dtype)
+    stored = group.create_array(
+        name,
+        shape=array.shape,
+        chunks=tuple(min(max(length, 1), CHUNK_SIDE) for length in array.shape),
+        dtype=str if kind == _TEXT else array.dtype.newbyteorder("<"),
+        # A float chunk that got lost reads as NaN, not as a plausible zero.
+        fill_value=float("nan") if array.dtype.kind == "f" else None,
+        compressors=(ZstdCodec(level=1), Crc32cCodec()),
+        dimension_names=dimensions,
+        config={"write_empty_chunks": True},
+    )
+    stored[...] = array.astype(object) if kind == _TEXT else array
+
+
+def node_type(path: Path) -> str | None:
+    """Return "array" or "group" for a folder that holds Zarr metadata (format 2 or 3), else None.
+
+    Raises
+    ------
+    OSError, ValueError
+        The metadata cannot be read or is not JSON.
+    """
+    if (path / "zarr.json").is_file():
+        metadata = json.loads((path / "zarr.json").read_bytes())
+        return str(metadata["node_type"]) if isinstance(metadata, dict) and "node_type" in metadata else None
+    if (path / ".zarray").is_file():
+        return "array"
+    return "group" if (path / ".zgroup").is_file() else None
+
+
+def folder(array: zarr.Array[Any]) -> Path:
+    """Folder of an array on a local file system.
+
+    Raises
+    ------
+    LayoutError
+        The array is stored elsewhere.
+    """
+    store = array.store_path.store
+    if not isinstance(store, LocalStore):
+        raise LayoutError("the array is not on a local file system")
+    return Path(store.root) / array.store_path.path
+
+
+def chunk_files(array: zarr.Array[Any]) -> Iterator[str]:
+    """File of each chunk (each shard, where there are shards) that a complete array has, relative to its folder."""
+    for position in _positions(array):
+        yield array.metadata.encode_chunk_key(position)
+
+
+def missing_chunks(array: zarr.Array[Any]) -> int:
+    """Return how many chunks are not stored, counting those inside shards.
+
+    Raises
+    ------
+    LayoutError
+        The array is not on a local file system, or a shard has an unusual index or is cut short.
+    OSError
+        A shard cannot be read.
+    """
+    root, missing = folder(array), 0
+    sharding = getattr(array.metadata, "codecs", (None,))[0]
+    for name, position in zip(chunk_files(array), _positions(array), strict=True):
+        # After a power loss a file may be there without its bytes.
+        if not (root / name).is_file() or (root / name).stat().st_size == 0:
+            missing += 1
+        elif array.shards is not None and isinstance(sharding, ShardingCodec):
+            missing += _missing_in_shard(root / name, array, sharding, position)
+    return missing
+
+
+def content_digest(arrays: Mapping[str, ArrayLikeOnDisk]) -> str:
+    """Return the SHA-256 of arrays by content: names, types, shapes and elements, whatever chunks or codecs they have.
+
+    Parameters
+    ----------
+    arrays
+        NumPy or Zarr arrays of real numbers, booleans or text. Read a slab of rows at a time.
+
+    Returns
+    -------
+    64 hexadecimal digits. The digest covers, sorted by name, the name, the little-endian type, the shape, and the
+    elements in C order as little-endian bytes (text: UTF-8 preceded by its length).
+
+    Raises
+    ------
+    TypeError
+        An array of another type.
+    """
+    total = hashlib.sha256(b"blockveil content 1")
+    for name in sorted(arrays):
+        array = arrays[name]
+        kind = _kind(array.dtype)
+        for field in (name, kind, ",".join(map(str, array.shape))):
+            _add_field(total, field.encode())
+        for slab in _slabs(array):
+            if kind == _TEXT:
+                for text in slab.ravel():
+                    _add_field(total, str(text).encode())
+            else:
+                total.update(np.ascontiguousarray(slab, dtype=kind).reshape(-1).view(np.uint8).data)
+    return total.hexdigest()
+
+
+def _kind(dtype: Any) -> str:
+    """Canonical name of an element type."""
+    dtype = np.dtype(dtype)
+    if dtype.kind in "TU":
+        return _TEXT
+    if dtype.kind not in "biuf":
+        raise TypeError(f"elements of type {dtype} cannot be stored; use real numbers, booleans or text")
+    return str(dtype.newbyteorder("<").str)
+
+
+def _add_field(total: Any, field: bytes) -> None:
+    # A length before each field keeps two different sequences of fields from having the same bytes.
+    total.update(len(field).to_bytes(8, "little") + field)
+
+
+def _slabs(array: ArrayLikeOnDisk) -> Iterable[NDArray[Any]]:
+    if len(array.shape) == 0:
+        yield np.asarray(array[()])
+        return
+    row_bytes = max(1, int(np.prod(array.shape[1:], dtype=np.int64)) * np.dtype(array.dtype).itemsize)
+    chunk_rows = int(getattr(array, "chunks", (1,))[0])
+    step = max(1, _SLAB_BYTES // (row_bytes * chunk_rows)) * chunk_rows
+    for start in range(0, array.shape[0], step):
+        yield np.asarray(array[start : start + step])
+
+
+def _positions(array: zarr.Array[Any]) -> Iterator[tuple[int, ...]]:
+    stored = array.shards or array.chunks
+    return itertools.product(*(range(-(-n // side)) for n, side in zip(array.shape, stored, strict=True)))
+
+
+def _missing_in_shard(
+    file: Path, array: zarr.Array[Any], sharding: ShardingCodec, position: tuple[int, ...]
+) -> int:
+    """Count inner chunks that overlap the array and have no bytes in the shard: its index marks them as empty."""
+    usual = [type(codec) for codec in sharding.index_codecs] == [BytesCodec, Crc32cCodec]
+    if not usual or array.shards is None:
+        raise LayoutError("the index of its shards is stored in an unusual way")
+    grid = [shard // chunk for shard, chunk in zip(array.shards, array.chunks, strict=True)]
+    length = 16 * int(np.prod(grid))
+    at_end = sharding.index_location == ShardingCodecIndexLocation.end
+    with open(file, "rb") as stream:
+        stream.seek(max(0, file.stat().st_size - length - 4) if at_end else 0)
+        content = stream.read(length)
+    if len(content) < length:
+        raise LayoutError("a shard is cut short")
+    index = np.frombuffer(content, dtype="<u8").reshape(*grid, 2)
+    axes = zip(array.shape, array.shards, array.chunks, position, strict=True)
+    inside = tuple(slice(0, -(-(n - p * shard) // chunk)) for n, shard, chunk, p in axes)
+    return int(np.count_nonzero(index[inside][..., 0] == _EMPTY))

@@ -1,0 +1,48 @@
+"""One way to write plain values as bytes, so that equal values have equal digests on every machine.
+
+Keys are sorted, floats are written by ``repr`` (the shortest text that reads back to the same bits), text is ASCII, and
+what JSON cannot hold is refused instead of approximated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+def canonical_json(value: Any) -> bytes:
+    """Return the canonical JSON of plain values.
+
+    Parameters
+    ----------
+    value
+        Mappings with text keys, lists, tuples, text, booleans, integers, finite floats and None, nested.
+
+    Raises
+    ------
+    ValueError
+        A float is NaN or infinite.
+    TypeError
+        A value or a key of another type.
+    """
+    _check_keys(value)
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode("ascii")
+
+
+def digest(value: Any) -> str:
+    """Return the SHA-256 of the canonical JSON, 64 hexadecimal digits; raises as :func:`canonical_json`."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def _check_keys(value: Any) -> None:
+    # json.dumps would turn the key 1 into "1", so that two different mappings would share a digest.
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"a key is of type {type(key).__name__}; canonical JSON needs text keys")
+            _check_keys(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check_keys(item)

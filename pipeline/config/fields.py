@@ -1,0 +1,85 @@
+"""Types of single values in a config, and the error that a rule across values raises.
+
+Numbers are strict: a text, a boolean, NaN or an infinity is never taken for a number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Protocol, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, StringConstraints
+from pydantic_core import PydanticCustomError
+
+LARGEST = 1e100
+"""Largest magnitude of a bound: its square and sums of squares stay far inside float64."""
+
+SMALLEST = 1e-100
+"""Smallest length: dividing by it stays far inside float64."""
+
+NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,62}$"
+"""Data set and release names: they become folder names, identifiers and run names."""
+
+Whole = Annotated[int, Strict()]
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+Bound = Annotated[Number, Field(ge=-LARGEST, le=LARGEST)]
+Length = Annotated[Number, Field(ge=SMALLEST, le=LARGEST)]
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=120, pattern=r"^[^\s\p{C}](?:[^\p{C}]*[^\s\p{C}])?$")]
+
+
+class Section(BaseModel):
+    """A table of the config: read-only, and every key in it must be known."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Named(Protocol):
+    """Anything with a name."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+
+
+AnyNamed = TypeVar("AnyNamed", bound=Named)
+
+
+def refusal(key: str, value: str, rule: str, remedy: str) -> PydanticCustomError:
+    """Error of a rule across several values; ``key`` is relative to the model that checks."""
+    return PydanticCustomError("refusal", "{rule}", {"key": key, "value": value, "rule": rule, "remedy": remedy})
+
+
+def _local(path: str) -> str:
+    if "://" in path or "\x00" in path:
+        raise refusal("", f'"{path[:60]}"', "It must be a local path, not an address", 'Give a path, such as "out"')
+    return path
+
+
+def _reference(text: str) -> str:
+    if not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+", text):
+        # What was written may be the secret itself: it is not repeated.
+        raise refusal("", "this is not a reference", "Secrets are given by reference", 'Write "file:PATH" or "env:NAME"')
+    return text
+
+
+LocalPath = Annotated[str, StringConstraints(min_length=1), AfterValidator(_local)]
+Reference = Annotated[str, AfterValidator(_reference)]
+
+
+def unique_names(features: tuple[AnyNamed, ...]) -> tuple[AnyNamed, ...]:
+    """Refuse two features of one name."""
+    seen = _first_repeat([feature.name for feature in features])
+    if seen is not None:
+        raise refusal("", f'two features are named "{seen}"', "Feature names must differ", "Rename one of them")
+    return features
+
+
+def _first_repeat(names: Sequence[str]) -> str | None:
+    known: set[str] = set()
+    for name in names:
+        if name in known:
+            return name
+        known.add(name)
+    return None

@@ -1,0 +1,142 @@
+"""``[query.geometry]``: the public shape of one record, as written in a config.
+
+Every number here is declared by the data's owner and published with the release. None may be taken from the data.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+
+from pipeline.config.fields import SMALLEST, Bound, Label, Length, Section, refusal, unique_names
+
+Span = tuple[float, float]
+
+
+class BoxFeature(Section):
+    """One column with its own bounds."""
+
+    name: Label
+    """the feature's name in the release"""
+    lower: Bound
+    """the public lower bound, in the feature's unit"""
+    upper: Bound
+    """the public upper bound, in the feature's unit"""
+    impute: Bound | None = None
+    """the public value that replaces a missing one"""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> BoxFeature:
+        # A width below the smallest length would overflow when records are divided by it.
+        if not self.upper - self.lower >= SMALLEST:
+            raise refusal(
+                "lower",
+                f'{self.lower!r} with upper = {self.upper!r} (feature "{self.name}")',
+                "lower must be below upper",
+                "Give public bounds that most records respect",
+            )
+        return self
+
+
+class PointFeature(Section):
+    """One column of a ball."""
+
+    name: Label
+    """the feature's name in the release"""
+    origin: Bound
+    """the public centre of the shape along this feature"""
+    impute: Bound | None = None
+    """the public value that replaces a missing one"""
+
+
+class AxisFeature(PointFeature):
+    """One column of an ellipsoid."""
+
+    semi_axis: Length | None = None
+    """the largest distance from the origin along this feature"""
+
+
+class BoxGeometry(Section):
+    """Each feature lies between its own two bounds."""
+
+    kind: Literal["box"]
+    """the kind of shape"""
+    origin: Literal["midpoint", "zero"]
+    """the point about which moments are taken"""
+    features: Annotated[tuple[BoxFeature, ...], Field(min_length=1), AfterValidator(unique_names)]
+    """one table a column, in the order of the columns"""
+
+    @model_validator(mode="after")
+    def _origin_inside(self) -> BoxGeometry:
+        outside = [f.name for f in self.features if self.origin == "zero" and not f.lower <= 0.0 <= f.upper]
+        if outside:
+            raise refusal(
+                "origin",
+                f'"zero" with feature "{outside[0]}", whose bounds do not contain 0',
+                "Moments are taken about a point inside the bounds",
+                'Set origin = "midpoint", or widen the bounds to contain 0',
+            )
+        return self
+
+    def spans(self) -> tuple[Span, ...]:
+        """Interval that contains each feature of every admissible record."""
+        return tuple((feature.lower, feature.upper) for feature in self.features)
+
+
+class BallGeometry(Section):
+    """Every record lies within a Euclidean distance of the origin."""
+
+    kind: Literal["ball"]
+    """the kind of shape"""
+    radius: Length
+    """the largest Euclidean distance of a record from the origin"""
+    features: Annotated[tuple[PointFeature, ...], Field(min_length=1), AfterValidator(unique_names)]
+    """one table a column, in the order of the columns"""
+
+    def spans(self) -> tuple[Span, ...]:
+        """Interval that contains each feature of every admissible record."""
+        return tuple((f.origin - self.radius, f.origin + self.radius) for f in self.features)
+
+
+class EllipsoidGeometry(Section):
+    """Every record lies in an ellipsoid about the origin."""
+
+    kind: Literal["ellipsoid"]
+    """the kind of shape"""
+    shape: Annotated[str, StringConstraints(pattern=r"^(diagonal|.+\.npy)$")]
+    """either "diagonal" (semi-axes along the features) or the .npy file of a positive definite d x d matrix"""
+    shape_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """the SHA-256 of the matrix file; filled in when it is not given"""
+    features: Annotated[tuple[AxisFeature, ...], Field(min_length=1), AfterValidator(unique_names)]
+    """one table a column, in the order of the columns"""
+
+    @property
+    def semi_axes(self) -> list[float]:
+        """Semi-axes in column order, raw units; empty where a matrix gives the shape."""
+        return [feature.semi_axis for feature in self.features if feature.semi_axis is not None]
+
+    @model_validator(mode="after")
+    def _one_shape(self) -> EllipsoidGeometry:
+        diagonal = self.shape == "diagonal"
+        for position, feature in enumerate(self.features):
+            if diagonal != (feature.semi_axis is not None):
+                raise refusal(
+                    f"features[{position}].semi_axis",
+                    f'{"missing" if diagonal else "given"} for feature "{feature.name}"',
+                    'Semi-axes belong to shape = "diagonal", and there each feature needs one',
+                    "Give each feature a semi_axis" if diagonal else "Remove it: the matrix file gives the shape",
+                )
+        if diagonal and self.shape_sha256 is not None:
+            raise refusal("shape_sha256", "given without a matrix file", "It pins a matrix file", "Remove it")
+        return self
+
+    def spans(self) -> tuple[Span, ...]:
+        """Interval that contains each feature of every admissible record; unbounded where a matrix gives the shape."""
+        if self.shape != "diagonal":
+            return tuple((-math.inf, math.inf) for _ in self.features)
+        return tuple((f.origin - a, f.origin + a) for f, a in zip(self.features, self.semi_axes, strict=True))
+
+
+Geometry = Annotated[BoxGeometry | BallGeometry | EllipsoidGeometry, Field(discriminator="kind")]

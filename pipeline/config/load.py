@@ -1,0 +1,139 @@
+"""From a TOML file and overrides to a validated config."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import ValidationError
+
+from pipeline.config.explain import explain
+from pipeline.config.geometry import EllipsoidGeometry
+from pipeline.config.loaded import LoadedConfig, matrix_file_digest
+from pipeline.config.model import ReleaseConfig
+from pipeline.errors import ConfigError
+
+_NO_OVERRIDES: Mapping[str, str] = MappingProxyType({})
+
+
+def load_config(
+    path: str | os.PathLike[str],
+    overrides: Mapping[str, str] = _NO_OVERRIDES,
+    allowed_prefixes: tuple[str, ...] | None = None,
+) -> LoadedConfig:
+    """Read and validate a config.
+
+    Parameters
+    ----------
+    path
+        TOML file.
+    overrides
+        Dotted keys and their values, each written as a TOML value.
+    allowed_prefixes
+        Tables or keys that overrides may touch; None allows all.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read or parsed, or a key is unknown, missing or has a value that is not allowed.
+    """
+    file = Path(path)
+    tree = _read(file)
+    for key, text in overrides.items():
+        _check_allowed(key, allowed_prefixes)
+        _set(tree, key, _toml_value(key, text))
+    try:
+        config = ReleaseConfig.model_validate(tree)
+    except ValidationError as error:
+        failure = explain(error, tree, file.name if not overrides else f"{file.name} or its overrides")
+    else:
+        return _resolved(LoadedConfig(config, file.resolve()))
+    # Raised outside the handler: a chained pydantic error would print the whole input again.
+    raise failure
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_bytes().decode("utf-8"))
+    except FileNotFoundError:
+        problem = ("there is no such file", "A release needs a config", "Correct the path")
+    except OSError as error:
+        problem = (f"the file cannot be read ({os.strerror(error.errno or 0)})", "A release needs a config",
+                   "Correct the path or its permissions")
+    except UnicodeDecodeError:
+        problem = ("the file is not UTF-8 text", "A config is TOML, which is UTF-8 text", "Save it as UTF-8")
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        problem = (f"syntax error: {error}", "A config is a TOML file", "Correct that line; text needs quotes")
+    raise ConfigError(f"{file}: {problem[0]}", *problem[1:])
+
+
+def _check_allowed(key: str, prefixes: tuple[str, ...] | None) -> None:
+    if prefixes is None or any(key == prefix or key.startswith(prefix + ".") for prefix in prefixes):
+        return
+    raise ConfigError(
+        f"{key} may not be overridden here",
+        f"Overrides may touch only {', '.join(prefixes) or 'nothing'}",
+        "Change it in the config file, where it is reviewed",
+    )
+
+
+def _toml_value(key: str, text: str) -> Any:
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        parsed = {}
+    # A line break in the text could smuggle in further keys.
+    if parsed.keys() != {"value"}:
+        raise ConfigError(
+            f"{key}: the override {text[:60]!r} is not one TOML value",
+            "Overrides are written as in the config file",
+            f"""Put text in quotes, such as {key}='"text"'""",
+        )
+    return parsed["value"]
+
+
+def _set(tree: dict[str, Any], key: str, value: Any) -> None:
+    *tables, last = key.split(".")
+    here: Any = tree
+    for name in tables:
+        here = here.setdefault(name, {}) if isinstance(here, dict) else None
+    if not isinstance(here, dict) or not all((*tables, last)):
+        raise ConfigError(
+            f"{key} cannot be overridden", "An override names a key in a table, such as compute.memory_gib",
+            "Change it in the config file",
+        )
+    here[last] = value
+
+
+def _resolved(loaded: LoadedConfig) -> LoadedConfig:
+    """Check what needs paths, and pin the matrix file by its digest so that it is part of the release."""
+    _check_private_places(loaded)
+    geometry = loaded.config.query.geometry
+    if not isinstance(geometry, EllipsoidGeometry) or geometry.shape == "diagonal":
+        return loaded
+    found = matrix_file_digest(loaded.resolve(geometry.shape), geometry.shape)
+    if geometry.shape_sha256 not in (None, found):
+        raise ConfigError(
+            f'query.geometry.shape: the file "{geometry.shape}" differs from its shape_sha256',
+            "A pinned matrix must not change",
+            f"Restore the file, or set shape_sha256 to {found}",
+        )
+    pinned = geometry.model_copy(update={"shape_sha256": found})
+    query = loaded.config.query.model_copy(update={"geometry": pinned})
+    return LoadedConfig(loaded.config.model_copy(update={"query": query}), loaded.path)
+
+
+def _check_private_places(loaded: LoadedConfig) -> None:
+    """The folder of releases is meant to be shared; keys and the ledger must not lie in it."""
+    root = loaded.output_root
+    for key, place in (("output.keys", loaded.keys_root), ("output.ledger", loaded.ledger_path)):
+        if place.is_relative_to(root):
+            raise ConfigError(
+                f"{key} lies inside output.root",
+                "Keys and the ledger are private, and output.root is what others may read",
+                f"Move {key} beside output.root",
+            )

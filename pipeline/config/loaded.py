@@ -1,0 +1,162 @@
+"""A validated config together with the places it names, and its part that decides a release."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.config.geometry import EllipsoidGeometry
+from pipeline.config.model import Address, ReleaseConfig
+from pipeline.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class LoadedConfig:
+    """A config and where it was found.
+
+    Attributes
+    ----------
+    config
+        The validated values.
+    path
+        Absolute path of the config file; relative paths in the config start from its folder.
+    """
+
+    config: ReleaseConfig
+    path: Path
+
+    @property
+    def base(self) -> Path:
+        """Folder that relative paths start from."""
+        return self.path.parent
+
+    def resolve(self, name: str) -> Path:
+        """Absolute path of a path written in the config."""
+        return (self.base / name).resolve()
+
+    @property
+    def store_path(self) -> Path:
+        """Folder of the records."""
+        return self.resolve(self.config.data.store)
+
+    @property
+    def output_root(self) -> Path:
+        """Folder of published releases."""
+        return self.resolve(self.config.output.root)
+
+    @property
+    def keys_root(self) -> Path:
+        """Folder of noise keys."""
+        return self.resolve(self.config.output.keys)
+
+    @property
+    def ledger_path(self) -> Path:
+        """The ledger's SQLite file."""
+        return self.resolve(self.config.output.ledger)
+
+    @property
+    def ledger_url(self) -> str:
+        """The ledger as a database address."""
+        return f"sqlite:///{self.ledger_path}"
+
+    def shape_matrix(self) -> NDArray[np.float64]:
+        """Return the ellipsoid's matrix, shape (d, d), raw units squared.
+
+        Raises
+        ------
+        ConfigError
+            The geometry has no matrix file, the file changed since the config was loaded, or it holds something else.
+        """
+        geometry = self.config.query.geometry
+        if not isinstance(geometry, EllipsoidGeometry) or geometry.shape == "diagonal":
+            raise ConfigError("query.geometry names no matrix", "Only an ellipsoid may have one", "Set shape to a file")
+        content = _read(self.resolve(geometry.shape), geometry.shape)
+        if hashlib.sha256(content).hexdigest() != geometry.shape_sha256:
+            raise _matrix_error(geometry.shape, "changed while the release was planned", "Plan again")
+        return _matrix(content, geometry.shape, len(geometry.features))
+
+    def tls_files(self) -> dict[str, Path] | None:
+        """Return the paths ``authority``, ``certificate`` and ``key`` of an encrypted scheduler, or None.
+
+        Raises
+        ------
+        ConfigError
+            A variable that a reference names is not set.
+        """
+        cluster = self.config.cluster
+        if not isinstance(cluster, Address):
+            return None
+        references = {
+            "authority": cluster.tls_authority,
+            "certificate": cluster.tls_certificate,
+            "key": cluster.tls_key,
+        }
+        return {name: self._refer(f"tls_{name}", ref) for name, ref in references.items() if ref is not None} or None
+
+    def _refer(self, key: str, reference: str) -> Path:
+        scheme, _, rest = reference.partition(":")
+        if scheme == "file":
+            return self.resolve(rest)
+        if rest not in os.environ:
+            raise ConfigError(
+                f"cluster.{key}: the variable {rest} is not set", "A reference must exist", f"Export {rest} with a path"
+            )
+        return self.resolve(os.environ[rest])
+
+
+def release_world(config: ReleaseConfig) -> dict[str, Any]:
+    """Return the part of a config that decides a release, as plain JSON values.
+
+    Paths are not part of it: the records are identified by their fingerprint, a matrix file by its digest. Keys without
+    a value are left out.
+
+    Raises
+    ------
+    ValueError
+        The config names a matrix file but was not loaded by ``load_config``, which pins the file's digest.
+    """
+    geometry = config.query.geometry
+    world = config.model_dump(mode="json", exclude_none=True, include={"release", "query", "privacy", "mechanism"})
+    if isinstance(geometry, EllipsoidGeometry) and geometry.shape != "diagonal":
+        if geometry.shape_sha256 is None:
+            raise ValueError("the matrix file has no digest; load the config with load_config")
+        world["query"]["geometry"]["shape"] = "matrix"
+    return {**world, "data": {"array": config.data.array}}
+
+
+def matrix_file_digest(file: Path, name: str) -> str:
+    """Return the SHA-256 of a matrix file; ``name`` is how the config calls it."""
+    return hashlib.sha256(_read(file, name)).hexdigest()
+
+
+def _read(file: Path, name: str) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        problem = os.strerror(error.errno or 0)
+    raise _matrix_error(name, f"cannot be read ({problem})", "Correct query.geometry.shape")
+
+
+def _matrix(content: bytes, name: str, dimension: int) -> NDArray[np.float64]:
+    try:
+        loaded = np.load(io.BytesIO(content), allow_pickle=False)
+        matrix = np.asarray(loaded, dtype=np.float64)
+    except Exception:
+        matrix = np.empty(0)
+    if matrix.shape != (dimension, dimension) or not np.all(np.isfinite(matrix)):
+        raise _matrix_error(
+            name, f"does not hold a {dimension} x {dimension} matrix of finite numbers", "Save one with numpy.save"
+        )
+    return matrix
+
+
+def _matrix_error(name: str, problem: str, remedy: str) -> ConfigError:
+    rule = "It must be an .npy file of a symmetric positive definite matrix, one row for each feature"
+    return ConfigError(f'query.geometry.shape: the file "{name}" {problem}', rule, remedy)

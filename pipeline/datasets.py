@@ -1,0 +1,208 @@
+"""The records of a release: opened read-only, checked against their declaration, identified.
+
+Messages name columns, types and public bounds only. They never hold a value of the data, nor the number of records,
+which is private when neighbours may differ by one record.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+
+from engine.store import LayoutError, missing_chunks, node_type
+from pipeline.config import LoadedConfig
+from pipeline.errors import DataError, StoreError
+from pipeline.fingerprint import fingerprint
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Dataset:
+    """Records that fit their declaration.
+
+    Attributes
+    ----------
+    array
+        Shape (rows, features), read-only.
+    rows
+        Number of records. Private: never log or publish it under add-remove.
+    features
+        Number of columns.
+    dtype
+        Stored element type: an integer or a float.
+    chunk_shape
+        Shape of the smallest part that can be read.
+    fingerprint
+        Identity of the data. Private: it stays in the ledger.
+    """
+
+    array: zarr.Array[Any]
+    rows: int
+    features: int
+    dtype: np.dtype[Any]
+    chunk_shape: tuple[int, int]
+    fingerprint: str
+
+    def __repr__(self) -> str:
+        return f"Dataset(features={self.features}, dtype={self.dtype})"
+
+    @property
+    def chunk_rows(self) -> int:
+        """Records in the smallest part that can be read."""
+        return self.chunk_shape[0]
+
+    def check_unchanged(self) -> None:
+        """Refuse to go on if the stored records are no longer those that were opened.
+
+        Raises
+        ------
+        DataError
+            The data changed.
+        StoreError
+            The data cannot be read any more.
+        """
+        if _fingerprint(self.array) != self.fingerprint:
+            raise DataError(
+                "The records changed while the release was computed",
+                "A release is of one state of the data",
+                "Run again when nothing writes to the store",
+            )
+
+
+def open_records(loaded: LoadedConfig) -> Dataset:
+    """Open the records that a config names.
+
+    Parameters
+    ----------
+    loaded
+        Config; ``data.store`` is a Zarr array (format 2 or 3) or a group that holds ``data.array``.
+
+    Returns
+    -------
+    The checked records.
+
+    Raises
+    ------
+    DataError
+        The array does not fit its declaration, or is incomplete.
+    StoreError
+        There is no readable Zarr array.
+    """
+    name = f'data.store "{loaded.config.data.store}"'
+    array = _open(_locate(loaded, name), name)
+    _check_form(array, len(loaded.config.query.geometry.features))
+    _check_rows(array.shape[0], loaded.config.query.rows_at_most)
+    _check_complete(array)
+    rows, features = array.shape
+    chunks = (array.chunks[0], array.chunks[1])
+    return Dataset(array, rows, features, np.dtype(array.dtype), chunks, _fingerprint(array))
+
+
+def _locate(loaded: LoadedConfig, name: str) -> Path:
+    store, member = loaded.store_path, loaded.config.data.array
+    try:
+        kind = node_type(store)
+        if kind == "array":
+            return store
+        if kind == "group" and node_type(store / member) == "array":
+            return store / member
+    except (OSError, ValueError) as error:
+        failure = _unreadable(name, error)
+    else:
+        if kind == "group":
+            failure = StoreError(f'{name} has no array "{member}"', "The records are one array", "Correct data.array")
+        else:
+            failure = StoreError(
+                f"{name} is {'not a Zarr store' if store.exists() else 'not there'}",
+                "The records are a Zarr array, or an array in a Zarr group, in a local folder",
+                "Correct data.store; a relative path starts from the config's folder",
+            )
+    raise failure
+
+
+def _open(path: Path, name: str) -> zarr.Array[Any]:
+    try:
+        # By its own path: consolidated metadata of a group could describe an earlier state.
+        return zarr.open_array(path, mode="r")
+    except Exception as error:
+        failure = _unreadable(name, error)
+    raise failure
+
+
+def _check_form(array: zarr.Array[Any], features: int) -> None:
+    kind = array.dtype.kind
+    if kind not in "iuf":
+        raise DataError(
+            f"The records have elements of type {array.dtype}",
+            "Records are real numbers: integers or floats",
+            "Convert the columns to float64, or leave out those that are not numbers",
+        )
+    if array.ndim != 2:
+        raise DataError(
+            f"The records have {array.ndim} axes",
+            "Records are a table: one row a record, one column a feature",
+            "Reshape the array",
+        )
+    if array.shape[1] != features:
+        raise DataError(
+            f"The records have {array.shape[1]} columns and query.geometry declares {features} features",
+            "Each column needs its own declaration, in the same order",
+            "Correct query.geometry.features, or the array",
+        )
+
+
+def _check_rows(rows: int, rows_at_most: int) -> None:
+    # The number itself is private: neither message holds it.
+    if rows == 0:
+        raise DataError("The store holds no records", "A release needs records", "Ingest the data first")
+    if rows > rows_at_most:
+        raise DataError(
+            f"There are more records than query.rows_at_most = {rows_at_most}",
+            "The plan's arithmetic and memory hold for at most that many",
+            "Raise rows_at_most to a public bound with room to grow",
+        )
+
+
+def _check_complete(array: zarr.Array[Any]) -> None:
+    try:
+        complete = missing_chunks(array) == 0
+    except LayoutError as error:
+        failure: DataError | StoreError = StoreError(
+            f"The records cannot be checked for completeness: {error}",
+            "A missing chunk would be read as zeros",
+            "Write the array again with Zarr's default layout",
+        )
+    except OSError as error:
+        failure = _unreadable("The store of the records", error)
+    else:
+        if complete:
+            return
+        failure = DataError(
+            "The stored records are incomplete: a chunk is missing",
+            "A missing chunk would be read as the fill value, as if its records were all alike",
+            "Write the array again, with write_empty_chunks switched on",
+        )
+    raise failure
+
+
+def _fingerprint(array: zarr.Array[Any]) -> str:
+    try:
+        return fingerprint(array)
+    except (OSError, ValueError) as error:
+        failure = _unreadable("The store of the records", error)
+    raise failure
+
+
+def _unreadable(name: str, error: Exception) -> StoreError:
+    """Error of which only the kind is shown: its text could hold parts of files."""
+    number = error.errno if isinstance(error, OSError) else None
+    reason = os.strerror(number) if number else type(error).__name__
+    return StoreError(
+        f"{name} cannot be read ({reason})",
+        "The records must be a readable Zarr array",
+        "Check its permissions, and that its metadata and all its chunks are there",
+    )

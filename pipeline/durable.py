@@ -1,0 +1,75 @@
+"""Files that survive a power loss, and file-system errors in words."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from pipeline.errors import StoreError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+_IN_THE_WAY = {errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
+
+
+def sync(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(root: Path) -> None:
+    """Bring all files and folders below a folder, and the folder itself, to the disk."""
+    for folder, _, files in os.walk(root, topdown=False):
+        for name in files:
+            sync(Path(folder, name))
+        sync(Path(folder))
+
+
+def replace_file(target: Path, content: bytes, scratch: Path) -> None:
+    """Give a file new content: a reader sees the old or the new, never a part, also after a power loss.
+
+    Parameters
+    ----------
+    target
+        File to replace or create.
+    content
+        What it shall hold.
+    scratch
+        Name for the unfinished file, in the same folder.
+    """
+    try:
+        scratch.write_bytes(content)
+        sync(scratch)
+        scratch.replace(target)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
+    sync(target.parent)
+
+
+def store_error(error: OSError, doing: str) -> StoreError:
+    """Error for a file-system failure.
+
+    Parameters
+    ----------
+    error
+        What the operating system said.
+    doing
+        What was attempted, such as "the release cannot be written".
+    """
+    if error.errno in _FULL:
+        return StoreError(f"{doing}: the disk or quota is full", "A release is written whole or not at all",
+                          "Free some space under output.root and run again")
+    if error.errno in _FORBIDDEN:
+        return StoreError(f"{doing}: no permission", "Blockveil must be able to write to output.root",
+                          "Give the user that runs Blockveil write permission there")
+    if error.errno in _IN_THE_WAY:
+        return StoreError(f"{doing}: a file is where a folder is needed", "output.root holds folders of releases",
+                          "Move the file away, or correct output.root")
+    reason = os.strerror(error.errno) if error.errno else type(error).__name__
+    return StoreError(f"{doing}: {reason}", "output.root must be a working file system", "Repair it and run again")

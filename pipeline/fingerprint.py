@@ -1,0 +1,64 @@
+"""The identity of stored records: equal fingerprints mean the same data, on any machine and after any copy.
+
+The fingerprint stays in the ledger and is never published: whoever can guess all the records could test the guess.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import zarr
+
+from engine.store import chunk_files, folder
+from pipeline.canonical import canonical_json
+
+CONTENT_BYTES = 256 * 2**20
+"""Stores up to this size are identified by the content of their chunks; reading it takes well under a second."""
+
+
+def fingerprint(array: zarr.Array[Any], content_bytes: int = CONTENT_BYTES) -> str:
+    """Return the identity of an array's records.
+
+    Parameters
+    ----------
+    array
+        Complete Zarr array on a local file system.
+    content_bytes
+        Stored size up to which chunks are identified by their content. Above it they are identified by size and
+        modification time, so that a copy that does not keep times counts as other data.
+
+    Returns
+    -------
+    64 hexadecimal digits: SHA-256 over the metadata without attributes, and over each chunk file's name and identity in
+    sorted order.
+
+    Raises
+    ------
+    OSError, ValueError
+        A file cannot be read, or the metadata is not JSON.
+    """
+    root = folder(array)
+    names = sorted(chunk_files(array))
+    states = [(root / name).stat() for name in names]
+    by_content = sum(state.st_size for state in states) <= content_bytes
+    total = hashlib.sha256(b"blockveil records 1 content\n" if by_content else b"blockveil records 1 times\n")
+    total.update(_metadata(root) + b"\n")
+    for name, state in zip(names, states, strict=True):
+        identity = _file_digest(root / name) if by_content else f"{state.st_size} {state.st_mtime_ns}"
+        total.update(f"{name} {identity}\n".encode())
+    return total.hexdigest()
+
+
+def _metadata(root: Path) -> bytes:
+    """Metadata that give the chunks their meaning; attributes are remarks and may change."""
+    file = root / "zarr.json" if (root / "zarr.json").is_file() else root / ".zarray"
+    fields = json.loads(file.read_bytes())
+    return canonical_json({name: value for name, value in fields.items() if name != "attributes"})
+
+
+def _file_digest(file: Path) -> str:
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

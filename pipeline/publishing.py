@@ -1,0 +1,238 @@
+"""Released arrays become a published release: staged, checked, renamed, pointed to.
+
+::
+
+    <root>/<dataset>/<name>/.staging-...                 unfinished, removed when its attempt is dead
+    <root>/<dataset>/<name>/<date>-<digest>.zarr         the release, named after its content
+    <root>/<dataset>/<name>/<date>.json                  the pointer that readers follow, replaced atomically
+
+A release appears whole or not at all, also after a power loss. Publishing the same bits again changes nothing; other
+bits under the same release id are refused.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine import store
+from pipeline import durable, staging
+from pipeline.canonical import canonical_json
+from pipeline.errors import StoreError
+from pipeline.reading import Release, damaged, read_json, read_release, split_release_id, verified_attributes
+
+__all__ = [
+    "Published", "Release", "ReleaseArrays", "Staged", "find_published", "publish", "read_release", "stage_release",
+    "sweep_staging",
+]
+
+ReleaseArrays = Mapping[str, tuple[Any, tuple[str, ...]]]
+"""Name -> (values, name of each axis)."""
+
+_TIME_OF_DAY = re.compile(rb"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}")
+_POINTER_ATTRIBUTES = ("title", "guarantee", "ledger")
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A complete release that readers cannot see yet.
+
+    Attributes
+    ----------
+    path
+        Zarr group in a staging folder.
+    output_digest
+        SHA-256 of its arrays by content.
+    """
+
+    path: Path
+    output_digest: str
+
+
+@dataclass(frozen=True)
+class Published:
+    """A release that readers can see.
+
+    Attributes
+    ----------
+    path
+        Zarr group.
+    pointer
+        JSON file that names it.
+    output_digest
+        SHA-256 of its arrays by content.
+    """
+
+    path: Path
+    pointer: Path
+    output_digest: str
+
+
+def stage_release(
+    root: Path, release_id: str, attempt: str, arrays: ReleaseArrays, attributes: Mapping[str, Any]
+) -> Staged:
+    """Write a release where readers do not look, and bring it to the disk.
+
+    Parameters
+    ----------
+    root
+        Folder of all releases.
+    release_id
+        ``dataset/name/logical date``.
+    attempt
+        Name of this attempt.
+    arrays
+        Released values.
+    attributes
+        Plain JSON values without times of day, so that every attempt stages the same bytes. ``output_digest`` is added.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An attribute is not plain JSON or holds a time of day, or an array cannot be stored.
+    StoreError
+        The disk is full, or the folder cannot be written. Nothing is left behind.
+    """
+    folder = _folder(root, release_id)
+    path = staging.scratch_path(folder, attempt)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        digest = _write(path, arrays, attributes)
+        durable.sync_tree(path)
+    except OSError as error:
+        staging.remove(path)
+        failure = durable.store_error(error, f"release {release_id} cannot be written")
+    except BaseException:
+        staging.remove(path)
+        raise
+    else:
+        return Staged(path, digest)
+    raise failure
+
+
+def publish(root: Path, release_id: str, staged: Staged) -> Published:
+    """Make a staged release visible; harmless when another attempt has published the same bits.
+
+    Raises
+    ------
+    StoreError
+        The staged bits are damaged, other bits are published under the same release id, or the file system refuses.
+    """
+    folder = _folder(root, release_id)
+    date = split_release_id(release_id)[2]
+    target = folder / f"{date}-{staged.output_digest[:16]}.zarr"
+    pointer = folder / f"{date}.json"
+    try:
+        _check_same(pointer, staged.output_digest, release_id)
+        attributes = _settle(staged, target)
+        durable.sync(folder)
+        content = {"release_id": release_id, "path": target.name, "output_digest": staged.output_digest}
+        content |= {name: attributes[name] for name in _POINTER_ATTRIBUTES if name in attributes}
+        scratch = staging.scratch_path(folder, "pointer")
+        durable.replace_file(pointer, canonical_json(content) + b"\n", scratch)
+        _sync_parents(folder, root)
+    except OSError as error:
+        failure = durable.store_error(error, f"release {release_id} cannot be published")
+    else:
+        return Published(target, pointer, staged.output_digest)
+    raise failure
+
+
+def find_published(root: Path, release_id: str, charge_id: str | None = None) -> Published | None:
+    """Return a release if it is published, after reading all of it again.
+
+    Parameters
+    ----------
+    root, release_id
+        As in :func:`stage_release`.
+    charge_id
+        Charge that must have paid for it; None accepts any.
+
+    Raises
+    ------
+    StoreError
+        The release is damaged, or was paid for by another charge.
+    """
+    pointer = _folder(root, release_id) / f"{split_release_id(release_id)[2]}.json"
+    if not pointer.exists():
+        return None
+    release = read_release(pointer)
+    paid_by = release.attributes.get("ledger", {}).get("charge_id")
+    if charge_id is not None and paid_by != charge_id:
+        raise StoreError(
+            f"release {release_id} is published, but under another charge",
+            "A published release never changes, and its ledger entry must be in this ledger",
+            "Check that output.root and output.ledger belong together",
+        )
+    return Published(release.path, pointer, release.output_digest)
+
+
+def sweep_staging(root: Path, release_id: str, attempt: str | None = None) -> list[Path]:
+    """Remove what dead attempts, and an earlier try of ``attempt``, left unfinished; return what was removed."""
+    return staging.sweep(_folder(root, release_id), attempt)
+
+
+def _folder(root: Path, release_id: str) -> Path:
+    dataset, name, _ = split_release_id(release_id)
+    return root / dataset / name
+
+
+def _write(path: Path, arrays: ReleaseArrays, attributes: Mapping[str, Any]) -> str:
+    values = {name: np.asarray(array) for name, (array, _) in arrays.items()}
+    digest = store.content_digest(values)
+    text = canonical_json({**attributes, "output_digest": digest})
+    if _TIME_OF_DAY.search(text):
+        raise ValueError("an attribute holds a time of day; a resumed run could not write the same bytes")
+    group = store.create_group(path, json.loads(text))
+    for name in sorted(arrays):
+        store.write_array(group, name, values[name], arrays[name][1])
+    return digest
+
+
+def _check_same(pointer: Path, digest: str, release_id: str) -> None:
+    """Refuse other bits under a published id; an unreadable pointer is no release and is replaced."""
+    if not pointer.exists():
+        return
+    try:
+        published = read_json(pointer).get("output_digest")
+    except StoreError:
+        return
+    if published != digest:
+        raise StoreError(
+            f"release {release_id} is published already, with other values",
+            "A published release never changes",
+            "Check that output.root and output.ledger belong together, or release under another name",
+        )
+
+
+def _settle(staged: Staged, target: Path) -> dict[str, Any]:
+    """Give the staged folder its final name, unless another attempt has put the same bits there."""
+    if staged.path.exists():
+        _verify(staged.path, staged.output_digest)
+        try:
+            staged.path.rename(target)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+    attributes = _verify(target, staged.output_digest)
+    staging.remove(staged.path)
+    return attributes
+
+
+def _verify(path: Path, digest: str) -> dict[str, Any]:
+    attributes = verified_attributes(path)
+    if attributes["output_digest"] != digest:
+        raise damaged(path, "holds other values than were staged")
+    return attributes
+
+
+def _sync_parents(folder: Path, root: Path) -> None:
+    for parent in (folder.parent, root, root.parent):
+        durable.sync(parent)

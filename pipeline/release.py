@@ -1,0 +1,259 @@
+"""One release, start to end, as plain functions: reserve, measure, publish, seal.
+
+The order is the guarantee::
+
+    reserve budget -> exact sum (nothing drawn) -> key -> commit -> noise -> stage -> publish -> destroy key -> released
+
+* Before *commit* nothing has been drawn: any failure voids the reservation and costs nothing.
+* After *commit* the charge stands for ever. A re-run finds the same key, draws the same bits and costs nothing more.
+* The commit row holds a check value of the key, so an attempt that lost a race can never draw with another key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.gram import row_ranges
+from engine.noise import NoiseKey
+from engine.queries.second_moment import exact_sum_graph, noisy_graph
+from pipeline import outputs, publishing
+from pipeline.canonical import digest
+from pipeline.compute import Compute
+from pipeline.config import LoadedConfig
+from pipeline.datasets import Dataset, open_records
+from pipeline.errors import BlockveilError, KeyLost, ReleaseConflict
+from pipeline.keys import KeyStore
+from pipeline.ledger import BudgetStatus, Charge, Ledger
+from pipeline.planning import Plan
+from pipeline.publishing import Published, Staged
+
+Tell = Callable[[str, float | None], None]
+
+_TASKS_A_WORKER = 8
+"""Row ranges for each task slot: enough for even work and visible progress, few enough to keep partial sums small."""
+
+
+@dataclass(frozen=True, eq=False)
+class Workspace:
+    """Where a release keeps its budget, keys and output."""
+
+    plan: Plan
+    ledger: Ledger
+    keys: KeyStore
+    root: Path
+
+    @classmethod
+    def open(cls, plan: Plan) -> Workspace:
+        """Open the ledger and the key store that the config names."""
+        loaded = plan.loaded
+        return cls(plan, Ledger(loaded.ledger_url), KeyStore(loaded.keys_root), loaded.output_root)
+
+    def budget(self) -> BudgetStatus:
+        """What the data set's budget has left."""
+        return self.ledger.budget(self.plan.config.release.dataset)
+
+
+@dataclass(frozen=True, eq=False)
+class Reservation:
+    """A held or committed charge and the data it is for.
+
+    Attributes
+    ----------
+    charge
+        The ledger's charge.
+    dataset
+        The opened records.
+    resumed
+        What an earlier attempt had reached, in words, or None for a new charge.
+    published
+        The release that an earlier attempt published, or None.
+    """
+
+    charge: Charge
+    dataset: Dataset
+    resumed: str | None
+    published: Published | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished release: public facts only."""
+
+    release_id: str
+    path: Path
+    pointer: Path
+    output_digest: str
+    charge_id: str
+    resumed: str | None
+
+
+def reserve(workspace: Workspace, attempt: str) -> Reservation:
+    """Open the data, fingerprint it and hold the budget.
+
+    Parameters
+    ----------
+    workspace
+        Ledger, keys and output of the release.
+    attempt
+        Name of this attempt, for the ledger's record.
+
+    Raises
+    ------
+    BlockveilError
+        The data cannot be read or does not fit its declaration, the budget does not hold the charge, or the same
+        release exists with other data or another config. Nothing is spent then.
+    """
+    plan = workspace.plan
+    dataset = open_records(plan.loaded)
+    spec = plan.spec(dataset.fingerprint)
+    charge = workspace.ledger.reserve(
+        release_id=plan.release_id,
+        dataset=plan.config.release.dataset,
+        spec=spec,
+        spec_digest=digest(spec),
+        charge=plan.charge,
+        neighbours=plan.neighbours,
+        unit=plan.config.privacy.unit,
+        attempt=attempt,
+    )
+    if charge.is_new:
+        return Reservation(charge, dataset, None, None)
+    published = None
+    if charge.state in ("COMMITTED", "RELEASED"):
+        published = publishing.find_published(workspace.root, plan.release_id, charge.charge_id)
+    return Reservation(charge, dataset, _resumed(charge, published), published)
+
+
+def _resumed(charge: Charge, published: Published | None) -> str:
+    if charge.state == "RELEASED":
+        return "this release is complete already; nothing was computed, drawn or charged again"
+    if published is not None:
+        return "an earlier attempt had published this release; only the ledger entry was missing"
+    if charge.state == "COMMITTED":
+        return "an earlier attempt had committed the charge; the same noise is drawn again at no further cost"
+    return "an earlier attempt had reserved the budget; nothing had been drawn"
+
+
+def measure(workspace: Workspace, reservation: Reservation, compute: Compute, tell: Tell) -> Staged:
+    """Compute the exact sum, commit the charge, draw the noise and stage the release.
+
+    Parameters
+    ----------
+    workspace, reservation
+        The release and its charge.
+    compute
+        Runs the graph.
+    tell
+        Receives progress in the user's words.
+
+    Raises
+    ------
+    BlockveilError
+        Bad data or a lost cluster before the commit (nothing drawn), or a failure after it (a re-run resumes).
+    """
+    plan, dataset = workspace.plan, reservation.dataset
+    publishing.sweep_staging(workspace.root, plan.release_id)
+    chunk_rows = plan.chunk_rows(dataset.chunk_rows)
+    ranges = row_ranges(dataset.rows, chunk_rows, _TASKS_A_WORKER * compute.parallel)
+    handle = reservation.charge.charge_id
+    leaves, total = exact_sum_graph(dataset.array, plan.quantiser, ranges, chunk_rows, f"blockveil-{handle[:12]}")
+    held = compute.hold(leaves, total, lambda share: tell("reading, clipping and multiplying", share))
+    dataset.check_unchanged()  # the sum must be of the data that the charge is for
+    charge, key = _commit(workspace, reservation)
+    tell("drawing the noise", None)
+    compute.install(handle, key)
+    try:
+        released = compute.fetch(noisy_graph(held, plan.design, handle, f"blockveil-{handle[:12]}"))
+    finally:
+        compute.forget(handle)
+    tell("writing the release", None)
+    arrays = outputs.release_arrays(plan, released, dataset.rows)
+    return publishing.stage_release(
+        workspace.root, plan.release_id, charge.charge_id, arrays, outputs.attributes(plan, charge, arrays)
+    )
+
+
+def _commit(workspace: Workspace, reservation: Reservation) -> tuple[Charge, NoiseKey]:
+    """Make the key, then make the charge irrevocable; only the holder of the committed key may go on."""
+    charge_id, state = reservation.charge.charge_id, reservation.charge.state
+    secret = workspace.keys.create(charge_id) if state == "RESERVED" else workspace.keys.read(charge_id)
+    if secret is None:
+        raise _lost(workspace.plan.release_id)
+    charge = workspace.ledger.commit(charge_id, key_check=_check_value(secret))
+    if charge.key_check != _check_value(secret):
+        if state == "RESERVED":  # another attempt committed, published and destroyed its key; ours was never used
+            workspace.keys.destroy(charge_id)
+        raise _lost(workspace.plan.release_id)
+    return charge, NoiseKey.derive(secret, bytes.fromhex(charge.spec_digest))
+
+
+def _check_value(secret: bytes) -> str:
+    """A public commitment to the key: reveals nothing of a 256-bit secret, and two keys never share one."""
+    return hmac.new(secret, b"blockveil key check", hashlib.sha256).hexdigest()
+
+
+def _lost(release_id: str) -> KeyLost:
+    return KeyLost(
+        f"The noise key of '{release_id}' is gone although its charge is committed",
+        "Noise is drawn once, with the committed key",
+        "If another attempt has just finished, run again to see it; else restore the key store, or release another date",
+    )
+
+
+def publish(workspace: Workspace, staged: Staged) -> Published:
+    """Make the staged release visible at once; the same bits may be published again without effect."""
+    return publishing.publish(workspace.root, workspace.plan.release_id, staged)
+
+
+def seal(workspace: Workspace, reservation: Reservation, published: Published) -> Outcome:
+    """Destroy the key and mark the charge as released."""
+    charge_id = reservation.charge.charge_id
+    workspace.keys.destroy(charge_id)
+    workspace.ledger.released(charge_id, published.output_digest, published.path.name)
+    return Outcome(
+        workspace.plan.release_id,
+        published.path,
+        published.pointer,
+        published.output_digest,
+        charge_id,
+        reservation.resumed,
+    )
+
+
+def abandon(workspace: Workspace, reservation: Reservation, reason: str) -> bool:
+    """After a failure: give the budget back if nothing was drawn.
+
+    Returns
+    -------
+    True if the charge is void, False if it is committed and stands.
+    """
+    voided = workspace.ledger.void_if_reserved(reservation.charge.charge_id, reason)
+    if voided:
+        workspace.keys.destroy(reservation.charge.charge_id)
+    return voided
+
+
+def run_release(plan: Plan, compute: Compute, attempt: str, tell: Tell) -> Outcome:
+    """Run a whole release, or finish one that an earlier attempt began.
+
+    Raises
+    ------
+    BlockveilError
+        With what to change; the budget is given back where nothing was drawn.
+    """
+    workspace = Workspace.open(plan)
+    reservation = reserve(workspace, attempt)
+    if reservation.published is not None:
+        return seal(workspace, reservation, reservation.published)
+    try:
+        staged = measure(workspace, reservation, compute, tell)
+    except ReleaseConflict:
+        raise
+    except BlockveilError as error:
+        abandon(workspace, reservation, type(error).__name__)
+        raise
+    return seal(workspace, reservation, publish(workspace, staged))

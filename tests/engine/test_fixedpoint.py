@@ -1,0 +1,121 @@
+"""Quantised records: the bound holds on the integers, the record alone decides them, and nothing is biased."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from engine.fixedpoint import NotFiniteError, Quantiser
+from engine.geometry import Ball, Box, Ellipsoid, Geometry
+
+MATRIX = np.array([[4.0, 1.9, 0.0], [1.9, 1.0, 0.1], [0.0, 0.1, 9.0]])
+GEOMETRIES: dict[str, Geometry] = {
+    "box": Box([-1.0, 0.0, 5.0], [3.0, 1.0, 1e6], [1.0, 0.5, 10.0]),
+    "half box": Box([0.0, 0.0, 5.0], [3.0, 1.0, 9.0], [0.0, 0.0, 5.0]),
+    "ball": Ball([1.0, -2.0, 0.0], 3.0),
+    "axes": Ellipsoid([0.0, 0.0, 7.0], [1.0, 1e-3, 1e4]),
+    "matrix": Ellipsoid([0.0, 1.0, 0.0], MATRIX),
+}
+
+
+def quantiser(name, *, bits=16, augmented=False, stand_in=None):
+    return Quantiser(GEOMETRIES[name].coordinates(), 2 ** (bits - 1) - 1, augmented, stand_in)
+
+
+def inside(name, integers, largest):
+    if "box" in name:
+        low = 0 if name == "half box" else -largest
+        return np.all(integers >= low) and np.all(integers <= largest)
+    return np.all(np.sum(integers.astype(object) ** 2, axis=1) <= largest**2)
+
+
+@pytest.mark.parametrize("name", GEOMETRIES)
+@given(
+    records=hnp.arrays(
+        np.float64,
+        st.tuples(st.integers(1, 20), st.just(3)),
+        elements=st.floats(allow_nan=False, allow_infinity=False, width=64),
+    ),
+    bits=st.sampled_from([8, 16, 20]),
+)
+def test_the_bound_holds_on_the_integers_for_any_finite_record(name, records, bits):
+    q = quantiser(name, bits=bits)
+    integers = q.quantise(records)
+    assert np.array_equal(integers, np.rint(integers))
+    assert inside(name, integers.astype(np.int64), q.largest)
+
+
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_a_record_alone_decides_its_integers(name):
+    rng = np.random.default_rng(3)
+    records = rng.standard_normal((500, 3)) * 4
+    whole = quantiser(name).quantise(records)
+    alone = np.vstack([quantiser(name).quantise(record[None, :]) for record in records])
+    backwards = quantiser(name).quantise(records[::-1])[::-1]
+    columns = quantiser(name).quantise(np.asfortranarray(records))
+    assert np.array_equal(whole, alone)
+    assert np.array_equal(whole, backwards)
+    assert np.array_equal(whole, columns)
+
+
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_integers_stand_for_the_record_within_two_steps_when_it_is_inside(name):
+    geometry = GEOMETRIES[name]
+    coordinates = geometry.coordinates()
+    rng = np.random.default_rng(4)
+    v = rng.uniform(0.0, 0.5, (200, 3))
+    back = coordinates.to_raw()
+    records = coordinates.origin + (v * back if back.ndim == 1 else v @ back.T)
+    found = quantiser(name).quantise(records) / 32767
+    assert np.max(np.abs(found - v)) <= 2 / 32767
+
+
+def test_a_record_outside_a_ball_keeps_its_direction():
+    q = quantiser("ball")
+    integers = q.quantise(np.array([[1.0 + 30.0, -2.0 + 40.0, 0.0]]))[0] / q.largest
+    assert integers == pytest.approx([0.6, 0.8, 0.0], abs=2e-4)
+
+
+def test_rounding_has_no_bias_in_many_dimensions():
+    d, rng = 2000, np.random.default_rng(6)
+    v = rng.standard_normal((200, d)) / np.sqrt(d) * 0.5
+    q = Quantiser(Ball(np.zeros(d), 1.0).coordinates(), 32767, False, None)
+    errors = q.quantise(v) - v * 32767
+    assert abs(errors.mean()) < 6 * np.sqrt(1 / 12 / errors.size)  # six standard errors: alpha 2e-9
+    assert errors.std() == pytest.approx(np.sqrt(1 / 12), rel=0.01)
+
+
+def test_the_constant_coordinate_stands_in_front():
+    integers = quantiser("box", augmented=True).quantise(np.zeros((4, 3)))
+    assert integers.shape == (4, 4)
+    assert np.all(integers[:, 0] == 32767)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_missing_value_is_refused_or_replaced_by_its_public_constant(bad):
+    records = np.array([[1.0, 0.5, 10.0], [1.0, bad, 10.0]])
+    with pytest.raises(NotFiniteError) as caught:
+        quantiser("box").quantise(records)
+    assert str(caught.value) == "the records hold a missing or infinite value"
+    stand_in = np.array([1.0, 0.5, 10.0])
+    found = quantiser("box", stand_in=stand_in).quantise(records)
+    assert np.array_equal(found[0], found[1])
+    assert np.isnan(records[1, 1]) or np.isinf(records[1, 1]), "the caller's records are not touched"
+
+
+@pytest.mark.parametrize("dtype", [">f8", "<f4", ">i4", "u1", "i8", "f2", "bool"])
+def test_every_real_dtype_and_byte_order_gives_the_same_integers(dtype):
+    records = np.array([[1, 0, 7], [0, 1, 9], [1, 1, 12]])
+    expected = quantiser("box").quantise(records.astype(np.float64))
+    assert np.array_equal(quantiser("box").quantise(records.astype(dtype)), expected)
+
+
+def test_an_empty_block_gives_no_rows():
+    assert quantiser("matrix").quantise(np.empty((0, 3))).shape == (0, 3)
+
+
+@pytest.mark.parametrize("largest", [0, 100, 2**20])
+def test_sizes_without_an_exact_product_are_refused(largest):
+    with pytest.raises(ValueError, match="quantisation bits"):
+        Quantiser(GEOMETRIES["box"].coordinates(), largest, False, None)

@@ -1,0 +1,124 @@
+"""The Gram matrix is the exact integer answer under every chunking, row order, scheduler and lost worker."""
+
+import os
+import signal
+import time
+from fractions import Fraction
+
+import dask
+import numpy as np
+import pytest
+import zarr
+from distributed import Client, LocalCluster
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import gram, keyring
+from engine.fixedpoint import Quantiser
+from engine.geometry import Box
+from engine.guarantees import ApproxDP, Neighbours
+from engine.mechanisms.gaussian import calibrate
+from engine.noise import NoiseKey
+from engine.queries.second_moment import exact_sum_graph, noisy_graph
+
+ROWS, FEATURES = 3001, 37
+RECORDS = np.random.default_rng(8).standard_normal((ROWS, FEATURES)) * 2.0
+BOX = Box(np.full(FEATURES, -1.0), np.linspace(1.0, 9.0, FEATURES), np.zeros(FEATURES))
+QUANTISER = Quantiser(BOX.coordinates(), 32767, True, None)
+KEY = NoiseKey.derive(bytes(range(32)), b"gram test")
+DESIGN = calibrate(
+    QUANTISER.coordinates.body,
+    np.full(FEATURES, 0.8 / FEATURES),
+    0.2,
+    ApproxDP(1.0, 1e-6),
+    Neighbours.ADD_REMOVE,
+    QUANTISER.largest,
+)
+
+
+def exact_by_python_integers(records):
+    rows = [[int(k) for k in row] for row in QUANTISER.quantise(records)]
+    width = QUANTISER.width
+    return np.array([[sum(r[i] * r[j] for r in rows) for j in range(width)] for i in range(width)], dtype=np.int64)
+
+
+def released(source, ranges, chunk_rows, **how):
+    keyring.install("gram-test", KEY)
+    try:
+        _, total = exact_sum_graph(source, QUANTISER, ranges, chunk_rows, "test")
+        return dask.compute(noisy_graph(total, DESIGN, "gram-test", "test"), **how)[0]
+    finally:
+        keyring.forget("gram-test")
+
+
+REFERENCE = released(RECORDS, [(0, ROWS)], ROWS, scheduler="synchronous")
+
+
+def test_the_sum_equals_python_integers():
+    few = RECORDS[:40]
+    assert np.array_equal(gram.partial_gram(few, 0, 40, QUANTISER, 7), exact_by_python_integers(few))
+
+
+def test_blocks_are_split_before_they_could_become_inexact():
+    wide = Quantiser(BOX.coordinates(), 2**20 - 1, True, None)
+    records = np.broadcast_to(BOX.upper, (20_000, FEATURES))
+    assert wide.exact_rows < 20_000
+    found = gram.partial_gram(records, 0, 20_000, wide, 20_000)
+    largest = wide.largest
+    assert int(found[0, 0]) == 20_000 * largest**2
+    assert np.all(found == 20_000 * largest**2)
+
+
+def test_fifty_random_chunkings_row_orders_and_schedulers_release_the_same_bits():
+    rng = np.random.default_rng(9)
+    for trial in range(50):
+        order = rng.permutation(ROWS)
+        chunk_rows = int(rng.integers(1, 800))
+        ranges = gram.row_ranges(ROWS, chunk_rows, int(rng.integers(1, 20)))
+        scheduler = ["synchronous", "threads"][trial % 2]
+        assert np.array_equal(released(RECORDS[order], ranges, chunk_rows, scheduler=scheduler), REFERENCE)
+
+
+def test_a_killed_worker_changes_no_bit(tmp_path):
+    store = zarr.create_array(tmp_path / "records", shape=RECORDS.shape, chunks=(64, 20), dtype="f8")
+    store[:] = RECORDS
+    ranges = gram.row_ranges(ROWS, 64, 47)
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        client.run(keyring.install, "gram-test", KEY)
+        leaves, total = exact_sum_graph(store, QUANTISER, ranges, 64, "killed")
+        futures = client.compute(leaves[:20])
+        client.gather(futures[:5])
+        address, victim = next(iter(client.run(os.getpid).items()))
+        os.kill(victim, signal.SIGKILL)
+        while address in client.scheduler_info(n_workers=-1)["workers"]:
+            time.sleep(0.05)
+        client.wait_for_workers(2, timeout=60)
+        client.run(keyring.install, "gram-test", KEY)
+        found = client.compute(noisy_graph(total, DESIGN, "gram-test", "killed"), optimize_graph=False).result(60)
+    assert np.array_equal(found, REFERENCE)
+
+
+@given(rows=st.integers(1, 10_000), chunk_rows=st.integers(1, 3000), tasks=st.integers(1, 50))
+def test_row_ranges_cover_each_row_once_on_chunk_borders(rows, chunk_rows, tasks):
+    ranges = gram.row_ranges(rows, chunk_rows, tasks)
+    assert ranges[0][0] == 0
+    assert ranges[-1][1] == rows
+    assert all(a[1] == b[0] for a, b in zip(ranges, ranges[1:], strict=False))
+    assert all(start % chunk_rows == 0 and start < stop for start, stop in ranges)
+    assert len(ranges) <= tasks
+
+
+def test_a_plan_that_could_overflow_is_refused():
+    gram.check_no_overflow(2**62 // 32767**2, 32767)
+    with pytest.raises(OverflowError, match="lower rows_at_most"):
+        gram.check_no_overflow(2**62 // 32767**2 + 1, 32767)
+
+
+def test_the_answer_is_the_plain_second_moment_to_within_quantisation():
+    found = gram.partial_gram(RECORDS, 0, ROWS, QUANTISER, 500)[1:, 1:] / float(Fraction(32767**2))
+    inside = np.clip(RECORDS, BOX.lower, BOX.upper) / BOX.half_widths
+    # Each coordinate errs by at most half a step, so a product by one step and a sum by one step a record.
+    assert np.max(np.abs(found - inside.T @ inside)) <= ROWS / 32767

@@ -1,0 +1,308 @@
+"""One night as plain functions: the answer, one charge, resume after every kill, refusals that spend nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from pipeline.compute import ThreadCompute
+from pipeline.config import load_config
+from pipeline.errors import BlockveilError, BudgetExhausted, ConfigError, DataError, ReleaseConflict, StoreError
+from pipeline.keys import KeyStore
+from pipeline.ledger import Ledger
+from pipeline.planning import make_plan
+from pipeline.release import run_release
+from tests import support
+
+NIGHT = date(2026, 11, 20)
+
+
+def quiet(message, share=None):
+    """Ignore progress."""
+
+
+def run(loaded, night=NIGHT, compute=None):
+    return run_release(make_plan(loaded, night), compute or ThreadCompute(2), "test", quiet)
+
+
+def spent(loaded):
+    return Ledger(loaded.ledger_url).budget("people").spent_mu
+
+
+def bits(outcome):
+    group = zarr.open_group(outcome.path, mode="r")
+    return {name: array[...].tobytes() for name, array in sorted(group.arrays()) if name != "feature"}
+
+
+def charges(loaded):
+    return [entry for entry in Ledger(loaded.ledger_url).history() if entry.kind == "RESERVED"]
+
+
+def no_trace(loaded):
+    assert KeyStore(loaded.keys_root).list() == []
+    assert not [path for path in loaded.output_root.rglob("*") if ".staging" in path.name]
+
+
+def test_a_night_releases_count_mean_and_covariance_near_the_truth(tmp_path):
+    loaded = support.prepare(tmp_path, epsilon=20.0, budget=40.0)
+    outcome = run(loaded)
+    group = zarr.open_group(outcome.path, mode="r")
+    values = support.records()
+    for name, truth in (("count", len(values)), ("mean", values.mean(0)), ("covariance", np.cov(values.T, bias=True))):
+        error = np.abs(group[name][...] - truth) / group[f"{name}_standard_deviation"][...]
+        assert np.max(error) < 7  # seven standard deviations
+    assert group.attrs["guarantee"]["epsilon"] == 20.0
+    assert group.attrs["ledger"]["charge_id"] == outcome.charge_id
+    assert list(group["feature"][...]) == list(support.FEATURES)
+    no_trace(loaded)
+
+
+@pytest.mark.parametrize("kind", ["covariance", "second-moment"])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_each_query_and_relation_is_released_and_charged_once(tmp_path, kind, neighbours):
+    loaded = support.prepare(tmp_path, kind=kind, neighbours=neighbours)
+    outcome = run(loaded)
+    plan = make_plan(loaded, NIGHT)
+    assert spent(loaded) == pytest.approx(plan.design.mu)
+    group = zarr.open_group(outcome.path, mode="r")
+    if kind == "covariance":
+        assert (float(group["count"][...]) == 400) == (neighbours == "replace-one")
+    again = run(loaded)
+    assert again.output_digest == outcome.output_digest
+    assert "complete already" in again.resumed
+    assert len(charges(loaded)) == 1
+
+
+def test_compute_settings_do_not_change_a_bit_of_the_arrays(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "urandom", lambda size: bytes(size))
+    found = []
+    for position, block_rows in enumerate(("7", "50", "400")):
+        folder = tmp_path / str(position)
+        folder.mkdir()
+        support.prepare(folder)
+        loaded = load_config(folder / "people.toml", overrides={"compute.block_rows": block_rows})
+        found.append(make_plan(loaded, NIGHT).digest)
+    assert len(set(found)) == 1
+
+
+KILL = """
+import os, signal, sys
+from datetime import date
+from pathlib import Path
+from pipeline import publishing, release
+from pipeline.compute import ThreadCompute
+from pipeline.config import load_config
+from pipeline.keys import KeyStore
+from pipeline.ledger import Ledger
+from pipeline.planning import make_plan
+import engine.gram
+
+def die(*a, **k):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def after(owner, name):
+    original = getattr(owner, name)
+    def call(*a, **k):
+        original(*a, **k)
+        die()
+    setattr(owner, name, call)
+
+point = sys.argv[2]
+if point == "before reserve": Ledger.reserve = die
+if point == "after reserve": after(Ledger, "reserve")
+if point == "middle of the graph":
+    original, calls = engine.gram.partial_gram, []
+    def some(*a, **k):
+        calls.append(1)
+        return original(*a, **k) if len(calls) < 4 else die()
+    engine.gram.partial_gram = some
+if point == "after the key": after(KeyStore, "create")
+if point == "after commit": after(Ledger, "commit")
+if point == "middle of the noise": release.NoiseKey = type("K", (), {"derive": staticmethod(die)})
+if point == "after staging": after(publishing, "stage_release")
+if point == "after publish": after(publishing, "publish")
+if point == "after the key is destroyed": after(KeyStore, "destroy")
+plan = make_plan(load_config(Path(sys.argv[1])), date(2026, 11, 20))
+release.run_release(plan, ThreadCompute(2), "killed", lambda *a: None)
+"""
+
+POINTS = {
+    "before reserve": None,
+    "after reserve": "nothing had been drawn",
+    "middle of the graph": "nothing had been drawn",
+    "after the key": "nothing had been drawn",
+    "after commit": "the same noise is drawn again",
+    "middle of the noise": "the same noise is drawn again",
+    "after staging": "the same noise is drawn again",
+    "after publish": "only the ledger entry was missing",
+    "after the key is destroyed": "only the ledger entry was missing",
+}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_killed_night_is_finished_by_the_next_run_with_one_charge(tmp_path, point):
+    loaded = support.prepare(tmp_path)
+    killed = subprocess.run(
+        [sys.executable, "-c", KILL, str(loaded.path), point], cwd=Path(__file__).parents[2], check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    published_before = list(loaded.output_root.rglob("*.zarr"))
+    outcome = run(loaded)
+    assert (outcome.resumed is None) == (POINTS[point] is None)
+    assert POINTS[point] is None or POINTS[point] in outcome.resumed
+    assert len(charges(loaded)) == 1
+    assert spent(loaded) == pytest.approx(make_plan(loaded, NIGHT).design.mu)
+    assert Ledger(loaded.ledger_url).verify().problems == []
+    if published_before:
+        assert published_before == [outcome.path]
+    no_trace(loaded)
+
+
+@pytest.mark.parametrize("point", ["after commit", "middle of the noise", "after staging"])
+def test_a_resumed_night_draws_the_very_same_noise(tmp_path, point):
+    loaded = support.prepare(tmp_path)
+    subprocess.run([sys.executable, "-c", KILL, str(loaded.path), point], cwd=Path(__file__).parents[2], check=False)
+    keys = KeyStore(loaded.keys_root)
+    (charge_id,) = keys.list()
+    secret = keys.read(charge_id)
+    first = run(loaded)
+    # Replay the committed key by hand over the same plan: the published bits must be those and no others.
+    from engine.gram import partial_gram
+    from engine.mechanisms.gaussian import add_noise
+    from engine.noise import NoiseKey, noise_block
+    from pipeline.datasets import open_records
+    from pipeline.outputs import release_arrays
+
+    plan = make_plan(loaded, NIGHT)
+    data = open_records(loaded)
+    entry = next(entry for entry in Ledger(loaded.ledger_url).history() if entry.kind == "RESERVED")
+    size = (0, plan.design.width)
+    noise = noise_block(
+        NoiseKey.derive(secret, bytes.fromhex(entry.spec_digest)), size, size, grid=plan.design.grid, symmetric=True
+    )
+    exact = partial_gram(data.array, 0, data.rows, plan.quantiser, 100)
+    arrays = release_arrays(plan, add_noise(exact, plan.design.steps(size, size), noise), data.rows)
+    assert bits(first) == {
+        name: np.asarray(value).tobytes() for name, (value, _) in sorted(arrays.items()) if name != "feature"
+    }
+
+
+def test_changed_data_under_the_same_id_is_refused_with_the_difference(tmp_path):
+    loaded = support.prepare(tmp_path)
+    run(loaded)
+    values = support.records()
+    values[0, 0] += 1
+    support.write_records(tmp_path, values)
+    with pytest.raises(ReleaseConflict) as caught:
+        run(loaded)
+    assert any("fingerprint" in difference for difference in caught.value.differences)
+    assert len(charges(loaded)) == 1
+
+
+def test_a_changed_config_under_the_same_id_is_refused_with_the_difference(tmp_path):
+    loaded = support.prepare(tmp_path)
+    run(loaded)
+    changed = load_config(support.write_config(tmp_path, epsilon=0.5))
+    with pytest.raises(ReleaseConflict) as caught:
+        run(changed)
+    assert any("privacy.epsilon" in difference for difference in caught.value.differences)
+    assert len(charges(loaded)) == 1
+
+
+def test_an_exhausted_budget_is_refused_before_anything_is_computed(tmp_path):
+    loaded = support.prepare(tmp_path, budget=1.5)
+    run(loaded)
+
+    class Never(ThreadCompute):
+        def hold(self, *args, **kwargs):
+            raise AssertionError("data was read")
+
+    with pytest.raises(BudgetExhausted, match="budget set"):
+        run(loaded, date(2026, 11, 21), Never())
+    assert len(charges(loaded)) == 1
+    no_trace(loaded)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_missing_value_voids_the_reservation_and_shows_no_value(tmp_path, bad):
+    values = support.records()
+    values[17, 1] = bad
+    loaded = support.prepare(tmp_path, values=values)
+    with pytest.raises(DataError, match="missing or infinite") as caught:
+        run(loaded)
+    assert "income" not in str(caught.value)
+    assert spent(loaded) == 0
+    no_trace(loaded)
+    support.write_records(tmp_path, support.records())
+    assert run(loaded).resumed is None, "a clean night may follow under the same id"
+
+
+def test_a_lost_cluster_before_the_commit_costs_nothing(tmp_path):
+    loaded = support.prepare(tmp_path)
+
+    class Breaks(ThreadCompute):
+        def hold(self, leaves, total, progress):
+            from pipeline.compute import translate
+
+            raise translate(RuntimeError(f"a value of {support.CANARY}"))
+
+    with pytest.raises(BlockveilError) as caught:
+        run(loaded, compute=Breaks())
+    assert "RuntimeError" in str(caught.value)
+    assert str(support.CANARY) not in str(caught.value)
+    assert spent(loaded) == 0
+    no_trace(loaded)
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        (np.empty((0, 3)), DataError),
+        (np.zeros((5, 2)), DataError),
+        (np.zeros(5), DataError),
+        (np.zeros((5, 3), dtype=complex), DataError),
+        (np.zeros((10_001, 3), dtype="i1"), DataError),
+    ],
+)
+def test_records_of_the_wrong_shape_or_type_are_refused_and_spend_nothing(tmp_path, values, error):
+    loaded = support.prepare(tmp_path, values=support.records())
+    if values.shape[0] == 0:
+        group = zarr.open_group(tmp_path / "records.zarr", mode="w")
+        group.create_array("records", shape=values.shape, chunks=(5, 3), dtype="f8")
+    else:
+        support.write_records(tmp_path, values)
+    with pytest.raises(error) as caught:
+        run(loaded)
+    assert "10001" not in str(caught.value)
+    assert spent(loaded) == 0
+
+
+def test_an_unreadable_store_is_refused_and_spends_nothing(tmp_path):
+    loaded = support.prepare(tmp_path)
+    (tmp_path / "records.zarr" / "zarr.json").unlink()
+    (tmp_path / "records.zarr" / "records" / "zarr.json").write_text("not json")
+    with pytest.raises((StoreError, DataError)):
+        run(loaded)
+    assert spent(loaded) == 0
+
+
+@pytest.mark.parametrize("dtype", [">f8", "f4", "i4", "u2"])
+@pytest.mark.parametrize("rows", [1, 2, 400])
+def test_every_real_dtype_and_few_rows_are_released(tmp_path, dtype, rows):
+    values = np.clip(support.records(), 0, 60_000)[:rows].astype(dtype)
+    loaded = support.prepare(tmp_path, values=values)
+    assert run(loaded).path.exists()
+
+
+def test_a_config_that_cannot_be_planned_says_what_to_change(tmp_path):
+    loaded = support.prepare(tmp_path)
+    text = loaded.path.read_text().replace("rows_at_most = 10_000", "rows_at_most = 10_000_000_000")
+    loaded.path.write_text(text.replace("delta = 1e-6", "delta = 1e-12"))
+    with pytest.raises(ConfigError, match="lower rows_at_most"):
+        make_plan(load_config(loaded.path), NIGHT)

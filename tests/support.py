@@ -1,0 +1,119 @@
+"""A small release for tests: records with a planted canary, its config, and a budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+
+from engine.guarantees import Neighbours
+from pipeline.config import LoadedConfig, load_config
+from pipeline.ledger import Ledger
+
+CANARY = 271828.182845904
+"""A raw value that must never be seen outside the records."""
+
+UNIT = "one person (one row)"
+FEATURES = ("age", "income", "debt")
+
+CONFIG = """
+[release]
+dataset = "people"
+name = "covariance"
+
+[data]
+store = "records.zarr"
+
+[query]
+kind = "{kind}"
+rows_at_most = 10_000
+missing = "refuse"
+
+[query.geometry]
+kind = "box"
+origin = "midpoint"
+features = [
+  {{ name = "age", lower = 0, upper = 120 }},
+  {{ name = "income", lower = 0, upper = 1_000_000 }},
+  {{ name = "debt", lower = -500_000, upper = 500_000 }},
+]
+
+[privacy]
+epsilon = {epsilon}
+delta = 1e-6
+neighbours = "{neighbours}"
+unit = "one person (one row)"
+
+[mechanism]
+kind = "shaped-gaussian"
+optimise_for = "relative-error"
+
+[compute]
+block_rows = 50
+
+[cluster]
+kind = "{cluster}"
+
+[output]
+root = "releases"
+ledger = "ledger.db"
+keys = "keys"
+"""
+
+
+def records(rows: int = 400) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Records of three features, shape (rows, 3); one of them is the canary."""
+    rng = np.random.default_rng(11)
+    values = np.column_stack(
+        [rng.uniform(18, 90, rows), rng.lognormal(11, 0.5, rows), rng.normal(0, 60_000, rows)]
+    )
+    values[rows // 2, 1] = CANARY
+    return values
+
+
+def write_records(folder: Path, values: Any, chunks: tuple[int, ...] | None = None) -> Path:
+    """Write a Zarr array ``records.zarr/records``."""
+    values = np.asarray(values)
+    chunks = chunks or tuple(min(50, size) for size in values.shape)
+    group = zarr.open_group(folder / "records.zarr", mode="w")
+    group.create_array(
+        "records", shape=values.shape, chunks=chunks, dtype=values.dtype, config={"write_empty_chunks": True}
+    )[...] = values
+    return folder / "records.zarr"
+
+
+def write_config(
+    folder: Path,
+    *,
+    kind: str = "covariance",
+    epsilon: float = 1.0,
+    neighbours: str = "add-remove",
+    cluster: str = "threads",
+) -> Path:
+    """Write ``people.toml``."""
+    path = folder / "people.toml"
+    path.write_text(CONFIG.format(kind=kind, epsilon=epsilon, neighbours=neighbours, cluster=cluster))
+    return path
+
+
+def set_budget(loaded: LoadedConfig, epsilon: float = 3.0, delta: float = 1e-5) -> Ledger:
+    """Give the data set a budget."""
+    ledger = Ledger(loaded.ledger_url)
+    ledger.set_budget(
+        dataset=loaded.config.release.dataset,
+        epsilon=epsilon,
+        delta=delta,
+        neighbours=Neighbours(loaded.config.privacy.neighbours),
+        privacy_unit=loaded.config.privacy.unit,
+    )
+    return ledger
+
+
+def prepare(folder: Path, *, budget: float = 3.0, values: Any = None, **config: Any) -> LoadedConfig:
+    """Records, config and budget in a folder."""
+    write_records(folder, records() if values is None else values)
+    loaded = load_config(write_config(folder, **config))
+    set_budget(loaded, budget)
+    return loaded
