@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -47,7 +48,8 @@ def replace_file(target: Path, content: bytes, scratch: Path) -> None:
         sync(scratch)
         scratch.replace(target)
     except BaseException:
-        scratch.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            scratch.unlink()
         raise
     sync(target.parent)
 

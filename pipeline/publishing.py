@@ -140,8 +140,12 @@ def publish(root: Path, release_id: str, staged: Staged) -> Published:
         _sync_parents(folder, root)
     except OSError as error:
         failure = durable.store_error(error, f"release {release_id} cannot be published")
+    except StoreError as error:
+        failure = error
     else:
         return Published(target, pointer, staged.output_digest)
+    # Two sets of values under one key must not both stay readable: their difference would be free of noise.
+    staging.remove(staged.path)
     raise failure
 
 
@@ -215,12 +219,14 @@ def _check_same(pointer: Path, digest: str, release_id: str) -> None:
 def _settle(staged: Staged, target: Path) -> dict[str, Any]:
     """Give the staged folder its final name, unless another attempt has put the same bits there."""
     if staged.path.exists():
-        _verify(staged.path, staged.output_digest)
+        attributes = _verify(staged.path, staged.output_digest)
         try:
             staged.path.rename(target)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
+        else:
+            return attributes
     attributes = _verify(target, staged.output_digest)
     staging.remove(staged.path)
     return attributes

@@ -6,6 +6,7 @@ attempt that only seems dead. An attempt counts as dead when its process no long
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -26,7 +27,8 @@ def remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def sweep(folder: Path, attempt: str | None = None) -> list[Path]:

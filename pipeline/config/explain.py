@@ -77,8 +77,10 @@ def _sentence(problem: ErrorDetails, place: _Place, source: str) -> tuple[str, s
             return shown, f"It must be one of {context['expected_tags']}", f"Correct it in {source}"
         case "model_type" | "model_attributes_type":
             return f"{place.key} = {_show(problem['input'])}", "It must be a table", f"Correct it in {source}"
-    rule = re.sub(r"^\w+ should ", "It must ", problem["msg"])
-    return f"{place.key} = {_show(problem['input'])}", rule + _about(place), f"Correct it in {source}"
+    rule = re.sub(r"^\w+ should ", "It must ", problem["msg"]) + _about(place)
+    if problem["type"] == "string_pattern_mismatch" and place.description:
+        rule = f"It must be {place.description}"
+    return f"{place.key} = {_show(problem['input'])}", rule, f"Correct it in {source}"
 
 
 def _place(location: tuple[int | str, ...], tree: Mapping[str, Any]) -> _Place:
@@ -126,10 +128,12 @@ def _did_you_mean(place: _Place) -> str:
     near = difflib.get_close_matches(key, known, n=1)
     if near:
         return f"Did you mean {before + '.' if before else ''}{near[0]}?"
-    homes = [name for name, field in ReleaseConfig.model_fields.items()
-             if any(key in model.model_fields for model in _models(field.annotation))]
-    if homes:
-        return f"Move it to [{homes[0]}]"
+    for section, field in ReleaseConfig.model_fields.items():
+        for model in _models(field.annotation):
+            if key in model.model_fields and section != before:
+                return f"Move it to [{section}]"
+            if key in model.model_fields:
+                return f'It belongs to kind = "{get_args(model.model_fields["kind"].annotation)[0]}"'
     return f"Known keys here: {', '.join(known)}" if known else "Remove it"
 
 

@@ -60,7 +60,8 @@ def _local(path: str) -> str:
 def _reference(text: str) -> str:
     if not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+", text):
         # What was written may be the secret itself: it is not repeated.
-        raise refusal("", "this is not a reference", "Secrets are given by reference", 'Write "file:PATH" or "env:NAME"')
+        remedy = 'Write "file:PATH" or "env:NAME"'
+        raise refusal("", "this is not a reference", "Secrets are given by reference", remedy)
     return text
 
 

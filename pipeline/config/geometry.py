@@ -19,7 +19,7 @@ class BoxFeature(Section):
     """One column with its own bounds."""
 
     name: Label
-    """the feature's name in the release"""
+    """the name of the feature in the release: printable text of at most 120 characters"""
     lower: Bound
     """the public lower bound, in the feature's unit"""
     upper: Bound
@@ -44,7 +44,7 @@ class PointFeature(Section):
     """One column of a ball."""
 
     name: Label
-    """the feature's name in the release"""
+    """the name of the feature in the release: printable text of at most 120 characters"""
     origin: Bound
     """the public centre of the shape along this feature"""
     impute: Bound | None = None
@@ -108,7 +108,7 @@ class EllipsoidGeometry(Section):
     shape: Annotated[str, StringConstraints(pattern=r"^(diagonal|.+\.npy)$")]
     """either "diagonal" (semi-axes along the features) or the .npy file of a positive definite d x d matrix"""
     shape_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """the SHA-256 of the matrix file; filled in when it is not given"""
+    """the SHA-256 of the matrix file, 64 hexadecimal digits; filled in when it is not given"""
     features: Annotated[tuple[AxisFeature, ...], Field(min_length=1), AfterValidator(unique_names)]
     """one table a column, in the order of the columns"""
 

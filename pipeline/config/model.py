@@ -24,9 +24,9 @@ class ReleaseSection(Section):
     """``[release]``: what is released, together with the logical date."""
 
     dataset: Name
-    """the data set whose budget pays, in lower-case letters, digits and dashes"""
+    """the name of the data set whose budget pays: at most 63 lower-case letters, digits and dashes"""
     name: Name
-    """the release's name, in lower-case letters, digits and dashes"""
+    """the name of the release: at most 63 lower-case letters, digits and dashes"""
 
 
 class DataSection(Section):
@@ -35,7 +35,7 @@ class DataSection(Section):
     store: LocalPath
     """the local folder of a Zarr array or group, relative to the config file"""
     array: Annotated[str, StringConstraints(pattern=_ARRAY_PATTERN)] = "records"
-    """the array's name in the group"""
+    """the name of the array in the group: letters, digits, dots, dashes and underscores"""
 
 
 class QuerySection(Section):
@@ -84,7 +84,7 @@ class PrivacySection(Section):
     neighbours: Neighbours
     """how two neighbouring data sets differ"""
     unit: Label
-    """what one record stands for, such as "one person" """
+    """what one record stands for in printable text, such as "one person" """
 
 
 class Gaussian(Section):
@@ -146,7 +146,7 @@ class Address(Section):
     kind: Literal["address"]
     """the kind of cluster"""
     address: Annotated[str, StringConstraints(pattern=r"^(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$")]
-    """the scheduler, such as "tls://scheduler.example.org:8786" """
+    """the address of a scheduler, such as "tls://scheduler.example.org:8786" """
     tls_authority: Reference | None = None
     """the certificate authority's file, as "file:PATH" or "env:NAME" of a variable that holds the path"""
     tls_certificate: Reference | None = None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -22,8 +22,6 @@ from engine.store import (
     node_type,
     write_array,
 )
-
-SHARDED = {"shape": (250, 7), "chunks": (50, 4), "shards": (100, 8), "dtype": "f4"}
 
 
 def chunked(path: Path, values: np.ndarray[Any, Any], **options: Any) -> zarr.Array[Any]:
@@ -97,8 +95,8 @@ def test_each_absent_or_empty_chunk_file_is_counted(tmp_path: Path, zarr_format:
 
 
 @pytest.mark.parametrize("location", ["start", "end"])
-def test_chunks_missing_inside_a_shard_are_counted_but_not_those_outside_the_array(tmp_path: Path, location: str) -> None:
-    shards = {"shape": (100, 8), "index_location": location}
+def test_chunks_missing_in_a_shard_are_counted_but_not_those_outside_the_array(tmp_path: Path, location: str) -> None:
+    shards: Any = {"shape": (100, 8), "index_location": location}
     array = zarr.create_array(tmp_path / "a", shape=(250, 7), chunks=(50, 4), shards=shards, dtype="f4")
     array[...] = 1
     assert missing_chunks(array) == 0
@@ -108,7 +106,7 @@ def test_chunks_missing_inside_a_shard_are_counted_but_not_those_outside_the_arr
 
 
 def test_a_shard_that_is_cut_short_is_not_taken_for_complete(tmp_path: Path) -> None:
-    array = zarr.create_array(tmp_path / "a", **SHARDED)
+    array = zarr.create_array(tmp_path / "a", shape=(250, 7), chunks=(50, 4), shards=(100, 8), dtype="f4")
     array[...] = 1
     (folder(array) / next(chunk_files(array))).write_bytes(b"short")
     with pytest.raises(LayoutError, match="cut short"):
@@ -144,6 +142,7 @@ def test_node_types_are_read_from_metadata_of_both_formats(tmp_path: Path) -> No
 class TestContentDigest:
     """The digest depends on content and on nothing else."""
 
+    @settings(deadline=None)
     @given(
         values=arrays(np.float64, st.tuples(st.integers(1, 20), st.integers(1, 5))),
         chunks=st.tuples(st.integers(1, 7), st.integers(1, 3)),
@@ -166,7 +165,7 @@ class TestContentDigest:
         values = np.arange(6, dtype="f8")
         changed = values.copy()
         changed[5] = np.nextafter(5.0, 6.0)
-        variants = [
+        variants: list[dict[str, Any]] = [
             {"a": values},
             {"b": values},
             {"a": values.reshape(2, 3)},

@@ -127,7 +127,7 @@ class TestValues:
 
     def test_a_loaded_config_cannot_be_changed(self, load: Load) -> None:
         with pytest.raises(ValidationError, match="frozen"):
-            load(BOX).config.privacy.epsilon = 2.0  # type: ignore[misc]
+            load(BOX).config.privacy.epsilon = 2.0
 
     def test_a_cluster_table_without_kind_is_local(self, load: Load) -> None:
         assert load(BOX + "[cluster]\nworkers = 8\n").config.cluster.model_dump()["workers"] == 8
@@ -189,6 +189,7 @@ class TestRefusals:
             ("epsilon = 1.0", "epsilom = 1.0", ["privacy.epsilom", "Did you mean privacy.epsilon?", "1 more"]),
             ("epsilon = 1.0", "epsilon = 1.0\nworkers = 3", ["privacy.workers", "Move it to [cluster]"]),
             ("epsilon = 1.0", "epsilon = 1.0\nqqq = 3", ["Known keys here: delta, epsilon, neighbours, unit"]),
+            ('kind = "shaped-gaussian"', 'kind = "gaussian"', ['It belongs to kind = "shaped-gaussian"']),
             ("[mechanism]", "[mechanics]", ["mechanics is not a known key", "Did you mean mechanism?"]),
             ("delta = 1e-7", "delta = 0.0", ["privacy.delta = 0.0", "greater than 0"]),
             ("delta = 1e-7", "delta = 0.6", ["privacy.delta = 0.6", "0.5"]),
@@ -230,8 +231,6 @@ class TestRefusals:
     ) -> None:
         assert old in BOX
         message = refused(BOX.replace(old, new, 1))
-        assert "nightly.toml" in message or "?" in message or "to [" in message or "Known keys" in message \
-            or "output." in message
         for part in parts:
             assert part in message
 
@@ -250,8 +249,9 @@ class TestRefusals:
         assert "privacy.delta" in refused(BOX.replace("1e-7", "1e-5"))
 
     def test_a_message_has_no_line_breaks_of_the_config(self, refused: Callable[..., str]) -> None:
-        assert '"a b" is not a feature' in refused(BOX.replace('"relative-error"', '{"a\\nb" = 1, age = 1, income = 1}'))
-        assert "a b is not a known key" in refused(BOX + '"a\\nb" = 1\n').replace("output.", "")
+        importances = '{"a\\nb" = 1, age = 1, income = 1}'
+        assert '"a b" is not a feature' in refused(BOX.replace('"relative-error"', importances))
+        assert "output.a b is not a known key" in refused(BOX + '"a\\nb" = 1\n')
 
     def test_a_value_quoted_in_a_message_is_cut(self, refused: Callable[..., str]) -> None:
         assert len(refused(BOX.replace('"refuse"', f'"{"x" * 5000}"'))) < 400

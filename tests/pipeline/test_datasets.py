@@ -1,4 +1,4 @@
-"""Records that fit their declaration are opened and identified; others are refused without a word about their values."""
+"""Records that fit their declaration are opened and identified; others are refused, and no message quotes a value."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class TestOpening:
 
     @pytest.mark.parametrize("zarr_format", [2, 3])
     @pytest.mark.parametrize("member", ["", "records"])
-    def test_an_array_alone_or_in_a_group_is_found(self, tmp_path: Path, zarr_format: int, member: str) -> None:
+    def test_an_array_alone_or_in_a_group_is_found(self, tmp_path: Path, zarr_format: Any, member: str) -> None:
         if member:
             zarr.create_group(tmp_path / "records.zarr", zarr_format=zarr_format)
         write(tmp_path / "records.zarr" / member, values(), zarr_format=zarr_format)
@@ -95,10 +95,14 @@ class TestOpening:
         with pytest.raises(ValueError, match="read-only"):
             open_records(configure(tmp_path)).array[0, 0] = 1
 
+    @pytest.mark.parametrize("zarr_format", [2, 3])
     @pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "u8", "f2", "f4", ">f8", ">i8"])
-    def test_every_real_type_is_accepted(self, tmp_path: Path, dtype: str) -> None:
-        write(tmp_path / "records.zarr", np.arange(10).reshape(5, 2).astype(dtype))
-        assert open_records(configure(tmp_path)).dtype == np.dtype(dtype)
+    def test_every_real_type_is_accepted(self, tmp_path: Path, dtype: str, zarr_format: int) -> None:
+        table = np.arange(10).reshape(5, 2)
+        write(tmp_path / "records.zarr", table.astype(dtype), zarr_format=zarr_format)
+        dataset = open_records(configure(tmp_path))
+        assert dataset.dtype.newbyteorder("<") == np.dtype(dtype).newbyteorder("<")
+        assert np.array_equal(dataset.array[:], table)
 
     def test_sharded_records_are_read_by_the_chunk(self, tmp_path: Path) -> None:
         write(tmp_path / "records.zarr", values(), shards=(80, 2))
@@ -229,14 +233,14 @@ class TestFingerprint:
     def test_a_changed_value_is_other_data(self, tmp_path: Path, limit: int) -> None:
         array = write(tmp_path / "records.zarr", values(), compressors=None)
         first = fingerprint(array, limit)
-        array[ROWS - 1, 0] += 1e-12
+        array[ROWS - 1, 0] = np.nextafter(values()[ROWS - 1, 0], np.inf)
         assert fingerprint(array, limit) != first
 
     def test_a_changed_value_is_seen_although_size_and_time_are_the_same(self, tmp_path: Path) -> None:
         array = write(tmp_path / "records.zarr", values(), compressors=None)
         first, file = fingerprint(array), folder(array) / next(chunk_files(array))
         times = (file.stat().st_atime_ns, file.stat().st_mtime_ns)
-        array[0, 0] += 1
+        array[0, 0] = 1
         os.utime(file, ns=times)
         assert fingerprint(array) != first
 

@@ -1,0 +1,1 @@
+"""Numbers on blocks: queries, sensitivities, calibration and noise. Knows no orchestration, ledger, config or clock."""
