@@ -1,0 +1,137 @@
+"""What charges cost together, and whether a budget holds one more.
+
+A charge is a Gaussian loss ``mu`` and the total variation ``t`` of its sampler. Charges compose exactly: mu squared and t
+add up, also when later releases are chosen in view of earlier ones. All charges together are (epsilon, delta)-private when
+
+    gaussian_delta(mu, epsilon) + (1 + e^epsilon) t <= delta.
+
+The ledger stores integers rounded up, so that sums are exact and never understate.
+
+**Source**: Dong, Roth and Su, 2022 (composition); filters for adaptively chosen Gaussian losses as in IMGM Theorem 4.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from engine.calibration import gaussian_delta, gaussian_epsilon, gaussian_mu
+
+LOSS_TICK = Fraction(1, 2**50)
+"""Unit of a stored mu squared."""
+
+SAMPLER_TICK = Fraction(1, 2**105)
+"""Unit of a stored total variation."""
+
+_MARGIN = 1e-12
+
+
+@dataclass(frozen=True)
+class GaussianCharge:
+    """Loss of one release.
+
+    Attributes
+    ----------
+    mu
+        Gaussian-DP parameter, positive.
+    total_variation
+        Distance of the noise sampler from its law, not negative.
+    """
+
+    mu: float
+    total_variation: float
+
+    def __post_init__(self) -> None:
+        """Refuse a loss that cannot be booked."""
+        if not (math.isfinite(self.mu) and self.mu > 0 and 0 <= self.total_variation < 1):
+            raise ValueError("a charge needs a positive finite mu and a total variation in [0, 1)")
+
+    def ticks(self) -> Ticks:
+        """Stored integers, rounded up."""
+        loss = math.ceil(Fraction(self.mu) ** 2 / LOSS_TICK)
+        return Ticks(loss, math.ceil(Fraction(self.total_variation) / SAMPLER_TICK))
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """Summed charges as stored: mu squared and total variation in whole ticks."""
+
+    loss: int
+    sampler: int
+
+    def __add__(self, other: Ticks) -> Ticks:
+        """Sum, exact."""
+        return Ticks(self.loss + other.loss, self.sampler + other.sampler)
+
+    @property
+    def mu(self) -> float:
+        """Gaussian loss of everything together, rounded up."""
+        return math.sqrt(float(self.loss * LOSS_TICK)) * (1.0 + _MARGIN)
+
+    @property
+    def total_variation(self) -> float:
+        """Distance of all samplers together, rounded up."""
+        return float(self.sampler * SAMPLER_TICK) * (1.0 + _MARGIN)
+
+    def delta(self, epsilon: float) -> float:
+        """Delta of everything together at an epsilon, rounded up."""
+        if self.loss == 0:
+            return 0.0
+        sampler = (1.0 + math.exp(min(epsilon, 700.0))) * self.total_variation
+        return (gaussian_delta(self.mu, epsilon) + sampler) * (1.0 + _MARGIN)
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon at a delta, rounded up; infinite where the samplers alone exceed delta."""
+        if self.loss == 0:
+            return 0.0
+        if 2.0 * self.total_variation >= delta:
+            return math.inf
+        room = delta
+        for _ in range(60):
+            # Each pass takes the samplers' share at the last epsilon from delta; it grows to a fixed point from below.
+            epsilon = gaussian_epsilon(self.mu, room)
+            if self.delta(epsilon) <= delta:
+                return epsilon
+            room = (delta - (1.0 + math.exp(min(epsilon, 700.0))) * self.total_variation) * (1.0 - 1e-9)
+            if room <= 0:
+                return math.inf
+        return math.inf
+
+
+NOTHING = Ticks(0, 0)
+
+
+@dataclass(frozen=True)
+class Cap:
+    """A budget: what all charges together may cost.
+
+    Attributes
+    ----------
+    epsilon, delta
+        The largest loss.
+    """
+
+    epsilon: float
+    delta: float
+
+    def holds(self, spent: Ticks) -> bool:
+        """Whether charges stay within the cap."""
+        return spent.delta(self.epsilon) <= self.delta
+
+    def left(self, spent: Ticks) -> float:
+        """Largest mu of one more charge (with a sampler distance of at most 2**-70), rounded down; 0 if none."""
+        sampler = (1.0 + math.exp(min(self.epsilon, 700.0))) * (spent.total_variation + 2.0**-70)
+        room = (self.delta - sampler) * (1.0 - 1e-9)
+        if room <= 0:
+            return 0.0
+        squared = gaussian_mu(self.epsilon, room) ** 2 * (1.0 - 1e-9) - float(spent.loss * LOSS_TICK)
+        return math.sqrt(squared) if squared > 0 else 0.0
+
+    def nights(self, spent: Ticks, mu: float) -> int:
+        """How many more charges of ``mu`` fit."""
+        return math.floor((self.left(spent) / mu) ** 2)
+
+    def epsilon_of(self, mu: float) -> float:
+        """Epsilon of a loss on its own at the cap's delta; 0 for no loss."""
+        return gaussian_epsilon(mu, self.delta) if mu > 0 else 0.0

@@ -1,0 +1,147 @@
+"""The secret of one release: made from the operating system's randomness, kept in a file of its own, destroyed at the seal."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+from pipeline.durable import sync
+from pipeline.errors import StoreError
+
+SECRET_BYTES = 32
+_CHARGE = re.compile(r"[0-9a-f]{16,64}")
+
+
+class KeyStore:
+    """Secrets by charge, in files of mode 0600 inside a folder of mode 0700.
+
+    Parameters
+    ----------
+    root
+        Folder of the store; made when the first secret is.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def create(self, charge_id: str) -> bytes:
+        """Secret of a charge: a new one, on the disk when this returns, or the one that is there.
+
+        Raises
+        ------
+        StoreError
+            The store cannot be written, or others may read it.
+        """
+        path = self._path(charge_id)
+        try:
+            self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._check_mode(self._root, 0o077)
+            secret = os.urandom(SECRET_BYTES)
+            # Written whole under another name and then linked: the name never shows a part of a secret, and of two
+            # attempts that race exactly one link succeeds.
+            draft = self._root / f".{charge_id}.{os.urandom(8).hex()}"
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                os.write(descriptor, secret)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            try:
+                os.link(draft, path)
+            except FileExistsError:
+                pass
+            finally:
+                self._wipe(draft)
+            sync(self._root)
+        except OSError as error:
+            failure = _failure(error)
+        else:
+            found = self.read(charge_id)
+            if found is not None:
+                return found
+            failure = _failure(FileNotFoundError())
+        raise failure
+
+    def read(self, charge_id: str) -> bytes | None:
+        """Secret of a charge, or None where there is none.
+
+        Raises
+        ------
+        StoreError
+            It cannot be read, has the wrong size, or others may read it.
+        """
+        path = self._path(charge_id)
+        try:
+            if not path.exists():
+                return None
+            self._check_mode(path, 0o077)
+            secret = path.read_bytes()
+        except OSError as error:
+            failure = _failure(error)
+        else:
+            if len(secret) == SECRET_BYTES:
+                return secret
+            failure = StoreError(
+                "A noise key is damaged", f"It has {SECRET_BYTES} bytes", "Restore the key store, or release another date"
+            )
+        raise failure
+
+    def destroy(self, charge_id: str) -> None:
+        """Overwrite and remove a secret; silent when it is gone.
+
+        Raises
+        ------
+        StoreError
+            It cannot be removed.
+        """
+        try:
+            self._wipe(self._path(charge_id))
+            if self._root.exists():
+                sync(self._root)
+        except OSError as error:
+            failure = _failure(error)
+        else:
+            return
+        raise failure
+
+    def list(self) -> list[str]:
+        """Charges that have a secret."""
+        if not self._root.exists():
+            return []
+        return sorted(path.name for path in self._root.iterdir() if _CHARGE.fullmatch(path.name))
+
+    def _path(self, charge_id: str) -> Path:
+        if not _CHARGE.fullmatch(charge_id):
+            raise ValueError("a charge is named by 16 to 64 hexadecimal digits")
+        return self._root / charge_id
+
+    @staticmethod
+    def _wipe(path: Path) -> None:
+        # A second link of the same file (a draft) must not be overwritten, or the secret itself would be.
+        if path.exists():
+            if path.stat().st_nlink == 1:
+                with path.open("r+b", buffering=0) as file:
+                    file.write(bytes(SECRET_BYTES))
+                    os.fsync(file.fileno())
+            path.unlink(missing_ok=True)
+
+    @staticmethod
+    def _check_mode(path: Path, forbidden: int) -> None:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & forbidden:
+            raise StoreError(
+                f'"{path.name}" in the key store has mode {mode:04o}',
+                "Only its owner may read a noise key",
+                f"Check who read it, then run chmod {mode & ~forbidden:04o} on it",
+            )
+
+
+def _failure(error: OSError) -> StoreError:
+    reason = os.strerror(error.errno) if error.errno else type(error).__name__
+    return StoreError(
+        f"The key store cannot be used ({reason})",
+        "A noise key must be safely on the disk before noise is drawn",
+        "Check space and permissions of the folder output.keys",
+    )

@@ -1,0 +1,146 @@
+"""What the ledger tells: charges, entries, budgets, and the result of a verification."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from engine.guarantees import Neighbours
+from pipeline.accounting import Cap, Ticks
+
+
+class State(StrEnum):
+    """Where a charge stands."""
+
+    RESERVED = "RESERVED"
+    """Budget is held; nothing has been drawn."""
+    COMMITTED = "COMMITTED"
+    """Noise may have been drawn; the charge stands for ever."""
+    RELEASED = "RELEASED"
+    """Published and sealed."""
+    VOID = "VOID"
+    """Given back; nothing was drawn."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of the ledger."""
+
+    sequence: int
+    kind: str
+    dataset: str
+    release_id: str | None
+    charge_id: str | None
+    loss_ticks: int
+    sampler_ticks: int
+    payload: dict[str, Any]
+    time: str
+    nonce: str
+    previous_hash: str
+    hash: str
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Entry:
+        """Build from a database row."""
+        return cls(**{**row, "payload": json.loads(row["payload"])})
+
+    @property
+    def spec_digest(self) -> str:
+        """Digest of the specification, of a RESERVED entry."""
+        return str(self.payload["spec_digest"])
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A charge and where it stands.
+
+    Attributes
+    ----------
+    charge_id
+        Random identifier.
+    state
+        Present state.
+    sequence, row_hash
+        Row that made the charge irrevocable, or that reserved it before.
+    is_new
+        Whether this call reserved it.
+    key_check
+        Check value of the noise key, once committed.
+    """
+
+    charge_id: str
+    release_id: str
+    spec_digest: str
+    state: State
+    sequence: int
+    row_hash: str
+    is_new: bool
+    key_check: str | None
+
+
+@dataclass(frozen=True)
+class BudgetStatus:
+    """A data set's budget and what is left of it."""
+
+    dataset: str
+    cap: Cap
+    neighbours: Neighbours
+    privacy_unit: str
+    spent: Ticks
+    charges: int
+
+    @property
+    def epsilon(self) -> float:
+        """Epsilon of the cap."""
+        return self.cap.epsilon
+
+    @property
+    def delta(self) -> float:
+        """Delta of the cap."""
+        return self.cap.delta
+
+    @property
+    def spent_mu(self) -> float:
+        """Gaussian loss of all charges together."""
+        return self.spent.mu if self.spent.loss else 0.0
+
+    @property
+    def spent_epsilon(self) -> float:
+        """Epsilon of all charges together at the cap's delta."""
+        return self.spent.epsilon(self.cap.delta)
+
+    @property
+    def left_mu(self) -> float:
+        """Largest Gaussian loss that still fits."""
+        return self.cap.left(self.spent)
+
+    @property
+    def left_epsilon(self) -> float:
+        """Epsilon, on its own at the cap's delta, of the largest release that still fits."""
+        return self.cap.epsilon_of(self.left_mu)
+
+    def nights_left(self, mu: float) -> int:
+        """How many more releases of this loss fit."""
+        return self.cap.nights(self.spent, mu)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Outcome of checking the whole chain.
+
+    Attributes
+    ----------
+    problems
+        What is wrong, one line each; empty when all is well.
+    head
+        Hash of the last row: keep it elsewhere to notice truncation.
+    entries
+        Number of rows.
+    """
+
+    problems: list[str]
+    head: str
+    entries: int

@@ -1,0 +1,55 @@
+"""The ledger's one table: append-only, hash-chained, guarded by triggers.
+
+A row is never changed; a change of state is a new row. Its hash covers all its columns, the previous hash and a random
+nonce, so a published hash identifies the row without revealing anything that it says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import sqlalchemy as sa
+
+from pipeline.canonical import canonical_json
+
+GENESIS = "0" * 64
+"""Hash before the first row."""
+
+metadata = sa.MetaData()
+
+entry = sa.Table(
+    "entry",
+    metadata,
+    sa.Column("sequence", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("dataset", sa.String(64), nullable=False),
+    sa.Column("release_id", sa.String(256)),
+    sa.Column("charge_id", sa.String(64)),
+    sa.Column("loss_ticks", sa.BigInteger, nullable=False),
+    sa.Column("sampler_ticks", sa.BigInteger, nullable=False),
+    sa.Column("payload", sa.Text, nullable=False),
+    sa.Column("time", sa.String(40), nullable=False),
+    sa.Column("nonce", sa.String(32), nullable=False),
+    sa.Column("previous_hash", sa.String(64), nullable=False),
+    sa.Column("hash", sa.String(64), nullable=False, unique=True),
+    sa.CheckConstraint("kind IN ('BUDGET', 'RESERVED', 'COMMITTED', 'RELEASED', 'VOID')", name="known_kind"),
+    sa.Index("one_entry_a_state", "charge_id", "kind", unique=True),
+    sa.Index("by_release", "release_id"),
+    sa.Index("by_dataset", "dataset", "loss_ticks", "sampler_ticks"),
+)
+
+for _action in ("UPDATE", "DELETE"):
+    sa.event.listen(
+        entry,
+        "after_create",
+        sa.DDL(
+            f"CREATE TRIGGER no_{_action.lower()} BEFORE {_action} ON entry "
+            "BEGIN SELECT RAISE(ABORT, 'ledger rows are never changed'); END"
+        ).execute_if(dialect="sqlite"),
+    )
+
+
+def row_hash(row: dict[str, Any]) -> str:
+    """SHA-256 over the canonical JSON of all columns but the hash."""
+    return hashlib.sha256(canonical_json({name: row[name] for name in entry.c.keys() if name != "hash"})).hexdigest()  # noqa: SIM118 - a column collection, not a dict
