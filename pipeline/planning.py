@@ -104,9 +104,9 @@ class Plan:
         """Return the guarantee in one sentence."""
         change = "adding or removing" if self.neighbours is Neighbours.ADD_REMOVE else "replacing"
         return (
-            f"Whatever an attacker knows already, {change} {self.config.privacy.unit} changes the probability of any "
-            f"conclusion drawn from this release by a factor of at most e^{self.guarantee.epsilon:g}, "
-            f"except with probability {self.guarantee.delta:g}."
+            f"Whatever an attacker knows already, {change} {self.config.privacy.unit} multiplies the probability of any "
+            f"conclusion drawn from this release by at most e^{self.guarantee.epsilon:g} and adds at most "
+            f"{self.guarantee.delta:g} to it."
         )
 
 

@@ -25,7 +25,7 @@ from pipeline.canonical import digest
 from pipeline.compute import Compute
 from pipeline.config import LoadedConfig
 from pipeline.datasets import Dataset, open_records
-from pipeline.errors import BlockveilError, KeyLost, ReleaseConflict
+from pipeline.errors import BlockveilError, KeyLost
 from pipeline.keys import KeyStore
 from pipeline.ledger import BudgetStatus, Charge, Ledger
 from pipeline.planning import Plan
@@ -120,12 +120,13 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
         unit=plan.config.privacy.unit,
         attempt=attempt,
     )
-    if charge.is_new:
-        return Reservation(charge, dataset, None, None)
-    published = None
-    if charge.state in ("COMMITTED", "RELEASED"):
+    try:
         published = publishing.find_published(workspace.root, plan.release_id, charge.charge_id)
-    return Reservation(charge, dataset, _resumed(charge, published), published)
+    except BlockveilError as error:
+        # Another ledger paid for what is published, or it is damaged: nothing may be drawn beside it.
+        workspace.ledger.void_if_reserved(charge.charge_id, type(error).__name__)
+        raise
+    return Reservation(charge, dataset, None if charge.is_new else _resumed(charge, published), published)
 
 
 def _resumed(charge: Charge, published: Published | None) -> str:
@@ -251,8 +252,6 @@ def run_release(plan: Plan, compute: Compute, attempt: str, tell: Tell) -> Outco
         return seal(workspace, reservation, reservation.published)
     try:
         staged = measure(workspace, reservation, compute, tell)
-    except ReleaseConflict:
-        raise
     except BlockveilError as error:
         abandon(workspace, reservation, type(error).__name__)
         raise

@@ -216,7 +216,7 @@ def test_a_changed_config_under_the_same_id_is_refused_with_the_difference(tmp_p
 
 
 def test_an_exhausted_budget_is_refused_before_anything_is_computed(tmp_path):
-    loaded = support.prepare(tmp_path, budget=1.5)
+    loaded = support.prepare(tmp_path, budget=1.1)
     run(loaded)
 
     class Never(ThreadCompute):

@@ -1,0 +1,47 @@
+# Two commands: `make demo` releases a covariance of real data, `make test` runs the checks and tests.
+# Both set up .venv from the hash-locked requirements first; only Python 3.11, pip, make and git are needed.
+PY ?= $(shell command -v python3.11 || command -v python3)
+V := .venv
+B := $(V)/bin
+
+export PREFECT_HOME ?= $(CURDIR)/.prefect
+export PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS = 120
+export PREFECT_SERVER_ANALYTICS_ENABLED = false
+export DO_NOT_TRACK = 1
+export DASK_LOGGING__DISTRIBUTED = warning
+
+.PHONY: demo test check test-slow lock clean help
+
+help: ## show the commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /	/'
+
+$(V)/.stamp: requirements.lock pyproject.toml
+	$(PY) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "Python 3.11 or newer is needed: make PY=/path/to/python3.11")'
+	$(PY) -m venv $(V)
+	@# uv installs the same hashes several times faster; plain pip does it where uv cannot be had.
+	($(B)/python -m pip install -q uv && $(B)/uv pip sync -q --compile-bytecode --require-hashes requirements.lock --python $(B)/python) \
+	  || $(B)/python -m pip install -q --require-hashes --no-deps -r requirements.lock
+	@# setuptools comes from the lock, so the project builds without fetching anything.
+	$(B)/python -m pip install -q --no-deps --no-build-isolation -e . 2>/dev/null \
+	  || $(B)/uv pip install -q --no-deps --no-build-isolation -e . --python $(B)/python
+	touch $@
+
+demo: $(V)/.stamp ## set up, then release a private covariance of real data
+	$(B)/blockveil demo
+
+test: check ## set up, check style, types and layers, and run the tests
+	$(B)/python -m pytest -q -m "not slow"
+
+test-slow: $(V)/.stamp ## the tests that take long
+	$(B)/python -m pytest -q -m slow
+
+check: $(V)/.stamp ## style, types and layers
+	$(B)/ruff check .
+	$(B)/mypy
+	$(B)/lint-imports
+
+lock: ## write requirements.lock from pyproject.toml
+	$(B)/uv pip compile -q pyproject.toml --extra dev --python-version 3.11 --universal --generate-hashes --no-annotate --no-header -o requirements.lock
+
+clean: ## remove what the commands made
+	rm -rf $(V) build .prefect *.egg-info

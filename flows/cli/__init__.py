@@ -1,0 +1,47 @@
+"""The command line ``blockveil``.
+
+Exit codes: 0 done; 1 unexpected error; 2 config or parameter; 3 budget exhausted; 4 data do not fit their declaration;
+5 same release with other data or config; 6 ledger; 7 store, disk or permission; 8 computation failed; 9 noise key lost;
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from flows.cli import budget, ledger, night
+from pipeline.errors import BlockveilError
+
+HELP = """Release large matrices from private records under differential privacy.
+
+Exit codes: 0 done, 1 unexpected, 2 config, 3 budget exhausted, 4 data, 5 conflict with an earlier release, 6 ledger, 7 store or disk,
+8 computation, 9 noise key lost, 130 interrupted."""
+
+app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.command()(night.plan)
+app.command()(night.run)
+app.command()(night.demo)
+app.add_typer(ledger.app, name="ledger")
+app.add_typer(budget.app, name="budget")
+
+
+def main() -> None:
+    """Run the command line; errors are two lines at most, a traceback only with --debug."""
+    try:
+        app()
+    except BlockveilError as error:
+        if "--debug" in sys.argv:
+            raise
+        print(f"blockveil: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("blockveil: interrupted; run the same command again to go on", file=sys.stderr)
+        sys.exit(130)
+    except Exception as error:
+        if "--debug" in sys.argv:
+            raise
+        # The text of an unexpected error could quote a record.
+        print(f"blockveil: unexpected {type(error).__name__}. Run again with --debug to see it.", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,52 @@
+"""What the commands share: options, reading a config, printing lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.config import LoadedConfig, load_config
+from pipeline.errors import ConfigError
+
+Config = Annotated[Path, typer.Argument(help="Config file of a release, TOML.", show_default=False)]
+Date = Annotated[str | None, typer.Option("--date", help="Logical date, YYYY-MM-DD; today where it is not given.")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="Override, section.key=value; may be given several times.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks and library logs. They may quote private values.")]
+
+
+def parse_date(text: str | None) -> date:
+    """Logical date of an option."""
+    if text is None:
+        return datetime.now().astimezone().date()
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        pass
+    raise ConfigError(f"--date {text!r} is not a date", "A logical date is written YYYY-MM-DD", "Correct it")
+
+
+def parse_overrides(pairs: Sequence[str] | None) -> dict[str, str]:
+    """Overrides of ``--set`` options."""
+    found = {}
+    for pair in pairs or ():
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"--set {pair!r} is not key=value", "An override is written section.key=value", "Correct it")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def read_config(path: Path, overrides: dict[str, str] | None = None, allowed: tuple[str, ...] | None = None) -> LoadedConfig:
+    """Config of a path."""
+    return load_config(path, overrides=overrides or {}, allowed_prefixes=allowed)
+
+
+def print_rows(rows: Sequence[tuple[str, str]]) -> None:
+    """Print aligned lines."""
+    width = max((len(what) for what, _ in rows), default=0)
+    for what, value in rows:
+        typer.echo(f"{what.ljust(width)}  {value}")

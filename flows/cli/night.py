@@ -1,0 +1,159 @@
+"""``blockveil plan``, ``run`` and ``demo``: one release."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flows.cli.common import Config, Date, Debug, Set, parse_date, parse_overrides, print_rows, read_config
+from pipeline import summary
+from pipeline.config import LoadedConfig
+from pipeline.errors import ConfigError, LedgerError
+from pipeline.ledger import BudgetStatus, Ledger
+from pipeline.planning import Plan, make_plan
+
+NoPrefect = Annotated[bool, typer.Option("--no-prefect", help="Run the same steps without Prefect.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")]
+
+DEMO_BUDGET = {"epsilon": 3.0, "delta": 1e-5}
+"""The demo's own budget: a few nights."""
+
+
+def plan(config: Config, date: Date = None, set: Set = None, as_json: Json = False, debug: Debug = False) -> None:  # noqa: A002
+    """Show what a release would cost and how exact it would be. Reads no data and spends nothing."""
+    del debug
+    made = make_plan(read_config(config, parse_overrides(set)), parse_date(date))
+    if as_json:
+        typer.echo(json.dumps({**made.public, "plan_digest": made.digest}, indent=2, sort_keys=True))
+    else:
+        print_rows(summary.describe(made, _budget(made)))
+
+
+def _budget(plan: Plan) -> BudgetStatus | None:
+    try:
+        return Ledger(plan.loaded.ledger_url).budget(plan.config.release.dataset)
+    except LedgerError:
+        return None
+
+
+def run(
+    config: Config,
+    date: Date = None,
+    set: Set = None,  # noqa: A002 - the option's name
+    no_prefect: NoPrefect = False,
+    debug: Debug = False,
+) -> None:
+    """Release, or finish a release that an earlier run began. The same release is never charged twice."""
+    night, overrides = parse_date(date), parse_overrides(set)
+    from flows.quiet import quieten  # before Prefect is imported
+
+    quieten(debug)
+    loaded = read_config(config, overrides, ("compute", "cluster"))
+    _release(loaded, night, overrides, no_prefect)
+
+
+def _release(loaded: LoadedConfig, night: date, overrides: dict[str, str], no_prefect: bool) -> None:
+    made = make_plan(loaded, night)
+    typer.echo(f"{made.release_id}: {made.guarantee_sentence()}")
+    progress = _Progress()
+    message = _plainly(made, progress) if no_prefect else _by_flow(loaded, night, overrides, progress)
+    progress.close()
+    _tell_result(made, message)
+
+
+def _plainly(plan: Plan, progress: Callable[[str, float | None], None]) -> str:
+    from flows.cluster import open_compute
+    from pipeline import release as steps
+    from pipeline.report import make_report
+
+    with open_compute(plan.loaded) as compute:
+        outcome = steps.run_release(plan, compute, f"process {os.getpid()}", progress)
+    make_report(steps.Workspace.open(plan), outcome)
+    return f"Released {outcome.release_id}." + (f" Resumed: {outcome.resumed}." if outcome.resumed else "")
+
+
+def _by_flow(
+    loaded: LoadedConfig, night: date, overrides: dict[str, str], progress: Callable[[str, float | None], None]
+) -> str:
+    progress("starting Prefect", None)
+    from flows import release as module
+
+    if loaded.path.suffix != ".toml":
+        raise ConfigError(f'The config "{loaded.path.name}" has no .toml name', "The flow finds it by name", "Rename it")
+    os.environ[module.CONFIG_ROOT] = str(loaded.path.parent)
+    module.listener.set(progress)
+    state: Any = module.release(
+        release=loaded.path.stem, mode="release", logical_date=night, overrides=overrides, return_state=True
+    )
+    if not state.is_completed():
+        state.result(raise_on_failure=True)
+    return str(state.message)
+
+
+def _tell_result(plan: Plan, message: str) -> None:
+    from pipeline.publishing import find_published, read_release
+    from pipeline.report import error_lines, report_path
+
+    published = find_published(plan.loaded.output_root, plan.release_id)
+    if published is None:
+        raise LedgerError("The release is not there", "A finished release has a pointer", "Run again")
+    rows = [("Result", message), *error_lines(read_release(published.path))]
+    rows += summary.budget_lines(Ledger(plan.loaded.ledger_url).budget(plan.config.release.dataset), plan.design.mu)
+    rows += [("Release", str(published.path)), ("Report", str(report_path(published.path)))]
+    print_rows(rows)
+
+
+class _Progress:
+    """One line that is rewritten on a terminal; silent elsewhere."""
+
+    def __init__(self) -> None:
+        self._live, self._started, self._open = sys.stderr.isatty(), time.monotonic(), False
+
+    def __call__(self, stage: str, share: float | None) -> None:
+        if self._live:
+            done = "" if share is None else f" {100 * share:3.0f} %"
+            sys.stderr.write(f"\r\x1b[K{time.monotonic() - self._started:5.1f} s  {stage}{done}")
+            sys.stderr.flush()
+            self._open = True
+
+    def close(self) -> None:
+        """End the line."""
+        if self._open:
+            sys.stderr.write("\n")
+
+
+def demo(debug: Debug = False) -> None:
+    """Release the covariance of 30,000 real credit-card records, with everything on this machine."""
+    from flows.quiet import quieten
+    from pipeline import quickstart
+
+    quieten(debug)
+    config = _demo_config()
+    loaded = read_config(config)
+    if quickstart.write_records(config.parent / quickstart.SOURCE, loaded.store_path):
+        typer.echo(f"Records written to {loaded.store_path}")
+    ledger, dataset = Ledger(loaded.ledger_url), loaded.config.release.dataset
+    made = make_plan(loaded, parse_date(None))
+    if _budget(made) is None:
+        ledger.set_budget(
+            dataset=dataset, neighbours=made.neighbours, privacy_unit=loaded.config.privacy.unit, **DEMO_BUDGET
+        )
+        typer.echo(f"Budget granted: epsilon {DEMO_BUDGET['epsilon']:g} at delta {DEMO_BUDGET['delta']:g}")
+    _release(loaded, made.logical_date, {}, no_prefect=False)
+
+
+def _demo_config() -> Path:
+    for folder in (Path("configs"), Path(__file__).resolve().parents[2] / "configs"):
+        if (folder / "quickstart.toml").exists():
+            return folder / "quickstart.toml"
+    raise ConfigError(
+        "configs/quickstart.toml is not here", "The demo runs from a checkout of the project", "Change to its folder"
+    )

@@ -1,0 +1,14 @@
+"""Settings of Prefect and Dask for private work; anything that is set already is kept. Import before either of them."""
+
+import os
+
+_DEFAULTS = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",  # nothing is sent anywhere
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # a cold start takes most of the standard 20 s
+    "DASK_LOGGING__DISTRIBUTED": "warning",  # else every worker writes a screenful through Prefect's root logger
+}
+
+for _name, _value in _DEFAULTS.items():
+    os.environ.setdefault(_name, _value)

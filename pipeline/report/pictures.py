@@ -1,0 +1,80 @@
+"""Pictures of a released matrix as SVG text: the same bytes for the same release, legible on light and dark paper."""
+
+from __future__ import annotations
+
+import io
+
+import matplotlib
+import numpy as np
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+
+from pipeline.report.facts import Facts
+
+_INK = "#7d7d7d"
+_SIGNAL = "#0072b2"
+_NOISE = "#d55e00"
+_LABELS = 40
+_CELLS = 400
+_STYLE = {"svg.hashsalt": "blockveil", "svg.fonttype": "path", "font.size": 9.0}
+
+
+def heat_map(facts: Facts) -> str:
+    """Released matrix scaled to unit diagonal; entries that noise could explain are hatched out to grey."""
+    stride = -(-len(facts.features) // _CELLS)
+    values, clear = facts.relative[::stride, ::stride], facts.clear[::stride, ::stride]
+    side = values.shape[0]
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(6.6, 5.6), facecolor="none")
+        axes = figure.add_subplot()
+        image = axes.imshow(values, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="nearest")
+        grey = ListedColormap([(0.55, 0.55, 0.55, 0.75)])
+        axes.imshow(np.where(clear, np.nan, 0.0), cmap=grey, interpolation="nearest")
+        if side <= _LABELS and stride == 1:
+            axes.set_xticks(range(side), facts.features, rotation=90)
+            axes.set_yticks(range(side), facts.features)
+        name = "correlation" if facts.kind == "covariance" else "second moment, unit diagonal"
+        axes.set_title(f"Released {name}; grey: within two standard deviations of noise", color=_INK, fontsize=9.5)
+        bar = figure.colorbar(image, ax=axes, fraction=0.046, pad=0.03)
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(colors=_INK)
+        _plain(axes)
+        return _svg(figure)
+
+
+def spectrum(facts: Facts) -> str:
+    """Eigenvalues of the released matrix beside what noise alone reaches."""
+    values = facts.spectrum
+    positions = np.arange(1, values.size + 1)
+    above = values > facts.noise_level
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(6.6, 3.2), facecolor="none")
+        axes = figure.add_subplot()
+        axes.axhspan(-facts.noise_level, facts.noise_level, color=_NOISE, alpha=0.18, lw=0)
+        axes.scatter(positions[above], values[above], s=22, color=_SIGNAL, label="above the noise")
+        axes.scatter(positions[~above], values[~above], s=22, facecolor="none", edgecolor=_INK, label="not above it")
+        axes.set_yscale("symlog", linthresh=max(facts.noise_level, 1e-300))
+        axes.set_xlabel("eigenvalue", color=_INK)
+        axes.set_ylabel("in units of noise", color=_INK)
+        axes.set_title("Spectrum of the released matrix; band: reached by noise alone", color=_INK, fontsize=9.5)
+        axes.legend(frameon=False, labelcolor=_INK)
+        _plain(axes)
+        return _svg(figure)
+
+
+def _plain(axes: matplotlib.axes.Axes) -> None:
+    axes.set_facecolor("none")
+    axes.tick_params(colors=_INK)
+    for side, spine in axes.spines.items():
+        spine.set_color(_INK)
+        spine.set_visible(side in ("left", "bottom"))
+
+
+def _svg(figure: Figure) -> str:
+    FigureCanvasSVG(figure)
+    figure.tight_layout()
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None, "Creator": "Blockveil"})
+    text = stream.getvalue()
+    return text[text.index("<svg") :]
