@@ -48,7 +48,10 @@ def main() -> None:
         chunk_rows = max(1, 2**24 // (8 * features))
         with tempfile.TemporaryDirectory() as folder:
             store = zarr.create_array(
-                Path(folder) / "x", shape=(rows, features), chunks=(chunk_rows, features), dtype="f8",
+                Path(folder) / "x",
+                shape=(rows, features),
+                chunks=(chunk_rows, features),
+                dtype="f8",
                 compressors=[ZstdCodec(level=1), Crc32cCodec()],
             )
             store[:] = np.random.default_rng(0).uniform(-1.2, 1.2, (rows, features)).round(3)

@@ -5,8 +5,8 @@ Gaussian noise whose standard deviation is ``sensitivity / mu`` is (epsilon, del
     delta >= Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu).
 
 With ``x = eps/mu, h = mu/2, a = h - x`` one has ``e^eps phi(h + x) = phi(a)``, which turns the difference into one of
-three forms without cancellation; the derivative by mu is ``phi(a)`` exactly, so Newton's method on logarithms converges in
-a few steps from any start.
+three forms without cancellation; the derivative by mu is ``phi(a)`` exactly, so Newton's method on logarithms
+converges in a few steps from any start.
 
 **Source**: Balle and Wang, 2018, Theorem 8; IMGM Theorem 2 states the same for matrices. The usual double-precision
 algorithm errs, at some parameters on the unsafe side; this one is within 1e-13 of 80-digit arithmetic where tested, and
@@ -154,4 +154,6 @@ def _check_epsilon(epsilon: float) -> None:
 
 def _check_delta(delta: float) -> None:
     if not 0.0 < delta < 1.0:
-        raise CalibrationError(f"delta is {delta}; it must lie between 0 and 1, both excluded; give a small probability")
+        raise CalibrationError(
+            f"delta is {delta}; it must lie between 0 and 1, both excluded; give a small probability"
+        )

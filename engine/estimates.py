@@ -43,7 +43,7 @@ class CovarianceEstimates:
     mean, covariance
         Raw units; shapes (d,) and (d, d).
     covariance_psd
-        Nearest positive semi-definite matrix to the covariance, shape (d, d).
+        Positive semi-definite version, shape (d, d): the nearest one in coordinates, where all features count alike.
     second_moment
         About the origin, raw units, shape (d, d), a sum over records.
     """
@@ -66,6 +66,11 @@ def coordinate_estimate(released: NDArray[np.int64], design: NoiseDesign) -> Est
 def second_moment(released: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates) -> Estimate:
     """Second moment about the origin in raw units, shape (d, d), from a query without a constant coordinate."""
     return _to_raw(coordinate_estimate(released, design), coordinates)
+
+
+def second_moment_psd(released: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates) -> Array:
+    """Positive semi-definite version of the second moment, raw units, shape (d, d): the nearest one in coordinates."""
+    return _congruence(coordinates.to_raw(), nearest_psd(coordinate_estimate(released, design).value)[0])
 
 
 def covariance(
@@ -91,7 +96,8 @@ def covariance(
     divisor = max(count, count_deviation, 1.0)
     raw = _to_raw(Estimate(value[1:, 1:], deviation[1:, 1:]), coordinates)
     back = coordinates.to_raw()
-    shift = _apply(back, value[0, 1:]) / divisor
+    centre = value[0, 1:] / divisor
+    shift = _apply(back, centre)
     sums_covariance = _congruence(back, np.diag(deviation[0, 1:] ** 2))
     shape = symmetrise(raw.value / divisor - np.outer(shift, shift))
     mean_variance = np.diagonal(sums_covariance) + shift**2 * count_deviation**2
@@ -100,7 +106,7 @@ def covariance(
         count=Estimate(np.asarray(count), np.asarray(count_deviation)),
         mean=Estimate(coordinates.origin + shift, np.sqrt(mean_variance) / divisor),
         covariance=Estimate(shape, np.sqrt(spread) / divisor),
-        covariance_psd=nearest_psd(shape)[0],
+        covariance_psd=_congruence(back, nearest_psd(value[1:, 1:] / divisor - np.outer(centre, centre))[0]),
         second_moment=raw,
     )
 
@@ -125,7 +131,8 @@ def worst_covariance_deviation(design: NoiseDesign, rows: int) -> Array:
     # |m_i| <= 1 and |V_ij|/n <= 1 in coordinates: each of the three terms is at its largest here.
     from_sums = np.add.outer(sums, sums) + 2.0 * np.diag(sums)
     from_count = np.outer(one, one) * 9.0 * variance[0, 0]
-    return np.sqrt(variance[1:, 1:] + from_sums + from_count) / rows
+    deviation: Array = np.sqrt(variance[1:, 1:] + from_sums + from_count) / rows
+    return deviation
 
 
 def _ratio_variance(
@@ -158,8 +165,8 @@ def _to_raw(noisy: Estimate, coordinates: Coordinates) -> Estimate:
 def _mixed_variance(back: Array, variance: Array) -> Array:
     """Variance of ``A Z A'`` for symmetric Z whose distinct entries are independent, shape (d, d).
 
-    Sum over k of ``A_ik^2 A_jk^2 D_k`` and over k != l of ``A_ik^2 A_jl^2 O_kl + A_ik A_jk A_il A_jl O_kl``. A mixing map
-    has equal weights, so all off-diagonal variances O are one number.
+    Sum over k of ``A_ik^2 A_jk^2 D_k`` and over k != l of ``A_ik^2 A_jl^2 O_kl + A_ik A_jk A_il A_jl O_kl``. A mixing
+    map has equal weights, so all off-diagonal variances O are one number.
     """
     d = back.shape[0]
     squares = back**2

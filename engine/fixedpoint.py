@@ -138,7 +138,8 @@ class Quantiser:
 
 def _squared_norms(values: NDArray[np.float64]) -> NDArray[np.int64]:
     integers = values.astype(np.int64)
-    return np.einsum("ij,ij->i", integers, integers)
+    norms: NDArray[np.int64] = np.einsum("ij,ij->i", integers, integers)
+    return norms
 
 
 def _inside_ball(fine: NDArray[np.float64], largest: int) -> NDArray[np.float64]:

@@ -1,11 +1,12 @@
 """The discrete Gaussian of width S = 2048 as a 127-bit cumulative table, and its inversion for vectors of random words.
 
 The table holds magnitudes; a word of 64 random bits gives 63 leading bits of a 127-bit uniform number and a sign. The
-magnitude is the number of cumulative entries that do not exceed the uniform number. Where the leading 63 bits equal those
-of an entry (chance below 2**-48 a word) 64 further bits decide, so inversion is exact at 127 bits, without rejection.
+magnitude is the number of cumulative entries that do not exceed the uniform number. Where the leading 63 bits equal
+those of an entry (chance below 2**-48 a word) 64 further bits decide, so inversion is exact at 127 bits, without
+rejection.
 
-The table is computed in integers: with ``q = exp(-1 / (2 S^2))`` the weights are ``rho(k) = q**(k*k)`` by the recurrence
-``rho(k+1) = rho(k) q**(2k+1)``, in fixed point with 320 binary places. There is no libm and no float in it.
+The table is computed in integers: with ``q = exp(-1 / (2 S^2))`` the weights are ``rho(k) = q**(k*k)`` by the
+recurrence ``rho(k+1) = rho(k) q**(2k+1)``, in fixed point with 320 binary places. There is no libm and no float in it.
 
 **Source**: Micciancio and Walter, 2017, for combining small discrete Gaussians into a wide one.
 """

@@ -140,7 +140,9 @@ class Box:
         return np.maximum(self.upper - self.origin, self.origin - self.lower)
 
     def coordinates(self) -> Coordinates:
-        """Coordinates in which the box is the cube [-1, 1]^d, or lies in [0, 1]^d when no feature is below the origin."""
+        """Coordinates in which the box is the cube [-1, 1]^d, or lies in [0, 1]^d when no feature is below the
+        origin.
+        """
         body = Body.HALF_CUBE if bool(np.all(self.lower >= self.origin)) else Body.CUBE
         return Coordinates(body, self.lower, self.upper, self.origin, self.half_widths)
 
@@ -198,7 +200,9 @@ class Ellipsoid:
         array = np.asarray(shape, dtype=np.float64)
         d = centre.size
         if array.shape not in ((d,), (d, d)) or not np.all(np.isfinite(array)):
-            raise GeometryError("the ellipsoid needs d finite semi-axes or a finite d x d matrix, d the origin's length")
+            raise GeometryError(
+                "the ellipsoid needs d finite semi-axes or a finite d x d matrix, d the origin's length"
+            )
         if array.ndim == 1 and np.any(array <= 0):
             raise GeometryError("a semi-axis is not positive; give the largest allowed distance along that feature")
         if array.ndim == 2:
@@ -212,7 +216,8 @@ class Ellipsoid:
         if self.shape.ndim == 1:
             return Coordinates(Body.BALL, -unbounded, unbounded, self.origin, self.shape)
         scale = np.sqrt(np.diagonal(self.shape)).copy()
-        # A record of the ellipsoid has |x_j - origin_j| <= sqrt(E_jj) (Cauchy-Schwarz): the scaled record is in the cube.
+        # A record of the ellipsoid has |x_j - origin_j| <= sqrt(E_jj) (Cauchy-Schwarz): the scaled record is in the
+        # cube.
         mixing = _integer_whitening(self.shape / np.outer(scale, scale))
         return Coordinates(Body.BALL, -unbounded, unbounded, self.origin, scale, mixing)
 
@@ -240,4 +245,3 @@ def _integer_whitening(correlation: Matrix) -> Mixing:
     if float(np.max(np.sum(np.abs(integers), axis=1))) > 2.0**_SUM_BITS:
         raise GeometryError("the ellipsoid's matrix is too ill conditioned; widen its shortest axis")
     return Mixing(integers, bits)
-

@@ -1,8 +1,8 @@
 """The exact Gram matrix of quantised records: float64 BLAS on integers, added up in int64.
 
-A block of at most ``2**53 / K**2`` rows of integers bounded by K has a Gram matrix whose every partial sum is an integer
-of at most ``2**53``, so BLAS computes it exactly in any order; blocks add up in int64. The result is therefore the same
-bits for every chunking, row order, number of threads and scheduler.
+A block of at most ``2**53 / K**2`` rows of integers bounded by K has a Gram matrix whose every partial sum is an
+integer of at most ``2**53``, so BLAS computes it exactly in any order; blocks add up in int64. The result is
+therefore the same bits for every chunking, row order, number of threads and scheduler.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def partial_gram(source: RowSource, start: int, stop: int, quantiser: Quantiser,
             total += block.astype(np.int64)
             block[...] = 0.0
             rows_in_block = 0
-        # Exact: every partial sum is an integer of at most rows_in_block * K**2 <= 2**53. Only one triangle is computed.
+        # Exact: every partial sum is an integer of at most rows_in_block * K**2 <= 2**53. Only one triangle is
+        # computed.
         block = dsyrk(1.0, piece.T, beta=1.0, c=block, trans=0, lower=1, overwrite_c=1)
         rows_in_block += piece.shape[0]
     total += block.astype(np.int64)
@@ -123,4 +124,6 @@ def row_ranges(rows: int, chunk_rows: int, tasks: int) -> list[tuple[int, int]]:
     chunks = -(-rows // chunk_rows)
     count = max(1, min(tasks, chunks))
     borders = [round(i * chunks / count) * chunk_rows for i in range(count)] + [rows]
-    return [(low, min(high, rows)) for low, high in zip(borders[:-1], borders[1:], strict=True) if low < min(high, rows)]
+    return [
+        (low, min(high, rows)) for low, high in zip(borders[:-1], borders[1:], strict=True) if low < min(high, rows)
+    ]

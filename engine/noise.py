@@ -1,7 +1,7 @@
 """Secure discrete Gaussian noise as a pure function of (key, row, column).
 
-AES-256 in counter mode is addressed by canonical tiles of 128 x 128 entries, which have nothing to do with the chunks of
-any array: the same entry has the same noise whatever block it is asked with, on whatever worker, however often.
+AES-256 in counter mode is addressed by canonical tiles of 128 x 128 entries, which have nothing to do with the chunks
+of any array: the same entry has the same noise whatever block it is asked with, on whatever worker, however often.
 
 Counter, 16 bytes, big-endian::
 
@@ -20,14 +20,14 @@ An entry is ``x(a) + 1087 x(b)``, and on the fine grid ``+ 1180000 x(c)``, where
 S = 2048 (:mod:`engine.gaussian_table`).
 
 Distance from a discrete Gaussian of the same variance: with ``t = x + s y``, ``rho_u(x) rho_S(y)`` sums over y to
-``rho_sigma(t) rho_w(Z - shift)``, ``sigma^2 = u^2 + s^2 S^2`` and ``w = u S / sigma``; a Gaussian sum over shifted integers varies
-by a factor ``1 +- 2.1 exp(-2 pi^2 w^2)``. Here w >= 1.88, so each level errs by a factor below ``1 +- 2**-99``; rounding the
-table errs by 2**-112. In all a draw is within 2**-90 in total variation.
+``rho_sigma(t) rho_w(Z - shift)``, ``sigma^2 = u^2 + s^2 S^2`` and ``w = u S / sigma``; a Gaussian sum over shifted
+integers varies by a factor ``1 +- 2.1 exp(-2 pi^2 w^2)``. Here w >= 1.88, so each level errs by a factor below ``1 +-
+2**-99``; rounding the table errs by 2**-112. In all a draw is within 2**-90 in total variation.
 
 Privacy of a discrete Gaussian D of variance s^2 on the integers, shifted by an integer: take a continuous x of variance
-``s^2 - 100`` and round it randomly to an integer by a discrete Gaussian of variance 100 about x. By the same sum the result is D up
-to a factor ``1 +- 2.1 exp(-200 pi^2)``, below ``1 +- 2**-2800``. So D is post-processing of continuous noise of variance
-``s^2 - 100``, which is what calibration uses.
+``s^2 - 100`` and round it randomly to an integer by a discrete Gaussian of variance 100 about x. By the same sum the
+result is D up to a factor ``1 +- 2.1 exp(-200 pi^2)``, below ``1 +- 2**-2800``. So D is post-processing of continuous
+noise of variance ``s^2 - 100``, which is what calibration uses.
 
 **Source**: Micciancio and Walter, 2017; Peikert, 2010 (convolution of discrete Gaussians).
 """

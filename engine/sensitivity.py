@@ -8,16 +8,18 @@ add-remove: ``sup |y y'| = sup |y|^2``.
 
 replace-one: ``|yy' - zz'|^2 = |y|^4 + |z|^4 - 2 (y.z)^2``, at most ``2 sup |y|^4``.
 
-* cube. With ``u = (y+z)/2, w = (y-z)/2`` the square is ``8(|u|^2 |w|^2 + (u.w)^2)``. Signs may be taken non-negative and
-  both factors grow with u and w, so ``|u_i| + |w_i| = sqrt(weight_i)``; with ``|u_i| = sqrt(weight_i)(1+s_i)/2`` it becomes
-  ``W^2 + Q^2 - 2 A^2``, ``Q = sum weight s^2 <= W``, ``A = sum weight s``. Hence at most ``2 W^2``, reached when signs s split
-  the weights evenly. For m equal weights the best is A = 0 (m even) or \\|A\\| = 1 weight (m odd, m >= 3).
-* half cube. With a = \\|y\\|^2, b = \\|z\\|^2, p = y.z (weights one): (1-y_i^2)(1-z_i^2) >= 0 gives a + b <= W + p, whence the
-  square is at most W^2; reached at y = all ones, z = 0.
-* ball. ``yy' - zz'`` is a mixture of ``D(aa' - bb')D`` with a, b orthonormal, D = diag(sqrt(weight)); there the square is at
-  most (a'D^2a)^2 + (b'D^2b)^2 <= w1^2 + w2^2 (Ky Fan), reached at the two longest axes.
+* cube. With ``u = (y+z)/2, w = (y-z)/2`` the square is ``8(|u|^2 |w|^2 + (u.w)^2)``. Signs may be taken non-negative
+  and both factors grow with u and w, so ``|u_i| + |w_i| = sqrt(weight_i)``; with ``|u_i| = sqrt(weight_i)(1+s_i)/2``
+  it becomes ``W^2 + Q^2 - 2 A^2``, ``Q = sum weight s^2 <= W``, ``A = sum weight s``. Hence at most ``2 W^2``,
+  reached when signs s split the weights evenly. For m equal weights the best is A = 0 (m even) or abs(A) = 1 weight
+  (m odd, m >= 3).
+* half cube. With a = abs(y)^2, b = abs(z)^2, p = y.z (weights one): (1-y_i^2)(1-z_i^2) >= 0 gives a + b <= W + p,
+  whence the square is at most W^2; reached at y = all ones, z = 0.
+* ball. ``yy' - zz'`` is a mixture of ``D(aa' - bb')D`` with a, b orthonormal, D = diag(sqrt(weight)); there the
+  square is at most (a'D^2a)^2 + (b'D^2b)^2 <= w1^2 + w2^2 (Ky Fan), reached at the two longest axes.
 
-**Source**: sharpens MVG (CCS 2018) Experiments II and III; the cube with equal weights is ``c^2 sqrt(2 m^2 - 2 [m odd])``.
+**Source**: sharpens MVG (CCS 2018) Experiments II and III; the cube with equal weights is ``c^2 sqrt(2 m^2 - 2 [m
+odd])``.
 """
 
 from __future__ import annotations

@@ -214,9 +214,7 @@ def _positions(array: zarr.Array[Any]) -> Iterator[tuple[int, ...]]:
     return itertools.product(*(range(-(-n // side)) for n, side in zip(array.shape, stored, strict=True)))
 
 
-def _missing_in_shard(
-    file: Path, array: zarr.Array[Any], sharding: ShardingCodec, position: tuple[int, ...]
-) -> int:
+def _missing_in_shard(file: Path, array: zarr.Array[Any], sharding: ShardingCodec, position: tuple[int, ...]) -> int:
     """Count inner chunks that overlap the array and have no bytes in the shard: its index marks them as empty."""
     usual = [type(codec) for codec in sharding.index_codecs] == [BytesCodec, Crc32cCodec]
     if not usual or array.shards is None:

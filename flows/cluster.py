@@ -1,6 +1,7 @@
 """One Dask cluster for one run, with settings that keep un-noised values and keys where they belong.
 
-* The noise key travels as a worker plugin: it is in no task, name or log, reaches restarted workers, and is removed after use.
+* The noise key travels as a worker plugin: it is in no task, name or log, reaches restarted workers, and is removed
+  after use.
 * Spilled values stay in a private folder (0700) that is removed afterwards, and at the next start after a crash.
 * Peer-to-peer shuffles stay off the disk; the dashboard listens on this machine only.
 """
@@ -15,14 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import flows.settings  # noqa: F401 - before Dask reads its environment
-
 import dask
 from dask.delayed import Delayed
 from distributed import Client, Future, LocalCluster, WorkerPlugin, as_completed
 from distributed.security import Security
 from numpy.typing import NDArray
 
+import flows.settings  # noqa: F401 - before Dask reads its environment
 from engine import keyring
 from engine.noise import NoiseKey
 from pipeline import staging
@@ -97,7 +97,9 @@ class DistributedCompute:
         try:
             self._client.unregister_worker_plugin(_PLUGIN)
         except Exception as error:  # noqa: BLE001 - the cluster is gone, and the key with it
-            logging.getLogger(__name__).warning("the key could not be removed from the cluster (%s)", type(error).__name__)
+            logging.getLogger(__name__).warning(
+                "the key could not be removed from the cluster (%s)", type(error).__name__
+            )
 
 
 def _settled(future: Future) -> Future:
@@ -123,8 +125,7 @@ def open_compute(loaded: LoadedConfig) -> Iterator[Compute]:
         return
     with _scratch() as scratch, dask.config.set(_settings(scratch)):
         try:
-            manager = _connect(loaded)
-            client, cluster = manager
+            client, cluster = _connect(loaded, section)
         except Exception as error:  # noqa: BLE001 - an address or a credential could be in its text
             failure = translate(error)
         else:
@@ -138,15 +139,18 @@ def open_compute(loaded: LoadedConfig) -> Iterator[Compute]:
         raise failure
 
 
-def _connect(loaded: LoadedConfig) -> tuple[Client, LocalCluster | None]:
-    section = loaded.config.cluster
+def _connect(loaded: LoadedConfig, section: LocalSection | Address) -> tuple[Client, LocalCluster | None]:
     if isinstance(section, Address):
         files = loaded.tls_files()
-        security = None if files is None else Security(
-            tls_ca_file=str(files["authority"]),
-            tls_client_cert=str(files["certificate"]),
-            tls_client_key=str(files["key"]),
-            require_encryption=True,
+        security = (
+            None
+            if files is None
+            else Security(
+                tls_ca_file=str(files["authority"]),
+                tls_client_cert=str(files["certificate"]),
+                tls_client_key=str(files["key"]),
+                require_encryption=True,
+            )
         )
         client = Client(section.address, security=security, set_as_default=False, timeout="30s")
         client.wait_for_workers(1, timeout=60)

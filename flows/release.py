@@ -1,7 +1,8 @@
 """The release flow: a thin Prefect shell around :mod:`pipeline.release`.
 
-Steps are tasks without parameters and without stored results, so that neither data, keys nor paths enter Prefect. A failure
-becomes a state with a name and a message that says what was and was not spent; no exception text of a library gets there.
+Steps are tasks without parameters and without stored results, so that neither data, keys nor paths enter Prefect. A
+failure becomes a state with a name and a message that says what was and was not spent; no exception text of a library
+gets there.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar
-
-import flows.settings  # noqa: F401 - before Prefect reads its environment
+from typing import Any, Literal, TypeVar, cast
+from uuid import UUID
 
 from prefect import flow, get_client, get_run_logger, runtime, task
 from prefect.artifacts import (
@@ -27,14 +27,25 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 from prefect.cache_policies import NO_CACHE
-from prefect.states import Completed, Failed, State
+from prefect.client.schemas.objects import State
+from prefect.states import Completed, Failed
 
+import flows.settings  # noqa: F401 - before Prefect reads its environment
 from flows.cluster import open_compute
 from pipeline import release as steps
 from pipeline import report, summary
 from pipeline.config import LoadedConfig, load_config
-from pipeline.errors import BlockveilError, BudgetExhausted, ComputeError, ConfigError, DataError, KeyLost
-from pipeline.errors import LedgerError, ReleaseConflict, StoreError
+from pipeline.errors import (
+    BlockveilError,
+    BudgetExhausted,
+    ComputeError,
+    ConfigError,
+    DataError,
+    KeyLost,
+    LedgerError,
+    ReleaseConflict,
+    StoreError,
+)
 from pipeline.planning import Plan, make_plan
 
 Result = TypeVar("Result")
@@ -103,8 +114,8 @@ def release(
     Args:
         release: Name of a reviewed config, for example quickstart.
         mode: A dry run plans and spends nothing; a release charges the budget once.
-        logical_date: The night this release is for; empty means the scheduled date. The same night is never charged twice.
-        overrides: Settings of compute and cluster only, for example {"cluster.workers": "4"}.
+        logical_date: The night this release is for; empty means the scheduled date. The same night is never charged
+        twice. overrides: Settings of compute and cluster only, for example {"cluster.workers": "4"}.
     """
     allowed = OPEN_OVERRIDES if mode == "release" else None
     night = _Night()
@@ -145,7 +156,7 @@ def _release(night: _Night, workspace: steps.Workspace) -> State[Any]:
     return Completed(message=f"Released {outcome.release_id}.{resumed}")
 
 
-class _Stopped(Exception):  # noqa: N818 - it carries a final state, not an error
+class _Stopped(Exception):
     """Ends the flow with a state that explains itself."""
 
     def __init__(self, state: State[Any]) -> None:
@@ -183,28 +194,32 @@ class _Night:
             return Completed()
 
         run = task(
-            body,
             name=name,
             cache_policy=NO_CACHE,
             persist_result=False,
             retries=retries,
             retry_condition_fn=lambda _task, _run, _state: isinstance(box.get("error"), ComputeError),
-        )
+        )(body)
         run(return_state=True)
         if "error" in box:
             raise _Stopped(self._explain(box["error"]))
-        return box["result"]  # type: ignore[no-any-return]
+        result: Result = box["result"]
+        return result
 
     def _explain(self, error: BlockveilError) -> State[Any]:
         spent = self.on_failure
         if self.abandon is not None:
             try:
                 voided = self.abandon(type(error).__name__)
-                spent = "Nothing was drawn; the budget was given back." if voided else (
-                    "The charge stands; running the same release again finishes it at no further cost."
+                spent = (
+                    "Nothing was drawn; the budget was given back."
+                    if voided
+                    else ("The charge stands; running the same release again finishes it at no further cost.")
                 )
             except BlockveilError as second:
-                spent = f"Whether the budget was given back is not known ({type(second).__name__}); run again to settle it."
+                spent = (
+                    f"Whether the budget was given back is not known ({type(second).__name__}); run again to settle it."
+                )
         get_run_logger().error("%s %s", error, spent)
         return Failed(name=_name(error), message=f"{error} {spent}", data=error)
 
@@ -231,7 +246,8 @@ class _Teller:
     """Progress as a Prefect artifact, a log line a stage, and to a listening terminal."""
 
     def __init__(self, release_id: str) -> None:
-        self._artifact = create_progress_artifact(0.0, key="release-progress", description=f"Progress of {release_id}")
+        artifact = create_progress_artifact(0.0, key="release-progress", description=f"Progress of {release_id}")
+        self._artifact = cast(UUID, artifact)
         self._stage, self._last = "", 0.0
 
     def __call__(self, stage: str, share: float | None) -> None:
@@ -248,7 +264,11 @@ class _Teller:
 
 
 def _describe_run(plan: Plan) -> None:
-    tags = [f"dataset:{plan.config.release.dataset}", f"release:{plan.config.release.name}", f"date:{plan.logical_date}"]
+    tags = [
+        f"dataset:{plan.config.release.dataset}",
+        f"release:{plan.config.release.name}",
+        f"date:{plan.logical_date}",
+    ]
     with get_client(sync_client=True) as client:
         client.update_flow_run(runtime.flow_run.id, tags=tags)
 
@@ -272,5 +292,7 @@ def _report(workspace: steps.Workspace, outcome: steps.Outcome) -> None:
     create_markdown_artifact(made.markdown, key="release-report", description=f"Report of {outcome.release_id}")
     create_table_artifact(made.errors, key="release-error", description="Noise beside each estimate")
     create_table_artifact(
-        [{"what": what, "value": value} for what, value in made.budget], key="privacy-budget", description="What is left"
+        [{"what": what, "value": value} for what, value in made.budget],
+        key="privacy-budget",
+        description="What is left",
     )

@@ -1,1 +1,3 @@
-"""One release from start to end: config, plan, ledger, keys, data, publishing, report. Knows no Prefect and no Dask client."""
+"""One release from start to end: config, plan, ledger, keys, data, publishing, report. Knows no Prefect and no Dask
+client.
+"""

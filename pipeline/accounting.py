@@ -1,7 +1,8 @@
 """What charges cost together, and whether a budget holds one more.
 
-A charge is a Gaussian loss ``mu`` and the total variation ``t`` of its sampler. Charges compose exactly: mu squared and t
-add up, also when later releases are chosen in view of earlier ones. All charges together are (epsilon, delta)-private when
+A charge is a Gaussian loss ``mu`` and the total variation ``t`` of its sampler. Charges compose exactly: mu squared
+and t add up, also when later releases are chosen in view of earlier ones. All charges together are (epsilon,
+delta)-private when
 
     gaussian_delta(mu, epsilon) + (1 + e^epsilon) t <= delta.
 

@@ -103,6 +103,6 @@ class ThreadCompute:
         try:
             with ThreadPoolExecutor(self.parallel) as pool, dask.config.set(scheduler="threads", pool=pool):
                 return dask.compute(value, optimize_graph=False)[0]
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, its text stays here
             failure = translate(error)
         raise failure

@@ -128,7 +128,7 @@ def _open(path: Path, name: str) -> zarr.Array[Any]:
     try:
         # By its own path: consolidated metadata of a group could describe an earlier state.
         return zarr.open_array(path, mode="r")
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
         failure = _unreadable(name, error)
     raise failure
 

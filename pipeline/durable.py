@@ -65,13 +65,22 @@ def store_error(error: OSError, doing: str) -> StoreError:
         What was attempted, such as "the release cannot be written".
     """
     if error.errno in _FULL:
-        return StoreError(f"{doing}: the disk or quota is full", "A release is written whole or not at all",
-                          "Free some space under output.root and run again")
+        return StoreError(
+            f"{doing}: the disk or quota is full",
+            "A release is written whole or not at all",
+            "Free some space under output.root and run again",
+        )
     if error.errno in _FORBIDDEN:
-        return StoreError(f"{doing}: no permission", "Blockveil must be able to write to output.root",
-                          "Give the user that runs Blockveil write permission there")
+        return StoreError(
+            f"{doing}: no permission",
+            "Blockveil must be able to write to output.root",
+            "Give the user that runs Blockveil write permission there",
+        )
     if error.errno in _IN_THE_WAY:
-        return StoreError(f"{doing}: a file is where a folder is needed", "output.root holds folders of releases",
-                          "Move the file away, or correct output.root")
+        return StoreError(
+            f"{doing}: a file is where a folder is needed",
+            "output.root holds folders of releases",
+            "Move the file away, or correct output.root",
+        )
     reason = os.strerror(error.errno) if error.errno else type(error).__name__
     return StoreError(f"{doing}: {reason}", "output.root must be a working file system", "Repair it and run again")

@@ -1,4 +1,6 @@
-"""The secret of one release: made from the operating system's randomness, kept in a file of its own, destroyed at the seal."""
+"""The secret of one release: made from the operating system's randomness, kept in a file of its own, destroyed at the
+seal.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,9 @@ class KeyStore:
             if len(secret) == SECRET_BYTES:
                 return secret
             failure = StoreError(
-                "A noise key is damaged", f"It has {SECRET_BYTES} bytes", "Restore the key store, or release another date"
+                "A noise key is damaged",
+                f"It has {SECRET_BYTES} bytes",
+                "Restore the key store, or release another date",
             )
         raise failure
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from engine import estimates
 from engine.guarantees import Neighbours
-from engine.postprocess import nearest_psd
 from pipeline.ledger import Charge
 from pipeline.planning import Plan
 from pipeline.publishing import ReleaseArrays
@@ -42,7 +41,7 @@ def release_arrays(plan: Plan, released: NDArray[np.int64], rows: int) -> Releas
             "feature": (names, ("feature",)),
             "second_moment": (moment.value, _PAIR),
             "second_moment_standard_deviation": (moment.standard_deviation, _PAIR),
-            "second_moment_psd": (nearest_psd(moment.value)[0], _PAIR),
+            "second_moment_psd": (estimates.second_moment_psd(released, design, coordinates), _PAIR),
         }
     public_count = rows if plan.neighbours is Neighbours.REPLACE_ONE else None
     found = estimates.covariance(released, design, coordinates, public_count)

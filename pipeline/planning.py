@@ -1,7 +1,8 @@
 """The plan of one release: every number that decides it, complete before any record is read.
 
 A plan is a pure function of the config, the logical date and public files that the config names. Its canonical form is
-what the ledger stores and what resuming compares; the fingerprint of the data is added to it when the budget is reserved.
+what the ledger stores and what resuming compares; the fingerprint of the data is added to it when the budget is
+reserved.
 """
 
 from __future__ import annotations
@@ -104,8 +105,8 @@ class Plan:
         """Return the guarantee in one sentence."""
         change = "adding or removing" if self.neighbours is Neighbours.ADD_REMOVE else "replacing"
         return (
-            f"Whatever an attacker knows already, {change} {self.config.privacy.unit} multiplies the probability of any "
-            f"conclusion drawn from this release by at most e^{self.guarantee.epsilon:g} and adds at most "
+            f"Whatever an attacker knows already, {change} {self.config.privacy.unit} multiplies the probability of "
+            f"any conclusion drawn from this release by at most e^{self.guarantee.epsilon:g} and adds at most "
             f"{self.guarantee.delta:g} to it."
         )
 
@@ -131,9 +132,7 @@ def make_plan(loaded: LoadedConfig, logical_date: date) -> Plan:
         weights, constant = _weights(config, geometry, quantiser.augmented)
         guarantee = ApproxDP(config.privacy.epsilon, config.privacy.delta)
         neighbours = Neighbours(config.privacy.neighbours)
-        design = calibrate(
-            quantiser.coordinates.body, weights, constant, guarantee, neighbours, quantiser.largest
-        )
+        design = calibrate(quantiser.coordinates.body, weights, constant, guarantee, neighbours, quantiser.largest)
     except (GeometryError, CannotCalibrate, OverflowError, ValueError) as error:
         raise ConfigError("This release cannot be planned", str(error), "Change the config accordingly") from None
     release_id = f"{config.release.dataset}/{config.release.name}/{logical_date.isoformat()}"
@@ -186,7 +185,7 @@ def _raw_weights(config: ReleaseConfig, geometry: Box | Ball | Ellipsoid) -> Vec
     if mechanism.kind == "gaussian":
         if coordinates.mixing is not None:
             raise GeometryError(
-                'mechanism "gaussian" gives each raw entry the same noise, which wastes an ellipsoid with a full matrix; '
+                'mechanism "gaussian" gives each raw entry the same noise and ignores a full matrix; '
                 'choose "shaped-gaussian"'
             )
         return np.square(coordinates.scale / np.max(coordinates.scale))
@@ -201,12 +200,11 @@ def _raw_weights(config: ReleaseConfig, geometry: Box | Ball | Ellipsoid) -> Vec
     if aim == "relative-error":
         return ones
     importance = ones if isinstance(aim, str) else np.array([aim[f.name] for f in config.query.geometry.features])
-    return coordinates.scale / np.max(coordinates.scale) * np.sqrt(importance)
+    weights: Vector = coordinates.scale / np.max(coordinates.scale) * np.sqrt(importance)
+    return weights
 
 
-def _public(
-    config: ReleaseConfig, release_id: str, coordinates: Coordinates, design: NoiseDesign
-) -> dict[str, Any]:
+def _public(config: ReleaseConfig, release_id: str, coordinates: Coordinates, design: NoiseDesign) -> dict[str, Any]:
     constant = design.width - coordinates.dimension
     numbers = {
         "body": coordinates.body.value,
@@ -234,4 +232,3 @@ def _check_memory(plan: Plan) -> None:
             "A plan must fit the memory bound before it starts",
             "Raise memory_gib, or lower block_rows or threads_per_worker",
         )
-

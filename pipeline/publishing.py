@@ -29,7 +29,14 @@ from pipeline.errors import StoreError
 from pipeline.reading import Release, damaged, read_json, read_release, split_release_id, verified_attributes
 
 __all__ = [
-    "Published", "Release", "ReleaseArrays", "Staged", "find_published", "publish", "read_release", "stage_release",
+    "Published",
+    "Release",
+    "ReleaseArrays",
+    "Staged",
+    "find_published",
+    "publish",
+    "read_release",
+    "stage_release",
     "sweep_staging",
 ]
 

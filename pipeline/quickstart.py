@@ -45,7 +45,9 @@ def write_records(source: Path, store: Path) -> bool:
         records = None
     if records is None:
         raise DataError(
-            f'The bundled file "{source.name}" cannot be read', "It comes with the project", "Restore it from the repository"
+            f'The bundled file "{source.name}" cannot be read',
+            "It comes with the project",
+            "Restore it from the repository",
         )
     scratch = staging.scratch_path(store.parent, "quickstart")
     try:

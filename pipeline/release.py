@@ -23,7 +23,6 @@ from engine.queries.second_moment import exact_sum_graph, noisy_graph
 from pipeline import outputs, publishing
 from pipeline.canonical import digest
 from pipeline.compute import Compute
-from pipeline.config import LoadedConfig
 from pipeline.datasets import Dataset, open_records
 from pipeline.errors import BlockveilError, KeyLost
 from pipeline.keys import KeyStore
@@ -201,7 +200,7 @@ def _lost(release_id: str) -> KeyLost:
     return KeyLost(
         f"The noise key of '{release_id}' is gone although its charge is committed",
         "Noise is drawn once, with the committed key",
-        "If another attempt has just finished, run again to see it; else restore the key store, or release another date",
+        "If another attempt has just finished, run again; else restore the key store, or release another date",
     )
 
 

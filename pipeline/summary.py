@@ -26,15 +26,22 @@ def describe(plan: Plan, budget: BudgetStatus | None) -> Rows:
         ("Expected error", _error(plan)),
         ("Charge", f"mu {design.mu:.6g} (epsilon {plan.guarantee.epsilon:g} at delta {plan.guarantee.delta:g})"),
     ]
-    rows += budget_lines(budget, design.mu) if budget is not None else [("Budget", "none granted yet: blockveil budget set")]
-    return rows + [("Cost", _cost(plan))]
+    rows += (
+        budget_lines(budget, design.mu)
+        if budget is not None
+        else [("Budget", "none granted yet: blockveil budget set")]
+    )
+    return [*rows, ("Cost", _cost(plan))]
 
 
 def budget_lines(budget: BudgetStatus, mu: float | None = None) -> Rows:
     """Lines of a budget: cap, spent, left and how often a charge still fits."""
     rows: Rows = [
         ("Budget", f"epsilon {budget.epsilon:g} at delta {budget.delta:g} for '{budget.dataset}'"),
-        ("Spent", f"epsilon {budget.spent_epsilon:.4g} by {budget.charges} release{'' if budget.charges == 1 else 's'}"),
+        (
+            "Spent",
+            f"epsilon {budget.spent_epsilon:.4g} by {budget.charges} release{'' if budget.charges == 1 else 's'}",
+        ),
         ("Left", f"epsilon {budget.left_epsilon:.4g} for one more release, at that delta"),
     ]
     if mu is not None:
@@ -59,5 +66,5 @@ def _cost(plan: Plan) -> str:
     cluster = plan.config.cluster
     threads = getattr(cluster, "threads_per_worker", 1)
     cost = plan.cost(threads, getattr(cluster, "workers", 1))
-    return f"about {cost.peak_bytes / 2**20:,.0f} MiB a worker, some {max(cost.seconds, 1):,.0f} s of computing (nominal rates)"
-
+    memory = f"about {cost.peak_bytes / 2**20:,.0f} MiB a worker"
+    return f"{memory}, some {max(cost.seconds, 1):,.0f} s of computing (nominal rates)"

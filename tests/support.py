@@ -66,9 +66,7 @@ keys = "keys"
 def records(rows: int = 400) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Records of three features, shape (rows, 3); one of them is the canary."""
     rng = np.random.default_rng(11)
-    values = np.column_stack(
-        [rng.uniform(18, 90, rows), rng.lognormal(11, 0.5, rows), rng.normal(0, 60_000, rows)]
-    )
+    values = np.column_stack([rng.uniform(18, 90, rows), rng.lognormal(11, 0.5, rows), rng.normal(0, 60_000, rows)])
     values[rows // 2, 1] = CANARY
     return values
 

@@ -16,14 +16,17 @@ shaped, importance u_i      scale_i sqrt(u_i) (box)        variance weighted by 
 
 Releases are integers: ``round(sum / step) + discrete noise``, with an integer step for each entry. The proof:
 
-1. The noise in an entry has the law of :data:`engine.noise.Grid`, times the step; each step is at least its ideal value.
+1. The noise in an entry has the law of :data:`engine.noise.Grid`, times the step; each step is at least its ideal
+value.
 2. Rounding moves two neighbouring answers apart by at most one grid step an entry, ``sqrt(entries)`` steps in L2.
 3. Discrete noise of variance s^2 is as private as continuous noise of variance s^2 - 100, and the sampler is within
    ``TOTAL_VARIATION_PER_DRAW`` of it, an entry (:mod:`engine.noise`).
-4. So the loss is that of ``mu = sensitivity / s + sqrt(entries) / grid`` plus ``(1 + e^eps)`` times the total variation,
+4. So the loss is that of ``mu = sensitivity / s + sqrt(entries) / grid`` plus ``(1 + e^eps)`` times the total
+variation,
    and ``mu`` is chosen on the safe side of the analytic Gaussian (Balle and Wang, 2018).
 
-**Source**: MVG (CCS 2018) Algorithm 2 with the exact budget in place of Theorem 3; IMGM Theorem 2 for the isotropic case.
+**Source**: MVG (CCS 2018) Algorithm 2 with the exact budget in place of Theorem 3; IMGM Theorem 2 for the isotropic
+case.
 """
 
 from __future__ import annotations
@@ -99,12 +102,14 @@ class NoiseDesign:
         # Rounding up, after covering the float error of the products, only adds noise: each step >= its ideal value.
         ideal = np.multiply.outer(unit[slice(*rows)], unit[slice(*columns)]) * (1.0 + 1e-12)
         diagonal = np.arange(*rows)[:, None] == np.arange(*columns)[None, :]
-        return np.ceil(np.where(diagonal, ideal, ideal * sqrt(0.5))).astype(np.int64)
+        steps: NDArray[np.int64] = np.ceil(np.where(diagonal, ideal, ideal * sqrt(0.5))).astype(np.int64)
+        return steps
 
     def entry_standard_deviation(self) -> NDArray[np.float64]:
         """Standard deviation of each entry of ``sum v v'`` in coordinates, shape (width, width)."""
         everything = (0, self.width)
-        return self.steps(everything, everything) * (self.grid.standard_deviation / self.largest**2)
+        steps = self.steps(everything, everything).astype(np.float64)
+        return steps * (self.grid.standard_deviation / self.largest**2)
 
 
 def calibrate(
@@ -172,9 +177,7 @@ def _check_range(design: NoiseDesign) -> None:
         )
 
 
-def add_noise(
-    exact: NDArray[np.int64], steps: NDArray[np.int64], noise: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def add_noise(exact: NDArray[np.int64], steps: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
     """Round the exact sums to the grid and add discrete noise.
 
     Parameters

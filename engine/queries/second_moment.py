@@ -50,7 +50,7 @@ def _sealed(function: Callable[Arguments, Result], *args: Arguments.args, **kwar
         return function(*args, **kwargs)
     except (NotFiniteError, keyring.MissingNoiseKey):
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, its text stays here
         kind = type(error).__name__
     raise TaskFailed(kind)
 

@@ -16,8 +16,8 @@ from pipeline.errors import BlockveilError
 
 HELP = """Release large matrices from private records under differential privacy.
 
-Exit codes: 0 done, 1 unexpected, 2 config, 3 budget exhausted, 4 data, 5 conflict with an earlier release, 6 ledger, 7 store or disk,
-8 computation, 9 noise key lost, 130 interrupted."""
+Exit codes: 0 done, 1 unexpected, 2 config, 3 budget exhausted, 4 data, 5 conflict with an earlier release, 6 ledger,
+7 store or disk, 8 computation, 9 noise key lost, 130 interrupted."""
 
 app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command()(night.plan)

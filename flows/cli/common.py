@@ -14,8 +14,12 @@ from pipeline.errors import ConfigError
 
 Config = Annotated[Path, typer.Argument(help="Config file of a release, TOML.", show_default=False)]
 Date = Annotated[str | None, typer.Option("--date", help="Logical date, YYYY-MM-DD; today where it is not given.")]
-Set = Annotated[list[str] | None, typer.Option("--set", help="Override, section.key=value; may be given several times.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks and library logs. They may quote private values.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", help="Override, section.key=value; may be given several times.")
+]
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show tracebacks and library logs. They may quote private values.")
+]
 
 
 def parse_date(text: str | None) -> date:
@@ -35,12 +39,16 @@ def parse_overrides(pairs: Sequence[str] | None) -> dict[str, str]:
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise ConfigError(f"--set {pair!r} is not key=value", "An override is written section.key=value", "Correct it")
+            raise ConfigError(
+                f"--set {pair!r} is not key=value", "An override is written section.key=value", "Correct it"
+            )
         found[key.strip()] = value.strip()
     return found
 
 
-def read_config(path: Path, overrides: dict[str, str] | None = None, allowed: tuple[str, ...] | None = None) -> LoadedConfig:
+def read_config(
+    path: Path, overrides: dict[str, str] | None = None, allowed: tuple[str, ...] | None = None
+) -> LoadedConfig:
     """Config of a path."""
     return load_config(path, overrides=overrides or {}, allowed_prefixes=allowed)
 

@@ -87,7 +87,9 @@ def _by_flow(
     from flows import release as module
 
     if loaded.path.suffix != ".toml":
-        raise ConfigError(f'The config "{loaded.path.name}" has no .toml name', "The flow finds it by name", "Rename it")
+        raise ConfigError(
+            f'The config "{loaded.path.name}" has no .toml name', "The flow finds it by name", "Rename it"
+        )
     os.environ[module.CONFIG_ROOT] = str(loaded.path.parent)
     module.listener.set(progress)
     state: Any = module.release(

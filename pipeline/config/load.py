@@ -62,8 +62,11 @@ def _read(file: Path) -> dict[str, Any]:
     except FileNotFoundError:
         problem = ("there is no such file", "A release needs a config", "Correct the path")
     except OSError as error:
-        problem = (f"the file cannot be read ({os.strerror(error.errno or 0)})", "A release needs a config",
-                   "Correct the path or its permissions")
+        problem = (
+            f"the file cannot be read ({os.strerror(error.errno or 0)})",
+            "A release needs a config",
+            "Correct the path or its permissions",
+        )
     except UnicodeDecodeError:
         problem = ("the file is not UTF-8 text", "A config is TOML, which is UTF-8 text", "Save it as UTF-8")
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -103,7 +106,8 @@ def _set(tree: dict[str, Any], key: str, value: Any) -> None:
         here = here.setdefault(name, {}) if isinstance(here, dict) else None
     if not isinstance(here, dict) or not all((*tables, last)):
         raise ConfigError(
-            f"{key} cannot be overridden", "An override names a key in a table, such as compute.memory_gib",
+            f"{key} cannot be overridden",
+            "An override names a key in a table, such as compute.memory_gib",
             "Change it in the config file",
         )
     here[last] = value

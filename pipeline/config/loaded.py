@@ -148,7 +148,7 @@ def _matrix(content: bytes, name: str, dimension: int) -> NDArray[np.float64]:
     try:
         loaded = np.load(io.BytesIO(content), allow_pickle=False)
         matrix = np.asarray(loaded, dtype=np.float64)
-    except Exception:
+    except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
         matrix = np.empty(0)
     if matrix.shape != (dimension, dimension) or not np.all(np.isfinite(matrix)):
         raise _matrix_error(

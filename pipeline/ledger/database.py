@@ -32,9 +32,12 @@ class Database:
                 "Give sqlite:/// and a path",
             )
         self._path = Path(url.removeprefix("sqlite:///"))
-        # The file is opened by URI so that a missing one is an error, not an empty ledger that has forgotten all charges.
+        # The file is opened by URI so that a missing one is an error, not an empty ledger that has forgotten all
+        # charges.
         self._engine = sa.create_engine(
-            f"sqlite:///file:{self._path}?mode=rw&uri=true", connect_args={"timeout": _WAIT_SECONDS}, poolclass=sa.NullPool
+            f"sqlite:///file:{self._path}?mode=rw&uri=true",
+            connect_args={"timeout": _WAIT_SECONDS},
+            poolclass=sa.NullPool,
         )
         sa.event.listen(self._engine, "connect", _configure)
         sa.event.listen(self._engine, "begin", _begin)
@@ -97,16 +100,31 @@ def _begin(connection: sa.Connection) -> None:
 
 def _explain(reason: str) -> BlockveilError:
     if "full" in reason or "disk i/o" in reason:
-        return StoreError("The ledger cannot be written: the disk is full or failing",
-                          "An entry is booked whole or not at all", "Free some space and run again")
+        return StoreError(
+            "The ledger cannot be written: the disk is full or failing",
+            "An entry is booked whole or not at all",
+            "Free some space and run again",
+        )
     if "readonly" in reason or "unable to open" in reason or "permission" in reason:
-        return StoreError("The ledger cannot be written", "Reading and writing it needs permission on file and folder",
-                          "Give the user that runs Blockveil write permission there")
+        return StoreError(
+            "The ledger cannot be written",
+            "Reading and writing it needs permission on file and folder",
+            "Give the user that runs Blockveil write permission there",
+        )
     if "locked" in reason or "busy" in reason:
-        return LedgerError(f"The ledger stayed locked for {_WAIT_SECONDS} seconds",
-                           "One transaction at a time may write it", "Find the process that holds it, then run again")
+        return LedgerError(
+            f"The ledger stayed locked for {_WAIT_SECONDS} seconds",
+            "One transaction at a time may write it",
+            "Find the process that holds it, then run again",
+        )
     if "never changed" in reason or "unique constraint" in reason:
-        return LedgerError("An entry would break the ledger's rules", "Rows are never changed and a state is entered once",
-                           "Run `blockveil ledger verify`, then run again")
-    return LedgerError("The ledger is damaged or is not a ledger", "It must be an SQLite file that Blockveil made",
-                       "Restore it from its backup, and check it with `blockveil ledger verify`")
+        return LedgerError(
+            "An entry would break the ledger's rules",
+            "Rows are never changed and a state is entered once",
+            "Run `blockveil ledger verify`, then run again",
+        )
+    return LedgerError(
+        "The ledger is damaged or is not a ledger",
+        "It must be an SQLite file that Blockveil made",
+        "Restore it from its backup, and check it with `blockveil ledger verify`",
+    )

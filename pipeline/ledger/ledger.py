@@ -1,8 +1,8 @@
 """The ledger: who may spend, decided in one transaction before any record is read.
 
-Rules: the cap of a data set is never exceeded by charges that are not VOID; a release id has at most one charge that is not
-VOID; states go RESERVED -> COMMITTED -> RELEASED, or RESERVED -> VOID; the neighbouring relation and the privacy unit
-of a data set never mix.
+Rules: the cap of a data set is never exceeded by charges that are not VOID; a release id has at most one charge that
+is not VOID; states go RESERVED -> COMMITTED -> RELEASED, or RESERVED -> VOID; the neighbouring relation and the
+privacy unit of a data set never mix.
 """
 
 from __future__ import annotations
@@ -156,7 +156,12 @@ class Ledger:
                 )
             if state is State.RESERVED:
                 self._append(
-                    connection, State.COMMITTED, reserved.dataset, {"key_check": key_check}, reserved.release_id, charge_id
+                    connection,
+                    State.COMMITTED,
+                    reserved.dataset,
+                    {"key_check": key_check},
+                    reserved.release_id,
+                    charge_id,
                 )
             return self._charge(connection, reserved, is_new=False)
 
@@ -167,7 +172,13 @@ class Ledger:
             if state is State.RESERVED:
                 given_back = Ticks(-reserved.loss_ticks, -reserved.sampler_ticks)
                 self._append(
-                    connection, State.VOID, reserved.dataset, {"reason": reason}, reserved.release_id, charge_id, given_back
+                    connection,
+                    State.VOID,
+                    reserved.dataset,
+                    {"reason": reason},
+                    reserved.release_id,
+                    charge_id,
+                    given_back,
                 )
             return state in (State.RESERVED, State.VOID)
 
@@ -206,7 +217,7 @@ class Ledger:
         if release_id is not None:
             query = query.where(entry.c.release_id == release_id)
         with self._database.transaction() as connection:
-            return [Entry.of(row) for row in connection.execute(query).mappings()]
+            return [Entry.of(dict(row)) for row in connection.execute(query).mappings()]
 
     def verify(self, expected_head: str | None = None) -> Verification:
         """Recompute the whole chain."""
@@ -269,11 +280,14 @@ class Ledger:
         # VOID rows carry negative ticks, so the sum over all rows is what active charges cost.
         loss, sampler = connection.execute(
             sa.select(
-                sa.func.coalesce(sa.func.sum(entry.c.loss_ticks), 0), sa.func.coalesce(sa.func.sum(entry.c.sampler_ticks), 0)
+                sa.func.coalesce(sa.func.sum(entry.c.loss_ticks), 0),
+                sa.func.coalesce(sa.func.sum(entry.c.sampler_ticks), 0),
             ).where(entry.c.dataset == dataset)
         ).one()
         count = sa.select(
-            sa.func.coalesce(sa.func.sum(sa.case((entry.c.kind == "RESERVED", 1), (entry.c.kind == "VOID", -1), else_=0)), 0)
+            sa.func.coalesce(
+                sa.func.sum(sa.case((entry.c.kind == "RESERVED", 1), (entry.c.kind == "VOID", -1), else_=0)), 0
+            )
         ).where(entry.c.dataset == dataset)
         found = json.loads(granted)
         return BudgetStatus(
@@ -308,21 +322,29 @@ class Ledger:
     @staticmethod
     def _active(connection: sa.Connection, release_id: str) -> Entry | None:
         voided = sa.select(entry.c.charge_id).where(entry.c.release_id == release_id, entry.c.kind == "VOID")
-        row = connection.execute(
-            sa.select(entry).where(
-                entry.c.release_id == release_id, entry.c.kind == "RESERVED", entry.c.charge_id.not_in(voided)
+        row = (
+            connection.execute(
+                sa.select(entry).where(
+                    entry.c.release_id == release_id, entry.c.kind == "RESERVED", entry.c.charge_id.not_in(voided)
+                )
             )
-        ).mappings().one_or_none()
-        return None if row is None else Entry.of(row)
+            .mappings()
+            .one_or_none()
+        )
+        return None if row is None else Entry.of(dict(row))
 
     @staticmethod
     def _find(connection: sa.Connection, charge_id: str) -> tuple[Entry, State]:
-        rows = connection.execute(
-            sa.select(entry).where(entry.c.charge_id == charge_id).order_by(entry.c.sequence)
-        ).mappings().all()
+        rows = (
+            connection.execute(sa.select(entry).where(entry.c.charge_id == charge_id).order_by(entry.c.sequence))
+            .mappings()
+            .all()
+        )
         if not rows:
-            raise LedgerError("A charge is not in the ledger", "Its row is never removed", "Run `blockveil ledger verify`")
-        return Entry.of(rows[0]), State(rows[-1]["kind"])
+            raise LedgerError(
+                "A charge is not in the ledger", "Its row is never removed", "Run `blockveil ledger verify`"
+            )
+        return Entry.of(dict(rows[0])), State(rows[-1]["kind"])
 
     @staticmethod
     def _payload(connection: sa.Connection, charge_id: str, kind: State) -> dict[str, Any]:
@@ -333,9 +355,13 @@ class Ledger:
 
     @staticmethod
     def _charge(connection: sa.Connection, reserved: Entry, *, is_new: bool) -> Charge:
-        rows = connection.execute(
-            sa.select(entry).where(entry.c.charge_id == reserved.charge_id).order_by(entry.c.sequence)
-        ).mappings().all()
+        rows = (
+            connection.execute(
+                sa.select(entry).where(entry.c.charge_id == reserved.charge_id).order_by(entry.c.sequence)
+            )
+            .mappings()
+            .all()
+        )
         committed = next((row for row in rows if row["kind"] == State.COMMITTED), None)
         anchor = committed or rows[0]
         return Charge(

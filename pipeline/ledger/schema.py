@@ -43,7 +43,7 @@ for _action in ("UPDATE", "DELETE"):
     sa.event.listen(
         entry,
         "after_create",
-        sa.DDL(
+        sa.DDL(  # type: ignore[no-untyped-call]
             f"CREATE TRIGGER no_{_action.lower()} BEFORE {_action} ON entry "
             "BEGIN SELECT RAISE(ABORT, 'ledger rows are never changed'); END"
         ).execute_if(dialect="sqlite"),

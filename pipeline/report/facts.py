@@ -62,7 +62,7 @@ def gather(release: Release) -> Facts:
         deviation=deviation,
         relative=_unit_diagonal(arrays[f"{kind}_psd"]),
         clear=np.abs(matrix) >= 2.0 * deviation,
-        spectrum=np.linalg.eigvalsh(in_noise)[::-1],
+        spectrum=np.linalg.eigvalsh(in_noise)[::-1].astype(np.float64),
         # A symmetric matrix of independent entries has spectral norm of about twice its largest row norm at most.
         noise_level=2.0 * float(np.sqrt(np.max(np.sum(noise**2, axis=1)))),
         attributes=release.attributes,
@@ -114,10 +114,13 @@ def error_lines(facts: Facts) -> list[tuple[str, str]]:
         lines.append(("Records", f"{number(count)}{noise}"))
     upper = np.triu_indices(len(facts.features))
     label = facts.kind.replace("_", " ")
-    lines.append((
-        "Noise and signal",
-        f"{100 * signal_share(facts):.0f} % of the {upper[0].size} {label} entries stand two standard deviations out of the noise",
-    ))
+    lines.append(
+        (
+            "Noise and signal",
+            f"{100 * signal_share(facts):.0f} % of the {upper[0].size} {label} entries stand two standard deviations "
+            "out of the noise",
+        )
+    )
     if not facts.attributes.get("reliable", True):
         lines.append(("Warning", "the noisy count is close to zero: mean and covariance are meaningless here"))
     return lines

@@ -30,8 +30,12 @@ def html(facts: Facts, budget: Rows, folder: str) -> str:
     """Whole page; ``folder`` is the release's folder name, for the loading examples."""
     attributes = facts.attributes
     title = escape(f"{attributes['title']}, {attributes['logical_date']}")
-    warning = "" if attributes.get("reliable", True) else (
-        '<p class="warning">The noisy count is close to zero. Mean and covariance are meaningless in this release.</p>'
+    warning = (
+        ""
+        if attributes.get("reliable", True)
+        else (
+            '<p class="warning">The noisy count is close to zero. Mean and covariance are meaningless in this release.</p>'
+        )
     )
     parts = [
         f"<h1>{title}</h1>",
@@ -44,7 +48,8 @@ def html(facts: Facts, budget: Rows, folder: str) -> str:
         "<h2>Guarantee</h2>" + _pairs(guarantee_rows(facts)),
         "<h2>Budget</h2><p>As it stood when this page was written.</p>" + _pairs(budget),
         "<h2>Origin of this release</h2>" + _pairs(origin_rows(facts)),
-        "<h2>How to load it</h2>" + "".join(f"<p>{name}</p><pre>{escape(code)}</pre>" for name, code in loading(facts, folder)),
+        "<h2>How to load it</h2>"
+        + "".join(f"<p>{name}</p><pre>{escape(code)}</pre>" for name, code in loading(facts, folder)),
         "<h2>What is not protected</h2><p>The privacy unit is a row: somebody with several rows is protected less. Whoever can read "
         "the raw records, the machines or the key store during a run is outside the guarantee. The full list is in "
         "docs/known-limits.md of the project.</p>",
@@ -122,7 +127,7 @@ def _pairs(rows: Rows) -> str:
 
 def _grid(rows: Sequence[dict[str, str]]) -> str:
     names = list(rows[0])
-    head = "".join(f'<th{_numeric(name)}>{escape(name)}</th>' for name in names)
+    head = "".join(f"<th{_numeric(name)}>{escape(name)}</th>" for name in names)
     body = "".join(
         "<tr>" + "".join(f"<td{_numeric(name)}>{escape(row[name])}</td>" for name in names) + "</tr>" for row in rows
     )

@@ -16,8 +16,10 @@ GEOMETRIES = {
     "ball": Ball([1.0, 0.5, 15.0], 8.0),
     "matrix": Ellipsoid([1.0, 0.5, 15.0], MATRIX * 5),
 }
-RECORDS = np.random.default_rng(10).multivariate_normal([1.2, 0.4, 14.0], MATRIX * 0.05, 20_000).clip(
-    [-1.0, 0.0, 5.0], [3.0, 1.0, 25.0]
+RECORDS = (
+    np.random.default_rng(10)
+    .multivariate_normal([1.2, 0.4, 14.0], MATRIX * 0.05, 20_000)
+    .clip([-1.0, 0.0, 5.0], [3.0, 1.0, 25.0])
 )
 RUNS = 400
 
@@ -85,6 +87,5 @@ def test_the_planned_deviation_bounds_the_released_one():
     found = estimates.covariance(next(draws(design, exact)), design, coordinates, None)
     scale = np.outer(coordinates.scale, coordinates.scale)
     assert np.all(
-        found.covariance.standard_deviation
-        <= estimates.worst_covariance_deviation(design, len(RECORDS)) * scale * 1.05
+        found.covariance.standard_deviation <= estimates.worst_covariance_deviation(design, len(RECORDS)) * scale * 1.05
     )

@@ -36,7 +36,8 @@ def table_distance():
 
 
 def smoothing(width, step, inner):
-    """Bound of the relative error of one convolution: 2.1 exp(-2 pi^2 w^2), w = inner * width / sqrt(inner^2 + step^2 width^2)."""
+    """Bound of the relative error of one convolution: 2.1 exp(-2 pi^2 w^2), w = inner * width / sqrt(inner^2 + step^2
+    width^2)."""
     w = inner * width / mpmath.sqrt(mpmath.mpf(inner) ** 2 + mpmath.mpf(step) ** 2 * width**2)
     return mpmath.mpf("2.1") * mpmath.exp(-2 * mpmath.pi**2 * w**2)
 
@@ -65,7 +66,9 @@ def test_the_smoothing_bound_holds_for_small_gaussians_by_brute_force(width, ste
         ratios = []
         for t in range(-3 * width, 3 * width + 1):
             summed = sum(
-                rho[t - step * y + reach] * rho[y + reach] for y in range(-reach, reach + 1) if abs(t - step * y) <= reach
+                rho[t - step * y + reach] * rho[y + reach]
+                for y in range(-reach, reach + 1)
+                if abs(t - step * y) <= reach
             )
             ratios.append(summed / mpmath.exp(-t * t / (2 * sigma_squared)))
         # Each ratio is the same number up to (1 + e) / (1 - e); truncation at 25 widths is far below e.
@@ -105,7 +108,8 @@ def inverted(words, further):
 def test_inversion_agrees_with_python_integers_at_edges_ties_and_random_words():
     entries = cumulative()
     rng = np.random.default_rng(12)
-    words = rng.integers(0, 2**64, 4000, dtype=np.uint64).tolist() + [0, 1, 2, 2**64 - 1, 2**64 - 2]
+    words = rng.integers(0, 2**64, 4000, dtype=np.uint64).tolist()
+    words += [0, 1, 2, 2**64 - 1, 2**64 - 2]
     further = rng.integers(0, 2**64, len(words), dtype=np.uint64).tolist()
     for k in [0, 1, 2, 1000, 9000, 15_000, 20_000, 24_000, 26_000, len(entries) - 2, len(entries) - 1]:
         leading, trailing = entries[k] >> 64, entries[k] & (2**64 - 1)

@@ -189,7 +189,13 @@ class TestContentDigest:
 
         expected = hashlib.sha256(
             b"blockveil content 1"
-            + field(b"a") + field(b"<f8") + field(b"2") + np.array([1.0, 2.0], "<f8").tobytes()
-            + field(b"b") + field(b"text") + field(b"1") + field("ü".encode())
+            + field(b"a")
+            + field(b"<f8")
+            + field(b"2")
+            + np.array([1.0, 2.0], "<f8").tobytes()
+            + field(b"b")
+            + field(b"text")
+            + field(b"1")
+            + field("ü".encode())
         ).hexdigest()
         assert content_digest({"b": np.array(["ü"]), "a": np.array([1.0, 2.0])}) == expected

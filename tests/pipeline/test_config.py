@@ -167,8 +167,9 @@ class TestNoDefaults:
         assert f"Add it to [{key.rpartition('.')[0]}] in nightly.toml" in message
 
     def test_a_missing_section_is_named(self, refused: Callable[..., str]) -> None:
-        assert refused(BOX.replace('[mechanism]\nkind = "shaped-gaussian"\noptimise_for = "relative-error"\n', "")
-                       ).startswith("mechanism is not given")
+        assert refused(
+            BOX.replace('[mechanism]\nkind = "shaped-gaussian"\noptimise_for = "relative-error"\n', "")
+        ).startswith("mechanism is not given")
 
     def test_a_missing_kind_is_named(self, refused: Callable[..., str]) -> None:
         assert refused(BOX.replace('geometry.kind = "box"\n', "")).startswith("query.geometry.kind is not given")
@@ -226,9 +227,7 @@ class TestRefusals:
             ('ledger = "private/ledger.db"', 'ledger = "out/l.db"', ["output.ledger lies inside output.root"]),
         ],
     )
-    def test_a_bad_value_is_explained(
-        self, refused: Callable[..., str], old: str, new: str, parts: list[str]
-    ) -> None:
+    def test_a_bad_value_is_explained(self, refused: Callable[..., str], old: str, new: str, parts: list[str]) -> None:
         assert old in BOX
         message = refused(BOX.replace(old, new, 1))
         for part in parts:
@@ -410,9 +409,7 @@ class TestCluster:
     def test_a_name_that_only_looks_local_is_refused(self, refused: Callable[..., str], host: str) -> None:
         assert "must use TLS" in refused(BOX + f'[cluster]\nkind = "address"\naddress = "tcp://{host}:8786"\n')
 
-    def test_references_become_paths(
-        self, load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_references_become_paths(self, load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("CERTIFICATE", "cert.pem")
         files = load(BOX + self.REMOTE + self.FILES).tls_files()
         expected = {"authority": tmp_path / "ca.pem", "certificate": tmp_path / "cert.pem", "key": Path("/k.pem")}
@@ -442,8 +439,12 @@ class TestTwoWorlds:
     @pytest.mark.parametrize(
         ("key", "value"),
         [
-            ("compute.memory_gib", "1"), ("compute.block_rows", "7"), ("cluster.workers", "9"),
-            ("output.root", '"other"'), ("output.keys", '"k"'), ("data.store", '"moved.zarr"'),
+            ("compute.memory_gib", "1"),
+            ("compute.block_rows", "7"),
+            ("cluster.workers", "9"),
+            ("output.root", '"other"'),
+            ("output.keys", '"k"'),
+            ("data.store", '"moved.zarr"'),
         ],
     )
     def test_where_and_how_it_runs_is_not_part_of_the_release(self, load: Load, key: str, value: str) -> None:
@@ -452,10 +453,16 @@ class TestTwoWorlds:
     @pytest.mark.parametrize(
         ("key", "value"),
         [
-            ("release.name", '"b"'), ("data.array", '"b"'), ("query.kind", '"second-moment"'),
-            ("query.rows_at_most", "5"), ("query.quantisation_bits", "15"), ("query.geometry.origin", '"zero"'),
-            ("privacy.epsilon", "1.0000000000000002"), ("privacy.delta", "2e-7"),
-            ("privacy.neighbours", '"replace-one"'), ("privacy.unit", '"one visit"'),
+            ("release.name", '"b"'),
+            ("data.array", '"b"'),
+            ("query.kind", '"second-moment"'),
+            ("query.rows_at_most", "5"),
+            ("query.quantisation_bits", "15"),
+            ("query.geometry.origin", '"zero"'),
+            ("privacy.epsilon", "1.0000000000000002"),
+            ("privacy.delta", "2e-7"),
+            ("privacy.neighbours", '"replace-one"'),
+            ("privacy.unit", '"one visit"'),
             ("mechanism.optimise_for", '"absolute-error"'),
         ],
     )

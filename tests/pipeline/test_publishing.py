@@ -190,8 +190,15 @@ class TestRefusedInput:
 
     @pytest.mark.parametrize(
         "release_id",
-        ["people/moments", "people/moments/today", "../moments/2026-11-20", "people/../2026-11-20", "P/m/2026-11-20",
-         "people/moments/2026-11-20/x", "people/moments/2026-11-20\n"],
+        [
+            "people/moments",
+            "people/moments/today",
+            "../moments/2026-11-20",
+            "people/../2026-11-20",
+            "P/m/2026-11-20",
+            "people/moments/2026-11-20/x",
+            "people/moments/2026-11-20\n",
+        ],
     )
     def test_a_release_id_cannot_leave_the_folder(self, tmp_path: Path, release_id: str) -> None:
         with pytest.raises(ValueError, match="release id"):
@@ -373,8 +380,14 @@ class TestFileSystem:
             stage(tmp_path)
 
     @pytest.mark.parametrize(
-        ("number", "text"), [("EACCES", "no permission"), ("EROFS", "no permission"), ("EDQUOT", "quota is full"),
-                             ("EIO", "Input/output error"), ("ENOSPC", "disk or quota is full")]
+        ("number", "text"),
+        [
+            ("EACCES", "no permission"),
+            ("EROFS", "no permission"),
+            ("EDQUOT", "quota is full"),
+            ("EIO", "Input/output error"),
+            ("ENOSPC", "disk or quota is full"),
+        ],
     )
     def test_each_refusal_of_the_system_has_its_words(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str, text: str
