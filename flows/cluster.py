@@ -2,7 +2,8 @@
 
 * The noise key travels as a worker plugin: it is in no task, name or log, reaches restarted workers, and is removed
   after use.
-* Spilled values stay in a private folder (0700) that is removed afterwards, and at the next start after a crash.
+* Spilled values stay in a private folder (0700, files 0600) that is removed afterwards, and at the next start after a
+  crash.
 * Peer-to-peer shuffles stay off the disk; the dashboard listens on this machine only.
 """
 
@@ -52,6 +53,16 @@ class NoiseKeyPlugin(WorkerPlugin):
     def __repr__(self) -> str:
         """Show nothing."""
         return "NoiseKeyPlugin(***)"
+
+
+class PrivateFilesPlugin(WorkerPlugin):
+    """Makes what a local worker writes its user's alone, also after a restart."""
+
+    name = "blockveil-private-files"
+
+    def setup(self, worker: Any) -> None:
+        """Set the process's file mode mask."""
+        os.umask(0o077)
 
 
 class DistributedCompute:
@@ -155,18 +166,16 @@ def _connect(loaded: LoadedConfig, section: LocalSection | Address) -> tuple[Cli
         client = Client(section.address, security=security, set_as_default=False, timeout="30s")
         client.wait_for_workers(1, timeout=60)
         return client, None
-    mask = os.umask(0o077)  # local workers inherit it: what they spill is theirs alone
-    try:
-        cluster = LocalCluster(
-            n_workers=section.workers,
-            threads_per_worker=section.threads_per_worker,
-            memory_limit=f"{loaded.config.compute.memory_gib}GiB",
-            dashboard_address="127.0.0.1:0",
-            silence_logs=logging.CRITICAL,
-        )
-    finally:
-        os.umask(mask)
-    return Client(cluster, set_as_default=False), cluster
+    cluster = LocalCluster(
+        n_workers=section.workers,
+        threads_per_worker=section.threads_per_worker,
+        memory_limit=f"{loaded.config.compute.memory_gib}GiB",
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.CRITICAL,
+    )
+    client = Client(cluster, set_as_default=False)
+    client.register_plugin(PrivateFilesPlugin())
+    return client, cluster
 
 
 def _settings(scratch: Path) -> dict[str, Any]:

@@ -1,0 +1,35 @@
+"""Settings of the whole run: a private Prefect home, no telemetry, deterministic property tests."""
+
+import os
+import tempfile
+
+import pytest
+
+_HOME = tempfile.mkdtemp(prefix="blockveil-prefect-")
+os.environ.update(
+    PREFECT_HOME=_HOME,
+    PREFECT_SERVER_ANALYTICS_ENABLED="false",
+    DO_NOT_TRACK="1",
+    PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS="120",
+    DASK_LOGGING__DISTRIBUTED="warning",
+)
+for _name in ("PREFECT_API_URL", "PREFECT_PROFILE", "BLOCKVEIL_CONFIG_ROOT"):
+    os.environ.pop(_name, None)
+
+from hypothesis import settings  # noqa: E402 - after the environment is set
+
+settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=50)
+settings.load_profile("fixed")
+
+
+@pytest.fixture(scope="session")
+def prefect():
+    """One Prefect server for all flow tests."""
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+    from prefect.testing.utilities import prefect_test_harness
+
+    with (
+        prefect_test_harness(server_startup_timeout=120),
+        temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}),  # its thread costs a second a flow
+    ):
+        yield

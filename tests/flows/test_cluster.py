@@ -1,0 +1,167 @@
+"""The Dask cluster: one key where tasks run and nowhere else, progress, errors without text, private scratch."""
+
+import os
+import pickle
+import signal
+import stat
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dask import delayed
+
+from engine import gram, keyring
+from engine.noise import NoiseKey
+from engine.queries.second_moment import exact_sum_graph, noisy_graph
+from flows.cluster import DistributedCompute, open_compute
+from pipeline.errors import ComputeError, DataError
+from pipeline.planning import make_plan
+from tests import support
+from tests.pipeline.test_release import NIGHT
+
+SECRET = bytes(range(200, 232))
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cluster")
+    loaded = support.prepare(folder, cluster="local")
+    with open_compute(loaded) as compute:
+        yield loaded, compute
+
+
+def scheduler_dump(client):
+    """Everything the scheduler knows of tasks, and of plugins."""
+
+    def dump(dask_scheduler):
+        import cloudpickle
+
+        tasks = dask_scheduler.tasks
+        seen = [
+            repr(list(tasks)),
+            repr([dask_scheduler.story(key) for key in tasks]),
+            repr([(task.exception_text, task.traceback_text) for task in tasks.values()]),
+        ]
+        specs = [cloudpickle.dumps(task.run_spec) for task in tasks.values()]
+        return "".join(seen).encode() + b"".join(specs), pickle.dumps(dask_scheduler.worker_plugins)
+
+    logs = repr(client.get_worker_logs()) + repr(client.get_scheduler_logs())
+    tasks, plugins = client.run_on_scheduler(dump)
+    return tasks + logs.encode(), plugins
+
+
+def forms(secret):
+    return [secret, secret.hex().encode(), repr(secret).encode()]
+
+
+def graph(loaded, name):
+    plan = make_plan(loaded, NIGHT)
+    source = support.records()
+    ranges = gram.row_ranges(len(source), 50, 8)
+    leaves, total = exact_sum_graph(source, plan.quantiser, ranges, 50, name)
+    return plan, leaves, total
+
+
+def test_the_total_stays_on_the_cluster_and_the_key_is_in_no_task(setting):
+    loaded, compute = setting
+    assert isinstance(compute, DistributedCompute)
+    client, shares = compute._client, []
+    plan, leaves, total = graph(loaded, "stays")
+    held = compute.hold(leaves, total, shares.append)
+    assert not isinstance(held, np.ndarray)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    compute.install("stays", NoiseKey(SECRET))
+    try:
+        released = compute.fetch(noisy_graph(held, plan.design, "stays", "stays"))
+        tasks, _ = scheduler_dump(client)
+        assert not any(form in tasks for form in forms(SECRET))
+    finally:
+        compute.forget("stays")
+    tasks, plugins = scheduler_dump(client)
+    assert not any(form in tasks + plugins for form in forms(SECRET))
+    assert set(client.run(lambda: len(keyring._keys)).values()) == {0}
+    assert released.shape == (plan.design.width, plan.design.width)
+
+
+def test_a_restarted_worker_receives_the_key_and_the_bits_stay_the_same(setting):
+    loaded, compute = setting
+    client = compute._client
+    plan, leaves, total = graph(loaded, "restart")
+    held = compute.hold(leaves, total, lambda share: None)
+    compute.install("restart", NoiseKey(SECRET))
+    try:
+        first = compute.fetch(noisy_graph(held, plan.design, "restart", "restart-a"))
+        for address, process in client.run(os.getpid).items():
+            os.kill(process, signal.SIGKILL)
+            while address in client.scheduler_info(n_workers=-1)["workers"]:
+                time.sleep(0.05)
+        client.wait_for_workers(2, timeout=60)
+        # Both workers died, and the held total with them: it is computed again from the records.
+        again = compute.fetch(noisy_graph(held, plan.design, "restart", "restart-b"))
+    finally:
+        compute.forget("restart")
+    assert np.array_equal(first, again)
+
+
+def test_a_failing_task_is_shown_by_its_kind_only(setting):
+    loaded, compute = setting
+
+    def fail(records):
+        raise ValueError(f"{records}")
+
+    leaf = delayed(fail, pure=False)(support.CANARY, dask_key_name="fails")
+    with pytest.raises(ComputeError) as caught:
+        compute.hold([leaf], leaf, lambda share: None)
+    assert "ValueError" in str(caught.value)
+    assert str(support.CANARY) not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_missing_value_on_a_worker_is_a_data_error(setting):
+    loaded, compute = setting
+    plan = make_plan(loaded, NIGHT)
+    source = support.records()
+    source[7, 2] = np.nan
+    leaves, total = exact_sum_graph(source, plan.quantiser, [(0, 200), (200, 400)], 50, "missing")
+    with pytest.raises(DataError, match="missing or infinite"):
+        compute.hold(leaves, total, lambda share: None)
+
+
+def test_workers_use_one_blas_thread_and_a_private_scratch_folder(setting):
+    loaded, compute = setting
+    client = compute._client
+    assert set(client.run(lambda: os.environ.get("OPENBLAS_NUM_THREADS")).values()) == {"1"}
+    for folder in client.run(lambda dask_worker: dask_worker.local_directory).values():
+        home = Path(tempfile.gettempdir()) / f"blockveil-{os.getuid()}"
+        assert home in Path(folder).parents
+        assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    assert set(client.run(lambda: os.umask(0o077)).values()) == {0o077}
+
+
+def test_scratch_is_gone_after_the_run_and_that_of_dead_runs_before_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    loaded = support.prepare(tmp_path, cluster="local")
+    home = tmp_path / f"blockveil-{os.getuid()}"
+    home.mkdir(mode=0o700)
+    import socket
+
+    dead = home / f".staging-scratch-{''.join(c if c.isalnum() else '_' for c in socket.gethostname())}-999999999-ab"
+    dead.mkdir()
+    (dead / "spilled").write_bytes(b"raw")
+    with open_compute(loaded):
+        assert not dead.exists()
+        assert len(list(home.iterdir())) == 1
+    assert list(home.iterdir()) == []
+
+
+def test_a_scheduler_that_cannot_be_reached_is_a_compute_error(tmp_path):
+    loaded = support.prepare(tmp_path)
+    text = loaded.path.read_text().replace('kind = "threads"', 'kind = "address"\naddress = "tcp://127.0.0.1:9"')
+    loaded.path.write_text(text)
+    from pipeline.config import load_config
+
+    with pytest.raises(ComputeError), open_compute(load_config(loaded.path)):
+        pass
