@@ -31,6 +31,9 @@ from pipeline.compute import Compute, Progress, ThreadCompute, translate
 from pipeline.config import Address, LoadedConfig
 from pipeline.config import LocalCluster as LocalSection
 
+CONNECT_SECONDS = 30
+"""How long to wait for a scheduler at an address."""
+
 _PLUGIN = "blockveil-noise-key"
 
 
@@ -163,7 +166,7 @@ def _connect(loaded: LoadedConfig, section: LocalSection | Address) -> tuple[Cli
                 require_encryption=True,
             )
         )
-        client = Client(section.address, security=security, set_as_default=False, timeout="30s")
+        client = Client(section.address, security=security, set_as_default=False, timeout=CONNECT_SECONDS)
         client.wait_for_workers(1, timeout=60)
         return client, None
     cluster = LocalCluster(

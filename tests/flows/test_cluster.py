@@ -157,7 +157,8 @@ def test_scratch_is_gone_after_the_run_and_that_of_dead_runs_before_the_next(tmp
     assert list(home.iterdir()) == []
 
 
-def test_a_scheduler_that_cannot_be_reached_is_a_compute_error(tmp_path):
+def test_a_scheduler_that_cannot_be_reached_is_a_compute_error(tmp_path, monkeypatch):
+    monkeypatch.setattr("flows.cluster.CONNECT_SECONDS", 1)
     loaded = support.prepare(tmp_path)
     text = loaded.path.read_text().replace('kind = "threads"', 'kind = "address"\naddress = "tcp://127.0.0.1:9"')
     loaded.path.write_text(text)

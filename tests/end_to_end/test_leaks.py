@@ -1,0 +1,138 @@
+"""Planted raw values, un-noised sums and keys are looked for in everything that a run leaves behind or shows."""
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine import gram
+from pipeline.keys import KeyStore
+from pipeline.planning import make_plan
+from tests import support
+from tests.pipeline.test_release import NIGHT
+
+ROOT = Path(__file__).parents[2]
+
+RUN = """
+import os, pickle, sys, tempfile
+from pathlib import Path
+out = Path(sys.argv[2])
+tempfile.tempdir = str(out / "tmp")
+os.makedirs(tempfile.tempdir)
+import engine.noise
+from flows.cluster import DistributedCompute
+from pipeline.keys import KeyStore
+
+destroy = KeyStore.destroy
+def keep_then_destroy(self, charge_id):
+    secret = self.read(charge_id)
+    if secret:
+        (out / "secret").write_bytes(secret)
+    destroy(self, charge_id)
+KeyStore.destroy = keep_then_destroy
+
+derive = engine.noise.NoiseKey.derive.__func__
+def keep_derived(cls, secret, context):
+    key = derive(cls, secret, context)
+    (out / "derived").write_bytes(key._secret)
+    return key
+engine.noise.NoiseKey.derive = classmethod(keep_derived)
+
+def dump(dask_scheduler):
+    import cloudpickle
+    tasks = dask_scheduler.tasks
+    parts = [repr(list(tasks)).encode(), repr([dask_scheduler.story(key) for key in tasks]).encode()]
+    parts += [repr((t.exception_text, t.traceback_text)).encode() for t in tasks.values()]
+    parts += [cloudpickle.dumps(t.run_spec) for t in tasks.values()]
+    return b"".join(parts)
+
+fetch = DistributedCompute.fetch
+def fetch_and_look(self, value):
+    result = fetch(self, value)
+    logs = repr(self._client.get_worker_logs()) + repr(self._client.get_scheduler_logs())
+    (out / "seen").mkdir()
+    (out / "seen" / "scheduler").write_bytes(self._client.run_on_scheduler(dump) + logs.encode())
+    import shutil
+    shutil.copytree(tempfile.tempdir, out / "seen" / "scratch", dirs_exist_ok=True, ignore_dangling_symlinks=True)
+    return result
+DistributedCompute.fetch = fetch_and_look
+
+sys.argv = ["blockveil", "run", sys.argv[1], "--date", "2026-11-20", *sys.argv[3:]]
+from flows.cli import main
+if __name__ == "__main__":
+    main()
+"""
+
+
+def traces(records, plan, secrets):
+    """Byte strings that must be found nowhere."""
+    found = {"canary as float64": struct.pack("<d", support.CANARY), "canary as text": b"271828.18"}
+    exact = gram.partial_gram(records, 0, len(records), plan.quantiser, 100)
+    integers = plan.quantiser.quantise(records)
+    found["quantised canary record"] = integers[len(records) // 2].tobytes()
+    for i in range(1, plan.quantiser.width):
+        found[f"exact sum {i} as int64"] = struct.pack("<q", int(exact[0, i]))
+        found[f"exact sum {i} as float64"] = struct.pack("<d", float(exact[0, i]))
+        found[f"exact sum {i} as text"] = str(int(exact[0, i])).encode()
+    for name, secret in secrets.items():
+        found[name] = secret
+        found[f"{name} in hexadecimal"] = secret.hex().encode()
+        found[f"{name} as text"] = repr(secret).encode()[2:-1]
+    return found
+
+
+def search(files, wanted):
+    return [
+        f"{name} in {file}"
+        for file in files
+        for content in [file.read_bytes()]
+        for name, trace in wanted.items()
+        if trace in content
+    ]
+
+
+def files_below(*folders):
+    return [file for folder in folders for file in sorted(folder.rglob("*")) if file.is_file()]
+
+
+@pytest.mark.parametrize("outcome", ["released", "refused"])
+def test_nothing_private_is_left_or_shown_anywhere(tmp_path, outcome):
+    people, out, home = tmp_path / "people", tmp_path / "out", tmp_path / "home"
+    for folder in (people, out, home):
+        folder.mkdir()
+    values = support.records()
+    loaded = support.prepare(people, values=values, cluster="local")
+    plan = make_plan(loaded, NIGHT)
+    if outcome == "refused":
+        broken = values.copy()
+        broken[5, 1] = np.nan
+        support.write_records(people, broken)
+    script = tmp_path / "run.py"
+    script.write_text(RUN)
+    shown = subprocess.run(
+        [sys.executable, str(script), str(loaded.path), str(out), "--debug"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": str(home), "PREFECT_LOGGING_LEVEL": "DEBUG"},
+        capture_output=True,
+        check=False,
+        timeout=250,
+    )
+    assert (shown.returncode == 0) == (outcome == "released"), shown.stderr.decode()[-2000:]
+    (tmp_path / "shown").write_bytes(shown.stdout + shown.stderr)
+    secrets = {name: (out / name).read_bytes() for name in ("secret", "derived") if (out / name).exists()}
+    assert len(secrets) == (2 if outcome == "released" else 0)
+    wanted = traces(values, plan, secrets)
+    looked_at = [tmp_path / "shown", *files_below(home, loaded.output_root, out / "seen", out / "tmp")]
+    looked_at += [file for file in people.iterdir() if file.is_file()]  # the ledger and its journal
+    assert any(file.name == "prefect.db" for file in looked_at)
+    assert search(looked_at, wanted) == []
+    assert KeyStore(loaded.keys_root).list() == []
+    # The search finds what is there: the records hold the canary, and a file with the key would be noticed.
+    assert search(files_below(out), {"secret": secrets["secret"]} if secrets else {}) != [] or not secrets
+    plain = tmp_path / "plain"
+    plain.write_bytes(values.tobytes())
+    assert search([plain], wanted) == [f"canary as float64 in {plain}"]

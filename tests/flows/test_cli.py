@@ -1,0 +1,194 @@
+"""The command line as a person uses it: a process, its output and its exit code."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows.cli import app
+from pipeline.config import load_config
+from pipeline.ledger import Ledger
+from tests import support
+
+ROOT = Path(__file__).parents[2]
+
+
+def blockveil(*words, cwd=ROOT, **options):
+    """Run the command line in a process of its own."""
+    command = [sys.executable, "-c", "from flows.cli import main; main()", *map(str, words)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=250, check=False, **options)
+
+
+def refusal(found, code):
+    """The message of a refused command: exit code, two lines at most, no traceback."""
+    assert found.returncode == code, found.stderr + found.stdout
+    lines = found.stderr.strip().splitlines()
+    assert 1 <= len(lines) <= 3
+    assert "Traceback" not in found.stderr
+    return found.stderr
+
+
+@pytest.fixture
+def people(tmp_path):
+    return support.prepare(tmp_path)
+
+
+def test_a_plan_reads_no_data_and_shows_cost_and_error(tmp_path):
+    path = support.write_config(tmp_path)  # there are no records and no ledger
+    found = blockveil("plan", path, "--date", "2026-11-20")
+    assert found.returncode == 0, found.stderr
+    for word in ("people/covariance/2026-11-20", "Sensitivity", "Expected error", "mu 0.2367", "none granted", "MiB"):
+        assert word in found.stdout
+    assert {file.name for file in tmp_path.iterdir()} == {"people.toml"}
+
+
+def test_a_plan_as_json_holds_every_number_and_answers_what_if(tmp_path):
+    path = support.write_config(tmp_path)
+    plans = [
+        json.loads(blockveil("plan", path, "--json", "--set", f"privacy.epsilon={e}").stdout) for e in ("1.0", "2.0")
+    ]
+    deviations = [plan["calibration"]["standard_deviation"] for plan in plans]
+    assert deviations[1] < deviations[0]
+    assert plans[0]["plan_digest"] != plans[1]["plan_digest"]
+
+
+def test_a_run_without_prefect_releases_and_a_second_one_says_that_it_is_done(people):
+    first = blockveil("run", people.path, "--no-prefect", "--date", "2026-11-20")
+    assert first.returncode == 0, first.stderr
+    assert first.stderr == "", "no progress where there is no terminal"
+    for word in ("multiplies the probability", "Records", "Left", ".zarr", ".html"):
+        assert word in first.stdout
+    report = next(people.output_root.rglob("*.html"))
+    assert str(report) in first.stdout
+    second = blockveil("run", people.path, "--no-prefect", "--date", "2026-11-20")
+    assert "complete already" in second.stdout
+
+
+def test_a_run_goes_through_prefect_by_default(people):
+    found = blockveil("run", people.path, "--date", "2026-11-20")
+    assert found.returncode == 0, found.stderr
+    assert "Released people/covariance/2026-11-20." in found.stdout
+    assert found.stderr == ""
+
+
+@pytest.mark.parametrize("how", [[], ["--no-prefect"]])
+def test_an_exhausted_budget_ends_with_code_three(tmp_path, how):
+    loaded = support.prepare(tmp_path, budget=0.2)
+    message = refusal(blockveil("run", loaded.path, *how), 3)
+    assert "left epsilon" in message
+    assert "budget set" in message
+    assert not loaded.output_root.exists()
+
+
+def test_a_run_may_not_override_what_decides_the_release(people):
+    message = refusal(blockveil("run", people.path, "--set", "privacy.epsilon=9"), 2)
+    assert "privacy.epsilon" in message
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("epsilon = 1.0\n", ""), "privacy.epsilon"),
+        (("epsilon = 1.0", "epsilonn = 1.0"), "epsilon"),
+        (("epsilon = 1.0", "epsilon = nan"), "privacy.epsilon"),
+        (('missing = "refuse"', ""), "query.missing"),
+        (("[privacy]", "[privacy"), "people.toml"),
+    ],
+)
+def test_a_bad_config_ends_with_code_two_and_names_the_key(people, change, expected):
+    people.path.write_text(people.path.read_text().replace(*change))
+    assert expected in refusal(blockveil("plan", people.path), 2)
+
+
+def test_a_missing_config_and_a_bad_date_end_with_code_two(people, tmp_path):
+    assert "absent.toml" in refusal(blockveil("plan", tmp_path / "absent.toml"), 2)
+    assert "YYYY-MM-DD" in refusal(blockveil("plan", people.path, "--date", "yesterday"), 2)
+    assert "key=value" in refusal(blockveil("plan", people.path, "--set", "nonsense"), 2)
+
+
+def test_records_that_do_not_fit_end_with_code_four(people, tmp_path):
+    support.write_records(tmp_path, support.records()[:, :2])
+    refusal(blockveil("run", people.path, "--no-prefect"), 4)
+
+
+def test_changed_data_under_the_same_name_ends_with_code_five(people, tmp_path):
+    blockveil("run", people.path, "--no-prefect", "--date", "2026-11-20")
+    support.write_records(tmp_path, support.records() + 1)
+    message = refusal(blockveil("run", people.path, "--no-prefect", "--date", "2026-11-20"), 5)
+    assert "the records have changed" in message
+
+
+def test_a_run_without_a_budget_ends_with_code_six_and_says_how_to_grant_one(tmp_path):
+    support.write_records(tmp_path, support.records())
+    path = support.write_config(tmp_path)
+    assert "budget set" in refusal(blockveil("run", path, "--no-prefect"), 6)
+
+
+def test_a_missing_store_ends_with_code_seven(people, tmp_path):
+    import shutil
+
+    shutil.rmtree(tmp_path / "records.zarr")
+    refusal(blockveil("run", people.path, "--no-prefect"), 7)
+
+
+def test_debug_shows_the_traceback(people):
+    found = blockveil("plan", people.path, "--date", "yesterday", "--debug")
+    assert "Traceback" in found.stderr
+
+
+def test_budget_and_ledger_commands_read_like_a_statement(people, tmp_path):
+    blockveil("run", people.path, "--no-prefect", "--date", "2026-11-20")
+    shown = blockveil("budget", "show", people.path).stdout
+    assert "by 1 release" in shown
+    assert "more releases like this one" in shown
+    statement = blockveil("ledger", "show", people.path).stdout
+    assert [line.split()[2] for line in statement.splitlines()] == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
+    verified = blockveil("ledger", "verify", people.path).stdout
+    assert "4 entries, chain intact" in verified
+    head = verified.split("Head: ")[1].strip()
+    assert blockveil("ledger", "verify", people.path, "--head", head).returncode == 0
+    refusal(blockveil("ledger", "verify", people.path, "--head", "0" * 63 + "1"), 6)
+    exported = blockveil("ledger", "export", people.path).stdout.splitlines()
+    assert [json.loads(line)["sequence"] for line in exported] == [1, 2, 3, 4]
+    blockveil("ledger", "export", people.path, "--format", "csv", "--output", tmp_path / "out.csv")
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 5
+
+
+def test_a_budget_is_set_and_not_below_what_is_spent(people):
+    blockveil("run", people.path, "--no-prefect")
+    assert blockveil("budget", "set", people.path, "--epsilon", "5", "--delta", "1e-5").returncode == 0
+    assert Ledger(people.ledger_url).budget("people").epsilon == 5
+    assert "below what" in refusal(blockveil("budget", "set", people.path, "--epsilon", "0.1", "--delta", "1e-5"), 6)
+
+
+def test_a_dead_reservation_is_given_back_by_hand_and_a_release_is_not(people):
+    from tests.pipeline.test_release import KILL
+
+    dead = [sys.executable, "-c", KILL, str(people.path), "after reserve"]
+    subprocess.run(dead, cwd=ROOT, check=False)
+    assert Ledger(people.ledger_url).budget("people").charges == 1
+    done = blockveil("ledger", "void", people.path, "people/covariance/2026-11-20")
+    assert "given back" in done.stdout
+    assert Ledger(people.ledger_url).budget("people").spent_mu == 0
+    blockveil("run", people.path, "--no-prefect", "--date", "2026-11-20")
+    refusal(blockveil("ledger", "void", people.path, "people/covariance/2026-11-20"), 6)
+
+
+def test_help_documents_the_exit_codes():
+    from typer.testing import CliRunner
+
+    text = CliRunner().invoke(app, ["--help"]).output
+    for words in ("3 budget exhausted", "9 noise key lost", "130 interrupted"):
+        assert words in " ".join(text.replace("│", " ").split())
+
+
+def test_compute_settings_of_a_run_do_not_change_the_specification(people):
+    blockveil("run", people.path, "--no-prefect", "--date", "2026-11-20")
+    again = blockveil(
+        "run", people.path, "--no-prefect", "--date", "2026-11-20", "--set", "compute.block_rows=7", "--set",
+        "cluster.threads_per_worker=1",
+    )  # fmt: skip
+    assert "complete already" in again.stdout
+    assert load_config(people.path).config.compute.block_rows == 50
