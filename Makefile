@@ -16,14 +16,15 @@ help: ## show the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /	/'
 
 $(V)/.stamp: requirements.lock pyproject.toml
-	$(PY) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "Python 3.11 or newer is needed: make PY=/path/to/python3.11")'
+	@$(PY) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14) and "Python 3.11, 3.12 or 3.13 is needed: make PY=/path/to/python3.11")'
 	$(PY) -m venv $(V)
-	@# uv installs the same hashes several times faster; plain pip does it where uv cannot be had.
-	($(B)/python -m pip install -q uv && $(B)/uv pip sync -q --compile-bytecode --require-hashes requirements.lock --python $(B)/python) \
+	@# uv installs the same hashes several times faster, and is itself in the lock; plain pip does it where uv cannot run.
+	awk '/^[^ ]/ { wanted = /^uv==/ } wanted' requirements.lock > $(V)/uv.lock
+	($(B)/python -m pip install -q --require-hashes --no-deps -r $(V)/uv.lock \
+	  && $(B)/uv pip sync -q --compile-bytecode --require-hashes requirements.lock --python $(B)/python) \
 	  || $(B)/python -m pip install -q --require-hashes --no-deps -r requirements.lock
 	@# setuptools comes from the lock, so the project builds without fetching anything.
-	$(B)/python -m pip install -q --no-deps --no-build-isolation -e . 2>/dev/null \
-	  || $(B)/uv pip install -q --no-deps --no-build-isolation -e . --python $(B)/python
+	$(B)/python -m pip install -q --no-deps --no-build-isolation -e .
 	touch $@
 
 demo: $(V)/.stamp ## set up, then release a private covariance of real data
@@ -37,11 +38,13 @@ test-slow: $(V)/.stamp ## the tests that take long
 
 check: $(V)/.stamp ## style, types and layers
 	$(B)/ruff check .
+	$(B)/ruff format --check .
 	$(B)/mypy
-	$(B)/lint-imports
+	$(B)/lint-imports --no-logo
 
-lock: ## write requirements.lock from pyproject.toml
-	$(B)/uv pip compile -q pyproject.toml --extra dev --python-version 3.11 --universal --generate-hashes --no-annotate --no-header -o requirements.lock
+lock: $(V)/.stamp ## write requirements.lock from pyproject.toml; UPGRADE=1 moves to newer versions
+	$(B)/uv pip compile -q $(if $(UPGRADE),--upgrade) pyproject.toml --extra dev --python-version 3.11 --universal \
+	  --generate-hashes --no-annotate --no-emit-index-url --custom-compile-command "make lock" -o requirements.lock
 
-clean: ## remove what the commands made
+clean: ## remove what the commands made, the demo's releases and ledger included
 	rm -rf $(V) build .prefect *.egg-info

@@ -18,52 +18,52 @@ from tests.pipeline.test_release import NIGHT
 ROOT = Path(__file__).parents[2]
 
 RUN = """
-import os, pickle, sys, tempfile
-from pathlib import Path
-out = Path(sys.argv[2])
-tempfile.tempdir = str(out / "tmp")
-os.makedirs(tempfile.tempdir)
-import engine.noise
-from flows.cluster import DistributedCompute
-from pipeline.keys import KeyStore
+if __name__ == "__main__":  # workers import this file too
+    import os, pickle, sys, tempfile
+    from pathlib import Path
+    out = Path(sys.argv[2])
+    tempfile.tempdir = str(out / "tmp")
+    os.makedirs(tempfile.tempdir)
+    import engine.noise
+    from flows.cluster import DistributedCompute
+    from pipeline.keys import KeyStore
 
-destroy = KeyStore.destroy
-def keep_then_destroy(self, charge_id):
-    secret = self.read(charge_id)
-    if secret:
-        (out / "secret").write_bytes(secret)
-    destroy(self, charge_id)
-KeyStore.destroy = keep_then_destroy
+    destroy = KeyStore.destroy
+    def keep_then_destroy(self, charge_id):
+        secret = self.read(charge_id)
+        if secret:
+            (out / "secret").write_bytes(secret)
+        destroy(self, charge_id)
+    KeyStore.destroy = keep_then_destroy
 
-derive = engine.noise.NoiseKey.derive.__func__
-def keep_derived(cls, secret, context):
-    key = derive(cls, secret, context)
-    (out / "derived").write_bytes(key._secret)
-    return key
-engine.noise.NoiseKey.derive = classmethod(keep_derived)
+    derive = engine.noise.NoiseKey.derive.__func__
+    def keep_derived(cls, secret, context):
+        key = derive(cls, secret, context)
+        (out / "derived").write_bytes(key._secret)
+        return key
+    engine.noise.NoiseKey.derive = classmethod(keep_derived)
 
-def dump(dask_scheduler):
-    import cloudpickle
-    tasks = dask_scheduler.tasks
-    parts = [repr(list(tasks)).encode(), repr([dask_scheduler.story(key) for key in tasks]).encode()]
-    parts += [repr((t.exception_text, t.traceback_text)).encode() for t in tasks.values()]
-    parts += [cloudpickle.dumps(t.run_spec) for t in tasks.values()]
-    return b"".join(parts)
+    def dump(dask_scheduler):
+        import cloudpickle
+        tasks = dask_scheduler.tasks
+        parts = [repr(list(tasks)).encode(), repr([dask_scheduler.story(key) for key in tasks]).encode()]
+        parts += [repr((t.exception_text, t.traceback_text)).encode() for t in tasks.values()]
+        parts += [cloudpickle.dumps(t.run_spec) for t in tasks.values()]
+        return b"".join(parts)
 
-fetch = DistributedCompute.fetch
-def fetch_and_look(self, value):
-    result = fetch(self, value)
-    logs = repr(self._client.get_worker_logs()) + repr(self._client.get_scheduler_logs())
-    (out / "seen").mkdir()
-    (out / "seen" / "scheduler").write_bytes(self._client.run_on_scheduler(dump) + logs.encode())
-    import shutil
-    shutil.copytree(tempfile.tempdir, out / "seen" / "scratch", dirs_exist_ok=True, ignore_dangling_symlinks=True)
-    return result
-DistributedCompute.fetch = fetch_and_look
+    fetch = DistributedCompute.fetch
+    def fetch_and_look(self, value):
+        result = fetch(self, value)
+        logs = repr(self._client.get_worker_logs()) + repr(self._client.get_scheduler_logs())
+        (out / "seen").mkdir()
+        (out / "seen" / "scheduler").write_bytes(self._client.run_on_scheduler(dump) + logs.encode())
+        import shutil
+        shutil.copytree(tempfile.tempdir, out / "seen" / "scratch", dirs_exist_ok=True, ignore_dangling_symlinks=True)
+        return result
+    DistributedCompute.fetch = fetch_and_look
 
-sys.argv = ["blockveil", "run", sys.argv[1], "--date", "2026-11-20", *sys.argv[3:]]
-from flows.cli import main
-if __name__ == "__main__":
+    sys.argv = ["blockveil", "run", sys.argv[1], "--date", "2026-11-20", *sys.argv[3:]]
+    from flows.cli import main
     main()
 """
 

@@ -45,9 +45,11 @@ def test_a_real_server_schedules_a_nightly_run(tmp_path):
     ) as server:
         try:
             wait_for(lambda: request(f"{base}/health"), 120)
-            flow = request(f"{base}/flows/", {"name": "nightly"})["id"]
+            flow = wait_for(lambda: request(f"{base}/flows/", {"name": "nightly"}), 120)["id"]
             schedule = {"active": True, "schedule": {"cron": "0 2 * * *", "timezone": "Europe/Berlin"}}
-            request(f"{base}/deployments/", {"name": "nightly", "flow_id": flow, "schedules": [schedule]})
+            # Right after the start the database may still be busy (503), so that this too is tried until it works.
+            nightly = {"name": "nightly", "flow_id": flow, "schedules": [schedule]}
+            wait_for(lambda: request(f"{base}/deployments/", nightly), 120)
             assert wait_for(lambda: request(f"{base}/flow_runs/count", {}), 120) >= 1
             # A body with an explicit null must be accepted too; the command line of Prefect sends such.
             assert request(f"{base}/work_pools/filter", {"limit": None}) is not None
