@@ -118,16 +118,26 @@ class Cap:
 
     def holds(self, spent: Ticks) -> bool:
         """Whether charges stay within the cap."""
-        return spent.delta(self.epsilon) <= self.delta
+        # (e, delta)-privacy at any e up to epsilon implies it at epsilon.
+        return any(spent.delta(epsilon) <= self.delta for epsilon in self._levels(spent.total_variation))
 
     def left(self, spent: Ticks) -> float:
         """Largest mu of one more charge (with a sampler distance of at most 2**-70), rounded down; 0 if none."""
-        sampler = (1.0 + math.exp(min(self.epsilon, 700.0))) * (spent.total_variation + 2.0**-70)
-        room = (self.delta - sampler) * (1.0 - 1e-9)
-        if room <= 0:
-            return 0.0
-        squared = gaussian_mu(self.epsilon, room) ** 2 * (1.0 - 1e-9) - float(spent.loss * LOSS_TICK)
-        return math.sqrt(squared) if squared > 0 else 0.0
+        variation = spent.total_variation + 2.0**-70
+        largest = 0.0
+        for epsilon in self._levels(variation):
+            room = (self.delta - (1.0 + math.exp(min(epsilon, 700.0))) * variation) * (1.0 - 1e-9)
+            if room > 0:
+                squared = gaussian_mu(epsilon, room) ** 2 * (1.0 - 1e-9) - float(spent.loss * LOSS_TICK)
+                largest = max(largest, math.sqrt(squared) if squared > 0 else 0.0)
+        return largest
+
+    def _levels(self, variation: float) -> tuple[float, ...]:
+        """The cap's epsilon, and the one below it at which samplers take a thousandth of delta, where that is smaller."""
+        if variation <= 0:
+            return (self.epsilon,)
+        modest = math.log(max(1e-3 * self.delta / variation, 1.0))
+        return (self.epsilon,) if modest >= self.epsilon else (self.epsilon, modest)
 
     def nights(self, spent: Ticks, mu: float) -> int:
         """How many more charges of ``mu`` fit."""

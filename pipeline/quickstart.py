@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
+import zipfile
+import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.store import create_group, write_array
 from pipeline import durable, staging
@@ -14,9 +17,13 @@ from pipeline.errors import DataError
 SOURCE = Path("data") / "credit_default" / "credit_default.npz"
 """Bundled file, relative to the folder of configs."""
 
+_ATTEMPT = "quickstart"
+
 
 def write_records(source: Path, store: Path) -> bool:
     """Write bundled records as a Zarr group with an array ``records``; nothing is done where the store exists.
+
+    The store appears whole, by one rename: whoever finds it can use it, also beside a second writer or after a kill.
 
     Parameters
     ----------
@@ -38,26 +45,34 @@ def write_records(source: Path, store: Path) -> bool:
     """
     if store.exists():
         return False
-    try:
-        with np.load(source, allow_pickle=False) as bundle:
-            records = bundle["records"]
-    except (OSError, ValueError, KeyError):
-        records = None
-    if records is None:
-        raise DataError(
-            f'The bundled file "{source.name}" cannot be read',
-            "It comes with the project",
-            "Restore it from the repository",
-        )
-    scratch = staging.scratch_path(store.parent, "quickstart")
+    records = _bundled(source)
+    scratch = staging.scratch_path(store.parent, _ATTEMPT)
     try:
         store.parent.mkdir(parents=True, exist_ok=True)
+        staging.sweep(store.parent)
         write_array(create_group(scratch, {}), "records", records, ("record", "feature"))
         durable.sync_tree(scratch)
         scratch.rename(store)
+        durable.sync(store.parent)
     except OSError as error:
-        shutil.rmtree(scratch, ignore_errors=True)
+        if (store / "records").is_dir():
+            return False  # another run was faster; its store holds the same records
         failure = durable.store_error(error, "the quickstart's records cannot be written")
     else:
         return True
+    finally:
+        staging.remove(scratch)
     raise failure
+
+
+def _bundled(source: Path) -> NDArray[Any]:
+    try:
+        with source.open("rb") as file, np.load(file, allow_pickle=False) as bundle:
+            return np.asarray(bundle["records"])
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        pass
+    raise DataError(
+        f'The bundled file "{source.name}" cannot be read',
+        "It comes with the project",
+        "Restore it from the repository",
+    )

@@ -26,9 +26,7 @@ def people(tmp_path, monkeypatch, prefect):
 
 
 def run(mode="release", night=NIGHT, overrides=None):
-    return module.release(
-        release="people", mode=mode, logical_date=night, overrides=overrides or {}, return_state=True
-    )
+    return module.release(release="people", mode=mode, logical_date=night, overrides=overrides or {}, return_state=True)
 
 
 def artifacts(state):

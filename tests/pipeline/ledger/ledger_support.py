@@ -1,0 +1,29 @@
+"""A ledger with a budget, and reservations in one line."""
+
+from engine.guarantees import Neighbours
+from pipeline.accounting import GaussianCharge
+from pipeline.canonical import digest
+from pipeline.ledger import Ledger
+
+UNIT = "one person"
+MU = 0.2
+
+
+def make(folder, epsilon=1.0):
+    ledger = Ledger(f"sqlite:///{folder / 'ledger.db'}")
+    ledger.set_budget("people", epsilon, 1e-6, Neighbours.ADD_REMOVE, UNIT)
+    return ledger
+
+
+def reserve(ledger, night, *, mu=MU, spec=None, neighbours=Neighbours.ADD_REMOVE, unit=UNIT, dataset="people"):
+    spec = spec or {"privacy": {"epsilon": 1.0}, "data": {"fingerprint": "f" * 64}}
+    return ledger.reserve(
+        release_id=f"{dataset}/covariance/{night}",
+        dataset=dataset,
+        spec=spec,
+        spec_digest=digest(spec),
+        charge=GaussianCharge(mu, 300 * 2.0**-90),
+        neighbours=neighbours,
+        unit=unit,
+        attempt="test",
+    )

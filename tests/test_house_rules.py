@@ -1,0 +1,90 @@
+"""Rules of the house: layers, sizes, docstrings, and an engine that knows nothing of its surroundings."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+LAYERS = ("engine", "pipeline", "flows")
+LONGEST_FILE = 400
+SURROUNDINGS = {"environ", "getenv", "getcwd", "expanduser", "home", "gethostname"}
+
+
+def sources(*layers):
+    return [path for layer in layers for path in sorted((ROOT / layer).rglob("*.py"))]
+
+
+def named(path):
+    return str(path.relative_to(ROOT))
+
+
+def lint_imports(folder):
+    script = "from importlinter.cli import lint_imports; raise SystemExit(lint_imports(no_cache=True))"
+    return subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_the_import_contracts_hold():
+    done = lint_imports(ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 0 broken" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("engine/upward.py", "import pipeline"),
+        ("pipeline/upward.py", "import flows"),
+        ("engine/upward.py", "from flows import lazily"),
+        ("engine/foreign.py", "def lazily():\n    import prefect"),
+        ("engine/foreign.py", "from sqlalchemy import select"),
+        ("engine/foreign.py", "from datetime import date"),
+        ("engine/foreign.py", "from distributed import Client"),
+        ("pipeline/foreign.py", "from prefect import flow"),
+        ("pipeline/foreign.py", "import distributed"),
+    ],
+)
+def test_the_import_contracts_refuse_a_forbidden_import(tmp_path, module, line):
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
+    for layer in LAYERS:
+        (tmp_path / layer).mkdir()
+        (tmp_path / layer / "__init__.py").write_text("")
+    assert lint_imports(tmp_path).returncode == 0
+    (tmp_path / module).write_text(line + "\n")
+    done = lint_imports(tmp_path)
+    assert done.returncode == 1
+    assert "1 broken" in done.stdout
+
+
+@pytest.mark.parametrize("path", sources(*LAYERS), ids=named)
+def test_no_source_file_is_too_long_to_review(path):
+    assert len(path.read_text().splitlines()) <= LONGEST_FILE
+
+
+@pytest.mark.parametrize("path", sources(*LAYERS), ids=named)
+def test_everything_public_says_what_it_is(path):
+    silent = [name for name, node in public(ast.parse(path.read_text())) if not ast.get_docstring(node)]
+    assert not silent
+
+
+def public(module):
+    """Name and node of the module and of each public class, function and method in it."""
+    yield "module", module
+    for node in module.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+            yield node.name, node
+            if isinstance(node, ast.ClassDef):
+                for inner in node.body:
+                    if isinstance(inner, ast.FunctionDef) and not inner.name.startswith("_"):
+                        yield f"{node.name}.{inner.name}", inner
+
+
+@pytest.mark.parametrize("path", sources("engine"), ids=named)
+def test_the_engine_asks_nothing_of_its_surroundings(path):
+    asked = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+    asked |= {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+    assert not asked & SURROUNDINGS
