@@ -133,7 +133,7 @@ class Cap:
         return largest
 
     def _levels(self, variation: float) -> tuple[float, ...]:
-        """The cap's epsilon, and the one below it at which samplers take a thousandth of delta, where that is smaller."""
+        """The cap's epsilon, and a smaller one at which samplers take a thousandth of delta, where there is one."""
         if variation <= 0:
             return (self.epsilon,)
         modest = math.log(max(1e-3 * self.delta / variation, 1.0))

@@ -1,11 +1,14 @@
 """Settings of the whole run: a private Prefect home, no telemetry, deterministic property tests."""
 
+import atexit
 import os
+import shutil
 import tempfile
 
 import pytest
 
 _HOME = tempfile.mkdtemp(prefix="blockveil-prefect-")
+atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 os.environ.update(
     PREFECT_HOME=_HOME,
     PREFECT_SERVER_ANALYTICS_ENABLED="false",
@@ -13,13 +16,21 @@ os.environ.update(
     PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS="120",
     DASK_LOGGING__DISTRIBUTED="warning",
 )
-for _name in ("PREFECT_API_URL", "PREFECT_PROFILE", "BLOCKVEIL_CONFIG_ROOT"):
+for _name in (
+    "PREFECT_API_URL",
+    "PREFECT_API_KEY",
+    "PREFECT_API_AUTH_STRING",
+    "PREFECT_PROFILE",
+    "BLOCKVEIL_CONFIG_ROOT",
+):
     os.environ.pop(_name, None)
 
 from hypothesis import settings  # noqa: E402 - after the environment is set
 
-settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=50)
-settings.load_profile("fixed")
+# The same examples in every run, and none fails for being slow. HYPOTHESIS_PROFILE=search looks for new ones.
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("search", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 @pytest.fixture(scope="session")

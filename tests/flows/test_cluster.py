@@ -107,7 +107,7 @@ def test_a_restarted_worker_receives_the_key_and_the_bits_stay_the_same(setting)
 
 
 def test_a_failing_task_is_shown_by_its_kind_only(setting):
-    loaded, compute = setting
+    _loaded, compute = setting
 
     def fail(records):
         raise ValueError(f"{records}")
@@ -131,7 +131,7 @@ def test_a_missing_value_on_a_worker_is_a_data_error(setting):
 
 
 def test_workers_use_one_blas_thread_and_a_private_scratch_folder(setting):
-    loaded, compute = setting
+    _loaded, compute = setting
     client = compute._client
     assert set(client.run(lambda: os.environ.get("OPENBLAS_NUM_THREADS")).values()) == {"1"}
     for folder in client.run(lambda dask_worker: dask_worker.local_directory).values():

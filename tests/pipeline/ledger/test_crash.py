@@ -1,4 +1,4 @@
-"""SIGKILL at every statement of every transition: the whole entry is there or none, and the next try ends with one charge."""
+"""SIGKILL at every statement of every transition: all of an entry or none, and the next try ends with one charge."""
 
 import os
 import signal
