@@ -1,5 +1,6 @@
 """The installed versions really schedule a night: with some dependencies the server starts and never does."""
 
+import contextlib
 import json
 import os
 import signal
@@ -71,7 +72,8 @@ def server(tmp_path_factory):
             started.wait_for("/health")
             yield started
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def test_a_real_server_schedules_a_nightly_run_at_its_hour(server):
@@ -82,8 +84,8 @@ def test_a_real_server_schedules_a_nightly_run_at_its_hour(server):
     runs = server.wait_for("/flow_runs/filter", {"sort": "EXPECTED_START_TIME_ASC", "limit": 50})
     assert {run["state_type"] for run in runs} == {"SCHEDULED"}
     planned = [datetime.fromisoformat(run["expected_start_time"]).astimezone(ZoneInfo(ZONE)) for run in runs]
-    assert {(time.hour, time.minute) for time in planned} == {(4, 0)}
-    assert len({time.date() for time in planned}) == len(planned)
+    assert {(at.hour, at.minute) for at in planned} == {(4, 0)}
+    assert len({at.date() for at in planned}) == len(planned)
 
 
 def test_a_real_server_accepts_the_requests_of_the_command_line(server):

@@ -1,6 +1,5 @@
 """One night as plain functions: the answer, one charge, resume after every kill, refusals that spend nothing."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,8 @@ import numpy as np
 import pytest
 import zarr
 
+from engine.noise import NoiseKey
+from flows.cluster import open_compute
 from pipeline.compute import ThreadCompute
 from pipeline.config import load_config
 from pipeline.errors import BlockveilError, BudgetExhausted, ConfigError, DataError, ReleaseConflict, StoreError
@@ -79,16 +80,33 @@ def test_each_query_and_relation_is_released_and_charged_once(tmp_path, kind, ne
     assert len(charges(loaded)) == 1
 
 
-def test_compute_settings_do_not_change_a_bit_of_the_arrays(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "urandom", lambda size: bytes(size))
-    found = []
-    for position, block_rows in enumerate(("7", "50", "400")):
+def test_compute_settings_do_not_change_a_bit_of_the_release(tmp_path, monkeypatch):
+    # One key for all: whatever differs then comes from chunks, threads or processes.
+    monkeypatch.setattr("pipeline.release.NoiseKey.derive", lambda *a: NoiseKey(bytes(32)))
+    digests = set()
+    settings = [("7", "threads"), ("50", "threads"), ("400", "threads"), ("90", "local")]
+    for position, (block_rows, cluster) in enumerate(settings):
         folder = tmp_path / str(position)
         folder.mkdir()
-        support.prepare(folder)
+        support.prepare(folder, cluster=cluster)
         loaded = load_config(folder / "people.toml", overrides={"compute.block_rows": block_rows})
-        found.append(make_plan(loaded, NIGHT).digest)
-    assert len(set(found)) == 1
+        with open_compute(loaded) as compute:
+            digests.add(run(loaded, compute=compute).output_digest)
+    assert len(digests) == 1
+
+
+def test_runs_at_once_end_with_one_charge_and_one_release(tmp_path):
+    loaded = support.prepare(tmp_path)
+    command = [sys.executable, "-c", KILL, str(loaded.path), "nowhere"]
+    runs = [subprocess.Popen(command, cwd=Path(__file__).parents[2], stderr=subprocess.PIPE) for _ in range(4)]
+    errors = [process.communicate()[1].decode() for process in runs]
+    # One that comes late may find the key destroyed and says so; none draws with another key.
+    assert all(process.returncode == 0 or "KeyLost" in error for process, error in zip(runs, errors, strict=True))
+    assert any(process.returncode == 0 for process in runs)
+    assert "complete already" in run(loaded).resumed
+    assert len(charges(loaded)) == 1
+    assert len(list(loaded.output_root.rglob("*.zarr"))) == 1
+    no_trace(loaded)
 
 
 KILL = """
@@ -175,7 +193,7 @@ def test_a_resumed_night_draws_the_very_same_noise(tmp_path, point):
     # Replay the committed key by hand over the same plan: the published bits must be those and no others.
     from engine.gram import partial_gram
     from engine.mechanisms.gaussian import add_noise
-    from engine.noise import NoiseKey, noise_block
+    from engine.noise import noise_block
     from pipeline.datasets import open_records
     from pipeline.outputs import release_arrays
 
