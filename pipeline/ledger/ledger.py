@@ -8,7 +8,6 @@ privacy unit of a data set never mix.
 from __future__ import annotations
 
 import csv
-import json
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -19,9 +18,9 @@ import sqlalchemy as sa
 from engine.guarantees import Neighbours
 from pipeline.accounting import NOTHING, Cap, GaussianCharge, Ticks
 from pipeline.canonical import canonical_json
-from pipeline.errors import BudgetExhausted, LedgerError, ReleaseConflict
+from pipeline.errors import LedgerError
+from pipeline.ledger import queries, refusals
 from pipeline.ledger.database import Database
-from pipeline.ledger.difference import differences
 from pipeline.ledger.records import BudgetStatus, Charge, Entry, State, Verification
 from pipeline.ledger.schema import GENESIS, entry, metadata, row_hash
 from pipeline.ledger.verify import verify_chain
@@ -64,10 +63,10 @@ class Ledger:
             )
         self._database.create(metadata)
         with self._database.transaction() as connection:
-            present = self._budget(connection, dataset)
+            present = queries.budget(connection, dataset)
             cap = Cap(float(epsilon), float(delta))
             if present is not None and present.charges:
-                self._check_scope(present, neighbours, privacy_unit)
+                queries.check_scope(present, neighbours, privacy_unit)
             if present is not None and not cap.holds(present.spent):
                 raise LedgerError(
                     f"A budget of epsilon {epsilon:g} at delta {delta:g} is below what '{dataset}' has spent",
@@ -76,7 +75,7 @@ class Ledger:
                 )
             payload = {"epsilon": cap.epsilon, "delta": cap.delta, "neighbours": neighbours.value, "unit": privacy_unit}
             self._append(connection, "BUDGET", dataset, payload)
-            return self._require_budget(connection, dataset)
+            return queries.require_budget(connection, dataset)
 
     def budget(self, dataset: str) -> BudgetStatus:
         """Budget of a data set and what is left.
@@ -87,7 +86,7 @@ class Ledger:
             There is none.
         """
         with self._database.transaction() as connection:
-            return self._require_budget(connection, dataset)
+            return queries.require_budget(connection, dataset)
 
     def datasets(self) -> list[str]:
         """Data sets that have a budget."""
@@ -118,16 +117,16 @@ class Ledger:
             There is no budget, or relation or unit differ from the budget's.
         """
         with self._database.transaction() as connection:
-            budget = self._require_budget(connection, dataset)
-            known = self._active(connection, release_id)
+            budget = queries.require_budget(connection, dataset)
+            known = queries.active(connection, release_id)
             if known is not None:
                 if known.spec_digest != spec_digest:
-                    raise _conflict(release_id, known.payload["spec"], spec)
-                return self._charge(connection, known, is_new=False)
-            self._check_scope(budget, neighbours, unit)
+                    raise refusals.conflict(release_id, known.payload["spec"], spec)
+                return queries.charge(connection, known, is_new=False)
+            queries.check_scope(budget, neighbours, unit)
             ticks = charge.ticks()
             if not budget.cap.holds(budget.spent + ticks):
-                raise _exhausted(budget, charge)
+                raise refusals.exhausted(budget, charge)
             payload = {
                 "event": {"kind": "gaussian", "mu": charge.mu, "total_variation": charge.total_variation},
                 "spec": dict(spec),
@@ -136,7 +135,7 @@ class Ledger:
             }
             charge_id = os.urandom(16).hex()
             row = self._append(connection, State.RESERVED, dataset, payload, release_id, charge_id, ticks)
-            return self._charge(connection, row, is_new=True)
+            return queries.charge(connection, row, is_new=True)
 
     def commit(self, charge_id: str, key_check: str) -> Charge:
         """Make a charge irrevocable before noise is drawn; returns the first commit where there is one.
@@ -147,7 +146,7 @@ class Ledger:
             The charge is unknown or void.
         """
         with self._database.transaction() as connection:
-            reserved, state = self._find(connection, charge_id)
+            reserved, state = queries.find(connection, charge_id)
             if state is State.VOID:
                 raise LedgerError(
                     f"The charge of '{reserved.release_id}' was given back by another attempt",
@@ -163,12 +162,12 @@ class Ledger:
                     reserved.release_id,
                     charge_id,
                 )
-            return self._charge(connection, reserved, is_new=False)
+            return queries.charge(connection, reserved, is_new=False)
 
     def void_if_reserved(self, charge_id: str, reason: str) -> bool:
         """Give a charge back if nothing can have been drawn; whether it is void afterwards."""
         with self._database.transaction() as connection:
-            reserved, state = self._find(connection, charge_id)
+            reserved, state = queries.find(connection, charge_id)
             if state is State.RESERVED:
                 given_back = Ticks(-reserved.loss_ticks, -reserved.sampler_ticks)
                 self._append(
@@ -191,23 +190,23 @@ class Ledger:
             The charge is not committed, or was released with other output.
         """
         with self._database.transaction() as connection:
-            reserved, state = self._find(connection, charge_id)
+            reserved, state = queries.find(connection, charge_id)
             payload = {"output_digest": output_digest, "location": location}
             if state is State.COMMITTED:
                 self._append(connection, State.RELEASED, reserved.dataset, payload, reserved.release_id, charge_id)
-            elif state is not State.RELEASED or self._payload(connection, charge_id, State.RELEASED) != payload:
+            elif state is not State.RELEASED or queries.payload(connection, charge_id, State.RELEASED) != payload:
                 raise LedgerError(
                     f"'{reserved.release_id}' cannot be marked as released",
                     "Only a committed charge is released, once, with one output",
                     "Run `blockveil ledger show` to see where it stands",
                 )
-            return self._charge(connection, reserved, is_new=False)
+            return queries.charge(connection, reserved, is_new=False)
 
     def find(self, release_id: str) -> Charge | None:
         """Charge of a release that is not void, if there is one."""
         with self._database.transaction() as connection:
-            known = self._active(connection, release_id)
-            return None if known is None else self._charge(connection, known, is_new=False)
+            known = queries.active(connection, release_id)
+            return None if known is None else queries.charge(connection, known, is_new=False)
 
     def history(self, dataset: str | None = None, release_id: str | None = None) -> list[Entry]:
         """Entries in order, all or those of a data set or a release."""
@@ -266,133 +265,3 @@ class Ledger:
         row["hash"] = row_hash(row)
         connection.execute(entry.insert().values(**row))
         return Entry.of(row)
-
-    @staticmethod
-    def _budget(connection: sa.Connection, dataset: str) -> BudgetStatus | None:
-        granted = connection.execute(
-            sa.select(entry.c.payload)
-            .where(entry.c.dataset == dataset, entry.c.kind == "BUDGET")
-            .order_by(entry.c.sequence.desc())
-            .limit(1)
-        ).scalar_one_or_none()
-        if granted is None:
-            return None
-        # VOID rows carry negative ticks, so the sum over all rows is what active charges cost.
-        loss, sampler = connection.execute(
-            sa.select(
-                sa.func.coalesce(sa.func.sum(entry.c.loss_ticks), 0),
-                sa.func.coalesce(sa.func.sum(entry.c.sampler_ticks), 0),
-            ).where(entry.c.dataset == dataset)
-        ).one()
-        count = sa.select(
-            sa.func.coalesce(
-                sa.func.sum(sa.case((entry.c.kind == "RESERVED", 1), (entry.c.kind == "VOID", -1), else_=0)), 0
-            )
-        ).where(entry.c.dataset == dataset)
-        found = json.loads(granted)
-        return BudgetStatus(
-            dataset=dataset,
-            cap=Cap(found["epsilon"], found["delta"]),
-            neighbours=Neighbours(found["neighbours"]),
-            privacy_unit=found["unit"],
-            spent=Ticks(int(loss), int(sampler)),
-            charges=int(connection.execute(count).scalar_one()),
-        )
-
-    def _require_budget(self, connection: sa.Connection, dataset: str) -> BudgetStatus:
-        budget = self._budget(connection, dataset)
-        if budget is None:
-            raise LedgerError(
-                f"'{dataset}' has no budget",
-                "A person grants a budget before anything is released",
-                "Run `blockveil budget set CONFIG --epsilon E --delta D`",
-            )
-        return budget
-
-    @staticmethod
-    def _check_scope(budget: BudgetStatus, neighbours: Neighbours, unit: str) -> None:
-        if (budget.neighbours, budget.privacy_unit) != (neighbours, unit):
-            raise LedgerError(
-                f"'{budget.dataset}' is accounted as {budget.neighbours.value}, \"{budget.privacy_unit}\"; "
-                f'this is {neighbours.value}, "{unit}"',
-                "Losses for different relations or privacy units do not add up",
-                "Use the budget's relation and unit, or another data set name with its own budget",
-            )
-
-    @staticmethod
-    def _active(connection: sa.Connection, release_id: str) -> Entry | None:
-        voided = sa.select(entry.c.charge_id).where(entry.c.release_id == release_id, entry.c.kind == "VOID")
-        row = (
-            connection.execute(
-                sa.select(entry).where(
-                    entry.c.release_id == release_id, entry.c.kind == "RESERVED", entry.c.charge_id.not_in(voided)
-                )
-            )
-            .mappings()
-            .one_or_none()
-        )
-        return None if row is None else Entry.of(dict(row))
-
-    @staticmethod
-    def _find(connection: sa.Connection, charge_id: str) -> tuple[Entry, State]:
-        rows = (
-            connection.execute(sa.select(entry).where(entry.c.charge_id == charge_id).order_by(entry.c.sequence))
-            .mappings()
-            .all()
-        )
-        if not rows:
-            raise LedgerError(
-                "A charge is not in the ledger", "Its row is never removed", "Run `blockveil ledger verify`"
-            )
-        return Entry.of(dict(rows[0])), State(rows[-1]["kind"])
-
-    @staticmethod
-    def _payload(connection: sa.Connection, charge_id: str, kind: State) -> dict[str, Any]:
-        text = connection.execute(
-            sa.select(entry.c.payload).where(entry.c.charge_id == charge_id, entry.c.kind == kind.value)
-        ).scalar_one()
-        return dict(json.loads(text))
-
-    @staticmethod
-    def _charge(connection: sa.Connection, reserved: Entry, *, is_new: bool) -> Charge:
-        rows = (
-            connection.execute(
-                sa.select(entry).where(entry.c.charge_id == reserved.charge_id).order_by(entry.c.sequence)
-            )
-            .mappings()
-            .all()
-        )
-        committed = next((row for row in rows if row["kind"] == State.COMMITTED), None)
-        anchor = committed or rows[0]
-        return Charge(
-            charge_id=str(reserved.charge_id),
-            release_id=str(reserved.release_id),
-            spec_digest=reserved.spec_digest,
-            state=State(rows[-1]["kind"]),
-            sequence=int(anchor["sequence"]),
-            row_hash=str(anchor["hash"]),
-            is_new=is_new,
-            key_check=None if committed is None else str(json.loads(committed["payload"])["key_check"]),
-        )
-
-
-def _conflict(release_id: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> ReleaseConflict:
-    lines = differences(old, new)
-    shown = "; ".join(lines[:6]) + ("; ..." if len(lines) > 6 else "")
-    return ReleaseConflict(
-        f"'{release_id}' exists with another specification ({shown})",
-        "The same noise must never meet other data or another config, so a release is never redone differently",
-        "Restore what changed to resume it, or release under another name or date (a new charge)",
-        lines,
-    )
-
-
-def _exhausted(budget: BudgetStatus, charge: GaussianCharge) -> BudgetExhausted:
-    cap, left = budget.cap, budget.left_epsilon
-    fits = f"Lower privacy.epsilon so that it costs less than {left:.3g} there, or raise" if left > 0 else "Raise"
-    return BudgetExhausted(
-        f"The budget of '{budget.dataset}' does not hold this release: asked epsilon {cap.epsilon_of(charge.mu):.3g}, "
-        f"left epsilon {left:.3g} of {cap.epsilon:g} (each at delta {cap.delta:g})",
-        "All releases of a data set together stay within its budget",
-        f"{fits} the budget with `blockveil budget set`",
-    )

@@ -6,6 +6,7 @@ import sqlite3
 
 import pytest
 
+from pipeline.ledger import queries
 from tests.pipeline.ledger.ledger_support import make, reserve
 
 
@@ -82,7 +83,7 @@ def test_a_truncation_is_found_with_a_head_kept_elsewhere(chain):
 def test_a_state_that_may_not_follow_is_found_even_with_a_correct_hash(chain):
     ledger, _ = chain
     with ledger._database.transaction() as connection:
-        known = ledger._active(connection, "people/covariance/1")
+        known = queries.active(connection, "people/covariance/1")
         ledger._append(connection, "VOID", "people", {"reason": "forged"}, known.release_id, known.charge_id)
     assert ledger.verify().problems == ["row 12: VOID may not follow for this charge"]
 

@@ -1,0 +1,126 @@
+"""What the ledger's transactions read: budgets, charges and where they stand."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import sqlalchemy as sa
+
+from engine.guarantees import Neighbours
+from pipeline.accounting import Cap, Ticks
+from pipeline.errors import LedgerError
+from pipeline.ledger.records import BudgetStatus, Charge, Entry, State
+from pipeline.ledger.schema import entry
+
+
+def budget(connection: sa.Connection, dataset: str) -> BudgetStatus | None:
+    """Budget of a data set with what its charges cost, or None."""
+    granted = connection.execute(
+        sa.select(entry.c.payload)
+        .where(entry.c.dataset == dataset, entry.c.kind == "BUDGET")
+        .order_by(entry.c.sequence.desc())
+        .limit(1)
+    ).scalar_one_or_none()
+    if granted is None:
+        return None
+    # VOID rows carry negative ticks, so the sum over all rows is what active charges cost.
+    loss, sampler = connection.execute(
+        sa.select(
+            sa.func.coalesce(sa.func.sum(entry.c.loss_ticks), 0),
+            sa.func.coalesce(sa.func.sum(entry.c.sampler_ticks), 0),
+        ).where(entry.c.dataset == dataset)
+    ).one()
+    count = sa.select(
+        sa.func.coalesce(
+            sa.func.sum(sa.case((entry.c.kind == "RESERVED", 1), (entry.c.kind == "VOID", -1), else_=0)), 0
+        )
+    ).where(entry.c.dataset == dataset)
+    cap = json.loads(granted)
+    return BudgetStatus(
+        dataset=dataset,
+        cap=Cap(cap["epsilon"], cap["delta"]),
+        neighbours=Neighbours(cap["neighbours"]),
+        privacy_unit=cap["unit"],
+        spent=Ticks(int(loss), int(sampler)),
+        charges=int(connection.execute(count).scalar_one()),
+    )
+
+
+def require_budget(connection: sa.Connection, dataset: str) -> BudgetStatus:
+    """Budget of a data set; a LedgerError says how to grant one where there is none."""
+    found = budget(connection, dataset)
+    if found is None:
+        raise LedgerError(
+            f"'{dataset}' has no budget",
+            "A person grants a budget before anything is released",
+            "Run `blockveil budget set CONFIG --epsilon E --delta D`",
+        )
+    return found
+
+
+def check_scope(budget: BudgetStatus, neighbours: Neighbours, unit: str) -> None:
+    """Refuse a relation or a privacy unit that the budget is not for."""
+    if (budget.neighbours, budget.privacy_unit) != (neighbours, unit):
+        raise LedgerError(
+            f"'{budget.dataset}' is accounted as {budget.neighbours.value}, \"{budget.privacy_unit}\"; "
+            f'this is {neighbours.value}, "{unit}"',
+            "Losses for different relations or privacy units do not add up",
+            "Use the budget's relation and unit, or another data set name with its own budget",
+        )
+
+
+def active(connection: sa.Connection, release_id: str) -> Entry | None:
+    """RESERVED entry of a release's charge that is not void, or None."""
+    voided = sa.select(entry.c.charge_id).where(entry.c.release_id == release_id, entry.c.kind == "VOID")
+    row = (
+        connection.execute(
+            sa.select(entry).where(
+                entry.c.release_id == release_id, entry.c.kind == "RESERVED", entry.c.charge_id.not_in(voided)
+            )
+        )
+        .mappings()
+        .one_or_none()
+    )
+    return None if row is None else Entry.of(dict(row))
+
+
+def find(connection: sa.Connection, charge_id: str) -> tuple[Entry, State]:
+    """RESERVED entry of a charge and its present state."""
+    rows = (
+        connection.execute(sa.select(entry).where(entry.c.charge_id == charge_id).order_by(entry.c.sequence))
+        .mappings()
+        .all()
+    )
+    if not rows:
+        raise LedgerError("A charge is not in the ledger", "Its row is never removed", "Run `blockveil ledger verify`")
+    return Entry.of(dict(rows[0])), State(rows[-1]["kind"])
+
+
+def payload(connection: sa.Connection, charge_id: str, kind: State) -> dict[str, Any]:
+    """What an entry of a charge says."""
+    text = connection.execute(
+        sa.select(entry.c.payload).where(entry.c.charge_id == charge_id, entry.c.kind == kind.value)
+    ).scalar_one()
+    return dict(json.loads(text))
+
+
+def charge(connection: sa.Connection, reserved: Entry, *, is_new: bool) -> Charge:
+    """A charge as it stands, anchored at its commit where there is one."""
+    rows = (
+        connection.execute(sa.select(entry).where(entry.c.charge_id == reserved.charge_id).order_by(entry.c.sequence))
+        .mappings()
+        .all()
+    )
+    committed = next((row for row in rows if row["kind"] == State.COMMITTED), None)
+    anchor = committed or rows[0]
+    return Charge(
+        charge_id=str(reserved.charge_id),
+        release_id=str(reserved.release_id),
+        spec_digest=reserved.spec_digest,
+        state=State(rows[-1]["kind"]),
+        sequence=int(anchor["sequence"]),
+        row_hash=str(anchor["hash"]),
+        is_new=is_new,
+        key_check=None if committed is None else str(json.loads(committed["payload"])["key_check"]),
+    )

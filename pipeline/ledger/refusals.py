@@ -1,0 +1,35 @@
+"""Refusals in words: what was asked, what stands against it, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.accounting import GaussianCharge
+from pipeline.errors import BudgetExhausted, ReleaseConflict
+from pipeline.ledger.difference import differences
+from pipeline.ledger.records import BudgetStatus
+
+
+def conflict(release_id: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> ReleaseConflict:
+    """Refusal of a release that exists with another specification."""
+    lines = differences(old, new)
+    shown = "; ".join(lines[:6]) + ("; ..." if len(lines) > 6 else "")
+    return ReleaseConflict(
+        f"'{release_id}' exists with another specification ({shown})",
+        "The same noise must never meet other data or another config, so a release is never redone differently",
+        "Restore what changed to resume it, or release under another name or date (a new charge)",
+        lines,
+    )
+
+
+def exhausted(budget: BudgetStatus, charge: GaussianCharge) -> BudgetExhausted:
+    """Refusal of a charge that the budget does not hold."""
+    cap, left = budget.cap, budget.left_epsilon
+    fits = f"Lower privacy.epsilon so that it costs less than {left:.3g} there, or raise" if left > 0 else "Raise"
+    return BudgetExhausted(
+        f"The budget of '{budget.dataset}' does not hold this release: asked epsilon {cap.epsilon_of(charge.mu):.3g}, "
+        f"left epsilon {left:.3g} of {cap.epsilon:g} (each at delta {cap.delta:g})",
+        "All releases of a data set together stay within its budget",
+        f"{fits} the budget with `blockveil budget set`",
+    )
