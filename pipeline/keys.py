@@ -4,6 +4,7 @@ seal.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -44,16 +45,14 @@ class KeyStore:
             # Written whole under another name and then linked: the name never shows a part of a secret, and of two
             # attempts that race exactly one link succeeds.
             draft = self._root / f".{charge_id}.{os.urandom(8).hex()}"
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             try:
-                os.write(descriptor, secret)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            try:
-                os.link(draft, path)
-            except FileExistsError:
-                pass
+                descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(secret)
+                    file.flush()
+                    os.fsync(file.fileno())
+                with contextlib.suppress(FileExistsError):
+                    os.link(draft, path)
             finally:
                 self._wipe(draft)
             sync(self._root)
