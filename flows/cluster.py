@@ -9,32 +9,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import dask
 from dask.delayed import Delayed
 from distributed import Client, Future, LocalCluster, WorkerPlugin, as_completed
+from distributed.comm import connect
 from distributed.security import Security
 from numpy.typing import NDArray
 
 import flows.settings  # noqa: F401 - before Dask reads its environment
 from engine import keyring
 from engine.noise import NoiseKey
-from pipeline import staging
+from flows import private_log, scratch
 from pipeline.compute import Compute, Progress, ThreadCompute, translate
 from pipeline.config import Address, LoadedConfig
 from pipeline.config import LocalCluster as LocalSection
+from pipeline.errors import ComputeError, DataError
 
 CONNECT_SECONDS = 30
 """How long to wait for a scheduler at an address."""
 
 _PLUGIN = "blockveil-noise-key"
+
+# Its finalisers complain, as errors, about folders that went with the private one.
+logging.getLogger("distributed.diskutils").setLevel(logging.CRITICAL)
 
 
 class NoiseKeyPlugin(WorkerPlugin):
@@ -88,10 +94,11 @@ class DistributedCompute:
             for done, future in enumerate(as_completed(parts, loop=self._client.loop), start=1):
                 if future.status != "finished":
                     break
+                future.release()  # else every partial sum stays in the workers' memory until the last is done
                 progress(done / len(parts))
             return _settled(whole)
         except Exception as error:  # noqa: BLE001 - any text could quote a record; only its kind goes on
-            failure = translate(error)
+            failure = _failure(error)
         raise failure
 
     def fetch(self, value: Delayed) -> NDArray[Any]:
@@ -99,12 +106,17 @@ class DistributedCompute:
         try:
             return self._client.compute(value, optimize_graph=False).result()
         except Exception as error:  # noqa: BLE001 - as above
-            failure = translate(error)
+            failure = _failure(error)
         raise failure
 
     def install(self, handle: str, key: NoiseKey) -> None:
         """Send the key to all workers, outside any task."""
-        self._client.register_plugin(NoiseKeyPlugin(handle, key))
+        try:
+            self._client.register_plugin(NoiseKeyPlugin(handle, key))
+            return
+        except Exception as error:  # noqa: BLE001 - as above
+            failure = _failure(error)
+        raise failure
 
     def forget(self, handle: str) -> None:
         """Remove the key from the workers and from the scheduler's list of plugins."""
@@ -114,6 +126,14 @@ class DistributedCompute:
             logging.getLogger(__name__).warning(
                 "the key could not be removed from the cluster (%s)", type(error).__name__
             )
+
+
+def _failure(error: Exception) -> DataError | ComputeError:
+    """Error to show; kinds and code lines of an unexpected one are kept for the operator under its number."""
+    failure = translate(error)
+    if isinstance(failure, ComputeError):
+        private_log.keep(error, failure.error_id)
+    return failure
 
 
 def _settled(future: Future) -> Future:
@@ -132,74 +152,88 @@ def open_compute(loaded: LoadedConfig) -> Iterator[Compute]:
     ------
     ComputeError
         It cannot be started or reached.
+    StoreError
+        There is no private place for what workers spill.
     """
     section = loaded.config.cluster
     if not isinstance(section, LocalSection | Address):
         yield ThreadCompute(section.threads_per_worker)
         return
-    with _scratch() as scratch, dask.config.set(_settings(scratch)):
+    with ExitStack() as stack:
+        stack.enter_context(dask.config.set(_settings(stack.enter_context(scratch.private_folder()))))
         try:
-            client, cluster = _connect(loaded, section)
+            client = _connect(loaded, section, stack)
         except Exception as error:  # noqa: BLE001 - an address or a credential could be in its text
-            failure = translate(error)
+            failure = _failure(error)
         else:
-            try:
-                yield DistributedCompute(client)
-            finally:
-                client.close()
-                if cluster is not None:
-                    cluster.close()
+            yield DistributedCompute(client)
             return
         raise failure
 
 
-def _connect(loaded: LoadedConfig, section: LocalSection | Address) -> tuple[Client, LocalCluster | None]:
+def _connect(loaded: LoadedConfig, section: LocalSection | Address, stack: ExitStack) -> Client:
+    """Start or reach a cluster; what was opened is closed with the stack, also when a later part fails."""
     if isinstance(section, Address):
-        files = loaded.tls_files()
-        security = (
-            None
-            if files is None
-            else Security(
-                tls_ca_file=str(files["authority"]),
-                tls_client_cert=str(files["certificate"]),
-                tls_client_key=str(files["key"]),
-                require_encryption=True,
-            )
-        )
+        security = _security(loaded)
+        _greet(section.address, security)
         client = Client(section.address, security=security, set_as_default=False, timeout=CONNECT_SECONDS)
-        client.wait_for_workers(1, timeout=60)
-        return client, None
-    cluster = LocalCluster(
-        n_workers=section.workers,
-        threads_per_worker=section.threads_per_worker,
-        memory_limit=f"{loaded.config.compute.memory_gib}GiB",
-        dashboard_address="127.0.0.1:0",
-        silence_logs=logging.CRITICAL,
-    )
+        stack.callback(_close, client.close)
+        client.wait_for_workers(1, timeout=2 * CONNECT_SECONDS)
+        return client
+    with scratch.private_files():
+        cluster = LocalCluster(
+            n_workers=section.workers,
+            processes=True,
+            threads_per_worker=section.threads_per_worker,
+            memory_limit=f"{loaded.config.compute.memory_gib}GiB",
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+        )
+    stack.callback(_close, cluster.close)
     client = Client(cluster, set_as_default=False)
+    stack.callback(_close, client.close)
     client.register_plugin(PrivateFilesPlugin())
-    return client, cluster
+    return client
 
 
-def _settings(scratch: Path) -> dict[str, Any]:
+def _close(close: Callable[[], Any]) -> None:
+    """Close quietly: at this point what was computed is safe, and it must not fail over a slow farewell."""
+    try:
+        close()
+    except Exception as error:  # noqa: BLE001 - as above
+        logging.getLogger(__name__).warning("the cluster did not close cleanly (%s)", type(error).__name__)
+
+
+def _security(loaded: LoadedConfig) -> Security | None:
+    files = loaded.tls_files()
+    if files is None:
+        return None
+    return Security(
+        tls_ca_file=str(files["authority"]),
+        tls_client_cert=str(files["certificate"]),
+        tls_client_key=str(files["key"]),
+        require_encryption=True,
+    )
+
+
+def _greet(address: str, security: Security | None) -> None:
+    """Shake hands with a scheduler within a time limit: a client waits for ever for one that accepts and is silent."""
+
+    async def shake() -> None:
+        arguments = {} if security is None else security.get_connection_args("client")
+        (await connect(address, timeout=CONNECT_SECONDS, **arguments)).abort()
+
+    async def limited() -> None:
+        await asyncio.wait_for(shake(), CONNECT_SECONDS)
+
+    with ThreadPoolExecutor(1) as thread:  # this thread may have an event loop already
+        thread.submit(lambda: asyncio.run(limited())).result()
+
+
+def _settings(folder: Path) -> dict[str, Any]:
     return {
-        "temporary-directory": str(scratch),
+        "temporary-directory": str(folder),
         "distributed.p2p.storage.disk": False,
         "distributed.scheduler.allowed-failures": 3,
         "distributed.worker.memory.spill": 0.7,  # off would make workers pause, and the run hang
     }
-
-
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    """Private folder of one run; those of dead runs are removed first."""
-    home = Path(tempfile.gettempdir()) / f"blockveil-{os.getuid()}"
-    home.mkdir(mode=0o700, exist_ok=True)
-    home.chmod(0o700)  # fails where another user made it, which must stop the run
-    staging.sweep(home)
-    scratch = staging.scratch_path(home, "scratch")
-    scratch.mkdir(mode=0o700)
-    try:
-        yield scratch
-    finally:
-        staging.remove(scratch)

@@ -1,8 +1,8 @@
 """The command line ``blockveil``.
 
 Exit codes: 0 done; 1 unexpected error; 2 config or parameter; 3 budget exhausted; 4 data do not fit their declaration;
-5 same release with other data or config; 6 ledger; 7 store, disk or permission; 8 computation failed; 9 noise key lost;
-130 interrupted.
+5 same release with other data or config; 6 ledger; 7 store, disk or permission; 8 computation or Prefect failed;
+9 noise key lost; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from pipeline.errors import BlockveilError
 HELP = """Release large matrices from private records under differential privacy.
 
 Exit codes: 0 done, 1 unexpected, 2 config, 3 budget exhausted, 4 data, 5 conflict with an earlier release, 6 ledger,
-7 store or disk, 8 computation, 9 noise key lost, 130 interrupted."""
+7 store or disk, 8 computation or Prefect, 9 noise key lost, 130 interrupted.
+
+The code lines of failed computations, without values, are kept in ~/.prefect/blockveil-errors (or under PREFECT_HOME)
+by the number that the message shows."""
+
+INTERRUPTED = 130
+"""Exit code after an interrupt from the keyboard."""
 
 app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command()(night.plan)
@@ -36,9 +42,10 @@ def main() -> None:
             raise
         print(f"blockveil: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("blockveil: interrupted; run the same command again to go on", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:  # the framework has swallowed the interrupt itself
+            print("blockveil: interrupted; run the same command again to go on", file=sys.stderr)
+        raise
     except Exception as error:
         if "--debug" in sys.argv:
             raise

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from engine.guarantees import Neighbours
-from flows.cli.common import Config, Debug, print_rows, read_config
+from flows.cli.common import Config, Debug, parse_date, print_rows, read_config
 from pipeline.ledger import Ledger
 from pipeline.planning import make_plan
 from pipeline.summary import budget_lines
@@ -39,8 +39,6 @@ def set_(
 def show(config: Config, debug: Debug = False) -> None:
     """Show what the config's data set has spent, what is left, and how many more such releases fit."""
     del debug
-    from flows.cli.common import parse_date
-
     loaded = read_config(config)
     status = Ledger(loaded.ledger_url).budget(loaded.config.release.dataset)
     print_rows(budget_lines(status, make_plan(loaded, parse_date(None)).design.mu))

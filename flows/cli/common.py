@@ -11,6 +11,7 @@ import typer
 
 from pipeline.config import LoadedConfig, load_config
 from pipeline.errors import ConfigError
+from pipeline.ledger import Ledger
 
 Config = Annotated[Path, typer.Argument(help="Config file of a release, TOML.", show_default=False)]
 Date = Annotated[str | None, typer.Option("--date", help="Logical date, YYYY-MM-DD; today where it is not given.")]
@@ -51,6 +52,19 @@ def read_config(
 ) -> LoadedConfig:
     """Config of a path."""
     return load_config(path, overrides=overrides or {}, allowed_prefixes=allowed)
+
+
+def open_ledger(config: Path | None, address: str | None) -> Ledger:
+    """Ledger of a config, or of an address (``sqlite:///path``, or the path alone)."""
+    if (config is None) == (address is None):
+        raise ConfigError(
+            "No ledger is named" if config is None else "Two ledgers are named",
+            "A ledger is named by a config or by --ledger",
+            "Give one of them",
+        )
+    if config is not None:
+        return Ledger(read_config(config).ledger_url)
+    return Ledger(str(address) if "://" in str(address) else f"sqlite:///{Path(str(address)).resolve()}")
 
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:

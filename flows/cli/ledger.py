@@ -2,52 +2,71 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from flows.cli.common import Config, Debug, read_config
+from flows.cli.common import Config, Debug, open_ledger, read_config
+from pipeline.accounting import NOTHING, Ticks
 from pipeline.errors import LedgerError
 from pipeline.keys import KeyStore
 from pipeline.ledger import Entry, Ledger
+
+AnyConfig = Annotated[Path | None, typer.Argument(help="Config file that names the ledger.", show_default=False)]
+Address = Annotated[
+    str | None, typer.Option("--ledger", help="The ledger itself, sqlite:///path, instead of a config.")
+]
 
 app = typer.Typer(help="Read and verify the ledger.", no_args_is_help=True)
 
 
 @app.command()
-def show(config: Config, debug: Debug = False) -> None:
-    """Print all entries like a bank statement."""
+def show(config: AnyConfig = None, ledger: Address = None, debug: Debug = False) -> None:
+    """Print all entries like a bank statement: what each charges, and what its data set has spent then."""
     del debug
-    for entry in Ledger(read_config(config).ledger_url).history():
-        typer.echo(_line(entry))
+    entries = open_ledger(config, ledger).history()
+    typer.echo(f"{'No':>6}  {'Time (UTC)':<19}  {'Entry':<9}  {'Charge (mu)':>11}  {'Spent (epsilon)':>15}  What")
+    spent: dict[str, Ticks] = {}
+    deltas: dict[str, float] = {}
+    for entry in entries:
+        spent[entry.dataset] = spent.get(entry.dataset, NOTHING) + Ticks(entry.loss_ticks, entry.sampler_ticks)
+        if entry.kind == "BUDGET":
+            deltas[entry.dataset] = entry.payload["delta"]
+        moved = entry.kind == "BUDGET" or entry.loss_ticks != 0
+        total = f"{spent[entry.dataset].epsilon(deltas[entry.dataset]):.4g}" if moved else ""
+        charge = (
+            f"{math.copysign(Ticks(abs(entry.loss_ticks), 0).mu, entry.loss_ticks):.6g}" if entry.loss_ticks else ""
+        )
+        typer.echo(
+            f"{entry.sequence:>6}  {entry.time[:19]:<19}  {entry.kind:<9}  {charge:>11}  {total:>15}  {_what(entry)}"
+        )
 
 
-def _line(entry: Entry) -> str:
-    if entry.kind == "BUDGET":
-        what = f"{entry.dataset}: epsilon {entry.payload['epsilon']:g} at delta {entry.payload['delta']:g}"
-    else:
-        what = str(entry.release_id)
-    amount = ""
-    if entry.kind == "RESERVED":
-        amount = f"mu {entry.payload['event']['mu']:.6g}"
-    elif entry.kind == "VOID":
-        amount = f"given back ({entry.payload['reason']})"
-    elif entry.kind == "RELEASED":
-        amount = entry.payload["location"]
-    return f"{entry.sequence:>6}  {entry.time[:19]}  {entry.kind:<9}  {what}  {amount}".rstrip()
+def _what(entry: Entry) -> str:
+    match entry.kind:
+        case "BUDGET":
+            granted = f"epsilon {entry.payload['epsilon']:g} at delta {entry.payload['delta']:g}"
+            return f"{entry.dataset}: {granted}, {entry.payload['neighbours']}, {entry.payload['unit']}"
+        case "VOID":
+            return f"{entry.release_id} given back ({entry.payload['reason']})"
+        case "RELEASED":
+            return f"{entry.release_id} as {entry.payload['location']}"
+    return str(entry.release_id)
 
 
 @app.command()
 def verify(
-    config: Config,
+    config: AnyConfig = None,
+    ledger: Address = None,
     head: Annotated[str | None, typer.Option(help="Head hash kept elsewhere; finds rows that were cut off.")] = None,
     debug: Debug = False,
 ) -> None:
     """Recompute every hash and replay every state; prints the head hash, to be kept elsewhere."""
     del debug
-    found = Ledger(read_config(config).ledger_url).verify(head)
+    found = open_ledger(config, ledger).verify(head)
     if found.problems:
         more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
         raise LedgerError(
@@ -60,19 +79,20 @@ def verify(
 
 @app.command()
 def export(
-    config: Config,
+    config: AnyConfig = None,
+    ledger: Address = None,
     form: Annotated[Literal["jsonl", "csv"], typer.Option("--format", help="Form of the export.")] = "jsonl",
     output: Annotated[Path | None, typer.Option(help="File to write; the terminal where it is not given.")] = None,
     debug: Debug = False,
 ) -> None:
     """Write all entries. They hold data fingerprints: keep the export as private as the ledger."""
     del debug
-    ledger = Ledger(read_config(config).ledger_url)
+    opened = open_ledger(config, ledger)
     if output is None:
-        ledger.export(form, sys.stdout)
+        opened.export(form, sys.stdout)
         return
     with output.open("w", encoding="utf-8", newline="") as stream:
-        count = ledger.export(form, stream)
+        count = opened.export(form, stream)
     typer.echo(f"{count} entries written to {output}")
 
 

@@ -9,15 +9,17 @@ import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
+from flows import budgets
+from flows import overrides as allowed
 from flows.cli.common import Config, Date, Debug, Set, parse_date, parse_overrides, print_rows, read_config
 from pipeline import summary
 from pipeline.config import LoadedConfig
-from pipeline.errors import ConfigError, LedgerError
-from pipeline.ledger import BudgetStatus, Ledger
+from pipeline.errors import BlockveilError, ConfigError, LedgerError
+from pipeline.ledger import Ledger
 from pipeline.planning import Plan, make_plan
 
 NoPrefect = Annotated[bool, typer.Option("--no-prefect", help="Run the same steps without Prefect.")]
@@ -27,6 +29,12 @@ DEMO_BUDGET = {"epsilon": 3.0, "delta": 1e-5}
 """The demo's own budget: a few nights."""
 
 
+class PrefectFailed(BlockveilError):
+    """Prefect did not run the release."""
+
+    exit_code: ClassVar[int] = 8
+
+
 def plan(config: Config, date: Date = None, set: Set = None, as_json: Json = False, debug: Debug = False) -> None:  # noqa: A002
     """Show what a release would cost and how exact it would be. Reads no data and spends nothing."""
     del debug
@@ -34,14 +42,7 @@ def plan(config: Config, date: Date = None, set: Set = None, as_json: Json = Fal
     if as_json:
         typer.echo(json.dumps({**made.public, "plan_digest": made.digest}, indent=2, sort_keys=True))
     else:
-        print_rows(summary.describe(made, _budget(made)))
-
-
-def _budget(plan: Plan) -> BudgetStatus | None:
-    try:
-        return Ledger(plan.loaded.ledger_url).budget(plan.config.release.dataset)
-    except LedgerError:
-        return None
+        print_rows(summary.describe(made, budgets.granted(made)))
 
 
 def run(
@@ -56,7 +57,7 @@ def run(
     from flows.quiet import quieten  # before Prefect is imported
 
     quieten(debug)
-    loaded = read_config(config, overrides, ("compute", "cluster"))
+    loaded = read_config(config, overrides, allowed.RELEASE)
     _release(loaded, night, overrides, no_prefect)
 
 
@@ -84,6 +85,7 @@ def _by_flow(
     loaded: LoadedConfig, night: date, overrides: dict[str, str], progress: Callable[[str, float | None], None]
 ) -> str:
     progress("starting Prefect", None)
+    from flows import artifacts
     from flows import release as module
 
     if loaded.path.suffix != ".toml":
@@ -91,10 +93,18 @@ def _by_flow(
             f'The config "{loaded.path.name}" has no .toml name', "The flow finds it by name", "Rename it"
         )
     os.environ[module.CONFIG_ROOT] = str(loaded.path.parent)
-    module.listener.set(progress)
-    state: Any = module.release(
-        release=loaded.path.stem, mode="release", logical_date=night, overrides=overrides, return_state=True
-    )
+    artifacts.listener.set(progress)
+    try:
+        state: Any = module.release(
+            release=loaded.path.stem, mode="release", logical_date=night, overrides=overrides, return_state=True
+        )
+    except Exception as error:
+        # What a release itself meets comes as a state; here Prefect could not run or record it.
+        raise PrefectFailed(
+            f"Prefect failed with {type(error).__name__}",
+            "A run is recorded by a Prefect server: the one PREFECT_API_URL names, else a temporary one",
+            "Start or correct the server and run again (what was done is resumed), or give --no-prefect",
+        ) from error
     if not state.is_completed():
         state.result(raise_on_failure=True)
     return str(state.message)
@@ -144,7 +154,7 @@ def demo(debug: Debug = False) -> None:
         typer.echo(f"Records written to {loaded.store_path}")
     ledger, dataset = Ledger(loaded.ledger_url), loaded.config.release.dataset
     made = make_plan(loaded, parse_date(None))
-    if _budget(made) is None:
+    if budgets.granted(made) is None:
         ledger.set_budget(
             dataset=dataset, neighbours=made.neighbours, privacy_unit=loaded.config.privacy.unit, **DEMO_BUDGET
         )

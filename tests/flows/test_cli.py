@@ -1,15 +1,19 @@
 """The command line as a person uses it: a process, its output and its exit code."""
 
 import json
+import os
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from flows.cli import app
 from pipeline.config import load_config
+from pipeline.keys import KeyStore
 from pipeline.ledger import Ledger
+from pipeline.planning import make_plan
 from tests import support
 
 ROOT = Path(__file__).parents[2]
@@ -80,18 +84,48 @@ def test_an_exhausted_budget_ends_with_code_three(tmp_path, how):
     assert "left epsilon" in message
     assert "budget set" in message
     assert not loaded.output_root.exists()
+    assert [entry.kind for entry in Ledger(loaded.ledger_url).history()] == ["BUDGET"]
+    assert KeyStore(loaded.keys_root).list() == []
 
 
-def test_a_run_may_not_override_what_decides_the_release(people):
-    message = refusal(blockveil("run", people.path, "--set", "privacy.epsilon=9"), 2)
-    assert "privacy.epsilon" in message
+def test_a_run_may_not_override_what_decides_the_release_nor_where_its_records_go(people):
+    for override in ("privacy.epsilon=9", 'cluster.address="tcp://127.0.0.1:9"'):
+        message = refusal(blockveil("run", people.path, "--no-prefect", "--set", override), 2)
+        assert f"{override.split('=')[0]} may not be overridden" in message
+
+
+def test_a_prefect_server_that_is_away_ends_with_code_eight_and_says_what_to_do(people):
+    away = {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:9/api"}
+    message = refusal(blockveil("run", people.path, env=away), 8)
+    assert "PREFECT_API_URL" in message
+    assert "--no-prefect" in message
+    assert Ledger(people.ledger_url).budget("people").charges == 0
+
+
+def test_an_interrupt_ends_with_code_130_and_the_same_command_goes_on(people):
+    script = """
+import os, signal, sys
+from pipeline.ledger import Ledger
+def interrupted(*a, **k):
+    os.kill(os.getpid(), signal.SIGINT)
+Ledger.commit = interrupted
+sys.argv = ["blockveil", "run", sys.argv[1], "--no-prefect", "--date", "2026-11-20"]
+from flows.cli import main
+main()
+"""
+    command = [sys.executable, "-c", script, str(people.path)]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert "run the same command again" in refusal(found, 130)
+    again = blockveil("run", people.path, "--no-prefect", "--date", "2026-11-20")
+    assert "an earlier attempt had reserved the budget; nothing had been drawn" in again.stdout
+    assert Ledger(people.ledger_url).budget("people").charges == 1
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
         (("epsilon = 1.0\n", ""), "privacy.epsilon"),
-        (("epsilon = 1.0", "epsilonn = 1.0"), "epsilon"),
+        (("epsilon = 1.0", "epsilonn = 1.0"), "Did you mean privacy.epsilon?"),
         (("epsilon = 1.0", "epsilon = nan"), "privacy.epsilon"),
         (('missing = "refuse"', ""), "query.missing"),
         (("[privacy]", "[privacy"), "people.toml"),
@@ -144,7 +178,10 @@ def test_budget_and_ledger_commands_read_like_a_statement(people, tmp_path):
     assert "by 1 release" in shown
     assert "more releases like this one" in shown
     statement = blockveil("ledger", "show", people.path).stdout
-    assert [line.split()[2] for line in statement.splitlines()] == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
+    head, *lines = statement.splitlines()
+    assert head.split()[-1] == "What"
+    assert [line.split()[2] for line in lines] == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
+    assert lines[1].split()[3:5] == ["0.236704", f"{Ledger(people.ledger_url).budget('people').spent_epsilon:.4g}"]
     verified = blockveil("ledger", "verify", people.path).stdout
     assert "4 entries, chain intact" in verified
     head = verified.split("Head: ")[1].strip()
@@ -154,6 +191,31 @@ def test_budget_and_ledger_commands_read_like_a_statement(people, tmp_path):
     assert [json.loads(line)["sequence"] for line in exported] == [1, 2, 3, 4]
     blockveil("ledger", "export", people.path, "--format", "csv", "--output", tmp_path / "out.csv")
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 5
+
+
+def test_a_ledger_is_named_by_a_config_or_by_its_address(people):
+    by_config = blockveil("ledger", "show", people.path).stdout
+    assert "people: epsilon 3 at delta 1e-05" in by_config
+    for address in (people.ledger_url, people.ledger_path):
+        assert blockveil("ledger", "show", "--ledger", address).stdout == by_config
+    assert "1 entries, chain intact" in blockveil("ledger", "verify", "--ledger", people.ledger_url).stdout
+    exported = blockveil("ledger", "export", "--ledger", people.ledger_url).stdout
+    assert json.loads(exported)["kind"] == "BUDGET"
+    refusal(blockveil("ledger", "show"), 2)
+    refusal(blockveil("ledger", "show", people.path, "--ledger", people.ledger_url), 2)
+
+
+def test_a_statement_shows_what_was_given_back(people):
+    ledger = Ledger(people.ledger_url)
+    plan = make_plan(people, date(2026, 11, 20))
+    charge = ledger.reserve(
+        release_id=plan.release_id, dataset="people", spec={}, spec_digest="0" * 64, charge=plan.charge,
+        neighbours=plan.neighbours, unit=support.UNIT, attempt="one",
+    )  # fmt: skip
+    ledger.void_if_reserved(charge.charge_id, "DataError")
+    last = blockveil("ledger", "show", people.path).stdout.splitlines()[-1]
+    assert last.split()[2:5] == ["VOID", "-0.236704", "0"]
+    assert "given back (DataError)" in last
 
 
 def test_a_budget_is_set_and_not_below_what_is_spent(people):

@@ -1,8 +1,10 @@
 """The Dask cluster: one key where tasks run and nowhere else, progress, errors without text, private scratch."""
 
+import multiprocessing
 import os
 import pickle
 import signal
+import socket
 import stat
 import tempfile
 import time
@@ -15,8 +17,11 @@ from dask import delayed
 from engine import gram, keyring
 from engine.noise import NoiseKey
 from engine.queries.second_moment import exact_sum_graph, noisy_graph
+from flows import private_log
 from flows.cluster import DistributedCompute, open_compute
-from pipeline.errors import ComputeError, DataError
+from pipeline.compute import ThreadCompute
+from pipeline.config import load_config
+from pipeline.errors import ComputeError, DataError, StoreError
 from pipeline.planning import make_plan
 from tests import support
 from tests.pipeline.test_release import NIGHT
@@ -146,8 +151,6 @@ def test_scratch_is_gone_after_the_run_and_that_of_dead_runs_before_the_next(tmp
     loaded = support.prepare(tmp_path, cluster="local")
     home = tmp_path / f"blockveil-{os.getuid()}"
     home.mkdir(mode=0o700)
-    import socket
-
     dead = home / f".staging-scratch-{''.join(c if c.isalnum() else '_' for c in socket.gethostname())}-999999999-ab"
     dead.mkdir()
     (dead / "spilled").write_bytes(b"raw")
@@ -157,12 +160,135 @@ def test_scratch_is_gone_after_the_run_and_that_of_dead_runs_before_the_next(tmp
     assert list(home.iterdir()) == []
 
 
+@pytest.mark.parametrize("link", [False, True], ids=["folder", "link"])
+def test_a_scratch_place_that_somebody_else_prepared_is_refused(tmp_path, monkeypatch, link):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    loaded = support.prepare(tmp_path, cluster="local")
+    home = tmp_path / f"blockveil-{os.getuid()}"
+    if link:
+        (tmp_path / "elsewhere").mkdir()
+        home.symlink_to(tmp_path / "elsewhere")
+    else:
+        home.mkdir()
+        someone = os.getuid() + 1
+        monkeypatch.setattr(os, "getuid", lambda: someone)
+        home.rename(tmp_path / f"blockveil-{os.getuid()}")
+    with pytest.raises(StoreError, match="not a folder of this user"), open_compute(loaded):
+        pass
+
+
+def test_partial_sums_leave_the_workers_while_others_are_still_computed(setting):
+    _loaded, compute = setting
+    client = compute._client
+
+    def leaf(number):
+        time.sleep(0.1)
+        return np.full(10, number)
+
+    leaves = [delayed(leaf, pure=False)(i, dask_key_name=f"leaf-{i}") for i in range(24)]
+    parts = [delayed(sum, pure=False)(leaves[i : i + 4], dask_key_name=f"part-{i}") for i in range(0, len(leaves), 4)]
+    total = delayed(sum, pure=False)(parts, dask_key_name="whole")
+
+    def kept(dask_scheduler):
+        tasks = dask_scheduler.tasks
+        return sum(task.state == "memory" for key, task in tasks.items() if str(key).startswith("leaf-"))
+
+    seen = []
+    held = compute.hold(leaves, total, lambda share: seen.append(client.run_on_scheduler(kept)))
+    assert len(seen) == len(leaves)
+    assert max(seen) <= len(leaves) // 2
+    assert np.array_equal(held.result(), np.full(10, sum(range(24))))
+
+
+def test_a_cluster_whose_start_fails_leaves_no_process_behind(tmp_path, monkeypatch):
+    loaded = support.prepare(tmp_path, cluster="local")
+    before = {child.pid for child in multiprocessing.active_children()}
+
+    def fail(*args, **kwargs):
+        raise OSError("no more files")
+
+    monkeypatch.setattr("flows.cluster.Client", fail)
+    with pytest.raises(ComputeError), open_compute(loaded):
+        pass
+    assert {child.pid for child in multiprocessing.active_children()} <= before
+
+
+def test_a_cluster_that_closes_badly_does_not_undo_the_run(tmp_path, monkeypatch):
+    from distributed import Client
+
+    close = Client.close
+
+    def badly(self, *args, **kwargs):
+        close(self, *args, **kwargs)
+        raise TimeoutError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Client, "close", badly)
+        with open_compute(support.prepare(tmp_path, cluster="local")) as compute:
+            assert compute.parallel == 2
+
+
+def test_kinds_and_lines_of_a_failure_are_kept_under_its_number_without_values(setting, tmp_path, monkeypatch):
+    _loaded, compute = setting
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+
+    def fail(value):
+        raise ValueError(f"{value}") from KeyError(value)
+
+    leaf = delayed(fail, pure=False)(support.CANARY, dask_key_name="fails-privately")
+    with pytest.raises(ComputeError) as caught:
+        compute.hold([leaf], leaf, lambda share: None)
+    [kept] = private_log.folder().iterdir()
+    assert kept.stem == caught.value.error_id
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert "builtins.ValueError" in kept.read_text()
+    assert str(support.CANARY) not in kept.read_text()
+
+
+def at_address(tmp_path, address, tls=""):
+    path = support.prepare(tmp_path).path
+    path.write_text(path.read_text().replace('kind = "threads"', f'kind = "address"\naddress = "{address}"\n{tls}'))
+    return load_config(path)
+
+
 def test_a_scheduler_that_cannot_be_reached_is_a_compute_error(tmp_path, monkeypatch):
     monkeypatch.setattr("flows.cluster.CONNECT_SECONDS", 1)
-    loaded = support.prepare(tmp_path)
-    text = loaded.path.read_text().replace('kind = "threads"', 'kind = "address"\naddress = "tcp://127.0.0.1:9"')
-    loaded.path.write_text(text)
-    from pipeline.config import load_config
-
-    with pytest.raises(ComputeError), open_compute(load_config(loaded.path)):
+    with pytest.raises(ComputeError), open_compute(at_address(tmp_path, "tcp://127.0.0.1:9")):
         pass
+
+
+def test_a_scheduler_that_accepts_and_stays_silent_is_a_compute_error(tmp_path, monkeypatch):
+    monkeypatch.setattr("flows.cluster.CONNECT_SECONDS", 1)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        loaded = at_address(tmp_path, f"tcp://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(ComputeError, match="TimeoutError"), open_compute(loaded):
+            pass
+
+
+def test_an_encrypted_scheduler_at_an_address_gives_the_same_bits_as_threads(tmp_path):
+    from distributed import LocalCluster
+    from distributed.security import Security
+
+    security = Security.temporary()
+    names = {"authority": security.tls_ca_file, "certificate": security.tls_client_cert, "key": security.tls_client_key}
+    for name, text in names.items():
+        (tmp_path / f"{name}.pem").write_text(text)
+    tls = "\n".join(f'tls_{name} = "file:{tmp_path}/{name}.pem"' for name in names)
+    with LocalCluster(n_workers=1, threads_per_worker=1, security=security, dashboard_address="127.0.0.1:0") as cluster:
+        loaded = at_address(tmp_path, cluster.scheduler_address, tls)
+        with open_compute(loaded) as compute:
+            assert isinstance(compute, DistributedCompute)
+            apart = noised(loaded, compute)
+    assert np.array_equal(apart, noised(loaded, ThreadCompute(2)))
+
+
+def noised(loaded, compute):
+    plan, leaves, total = graph(loaded, "anywhere")
+    held = compute.hold(leaves, total, lambda share: None)
+    compute.install("anywhere", NoiseKey(SECRET))
+    try:
+        return compute.fetch(noisy_graph(held, plan.design, "anywhere", "anywhere"))
+    finally:
+        compute.forget("anywhere")

@@ -1,11 +1,23 @@
 """The Prefect flow: states that explain themselves, artifacts, and forms that cannot spend by mistake."""
 
+import stat
 from datetime import date
 
 import pytest
-from prefect import get_client
-from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
+from prefect import get_client, tags
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterFlowRunId,
+    FlowRunFilter,
+    FlowRunFilterDeploymentId,
+    FlowRunFilterId,
+)
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.flow_engine import run_flow
+from prefect.utilities.callables import parameter_schema
 
+from flows import artifacts as shown
+from flows import overrides, private_log
 from flows import release as module
 from pipeline.errors import ConfigError
 from pipeline.ledger import Ledger
@@ -36,6 +48,12 @@ def artifacts(state):
         return {artifact.key: artifact for artifact in found}
 
 
+def task_names(state):
+    with get_client(sync_client=True) as client:
+        wanted = FlowRunFilter(id=FlowRunFilterId(any_=[state.state_details.flow_run_id]))
+        return [task.name.rsplit("-", 1)[0] for task in client.read_task_runs(flow_run_filter=wanted)]
+
+
 def flow_run(state):
     with get_client(sync_client=True) as client:
         return client.read_flow_run(state.state_details.flow_run_id)
@@ -61,6 +79,58 @@ def test_a_release_completes_with_name_tags_and_all_artifacts(people):
     assert about.name == "people 2026-11-20 (release)"
     assert {"dataset:people", "release:covariance", "date:2026-11-20"} <= set(about.tags)
     assert spent(loaded) > 0
+
+
+def test_each_step_is_a_task_and_keeps_no_result(people):
+    people()
+    steps = ["measure and add noise", "plan", "publish", "report", "reserve budget", "seal"]
+    assert sorted(task_names(run())) == steps
+
+
+def test_tags_that_a_run_has_already_stay(people):
+    people()
+    with tags("team:fraud"):
+        state = run(mode="dry-run")
+    assert {"team:fraud", "dataset:people", "date:2026-11-20"} <= set(flow_run(state).tags)
+
+
+def test_every_field_of_the_form_is_described():
+    fields = parameter_schema(module.release).properties
+    assert list(fields) == ["release", "mode", "logical_date", "overrides"]
+    assert all(field["description"] for field in fields.values())
+    assert "cluster.workers" in fields["overrides"]["description"]
+    assert fields["mode"]["default"] == "dry-run"
+
+
+@pytest.mark.parametrize(
+    ("schedules", "night"),
+    [
+        (["Europe/Berlin"], "2026-11-11"),
+        ([None], "2026-11-10"),  # a schedule without a zone is one in UTC
+        (["Europe/Berlin", "America/New_York"], "2026-11-11"),
+    ],
+)
+def test_a_scheduled_night_is_the_day_in_the_zone_of_its_schedule(people, schedules, night):
+    people()
+    # Each of these is 23:30 UTC on the tenth; the first of the list made the run.
+    hours = {"Europe/Berlin": "30 0 * * *", None: "30 23 * * *", "America/New_York": "30 18 * * *"}
+    with get_client(sync_client=True) as client:
+        made = client.create_deployment(
+            flow_id=client.create_flow(module.release),
+            name=f"nightly-{'-'.join(str(zone).replace('/', '.') for zone in schedules)}",
+            parameters={"release": "people"},
+        )
+        client.create_deployment_schedules(
+            made, [(CronSchedule(cron=hours[zone], timezone=zone), zone == schedules[0]) for zone in schedules]
+        )
+        span = {"start_time": "2026-11-10T20:00:00Z", "end_time": "2026-11-11T12:00:00Z", "min_runs": 1}
+        client._client.post(f"/deployments/{made}/schedule", json=span).raise_for_status()
+        wanted = FlowRunFilter(deployment_id=FlowRunFilterDeploymentId(any_=[made]))
+        [planned] = client.read_flow_runs(flow_run_filter=wanted)
+    state = run_flow(module.release, flow_run=planned, parameters={"release": "people"}, return_type="state")
+    assert state.is_completed(), state.message
+    assert f"people/covariance/{night}" in state.message
+    assert flow_run(state).name == f"people {night} (dry-run)"
 
 
 def test_the_same_night_again_costs_nothing_and_says_so(people):
@@ -135,23 +205,131 @@ def test_an_unexpected_error_shows_only_its_kind(people, monkeypatch):
     monkeypatch.setattr(module, "make_plan", lambda *a: 1 / 0 if a else None)
     state = run()
     assert state.is_failed()
+    assert state.name == "Unexpected"
     assert "ZeroDivisionError" in state.message
     assert "division by zero" not in state.message
+
+
+def test_an_unexpected_error_in_the_measurement_is_not_tried_again_and_gives_the_budget_back(
+    people, monkeypatch, tmp_path
+):
+    loaded, calls = people(), []
+
+    def fail(*_):
+        calls.append(1)
+        raise OSError(f"record {support.CANARY}")
+
+    monkeypatch.setattr(module.pipeline, "measure", fail)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "home"))
+    state = run()
+    assert state.name == "Unexpected"
+    assert "the budget was given back" in state.message
+    assert spent(loaded) == 0
+    assert len(calls) == 1
+    [kept] = private_log.folder().iterdir()
+    assert kept.stem in state.message
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert "OSError" in kept.read_text()
+    assert "in fail" in kept.read_text()
+    assert str(support.CANARY) not in kept.read_text() + state.message
+
+
+def test_a_cluster_that_stays_lost_is_a_named_state_that_gives_the_budget_back(people, monkeypatch):
+    from pipeline.compute import ThreadCompute, translate
+
+    loaded, calls = people(), []
+
+    def lost(self, *args):
+        calls.append(1)
+        raise translate(RuntimeError("lost"))
+
+    monkeypatch.setattr(ThreadCompute, "hold", lost)
+    state = run()
+    assert state.name == "ClusterLost"
+    assert len(calls) == 3
+    assert spent(loaded) == 0
+
+
+def test_a_failure_after_the_commit_says_that_the_charge_stands_and_the_next_run_finishes(people, monkeypatch):
+    loaded = people()
+    with monkeypatch.context() as patch:
+        patch.setattr(module.pipeline, "publish", lambda *_: 1 / 0)
+        state = run()
+    assert "The charge stands" in state.message
+    before = spent(loaded)
+    state = run()
+    assert state.is_completed(), state.message
+    assert "at no further cost" in state.message
+    assert spent(loaded) == before > 0
+
+
+def test_a_page_that_cannot_be_updated_does_not_stop_a_release(people, monkeypatch):
+    people()
+
+    def unreachable(*args, **kwargs):
+        raise ConnectionError("the server is away")
+
+    for name in ("create_markdown_artifact", "create_table_artifact", "create_progress_artifact", "get_client"):
+        monkeypatch.setattr(shown, name, unreachable)
+    assert run().is_completed()
+
+
+def test_progress_that_cannot_be_shown_does_not_stop_a_release(people, monkeypatch):
+    people()
+    monkeypatch.setattr(shown, "update_progress_artifact", lambda *_, **__: 1 / 0)
+    assert run().is_completed()
+
+
+def test_a_ledger_that_cannot_be_read_is_a_named_state(people):
+    loaded = people()
+    loaded.ledger_path.write_bytes(b"this is no ledger" * 100)
+    assert run(mode="dry-run").name == "LedgerProblem"
+    assert run().name == "LedgerProblem"
+
+
+def test_a_dry_run_before_any_budget_is_granted_shows_the_plan(people):
+    people().ledger_path.unlink()
+    state = run(mode="dry-run")
+    assert state.is_completed(), state.message
+    assert "none granted yet" in artifacts(state)["release-plan"].data
 
 
 @pytest.mark.parametrize("name", ["../people", "/etc/passwd", "People", "", "a/b", "people.toml", "x" * 80])
 def test_a_release_is_chosen_by_name_and_never_by_path(name, monkeypatch, tmp_path):
     monkeypatch.setenv(module.CONFIG_ROOT, str(tmp_path))
     with pytest.raises(ConfigError, match="name of a reviewed config"):
-        module.resolve(name, {}, module.OPEN_OVERRIDES)
+        module.resolve(name, {}, overrides.RELEASE)
 
 
-@pytest.mark.parametrize("key", ["privacy.epsilon", "output.ledger", "query.rows_at_most", "data.store"])
-def test_a_release_cannot_override_what_decides_it(people, key):
+ELSEWHERE = '{kind = "address", address = "tcp://127.0.0.1:9"}'
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("privacy.epsilon", "2"),
+        ("output.ledger", '"other.db"'),
+        ("query.rows_at_most", "2"),
+        ("data.store", '"other.zarr"'),
+        ("cluster", ELSEWHERE),
+        ("cluster.address", '"tcp://127.0.0.1:9"'),
+        ("cluster.tls_key", '"file:/etc/passwd"'),
+    ],
+)
+def test_a_release_cannot_override_what_decides_it_nor_where_its_records_go(people, key, value):
     loaded = people()
-    state = run(overrides={key: "2"})
+    state = run(overrides={key: value})
     assert state.name == "BadConfig"
+    assert "may not be overridden" in state.message
     assert spent(loaded) == 0
+
+
+def test_a_dry_run_answers_what_if_and_leaves_the_places_of_output_alone(people):
+    people()
+    state = run(mode="dry-run", overrides={"privacy.epsilon": "2.0", "query.rows_at_most": "500"})
+    assert "epsilon 2 at delta" in artifacts(state)["release-plan"].data
+    for key in ("output", "output.ledger", "output.keys"):
+        assert run(mode="dry-run", overrides={key: '"other.db"'}).name == "BadConfig"
 
 
 def test_a_release_may_override_how_it_is_computed(people):

@@ -1,0 +1,52 @@
+"""Details of failed computations, for whoever operates this machine.
+
+What a person, Prefect or a log sees of an unexpected error is its kind and a random number. Here, under that number,
+the kinds and the lines of code are kept, without messages and values, because both could quote a record. The files are
+in the folder ``blockveil-errors`` of the Prefect home (``~/.prefect`` unless ``PREFECT_HOME`` says otherwise).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import traceback
+from pathlib import Path
+
+_KEPT = 200
+
+
+def folder() -> Path:
+    """Folder of the files."""
+    return Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect") / "blockveil-errors"
+
+
+def keep(error: BaseException, error_id: str) -> None:
+    """Write the kinds and code lines of an error and its causes to a file of this user's alone; never fails.
+
+    Parameters
+    ----------
+    error
+        What happened.
+    error_id
+        Number that people are shown, and the name of the file.
+    """
+    parts: list[str] = []
+    seen: set[int] = set()
+    here: BaseException | None = error
+    while here is not None and id(here) not in seen:
+        seen.add(id(here))
+        parts += [
+            f"{type(here).__module__}.{type(here).__qualname__}\n",
+            *traceback.format_tb(here.__traceback__),
+            "\n",
+        ]
+        here = here.__cause__ or here.__context__
+    with contextlib.suppress(OSError):
+        place = folder()
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        target = place / f"{error_id}.txt"
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.writelines(parts)
+        for old in sorted(place.glob("*.txt"), key=lambda path: path.stat().st_mtime)[:-_KEPT]:
+            old.unlink()

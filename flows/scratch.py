@@ -1,0 +1,62 @@
+"""Where workers may spill un-noised values: a folder of this user's alone, gone after the run."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipeline import staging
+from pipeline.errors import StoreError
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """Folder (mode 0700) of one run, removed at its end; what dead runs left is removed first.
+
+    Raises
+    ------
+    StoreError
+        It cannot be made, or somebody else prepared its place.
+    """
+    scratch = _make(Path(tempfile.gettempdir()) / f"blockveil-{os.getuid()}")
+    try:
+        yield scratch
+    finally:
+        staging.remove(scratch)
+
+
+def _make(home: Path) -> Path:
+    problem = "it is not a folder of this user"
+    try:
+        home.mkdir(mode=0o700, exist_ok=True)
+        found = home.lstat()
+        # A folder or a link that somebody else put there could show them un-noised values.
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+            home.chmod(0o700)
+            staging.sweep(home)
+            scratch = staging.scratch_path(home, "scratch")
+            scratch.mkdir(mode=0o700)
+            return scratch
+    except FileExistsError:
+        pass
+    except OSError as error:
+        problem = os.strerror(error.errno or 0)
+    raise StoreError(
+        f'"{home}" cannot hold what workers spill: {problem}',
+        "Un-noised values may be spilled only where nobody else can read",
+        "Remove it, or set TMPDIR to a private folder with free space",
+    )
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Make new files of this process, and of processes that it starts, their user's alone."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
