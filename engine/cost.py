@@ -1,4 +1,4 @@
-"""Cost of an exact second moment, as pure functions of sizes: floating-point operations, bytes and peak memory."""
+"""Cost of an exact answer, as pure functions of sizes: floating-point operations, bytes and peak memory."""
 
 from __future__ import annotations
 
@@ -56,3 +56,27 @@ def second_moment_cost(rows: int, width: int, chunk_bytes: int, threads: int, pa
     peak = threads * (5 * 8 * width * width + _PIECES * chunk_bytes) + 9 * 8 * width * width
     seconds = (flops / NOMINAL_FLOPS + bytes_read / NOMINAL_BYTES) / parallel
     return Cost(flops, bytes_read, int(peak), seconds)
+
+
+def outer_products_cost(rows: int, shape: tuple[int, int], chunk_bytes: int, threads: int, parallel: int) -> Cost:
+    """Cost of a sum of outer products of shape (p, q); parameters as for :func:`second_moment_cost`."""
+    p, q = shape
+    flops, bytes_read = 2.0 * rows * p * q, 8.0 * rows * (p + q)
+    # A task holds its accumulator, a product as float64 and as int64, and its chunk in several forms.
+    peak = threads * (3 * 8 * p * q + _PIECES * chunk_bytes) + 9 * 8 * p * q
+    return Cost(flops, bytes_read, int(peak), (flops / NOMINAL_FLOPS + bytes_read / NOMINAL_BYTES) / parallel)
+
+
+def rows_cost(rows: int, width: int, chunk_bytes: int, threads: int, parallel: int) -> Cost:
+    """Cost of releasing the records themselves; parameters as for :func:`second_moment_cost`."""
+    bytes_read = 8.0 * rows * width
+    # The whole answer is combined, given steps and noise, in one task.
+    peak = threads * _PIECES * chunk_bytes + 6 * bytes_read
+    return Cost(0.0, bytes_read, int(peak), bytes_read / NOMINAL_BYTES / parallel)
+
+
+def counts_cost(rows: int, cells: tuple[int, int], chunk_bytes: int, threads: int, parallel: int) -> Cost:
+    """Cost of counts in cells; parameters as for :func:`second_moment_cost`."""
+    answer, bytes_read = 8 * cells[0] * cells[1], 16.0 * rows
+    peak = threads * (2 * answer + _PIECES * chunk_bytes) + 9 * answer
+    return Cost(0.0, bytes_read, int(peak), bytes_read / NOMINAL_BYTES / parallel)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.geometry import Coordinates
-from engine.mechanisms.gaussian import NoiseDesign
+from engine.mechanisms.additive import NoiseDesign
 from engine.postprocess import nearest_psd, symmetrise
 
 Array = NDArray[np.float64]
@@ -56,11 +56,14 @@ class CovarianceEstimates:
 
 
 def coordinate_estimate(released: NDArray[np.int64], design: NoiseDesign) -> Estimate:
-    """Second moment in coordinates, shape (width, width), from the released grid integers."""
-    everything = (0, design.width)
-    steps = design.steps(everything, everything)
-    value = released.astype(np.float64) * steps / float(design.largest) ** 2
-    return Estimate(symmetrise(value), design.entry_standard_deviation())
+    """Answer in coordinates, from the released grid integers; both have the answer's shape.
+
+    An answer of rows may have fewer of them than the design has noise for.
+    """
+    rows, columns = ((0, length) for length in released.shape)
+    value = released.astype(np.float64) * design.steps(rows, columns) / design.shifted_unit
+    deviation = design.standard_deviations(rows, columns)
+    return Estimate(symmetrise(value) if design.spread.symmetric else value, deviation)
 
 
 def second_moment(released: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates) -> Estimate:
@@ -71,6 +74,22 @@ def second_moment(released: NDArray[np.int64], design: NoiseDesign, coordinates:
 def second_moment_psd(released: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates) -> Array:
     """Positive semi-definite version of the second moment, raw units, shape (d, d): the nearest one in coordinates."""
     return _congruence(coordinates.to_raw(), nearest_psd(coordinate_estimate(released, design).value)[0])
+
+
+def records(released: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates) -> Estimate:
+    """Records in raw units, shape (n, d), from the rows query."""
+    noisy, back = coordinate_estimate(released, design), coordinates.to_raw()
+    if back.ndim == 1:
+        return Estimate(coordinates.origin + noisy.value * back, noisy.standard_deviation * back)
+    variance = noisy.standard_deviation**2 @ (back**2).T
+    return Estimate(coordinates.origin + noisy.value @ back.T, np.sqrt(variance))
+
+
+def outer_products(released: NDArray[np.int64], design: NoiseDesign, left: Coordinates, right: Coordinates) -> Estimate:
+    """Sum of outer products about the two origins in raw units, shape (p, q)."""
+    noisy = coordinate_estimate(released, design)
+    units = np.outer(left.to_raw(), right.to_raw())
+    return Estimate(noisy.value * units, noisy.standard_deviation * units)
 
 
 def covariance(

@@ -166,6 +166,49 @@ class GaussianDP:
         return ZCDP(self.rho)
 
 
+@dataclass(frozen=True)
+class Loss:
+    """What one release costs: a Gaussian part, a pure part and the distance of its samplers from their laws.
+
+    Parts of different kinds compose: against an attacker who sees everything, the pure parts multiply a probability by
+    at most ``e^(sum of epsilons)``, the Gaussian parts are as one Gaussian, distances add up. So everything together
+    is ``(epsilon, gaussian_delta(mu, epsilon - pure) + (1 + e^epsilon) total_variation)``-private: replace first the
+    Gaussian steps by their neighbours' (which adds delta), then the pure steps (which only multiplies).
+
+    Attributes
+    ----------
+    mu
+        Gaussian-DP parameter, not negative.
+    epsilon
+        Pure differential privacy of the remaining draws, not negative.
+    total_variation
+        Distance of the samplers from their laws, in [0, 1); an (epsilon, delta) event without further structure is
+        booked as its epsilon here and its delta as a distance.
+
+    **Source**: Dong, Roth and Su, 2022 (composition of Gaussian losses); Dwork and Roth, 2014, Theorem 3.16.
+    """
+
+    mu: float
+    epsilon: float
+    total_variation: float
+
+    def __post_init__(self) -> None:
+        """Refuse a loss that cannot be booked."""
+        finite = math.isfinite(self.mu) and math.isfinite(self.epsilon)
+        if not (finite and self.mu >= 0 and self.epsilon >= 0 and self.mu + self.epsilon > 0):
+            raise CalibrationError("a loss needs finite parts, none negative and not all zero; calibrate it first")
+        if not 0 <= self.total_variation < 1:
+            raise CalibrationError(f"total variation is {self.total_variation}; it must lie in [0, 1)")
+
+    def delta(self, epsilon: float) -> float:
+        """Delta at an epsilon, rounded up; 1 where epsilon is below the pure part."""
+        if epsilon < self.epsilon:
+            return 1.0
+        gaussian = gaussian_delta(self.mu, (epsilon - self.epsilon) * (1.0 - 2.0**-52)) if self.mu else 0.0
+        sampler = (1.0 + math.exp(min(epsilon, 700.0))) * self.total_variation
+        return min(1.0, (gaussian + sampler) * (1.0 + 1e-12))
+
+
 def compose(losses: Iterable[GaussianDP]) -> GaussianDP:
     """Loss of all releases together, also when later ones are chosen in view of earlier ones: mu squared adds up.
 

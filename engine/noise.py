@@ -136,14 +136,25 @@ class Grid:
         return math.sqrt(self.variance)
 
     @property
-    def privacy_standard_deviation(self) -> float:
+    def privacy_scale(self) -> float:
         """Standard deviation of continuous noise that is no more private, rounded down."""
         return math.sqrt(self.variance - _TRANSFER_VARIANCE) * (1.0 - 2.0**-50)
+
+    @property
+    def total_variation_per_draw(self) -> float:
+        """Bound of the distance between one drawn entry and the discrete Gaussian of this variance."""
+        return TOTAL_VARIATION_PER_DRAW
 
     @property
     def label(self) -> str:
         """Public name."""
         return f"{self.levels} levels of width {WIDTH}"
+
+    def draw(
+        self, key: NoiseKey, rows: tuple[int, int], columns: tuple[int, int], symmetric: bool
+    ) -> NDArray[np.int64]:
+        """Noise of a block; see :func:`noise_block`."""
+        return noise_block(key, rows, columns, grid=self, symmetric=symmetric)
 
 
 GRID_TWO_LEVEL = Grid(2)

@@ -1,14 +1,15 @@
 """What charges cost together, and whether a budget holds one more.
 
-A charge is a Gaussian loss ``mu`` and the total variation ``t`` of its sampler. Charges compose exactly: mu squared
-and t add up, also when later releases are chosen in view of earlier ones. All charges together are (epsilon,
-delta)-private when
+A charge is a :class:`engine.guarantees.Loss`: a Gaussian part ``mu``, a pure part ``e`` and the total variation ``t``
+of its samplers. Mu squared, e and t add up, also when later releases are chosen in view of earlier ones. All charges
+together are (epsilon, delta)-private when
 
-    gaussian_delta(mu, epsilon) + (1 + e^epsilon) t <= delta.
+    gaussian_delta(mu, epsilon - e) + (1 + e^epsilon) t <= delta.
 
 The ledger stores integers rounded up, so that sums are exact and never understate.
 
-**Source**: Dong, Roth and Su, 2022 (composition); filters for adaptively chosen Gaussian losses as in IMGM Theorem 4.
+**Source**: Dong, Roth and Su, 2022 (composition); filters for adaptively chosen Gaussian losses as in IMGM Theorem 4;
+Dwork and Roth, 2014, Theorem 3.16 (pure losses add up).
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from engine.calibration import gaussian_delta, gaussian_epsilon, gaussian_mu
+from engine.guarantees import Loss
 
 LOSS_TICK = Fraction(1, 2**50)
-"""Unit of a stored mu squared."""
+"""Unit of a stored mu squared and of a stored pure epsilon."""
 
 SAMPLER_TICK = Fraction(1, 2**105)
 """Unit of a stored total variation."""
@@ -29,41 +31,33 @@ _MARGIN = 1e-12
 
 
 @dataclass(frozen=True)
-class GaussianCharge:
-    """Loss of one release.
-
-    Attributes
-    ----------
-    mu
-        Gaussian-DP parameter, positive.
-    total_variation
-        Distance of the noise sampler from its law, not negative.
-    """
-
-    mu: float
-    total_variation: float
-
-    def __post_init__(self) -> None:
-        """Refuse a loss that cannot be booked."""
-        if not (math.isfinite(self.mu) and self.mu > 0 and 0 <= self.total_variation < 1):
-            raise ValueError("a charge needs a positive finite mu and a total variation in [0, 1)")
-
-    def ticks(self) -> Ticks:
-        """Stored integers, rounded up."""
-        loss = math.ceil(Fraction(self.mu) ** 2 / LOSS_TICK)
-        return Ticks(loss, math.ceil(Fraction(self.total_variation) / SAMPLER_TICK))
-
-
-@dataclass(frozen=True)
 class Ticks:
-    """Summed charges as stored: mu squared and total variation in whole ticks."""
+    """Summed charges as stored: mu squared, total variation and pure epsilon in whole ticks."""
 
     loss: int
     sampler: int
+    pure: int = 0
+
+    @classmethod
+    def of(cls, loss: Loss) -> Ticks:
+        """Stored integers of a loss, rounded up."""
+        return cls(
+            math.ceil(Fraction(loss.mu) ** 2 / LOSS_TICK),
+            math.ceil(Fraction(loss.total_variation) / SAMPLER_TICK),
+            math.ceil(Fraction(loss.epsilon) / LOSS_TICK),
+        )
 
     def __add__(self, other: Ticks) -> Ticks:
         """Sum, exact."""
-        return Ticks(self.loss + other.loss, self.sampler + other.sampler)
+        return Ticks(self.loss + other.loss, self.sampler + other.sampler, self.pure + other.pure)
+
+    def __neg__(self) -> Ticks:
+        """What gives a charge back."""
+        return Ticks(-self.loss, -self.sampler, -self.pure)
+
+    def times(self, count: int) -> Ticks:
+        """So many charges alike."""
+        return Ticks(self.loss * count, self.sampler * count, self.pure * count)
 
     @property
     def mu(self) -> float:
@@ -71,27 +65,35 @@ class Ticks:
         return math.sqrt(float(self.loss * LOSS_TICK)) * (1.0 + _MARGIN)
 
     @property
+    def pure_epsilon(self) -> float:
+        """Pure loss of everything together, rounded up."""
+        return float(self.pure * LOSS_TICK) * (1.0 + _MARGIN)
+
+    @property
     def total_variation(self) -> float:
         """Distance of all samplers together, rounded up."""
         return float(self.sampler * SAMPLER_TICK) * (1.0 + _MARGIN)
 
     def delta(self, epsilon: float) -> float:
-        """Delta of everything together at an epsilon, rounded up."""
-        if self.loss == 0:
+        """Delta of everything together at an epsilon, rounded up; 1 below the pure part."""
+        if self.loss == 0 and self.pure == 0:
             return 0.0
+        if epsilon < float(self.pure * LOSS_TICK):
+            return 1.0
+        gaussian = gaussian_delta(self.mu, max(epsilon - self.pure_epsilon, 0.0)) if self.loss else 0.0
         sampler = (1.0 + math.exp(min(epsilon, 700.0))) * self.total_variation
-        return (gaussian_delta(self.mu, epsilon) + sampler) * (1.0 + _MARGIN)
+        return (gaussian + sampler) * (1.0 + _MARGIN)
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon at a delta, rounded up; infinite where the samplers alone exceed delta."""
-        if self.loss == 0:
+        if self.loss == 0 and self.pure == 0:
             return 0.0
         if 2.0 * self.total_variation >= delta:
             return math.inf
         room = delta
         for _ in range(60):
             # Each pass takes the samplers' share at the last epsilon from delta; it grows to a fixed point from below.
-            epsilon = gaussian_epsilon(self.mu, room)
+            epsilon = self.pure_epsilon + (gaussian_epsilon(self.mu, room) if self.loss else 0.0)
             if self.delta(epsilon) <= delta:
                 return epsilon
             room = (delta - (1.0 + math.exp(min(epsilon, 700.0))) * self.total_variation) * (1.0 - 1e-9)
@@ -127,8 +129,9 @@ class Cap:
         largest = 0.0
         for epsilon in self._levels(variation):
             room = (self.delta - (1.0 + math.exp(min(epsilon, 700.0))) * variation) * (1.0 - 1e-9)
-            if room > 0:
-                squared = gaussian_mu(epsilon, room) ** 2 * (1.0 - 1e-9) - float(spent.loss * LOSS_TICK)
+            gaussian = epsilon - spent.pure_epsilon
+            if room > 0 and gaussian > 0:
+                squared = gaussian_mu(gaussian, room) ** 2 * (1.0 - 1e-9) - float(spent.loss * LOSS_TICK)
                 largest = max(largest, math.sqrt(squared) if squared > 0 else 0.0)
         return largest
 
@@ -139,9 +142,18 @@ class Cap:
         modest = math.log(max(1e-3 * self.delta / variation, 1.0))
         return (self.epsilon,) if modest >= self.epsilon else (self.epsilon, modest)
 
-    def nights(self, spent: Ticks, mu: float) -> int:
-        """How many more charges of ``mu`` fit."""
-        return math.floor((self.left(spent) / mu) ** 2)
+    def nights(self, spent: Ticks, charge: Ticks) -> int:
+        """How many more charges like this one fit."""
+        if not self.holds(spent + charge):
+            return 0
+        most = 1
+        while self.holds(spent + charge.times(2 * most)):
+            most *= 2
+        least, most = most, 2 * most
+        while most - least > 1:
+            middle = (least + most) // 2
+            least, most = (middle, most) if self.holds(spent + charge.times(middle)) else (least, middle)
+        return least
 
     def epsilon_of(self, mu: float) -> float:
         """Epsilon of a loss on its own at the cap's delta; 0 for no loss."""

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from engine import keyring
 from engine.fixedpoint import NotFiniteError
 from engine.noise import NoiseKey
-from engine.queries.second_moment import TaskFailed
+from engine.queries.graph import TaskFailed
 from pipeline.errors import ComputeError, DataError
 
 Progress = Callable[[float], None]

@@ -94,7 +94,7 @@ def open_records(loaded: LoadedConfig) -> Dataset:
     """
     name = f'data.store "{loaded.config.data.store}"'
     array = _open(_locate(loaded, name), name)
-    _check_form(array, len(loaded.config.query.geometry.features))
+    _check_form(array, len(loaded.config.query.columns))
     _check_rows(array.shape[0], loaded.config.query.rows_at_most)
     _check_complete(array)
     rows, features = array.shape
@@ -149,9 +149,9 @@ def _check_form(array: zarr.Array[Any], features: int) -> None:
         )
     if array.shape[1] != features:
         raise DataError(
-            f"The records have {array.shape[1]} columns and query.geometry declares {features} features",
+            f"The records have {array.shape[1]} columns and query declares {features}",
             "Each column needs its own declaration, in the same order",
-            "Correct query.geometry.features, or the array",
+            "Correct the features of query, or the array",
         )
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from engine.gram import row_ranges
 from engine.noise import NoiseKey
-from engine.queries.second_moment import exact_sum_graph, noisy_graph
+from engine.queries.graph import exact_graph, noisy_graph
 from pipeline import outputs, publishing
 from pipeline.canonical import digest
 from pipeline.compute import Compute
@@ -160,8 +160,8 @@ def measure(workspace: Workspace, reservation: Reservation, compute: Compute, te
     chunk_rows = plan.chunk_rows(dataset.chunk_rows)
     ranges = row_ranges(dataset.rows, chunk_rows, _TASKS_A_WORKER * compute.parallel)
     handle = reservation.charge.charge_id
-    leaves, total = exact_sum_graph(dataset.array, plan.quantiser, ranges, chunk_rows, f"blockveil-{handle[:12]}")
-    held = compute.hold(leaves, total, lambda share: tell("reading, clipping and multiplying", share))
+    leaves, total = exact_graph(dataset.array, plan.question.query, ranges, chunk_rows, f"blockveil-{handle[:12]}")
+    held = compute.hold(leaves, total, lambda share: tell("reading, clipping and adding up", share))
     dataset.check_unchanged()  # the sum must be of the data that the charge is for
     charge, key = _commit(workspace, reservation)
     tell("drawing the noise", None)
@@ -171,7 +171,7 @@ def measure(workspace: Workspace, reservation: Reservation, compute: Compute, te
     finally:
         compute.forget(handle)
     tell("writing the release", None)
-    arrays = outputs.release_arrays(plan, released, dataset.rows)
+    arrays = plan.question.arrays(released, plan.design, dataset.rows)
     return publishing.stage_release(
         workspace.root, plan.release_id, charge.charge_id, arrays, outputs.attributes(plan, charge, arrays)
     )

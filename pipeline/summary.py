@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from engine import estimates
+from engine.guarantees import Loss
+from engine.noise import Grid
+from pipeline.accounting import Ticks
 from pipeline.ledger import BudgetStatus
 from pipeline.planning import Plan
 
@@ -14,27 +14,37 @@ Rows = list[tuple[str, str]]
 def describe(plan: Plan, budget: BudgetStatus | None) -> Rows:
     """Lines (what, value) of a plan, in the order a reader asks for them."""
     config, design = plan.config, plan.design
-    query = f"{config.query.kind} of {len(plan.features)} features, at most {config.query.rows_at_most:,} rows"
+    m, n = design.shape
+    query = f"{config.query.kind}, {m:,} x {n:,}, of at most {config.query.rows_at_most:,} rows"
     exact = "exact" if design.sensitivity.exact else "upper bound"
+    norm = "L2" if isinstance(design.grid, Grid) else "L1"
     rows: Rows = [
         ("Release", plan.release_id),
         ("Query", query),
         ("Guarantee", plan.guarantee_sentence()),
         ("Neighbours", f"{plan.neighbours.value}; {config.privacy.unit}"),
-        ("Sensitivity", f"{design.sensitivity.bound:.6g} in weighted coordinates ({exact})"),
-        ("Noise", f"standard deviation {design.standard_deviation:.6g} there; discrete, {design.grid.label}"),
-        ("Expected error", _error(plan)),
-        ("Charge", f"mu {design.mu:.6g} (epsilon {plan.guarantee.epsilon:g} at delta {plan.guarantee.delta:g})"),
+        ("Mechanism", plan.mechanism.name),
+        ("Sensitivity", f"{design.sensitivity.bound:.6g} in {norm}, in spread coordinates ({exact})"),
+        ("Noise", f"scale {design.scale:.6g} there; discrete, {design.grid.label}"),
+        ("Expected error", plan.question.error_sentence(design)),
+        ("Charge", loss_text(design.loss, plan.guarantee.delta)),
     ]
     rows += (
-        budget_lines(budget, design.mu)
+        budget_lines(budget, design.loss)
         if budget is not None
         else [("Budget", "none granted yet: blockveil budget set")]
     )
     return [*rows, ("Cost", _cost(plan))]
 
 
-def budget_lines(budget: BudgetStatus, mu: float | None = None) -> Rows:
+def loss_text(loss: Loss, delta: float) -> str:
+    """A loss in its own terms and as an epsilon."""
+    parts = [f"mu {loss.mu:.6g}"] if loss.mu else []
+    parts += [f"pure epsilon {loss.epsilon:.6g}"] if loss.epsilon else []
+    return f"{' and '.join(parts)} (epsilon {Ticks.of(loss).epsilon(delta):.4g} at delta {delta:g})"
+
+
+def budget_lines(budget: BudgetStatus, loss: Loss | None = None) -> Rows:
     """Lines of a budget: cap, spent, left and how often a charge still fits."""
     rows: Rows = [
         ("Budget", f"epsilon {budget.epsilon:g} at delta {budget.delta:g} for '{budget.dataset}'"),
@@ -44,22 +54,9 @@ def budget_lines(budget: BudgetStatus, mu: float | None = None) -> Rows:
         ),
         ("Left", f"epsilon {budget.left_epsilon:.4g} for one more release, at that delta"),
     ]
-    if mu is not None:
-        rows.append(("Nights left", f"{budget.nights_left(mu)} more releases like this one"))
+    if loss is not None:
+        rows.append(("Nights left", f"{budget.nights_left(loss)} more releases like this one"))
     return rows
-
-
-def _error(plan: Plan) -> str:
-    rows = plan.config.query.rows_at_most
-    if plan.augmented:
-        share = estimates.worst_covariance_deviation(plan.design, rows)
-        lead = f"at {rows:,} rows, a covariance entry's standard deviation is at most"
-    else:
-        share = plan.design.entry_standard_deviation() / rows
-        lead = f"at {rows:,} rows, a second moment's standard deviation per row is"
-    low, high = float(np.min(share)), float(np.max(share))
-    span = f"{high:.3g}" if low > 0.999 * high else f"{low:.3g} to {high:.3g}"
-    return f"{lead} {span} of the product of the two features' half widths"
 
 
 def _cost(plan: Plan) -> str:

@@ -1,121 +1,110 @@
-"""Additive Gaussian noise for the second moment, isotropic or shaped, calibrated on the integers actually released.
+"""Isotropic and shaped Gaussian noise: the least that a guarantee allows, for a chosen spread.
 
-Every variant is one act. Coordinates get *weights*; in ``y_i = sqrt(weight_i) v_i`` the answer ``sum y y'`` has a known
-Frobenius sensitivity (:mod:`engine.sensitivity`) and receives isotropic symmetric noise: standard deviation s on the
-diagonal and ``s / sqrt(2)`` off it, so that the Frobenius geometry is kept and half the draws suffice. Dividing by the
-weights again is post-processing. The choice of weights is the whole difference between the mechanisms:
+The choice of spread is the whole difference between the mechanisms. Write c for the raw unit of a coordinate (half
+width of a box) and u for the importance of a feature in raw units.
 
-=========================== ============================== ==========================================================
-mechanism                   weights                        what it minimises
-=========================== ============================== ==========================================================
-gaussian                    scale_i**2                     noise of the same size on each entry, in raw units
-shaped, absolute-error      scale_i (box), one (ellipsoid) total noise variance in raw units
-shaped, relative-error      one                            noise variance relative to each feature's own declared range
-shaped, importance u_i      scale_i sqrt(u_i) (box)        variance weighted by u_i u_j in raw units
-=========================== ============================== ==========================================================
+=========================== ============================ ============================================================
+mechanism                   spread of a coordinate       what it minimises
+=========================== ============================ ============================================================
+gaussian                    1 / c                        noise of the same size on each entry, in raw units
+shaped, absolute-error      1 / sqrt(c); ball: one       total noise variance in raw units
+shaped, relative-error      one                          noise variance relative to each feature's own declared range
+shaped, importance u        1 / sqrt(c sqrt(u))          variance weighted by u (by u_i u_j in a matrix), raw units
+=========================== ============================ ============================================================
 
-Releases are integers: ``round(sum / step) + discrete noise``, with an integer step for each entry. The proof:
+For a box the budget is linear in the precisions, ``sum c_i^2 / variance_i = mu^2``, and the rows above follow by
+Lagrange multipliers. For a ball or an ellipsoid the shape itself is optimal for all importances at once.
 
-1. The noise in an entry has the law of :data:`engine.noise.Grid`, times the step; each step is at least its ideal
-value.
-2. Rounding moves two neighbouring answers apart by at most one grid step an entry, ``sqrt(entries)`` steps in L2.
-3. Discrete noise of variance s^2 is as private as continuous noise of variance s^2 - 100, and the sampler is within
-   ``TOTAL_VARIATION_PER_DRAW`` of it, an entry (:mod:`engine.noise`).
-4. So the loss is that of ``mu = sensitivity / s + sqrt(entries) / grid`` plus ``(1 + e^eps)`` times the total
-variation,
-   and ``mu`` is chosen on the safe side of the analytic Gaussian (Balle and Wang, 2018).
-
-**Source**: MVG (CCS 2018) Algorithm 2 with the exact budget in place of Theorem 3; IMGM Theorem 2 for the isotropic
-case.
+**Source**: MVG (CCS 2018) Algorithms 1 and 2 with the exact budget in place of Theorems 2 and 3; IMGM Theorem 2 for
+the isotropic case.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, sqrt
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from engine.calibration import gaussian_mu
 from engine.geometry import Body, Vector
 from engine.guarantees import ApproxDP, Neighbours
-from engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL, TOTAL_VARIATION_PER_DRAW, Grid
-from engine.sensitivity import Sensitivity, second_moment_sensitivity
+from engine.mechanisms.additive import CannotCalibrate, NoiseDesign, Spread, add_noise, gaussian_design
+from engine.mechanisms.contract import Importance, NotApplicable, free_units
+from engine.problems import Counts, OuterProducts, Problem, SecondMoment
 
-_ROUNDING_SHARE = 1e-3
-"""Two cipher levels serve until rounding to their grid would cost more than this share of the budget."""
-
-
-class CannotCalibrate(ValueError):
-    """The asked guarantee cannot be met: the message names the value, the rule and the remedy."""
+__all__ = ["CannotCalibrate", "Gaussian", "NoiseDesign", "ShapedGaussian", "add_noise", "calibrate"]
 
 
-@dataclass(frozen=True, eq=False)
-class NoiseDesign:
-    """All numbers of the noise of one release.
+@dataclass(frozen=True)
+class Gaussian:
+    """Noise of the same size on each entry, in raw units; exact."""
+
+    name: ClassVar[str] = "gaussian"
+
+    def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
+        """Least noise of that kind."""
+        return least_noise(problem, even_spread(problem), guarantee)
+
+    def parameters(self) -> dict[str, Any]:
+        """None."""
+        return {}
+
+
+@dataclass(frozen=True)
+class ShapedGaussian:
+    """Noise that follows the declared shape; exact.
 
     Attributes
     ----------
-    weights
-        Squared scale of each coordinate, shape (width,), the constant coordinate first where there is one.
-    sensitivity
-        Of the weighted answer, Frobenius norm.
-    standard_deviation
-        Of the weighted answer's diagonal noise; off the diagonal it is divided by sqrt(2).
-    grid
-        Law of the discrete noise.
-    largest
-        K, the integer that stands for coordinate one.
-    mu
-        Gaussian-DP parameter that is charged: sensitivity over standard deviation, and rounding.
-    total_variation
-        Distance of the sampler from the law, over all entries; charged beside mu.
+    importance
+        The error to make small.
     """
 
-    weights: Vector
-    sensitivity: Sensitivity
-    standard_deviation: float
-    grid: Grid
-    largest: int
-    mu: float
-    total_variation: float
+    name: ClassVar[str] = "shaped-gaussian"
+    importance: Importance
 
-    @property
-    def width(self) -> int:
-        """Side of the released matrix."""
-        return int(self.weights.size)
+    def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
+        """Least noise of the best spread."""
+        return least_noise(problem, shaped_spread(problem, self.importance), guarantee)
 
-    def steps(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.int64]:
-        """Grid steps of a block, in units of the integer sum.
+    def parameters(self) -> dict[str, Any]:
+        """Importance."""
+        return {"importance": self.importance.parameters()}
 
-        Parameters
-        ----------
-        rows, columns
-            Half-open ranges of the released matrix.
 
-        Returns
-        -------
-        Shape (rows, columns), int64, at least one, symmetric over the whole matrix.
-        """
-        unit = self.largest * np.sqrt(self.standard_deviation / (self.grid.privacy_standard_deviation * self.weights))
-        # Rounding up, after covering the float error of the products, only adds noise: each step >= its ideal value.
-        ideal = np.multiply.outer(unit[slice(*rows)], unit[slice(*columns)]) * (1.0 + 1e-12)
-        diagonal = np.arange(*rows)[:, None] == np.arange(*columns)[None, :]
-        steps: NDArray[np.int64] = np.ceil(np.where(diagonal, ideal, ideal * sqrt(0.5))).astype(np.int64)
-        return steps
+def even_spread(problem: Problem) -> Spread:
+    """Noise of the same size on each entry, in raw units."""
+    rows, columns = free_units(problem)
+    return spread_of(problem, np.max(rows) / rows, np.max(columns) / columns)
 
-    def entry_standard_deviation(self) -> NDArray[np.float64]:
-        """Standard deviation of each entry of ``sum v v'`` in coordinates, shape (width, width)."""
-        everything = (0, self.width)
-        steps = self.steps(everything, everything).astype(np.float64)
-        return steps * (self.grid.standard_deviation / self.largest**2)
+
+def shaped_spread(problem: Problem, importance: Importance) -> Spread:
+    """Noise that minimises the weighted total variance in raw units."""
+    if importance.aim == "weights" and all(body is Body.BALL for body in bodies(problem)):
+        raise NotApplicable(
+            "importances change nothing for a ball or an ellipsoid, whose own shape is optimal for all of them; "
+            'choose "relative-error"'
+        )
+    sides = zip(free_units(problem), importance.weights(problem), bodies(problem), strict=True)
+    rows, columns = (_optimal(units, weights, body) for units, weights, body in sides)
+    return spread_of(problem, rows, columns)
+
+
+def least_noise(problem: Problem, spread: Spread, guarantee: ApproxDP) -> NoiseDesign:
+    """Least Gaussian noise of a spread for a guarantee.
+
+    Raises
+    ------
+    CannotCalibrate
+        See :func:`engine.mechanisms.additive.gaussian_design`.
+    """
+    return gaussian_design(spread, problem.l2(spread), problem.scaling, guarantee)
 
 
 def calibrate(
     body: Body, weights: Vector, constant_weight: float, guarantee: ApproxDP, neighbours: Neighbours, largest: int
 ) -> NoiseDesign:
-    """Least noise of this shape for an (epsilon, delta).
+    """Least noise on a second moment whose coordinates have these weights (inverse squared spreads).
 
     Parameters
     ----------
@@ -137,62 +126,44 @@ def calibrate(
     CannotCalibrate
         delta is too small for the sampler's distance at this epsilon and size, or the noise leaves the exact range.
     """
-    sensitivity = second_moment_sensitivity(body, weights, neighbours, constant_weight)
-    widths = np.concatenate([[constant_weight], weights]) if constant_weight else weights
-    entries = widths.size * (widths.size + 1) // 2
-    total_variation = entries * TOTAL_VARIATION_PER_DRAW
-    mu = _usable_mu(guarantee, total_variation)
-    for grid in (GRID_TWO_LEVEL, GRID_THREE_LEVEL):
-        # Two neighbours' answers round to grid points at most one step further apart in each independent entry.
-        rounding = sqrt(entries) / grid.privacy_standard_deviation * (1.0 + 1e-12)
-        if rounding <= _ROUNDING_SHARE * mu:
-            break
-    else:
-        raise CannotCalibrate(
-            f"epsilon {guarantee.epsilon:g} leaves no room beside rounding at {widths.size} features; raise epsilon"
-        )
-    deviation = sensitivity.bound / (mu - rounding) * (1.0 + 1e-12)
-    design = NoiseDesign(widths, sensitivity, deviation, grid, largest, mu, total_variation)
-    _check_range(design)
-    return design
+    augmented = constant_weight > 0
+    everything = np.concatenate([[constant_weight], weights]) if augmented else weights
+    problem = SecondMoment(body, np.ones(weights.size), neighbours, largest, 2**62 // largest**2, augmented)
+    spread = everything**-0.5
+    return least_noise(problem, problem.spread(spread, spread), guarantee)
 
 
-def _usable_mu(guarantee: ApproxDP, total_variation: float) -> float:
-    # A sampler within total variation t of an (eps, d)-DP law is (eps, d + (1 + e^eps) t)-DP.
-    sampler = (1.0 + exp(min(guarantee.epsilon, 700.0))) * total_variation * (1.0 + 1e-9)
-    if sampler > guarantee.delta / 2.0:
-        raise CannotCalibrate(
-            f"delta {guarantee.delta:g} at epsilon {guarantee.epsilon:g} is below the sampler's own distance; "
-            "raise delta or lower epsilon"
-        )
-    return gaussian_mu(guarantee.epsilon, (guarantee.delta - sampler) * (1.0 - 1e-15))
+def bodies(problem: Problem) -> tuple[Body, Body]:
+    """Set of admissible coordinates by row and by column of the answer; a cube where the side is free."""
+    match problem:
+        case OuterProducts():
+            return problem.left, problem.right
+        case Counts():
+            return Body.CUBE, Body.CUBE
+        case SecondMoment():
+            return problem.body, problem.body
+    return Body.CUBE, getattr(problem, "body", Body.CUBE)
 
 
-def _check_range(design: NoiseDesign) -> None:
-    lightest = float(np.min(design.weights))
-    largest_step = design.largest**2 * design.standard_deviation / (design.grid.privacy_standard_deviation * lightest)
-    if largest_step > 2.0**60:
-        raise CannotCalibrate(
-            "the noise would leave the exact integer range; raise epsilon, or declare bounds of more even width"
-        )
+def spread_of(problem: Problem, rows: Vector, columns: Vector) -> Spread:
+    """Spread of a problem, with its constant coordinate put in front where it has one."""
+    if isinstance(problem, SecondMoment) and problem.augmented:
+        rows = columns = _with_constant(problem.body, rows)
+    return problem.spread(rows, columns)
 
 
-def add_noise(exact: NDArray[np.int64], steps: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Round the exact sums to the grid and add discrete noise.
+def _with_constant(body: Body, spread: Vector) -> Vector:
+    weights = spread**-2.0
+    total = float(np.max(weights) if body is Body.BALL else np.sum(weights))
+    # The share that balances noise of sums against noise of products for records as far out as the shape allows.
+    constant = 1.0 / (1.0 + np.sqrt(spread.size))
+    found: Vector = np.concatenate([[constant], weights / total * (1.0 - constant)]) ** -0.5
+    return found
 
-    Parameters
-    ----------
-    exact
-        Integer sums, int64.
-    steps
-        Grid steps, same shape.
-    noise
-        Grid noise, same shape.
 
-    Returns
-    -------
-    int64, same shape, in grid steps: times ``steps`` it estimates ``exact`` without bias beyond half a step.
-    """
-    # floor division and remainder are exact in int64; a remainder of at least half a step rounds up.
-    quotient, remainder = np.divmod(exact, steps)
-    return quotient + (remainder >= steps - remainder) + noise
+def _optimal(units: Vector, importance: Vector, body: Body) -> Vector:
+    if body is Body.BALL:
+        return np.ones(units.size)
+    weights = units * np.sqrt(importance)
+    spread: Vector = (weights / np.max(weights)) ** -0.5
+    return spread

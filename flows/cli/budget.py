@@ -41,4 +41,4 @@ def show(config: Config, debug: Debug = False) -> None:
     del debug
     loaded = read_config(config)
     status = Ledger(loaded.ledger_url).budget(loaded.config.release.dataset)
-    print_rows(budget_lines(status, make_plan(loaded, parse_date(None)).design.mu))
+    print_rows(budget_lines(status, make_plan(loaded, parse_date(None)).charge))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -28,21 +27,26 @@ def show(config: AnyConfig = None, ledger: Address = None, debug: Debug = False)
     """Print all entries like a bank statement: what each charges, and what its data set has spent then."""
     del debug
     entries = open_ledger(config, ledger).history()
-    typer.echo(f"{'No':>6}  {'Time (UTC)':<19}  {'Entry':<9}  {'Charge (mu)':>11}  {'Spent (epsilon)':>15}  What")
+    typer.echo(f"{'No':>6}  {'Time (UTC)':<19}  {'Entry':<9}  {'Charge':>16}  {'Spent (epsilon)':>15}  What")
     spent: dict[str, Ticks] = {}
     deltas: dict[str, float] = {}
     for entry in entries:
-        spent[entry.dataset] = spent.get(entry.dataset, NOTHING) + Ticks(entry.loss_ticks, entry.sampler_ticks)
+        spent[entry.dataset] = spent.get(entry.dataset, NOTHING) + entry.ticks
         if entry.kind == "BUDGET":
             deltas[entry.dataset] = entry.payload["delta"]
-        moved = entry.kind == "BUDGET" or entry.loss_ticks != 0
+        moved = entry.kind == "BUDGET" or entry.ticks != NOTHING
         total = f"{spent[entry.dataset].epsilon(deltas[entry.dataset]):.4g}" if moved else ""
-        charge = (
-            f"{math.copysign(Ticks(abs(entry.loss_ticks), 0).mu, entry.loss_ticks):.6g}" if entry.loss_ticks else ""
-        )
+        charge = _charge(entry.ticks)
         typer.echo(
-            f"{entry.sequence:>6}  {entry.time[:19]:<19}  {entry.kind:<9}  {charge:>11}  {total:>15}  {_what(entry)}"
+            f"{entry.sequence:>6}  {entry.time[:19]:<19}  {entry.kind:<9}  {charge:>16}  {total:>15}  {_what(entry)}"
         )
+
+
+def _charge(ticks: Ticks) -> str:
+    """A booked loss in words, negative where it is given back."""
+    sign, size = ("-", -ticks) if min(ticks.loss, ticks.pure) < 0 else ("", ticks)
+    gaussian = f"{sign}{size.mu:.6g} mu" if size.loss else ""
+    return " ".join(filter(None, (gaussian, f"{sign}{size.pure_epsilon:.6g} pure" if size.pure else "")))
 
 
 def _what(entry: Entry) -> str:

@@ -118,7 +118,7 @@ def _tell_result(plan: Plan, message: str) -> None:
     if published is None:
         raise LedgerError("The release is not there", "A finished release has a pointer", "Run again")
     rows = [("Result", message), *error_lines(read_release(published.path))]
-    rows += summary.budget_lines(Ledger(plan.loaded.ledger_url).budget(plan.config.release.dataset), plan.design.mu)
+    rows += summary.budget_lines(Ledger(plan.loaded.ledger_url).budget(plan.config.release.dataset), plan.charge)
     rows += [("Release", str(published.path)), ("Report", str(report_path(published.path)))]
     print_rows(rows)
 

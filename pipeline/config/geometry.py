@@ -6,13 +6,32 @@ Every number here is declared by the data's owner and published with the release
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
 from pipeline.config.fields import SMALLEST, Bound, Label, Length, Section, refusal, unique_names
 
 Span = tuple[float, float]
+
+
+MOST_FEATURES = 2**15 - 1
+"""Largest number of features of one shape."""
+
+
+def repeated(features: Any) -> Any:
+    """Write out a feature that stands for several alike: ``{ name = "a", count = 3 }`` becomes a1, a2 and a3."""
+    if not isinstance(features, list | tuple):
+        return features
+    written: list[Any] = []
+    for feature in features:
+        count = feature.get("count") if isinstance(feature, dict) else None
+        if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_FEATURES:
+            written.append(feature)  # an unsuitable count is refused as an unknown key
+            continue
+        common = {key: value for key, value in feature.items() if key != "count"}
+        written += [{**common, "name": f"{feature.get('name', '')}{i}"} for i in range(1, count + 1)]
+    return tuple(written)
 
 
 class BoxFeature(Section):
@@ -65,7 +84,9 @@ class BoxGeometry(Section):
     """the kind of shape"""
     origin: Literal["midpoint", "zero"]
     """the point about which moments are taken"""
-    features: Annotated[tuple[BoxFeature, ...], Field(min_length=1), AfterValidator(unique_names)]
+    features: Annotated[
+        tuple[BoxFeature, ...], Field(min_length=1), BeforeValidator(repeated), AfterValidator(unique_names)
+    ]
     """one table a column, in the order of the columns"""
 
     @model_validator(mode="after")
@@ -92,7 +113,9 @@ class BallGeometry(Section):
     """the kind of shape"""
     radius: Length
     """the largest Euclidean distance of a record from the origin"""
-    features: Annotated[tuple[PointFeature, ...], Field(min_length=1), AfterValidator(unique_names)]
+    features: Annotated[
+        tuple[PointFeature, ...], Field(min_length=1), BeforeValidator(repeated), AfterValidator(unique_names)
+    ]
     """one table a column, in the order of the columns"""
 
     def spans(self) -> tuple[Span, ...]:
@@ -109,7 +132,9 @@ class EllipsoidGeometry(Section):
     """either "diagonal" (semi-axes along the features) or the .npy file of a positive definite d x d matrix"""
     shape_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
     """the SHA-256 of the matrix file, 64 hexadecimal digits; filled in when it is not given"""
-    features: Annotated[tuple[AxisFeature, ...], Field(min_length=1), AfterValidator(unique_names)]
+    features: Annotated[
+        tuple[AxisFeature, ...], Field(min_length=1), BeforeValidator(repeated), AfterValidator(unique_names)
+    ]
     """one table a column, in the order of the columns"""
 
     @property

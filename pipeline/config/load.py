@@ -116,7 +116,7 @@ def _set(tree: dict[str, Any], key: str, value: Any) -> None:
 def _resolved(loaded: LoadedConfig) -> LoadedConfig:
     """Check what needs paths, and pin the matrix file by its digest so that it is part of the release."""
     _check_private_places(loaded)
-    geometry = loaded.config.query.geometry
+    geometry = loaded.config.query.geometries.get("geometry")
     if not isinstance(geometry, EllipsoidGeometry) or geometry.shape == "diagonal":
         return loaded
     found = matrix_file_digest(loaded.resolve(geometry.shape), geometry.shape)

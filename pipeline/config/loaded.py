@@ -74,7 +74,7 @@ class LoadedConfig:
         ConfigError
             The geometry has no matrix file, the file changed since the config was loaded, or it holds something else.
         """
-        geometry = self.config.query.geometry
+        geometry = self.config.query.geometries.get("geometry")
         if not isinstance(geometry, EllipsoidGeometry) or geometry.shape == "diagonal":
             raise ConfigError("query.geometry names no matrix", "Only an ellipsoid may have one", "Set shape to a file")
         content = _read(self.resolve(geometry.shape), geometry.shape)
@@ -122,7 +122,7 @@ def release_world(config: ReleaseConfig) -> dict[str, Any]:
     ValueError
         The config names a matrix file but was not loaded by ``load_config``, which pins the file's digest.
     """
-    geometry = config.query.geometry
+    geometry = config.query.geometries.get("geometry")
     world = config.model_dump(mode="json", exclude_none=True, include={"release", "query", "privacy", "mechanism"})
     if isinstance(geometry, EllipsoidGeometry) and geometry.shape != "diagonal":
         if geometry.shape_sha256 is None:

@@ -8,14 +8,14 @@ the handling of missing values have no defaults, because a default would be a de
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, Tag, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from engine.guarantees import Neighbours
-from pipeline.config.fields import Label, Length, LocalPath, Name, Number, Reference, Section, Whole, refusal
-from pipeline.config.geometry import BoxFeature, Geometry, PointFeature
+from pipeline.config.fields import Label, LocalPath, Name, Number, Reference, Section, Whole, refusal
+from pipeline.config.mechanisms import Mechanism
+from pipeline.config.queries import Query
 
 _ARRAY_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
 
@@ -38,42 +38,6 @@ class DataSection(Section):
     """the name of the array in the group: letters, digits, dots, dashes and underscores"""
 
 
-class QuerySection(Section):
-    """``[query]``: what is asked of the records."""
-
-    kind: Literal["covariance", "second-moment"]
-    """the matrix to release"""
-    rows_at_most: Annotated[Whole, Field(ge=1, le=10**15)]
-    """a public bound on the number of records"""
-    missing: Literal["refuse", "impute"]
-    """what to do with a missing value"""
-    quantisation_bits: Annotated[Whole, Field(ge=8, le=20)] = 16
-    """the bits of one quantised value"""
-    geometry: Geometry
-    """the public shape of one record"""
-
-    @model_validator(mode="after")
-    def _imputed(self) -> QuerySection:
-        features: Sequence[BoxFeature | PointFeature] = self.geometry.features
-        for position, (feature, (low, high)) in enumerate(zip(features, self.geometry.spans(), strict=True)):
-            key, value = f"geometry.features[{position}].impute", feature.impute
-            if (value is not None) != (self.missing == "impute"):
-                raise refusal(
-                    key,
-                    f'{"missing" if value is None else "given"} for feature "{feature.name}"',
-                    'Each feature has an impute value if and only if missing = "impute"',
-                    "Give a public constant" if value is None else 'Remove it, or set query.missing = "impute"',
-                )
-            if value is not None and not low <= value <= high:
-                raise refusal(
-                    key,
-                    f'{value!r} for feature "{feature.name}"',
-                    f"An imputed value must be admissible, between {low!r} and {high!r}",
-                    "Choose a public constant inside the bounds",
-                )
-        return self
-
-
 class PrivacySection(Section):
     """``[privacy]``: what is promised, to whom."""
 
@@ -85,30 +49,6 @@ class PrivacySection(Section):
     """how two neighbouring data sets differ"""
     unit: Label
     """what one record stands for in printable text, such as "one person" """
-
-
-class Gaussian(Section):
-    """Equal noise for each entry, in raw units."""
-
-    kind: Literal["gaussian"]
-    """the noise mechanism"""
-
-
-def _aim_tag(value: Any) -> str:
-    return "<importances>" if isinstance(value, dict) else "<aim>"
-
-
-class ShapedGaussian(Section):
-    """Noise that follows the declared shape."""
-
-    kind: Literal["shaped-gaussian"]
-    """the noise mechanism"""
-    optimise_for: Annotated[
-        Annotated[Literal["relative-error", "absolute-error"], Tag("<aim>")]
-        | Annotated[dict[str, Length], Tag("<importances>")],
-        Discriminator(_aim_tag),
-    ]
-    """the error to make small: "relative-error", "absolute-error", or a positive importance for each feature"""
 
 
 class ComputeSection(Section):
@@ -190,7 +130,6 @@ def _local_by_default(value: Any) -> Any:
     return {"kind": "local", **value} if isinstance(value, dict) and "address" not in value else value
 
 
-Mechanism = Annotated[Gaussian | ShapedGaussian, Field(discriminator="kind")]
 Cluster = Annotated[Threads | LocalCluster | Address, Field(discriminator="kind")]
 
 
@@ -201,7 +140,7 @@ class ReleaseConfig(Section):
     """what is released"""
     data: DataSection
     """where the records are"""
-    query: QuerySection
+    query: Query
     """what is asked of the records"""
     privacy: PrivacySection
     """what is promised"""
@@ -228,17 +167,6 @@ class ReleaseConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _importance_for_each_feature(self) -> ReleaseConfig:
-        if isinstance(self.mechanism, ShapedGaussian) and isinstance(self.mechanism.optimise_for, dict):
-            features: Sequence[BoxFeature | PointFeature] = self.query.geometry.features
-            names = {feature.name for feature in features}
-            wrong = sorted(names ^ set(self.mechanism.optimise_for))
-            if wrong:
-                state = "has no importance" if wrong[0] in names else "is not a feature"
-                raise refusal(
-                    "mechanism.optimise_for",
-                    f'"{wrong[0]}" {state}',
-                    "Importances name exactly the features of query.geometry",
-                    "Add it" if wrong[0] in names else "Remove or rename it",
-                )
+    def _named_features_exist(self) -> ReleaseConfig:
+        self.mechanism.check_features(self.query.columns)
         return self

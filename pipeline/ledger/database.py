@@ -123,6 +123,12 @@ def _explain(reason: str) -> BlockveilError:
             "Rows are never changed and a state is entered once",
             "Run `blockveil ledger verify`, then run again",
         )
+    if "no such column" in reason or "no column named" in reason:
+        return LedgerError(
+            "The ledger was made by another version of Blockveil",
+            "Its rows and their hashes have other columns",
+            "Use the version that made it, or grant a new ledger what is left of the budget",
+        )
     return LedgerError(
         "The ledger is damaged or is not a ledger",
         "It must be an SQLite file that Blockveil made",

@@ -10,13 +10,14 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
 import sqlalchemy as sa
 
-from engine.guarantees import Neighbours
-from pipeline.accounting import NOTHING, Cap, GaussianCharge, Ticks
+from engine.guarantees import Loss, Neighbours
+from pipeline.accounting import NOTHING, Cap, Ticks
 from pipeline.canonical import canonical_json
 from pipeline.errors import LedgerError
 from pipeline.ledger import queries, refusals
@@ -100,7 +101,7 @@ class Ledger:
         dataset: str,
         spec: Mapping[str, Any],
         spec_digest: str,
-        charge: GaussianCharge,
+        charge: Loss,
         neighbours: Neighbours,
         unit: str,
         attempt: str,
@@ -124,11 +125,11 @@ class Ledger:
                     raise refusals.conflict(release_id, known.payload["spec"], spec)
                 return queries.charge(connection, known, is_new=False)
             queries.check_scope(budget, neighbours, unit)
-            ticks = charge.ticks()
+            ticks = Ticks.of(charge)
             if not budget.cap.holds(budget.spent + ticks):
                 raise refusals.exhausted(budget, charge)
             payload = {
-                "event": {"kind": "gaussian", "mu": charge.mu, "total_variation": charge.total_variation},
+                "event": asdict(charge),
                 "spec": dict(spec),
                 "spec_digest": spec_digest,
                 "attempt": attempt,
@@ -169,7 +170,7 @@ class Ledger:
         with self._database.transaction() as connection:
             reserved, state = queries.find(connection, charge_id)
             if state is State.RESERVED:
-                given_back = Ticks(-reserved.loss_ticks, -reserved.sampler_ticks)
+                given_back = -reserved.ticks
                 self._append(
                     connection,
                     State.VOID,
@@ -257,6 +258,7 @@ class Ledger:
             "charge_id": charge_id,
             "loss_ticks": ticks.loss,
             "sampler_ticks": ticks.sampler,
+            "pure_ticks": ticks.pure,
             "payload": canonical_json(payload).decode(),
             "time": self._now(),
             "nonce": os.urandom(16).hex(),

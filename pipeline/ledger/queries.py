@@ -25,10 +25,11 @@ def budget(connection: sa.Connection, dataset: str) -> BudgetStatus | None:
     if granted is None:
         return None
     # VOID rows carry negative ticks, so the sum over all rows is what active charges cost.
-    loss, sampler = connection.execute(
+    loss, sampler, pure = connection.execute(
         sa.select(
             sa.func.coalesce(sa.func.sum(entry.c.loss_ticks), 0),
             sa.func.coalesce(sa.func.sum(entry.c.sampler_ticks), 0),
+            sa.func.coalesce(sa.func.sum(entry.c.pure_ticks), 0),
         ).where(entry.c.dataset == dataset)
     ).one()
     count = sa.select(
@@ -42,7 +43,7 @@ def budget(connection: sa.Connection, dataset: str) -> BudgetStatus | None:
         cap=Cap(cap["epsilon"], cap["delta"]),
         neighbours=Neighbours(cap["neighbours"]),
         privacy_unit=cap["unit"],
-        spent=Ticks(int(loss), int(sampler)),
+        spent=Ticks(int(loss), int(sampler), int(pure)),
         charges=int(connection.execute(count).scalar_one()),
     )
 

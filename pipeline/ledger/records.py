@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from engine.guarantees import Neighbours
+from engine.guarantees import Loss, Neighbours
 from pipeline.accounting import Cap, Ticks
 
 
@@ -36,6 +36,7 @@ class Entry:
     charge_id: str | None
     loss_ticks: int
     sampler_ticks: int
+    pure_ticks: int
     payload: dict[str, Any]
     time: str
     nonce: str
@@ -46,6 +47,11 @@ class Entry:
     def of(cls, row: Mapping[str, Any]) -> Entry:
         """Build from a database row."""
         return cls(**{**row, "payload": json.loads(row["payload"])})
+
+    @property
+    def ticks(self) -> Ticks:
+        """What the entry adds to the spent budget."""
+        return Ticks(self.loss_ticks, self.sampler_ticks, self.pure_ticks)
 
     @property
     def spec_digest(self) -> str:
@@ -122,9 +128,9 @@ class BudgetStatus:
         """Epsilon, on its own at the cap's delta, of the largest release that still fits."""
         return self.cap.epsilon_of(self.left_mu)
 
-    def nights_left(self, mu: float) -> int:
+    def nights_left(self, loss: Loss) -> int:
         """How many more releases of this loss fit."""
-        return self.cap.nights(self.spent, mu)
+        return self.cap.nights(self.spent, Ticks.of(loss))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.accounting import GaussianCharge
+from engine.guarantees import Loss
+from pipeline.accounting import Ticks
 from pipeline.errors import BudgetExhausted, ReleaseConflict
 from pipeline.ledger.difference import differences
 from pipeline.ledger.records import BudgetStatus
@@ -23,12 +24,13 @@ def conflict(release_id: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
     )
 
 
-def exhausted(budget: BudgetStatus, charge: GaussianCharge) -> BudgetExhausted:
+def exhausted(budget: BudgetStatus, charge: Loss) -> BudgetExhausted:
     """Refusal of a charge that the budget does not hold."""
     cap, left = budget.cap, budget.left_epsilon
+    asked = Ticks.of(charge).epsilon(cap.delta)
     fits = f"Lower privacy.epsilon so that it costs less than {left:.3g} there, or raise" if left > 0 else "Raise"
     return BudgetExhausted(
-        f"The budget of '{budget.dataset}' does not hold this release: asked epsilon {cap.epsilon_of(charge.mu):.3g}, "
+        f"The budget of '{budget.dataset}' does not hold this release: asked epsilon {asked:.3g}, "
         f"left epsilon {left:.3g} of {cap.epsilon:g} (each at delta {cap.delta:g})",
         "All releases of a data set together stay within its budget",
         f"{fits} the budget with `blockveil budget set`",

@@ -28,6 +28,7 @@ entry = sa.Table(
     sa.Column("charge_id", sa.String(64)),
     sa.Column("loss_ticks", sa.BigInteger, nullable=False),
     sa.Column("sampler_ticks", sa.BigInteger, nullable=False),
+    sa.Column("pure_ticks", sa.BigInteger, nullable=False),
     sa.Column("payload", sa.Text, nullable=False),
     sa.Column("time", sa.String(40), nullable=False),
     sa.Column("nonce", sa.String(32), nullable=False),
@@ -36,7 +37,7 @@ entry = sa.Table(
     sa.CheckConstraint("kind IN ('BUDGET', 'RESERVED', 'COMMITTED', 'RELEASED', 'VOID')", name="known_kind"),
     sa.Index("one_entry_a_state", "charge_id", "kind", unique=True),
     sa.Index("by_release", "release_id"),
-    sa.Index("by_dataset", "dataset", "loss_ticks", "sampler_ticks"),
+    sa.Index("by_dataset", "dataset", "loss_ticks", "sampler_ticks", "pure_ticks"),
 )
 
 for _action in ("UPDATE", "DELETE"):

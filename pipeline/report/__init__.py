@@ -56,7 +56,7 @@ def make_report(workspace: Workspace, outcome: Outcome) -> Report:
     """
     release = read_release(outcome.path)
     found = facts.gather(release)
-    budget = budget_lines(workspace.budget(), workspace.plan.design.mu)
+    budget = budget_lines(workspace.budget(), workspace.plan.charge)
     path = report_path(outcome.path)
     content = page.html(found, budget, outcome.path.name).encode()
     try:

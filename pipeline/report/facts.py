@@ -19,25 +19,31 @@ class Facts:
 
     Attributes
     ----------
-    features
-        Names in column order.
+    rows, columns
+        Names of the rows and columns of the matrix.
     matrix, deviation
-        Released matrix and the standard deviation of its noise, shape (d, d), raw units.
+        Released matrix and the standard deviation of its noise, shape (m, n), raw units.
     relative
-        Positive semi-definite version, scaled to unit diagonal (a correlation for a covariance), shape (d, d).
+        What the heat map shows, between -1 and 1: for a symmetric matrix its positive semi-definite version scaled to
+        unit diagonal (a correlation for a covariance), else the matrix over its largest entry.
     clear
-        Entries at least two standard deviations from zero, shape (d, d).
+        Entries at least two standard deviations from zero, shape (m, n).
     spectrum
-        Eigenvalues of the released matrix in units of each feature's noise, descending, shape (d,).
+        Eigenvalues (singular values where not symmetric) in units of noise, descending; empty for very large matrices.
     noise_level
-        Eigenvalue size that noise alone reaches, in the same units.
+        Size that noise alone reaches, in the same units.
     attributes
         Attributes of the release.
     kind
         Name of the matrix.
+    symmetric
+        Whether the matrix is symmetric.
+    arrays
+        All arrays of the release.
     """
 
-    features: list[str]
+    rows: list[str]
+    columns: list[str]
     matrix: Array
     deviation: Array
     relative: Array
@@ -46,29 +52,70 @@ class Facts:
     noise_level: float
     attributes: dict[str, Any]
     kind: str
+    symmetric: bool
     arrays: dict[str, NDArray[Any]]
+
+    @property
+    def label(self) -> str:
+        """Name of the matrix in words."""
+        return self.kind.replace("_", " ")
+
+
+_LARGEST_SPECTRUM = 2500
+"""Side up to which a spectrum is computed for the report: a few seconds."""
 
 
 def gather(release: Release) -> Facts:
     """Facts of a release."""
     arrays = release.arrays
-    kind = "covariance" if "covariance" in arrays else "second_moment"
+    kind = str(release.attributes["matrix"])
     matrix, deviation = arrays[kind], arrays[f"{kind}_standard_deviation"]
-    scale = np.sqrt(np.diagonal(deviation))
-    in_noise, noise = matrix / np.outer(scale, scale), deviation / np.outer(scale, scale)
+    symmetric = f"{kind}_psd" in arrays
+    if symmetric:
+        rows = columns = np.sqrt(np.diagonal(deviation))
+    else:
+        rows, columns = np.ones(matrix.shape[0]), np.sqrt(np.mean(deviation**2, axis=0))
+    in_noise, noise = matrix / np.outer(rows, columns), deviation / np.outer(rows, columns)
+    column_names = _names(arrays, "column") or _names(arrays, "feature")
     return Facts(
-        features=[str(name) for name in arrays["feature"]],
+        rows=column_names if symmetric else _names(arrays, "row") or [str(i + 1) for i in range(matrix.shape[0])],
+        columns=column_names,
         matrix=matrix,
         deviation=deviation,
-        relative=_unit_diagonal(arrays[f"{kind}_psd"]),
+        relative=_unit_diagonal(arrays[f"{kind}_psd"]) if symmetric else _unit_size(matrix),
         clear=np.abs(matrix) >= 2.0 * deviation,
-        spectrum=np.linalg.eigvalsh(in_noise)[::-1].astype(np.float64),
-        # A symmetric matrix of independent entries has spectral norm of about twice its largest row norm at most.
-        noise_level=2.0 * float(np.sqrt(np.max(np.sum(noise**2, axis=1)))),
+        spectrum=_spectrum(in_noise, symmetric),
+        noise_level=_noise_level(noise, symmetric),
         attributes=release.attributes,
         kind=kind,
+        symmetric=symmetric,
         arrays=arrays,
     )
+
+
+def _names(arrays: dict[str, NDArray[Any]], axis: str) -> list[str]:
+    return [str(name) for name in arrays[axis]] if axis in arrays else []
+
+
+def _spectrum(in_noise: Array, symmetric: bool) -> Array:
+    if min(in_noise.shape) > _LARGEST_SPECTRUM:
+        return np.empty(0)
+    if symmetric:
+        return np.linalg.eigvalsh(in_noise)[::-1].astype(np.float64)
+    narrow = in_noise if in_noise.shape[0] >= in_noise.shape[1] else in_noise.T
+    squares = np.linalg.eigvalsh(narrow.T @ narrow)[::-1]
+    return np.sqrt(np.maximum(squares, 0.0))
+
+
+def _noise_level(noise: Array, symmetric: bool) -> float:
+    """Independent entries have a spectral norm of about their largest row norm plus their largest column norm."""
+    by_row, by_column = (float(np.sqrt(np.max(np.sum(noise**2, axis=axis)))) for axis in (1, 0))
+    return 2.0 * by_row if symmetric else by_row + by_column
+
+
+def _unit_size(matrix: Array) -> Array:
+    largest = float(np.max(np.abs(matrix)))
+    return matrix / largest if largest > 0 else matrix
 
 
 def _unit_diagonal(psd: Array) -> Array:
@@ -84,10 +131,18 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
+_LONGEST_TABLE = 500
+
+
 def error_table(facts: Facts) -> list[dict[str, str]]:
-    """One row a feature: estimate and noise, as text."""
+    """Estimates and noise as text: one row a feature (symmetric), or one a column of the matrix."""
+    table = _by_feature(facts) if facts.symmetric else _by_column(facts)
+    return table[:_LONGEST_TABLE]
+
+
+def _by_feature(facts: Facts) -> list[dict[str, str]]:
     rows = []
-    for i, name in enumerate(facts.features):
+    for i, name in enumerate(facts.columns):
         row = {"feature": name}
         if "mean" in facts.arrays:
             row["mean"] = number(float(facts.arrays["mean"][i]))
@@ -99,10 +154,26 @@ def error_table(facts: Facts) -> list[dict[str, str]]:
     return rows
 
 
+def _by_column(facts: Facts) -> list[dict[str, str]]:
+    means, noise = facts.matrix.mean(axis=0), np.sqrt(np.mean(facts.deviation**2, axis=0))
+    return [
+        {
+            "column": name,
+            "mean entry": number(float(means[j])),
+            "noise of an entry": number(float(noise[j])),
+            "noise of the mean entry": number(float(noise[j]) / facts.matrix.shape[0] ** 0.5),
+        }
+        for j, name in enumerate(facts.columns)
+    ]
+
+
 def signal_share(facts: Facts) -> float:
     """Share of distinct entries that stand out from their noise by two standard deviations."""
-    upper = np.triu_indices(len(facts.features))
-    return float(np.mean(facts.clear[upper]))
+    return float(np.mean(_distinct(facts, facts.clear)))
+
+
+def _distinct(facts: Facts, values: NDArray[Any]) -> NDArray[Any]:
+    return values[np.triu_indices(len(facts.columns))] if facts.symmetric else values.ravel()
 
 
 def error_lines(facts: Facts) -> list[tuple[str, str]]:
@@ -112,13 +183,11 @@ def error_lines(facts: Facts) -> list[tuple[str, str]]:
         count, deviation = (float(facts.arrays[name]) for name in ("count", "count_standard_deviation"))
         noise = f" with noise of standard deviation {number(deviation)}" if deviation else ", public by the relation"
         lines.append(("Records", f"{number(count)}{noise}"))
-    upper = np.triu_indices(len(facts.features))
-    label = facts.kind.replace("_", " ")
     lines.append(
         (
             "Noise and signal",
-            f"{100 * signal_share(facts):.0f} % of the {upper[0].size} {label} entries stand two standard deviations "
-            "out of the noise",
+            f"{100 * signal_share(facts):.0f} % of the {_distinct(facts, facts.clear).size:,} {facts.label} entries "
+            "stand two standard deviations out of the noise",
         )
     )
     if not facts.attributes.get("reliable", True):

@@ -41,8 +41,8 @@ def html(facts: Facts, budget: Rows, folder: str) -> str:
         f"<h1>{title}</h1>",
         f'<p class="promise">{escape(attributes["guarantee"]["sentence"])}</p>{warning}',
         "<h2>Noise and signal</h2>" + _pairs(error_lines(facts)),
-        _figure(heat_map(facts), "Heat map of the released matrix, scaled to unit diagonal"),
-        _figure(spectrum(facts), "Eigenvalues of the released matrix beside the noise level"),
+        _figure(heat_map(facts), "Heat map of the released matrix"),
+        _figure(spectrum(facts), "Spectrum of the released matrix beside the noise level"),
         "<h2>Estimates and their noise</h2><p>Noise is given as a standard deviation, in the unit of the estimate.</p>",
         _grid(error_table(facts)),
         "<h2>Guarantee</h2>" + _pairs(guarantee_rows(facts)),
@@ -63,12 +63,13 @@ def html(facts: Facts, budget: Rows, folder: str) -> str:
 def markdown(facts: Facts, budget: Rows, path: str, report: str) -> str:
     """Report for a run page: tables and pictures as data, so that nothing is fetched."""
     attributes = facts.attributes
+    picture = spectrum(facts)
     sections = [
         f"# {attributes['title']}, {attributes['logical_date']}",
         f"> {attributes['guarantee']['sentence']}",
         _markdown_pairs([*error_lines(facts), *budget]),
         f"![Heat map of the released matrix]({_data_uri(heat_map(facts))})",
-        f"![Spectrum of the released matrix]({_data_uri(spectrum(facts))})",
+        *([f"![Spectrum of the released matrix]({_data_uri(picture)})"] if picture else []),
         "## Guarantee\n\n" + _markdown_pairs(guarantee_rows(facts)),
         f"Release: `{path}`\n\nReport: `{report}`",
     ]
@@ -79,13 +80,16 @@ def guarantee_rows(facts: Facts) -> list[tuple[str, str]]:
     """What an engineer checks."""
     promise, noise = facts.attributes["guarantee"], facts.attributes["mechanism"]
     exact = "exact" if noise["sensitivity_exact"] else "upper bound"
+    loss = promise["loss"]
+    parts = [f"mu {loss['mu']:.8g}"] if loss["mu"] else []
+    parts += [f"pure epsilon {loss['epsilon']:.8g}"] if loss["epsilon"] else []
     return [
-        ("Loss", f"epsilon {promise['epsilon']:g} at delta {promise['delta']:g}"),
-        ("Gaussian loss", f"mu {promise['mu']:.8g}, sampler within {promise['total_variation']:.2g} of it"),
+        ("Guarantee", f"epsilon {promise['epsilon']:g} at delta {promise['delta']:g}"),
+        ("Loss charged", f"{' and '.join(parts)}, sampler within {loss['total_variation']:.2g} of it"),
         ("Neighbours", f"{promise['neighbours']}; {promise['privacy_unit']}"),
-        ("Mechanism", f"{noise['kind']}, {noise['body']}"),
-        ("Sensitivity", f"{noise['sensitivity']:.8g} in weighted coordinates ({exact})"),
-        ("Noise", f"standard deviation {noise['standard_deviation']:.8g} there, on a grid of {noise['grid']}"),
+        ("Mechanism", str(noise["mechanism"])),
+        ("Sensitivity", f"{noise['sensitivity']:.8g} in spread coordinates ({exact})"),
+        ("Noise", f"scale {noise['scale']:.8g} there, on a grid of {noise['grid']}"),
     ]
 
 
@@ -105,19 +109,17 @@ def origin_rows(facts: Facts) -> list[tuple[str, str]]:
 def loading(facts: Facts, folder: str) -> list[tuple[str, str]]:
     """Examples that load the released matrix."""
     kind = facts.kind
+    names = "index=group['feature'][...], columns=group['feature'][...]" if facts.symmetric else ""
+    table = f"pandas.DataFrame(group['{kind}'][...]{', ' if names else ''}{names})"
     return [
         ("NumPy", f'import zarr\nmatrix = zarr.open_group("{folder}", mode="r")["{kind}"][...]'),
         ("xarray", f'import xarray\nmatrix = xarray.open_zarr("{folder}", consolidated=False)["{kind}"]'),
-        (
-            "pandas",
-            f'import pandas, zarr\ngroup = zarr.open_group("{folder}", mode="r")\n'
-            f'table = pandas.DataFrame(group["{kind}"][...], index=group["feature"][...], columns=group["feature"][...])',
-        ),
+        ("pandas", f'import pandas, zarr\ngroup = zarr.open_group("{folder}", mode="r")\ntable = {table}'),
     ]
 
 
 def _figure(svg: str, caption: str) -> str:
-    return f'<figure role="img" aria-label="{escape(caption)}">{svg}</figure>'
+    return svg and f'<figure role="img" aria-label="{escape(caption)}">{svg}</figure>'
 
 
 def _pairs(rows: Rows) -> str:
@@ -135,7 +137,7 @@ def _grid(rows: Sequence[dict[str, str]]) -> str:
 
 
 def _numeric(name: str) -> str:
-    return "" if name == "feature" else ' class="n"'
+    return "" if name in ("feature", "column") else ' class="n"'
 
 
 def _markdown_pairs(rows: Rows) -> str:

@@ -71,10 +71,10 @@ if __name__ == "__main__":  # workers import this file too
 def traces(records, plan, secrets):
     """Byte strings that must be found nowhere."""
     found = {"canary as float64": struct.pack("<d", support.CANARY), "canary as text": b"271828.18"}
-    exact = gram.partial_gram(records, 0, len(records), plan.quantiser, 100)
-    integers = plan.quantiser.quantise(records)
+    exact = gram.partial_gram(records, 0, len(records), plan.question.query.quantiser, 100)
+    integers = plan.question.query.quantiser.quantise(records)
     found["quantised canary record"] = integers[len(records) // 2].tobytes()
-    for i in range(1, plan.quantiser.width):
+    for i in range(1, plan.question.query.quantiser.width):
         found[f"exact sum {i} as int64"] = struct.pack("<q", int(exact[0, i]))
         found[f"exact sum {i} as float64"] = struct.pack("<d", float(exact[0, i]))
         found[f"exact sum {i} as text"] = str(int(exact[0, i])).encode()

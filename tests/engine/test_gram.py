@@ -19,7 +19,8 @@ from engine.geometry import Box
 from engine.guarantees import ApproxDP, Neighbours
 from engine.mechanisms.gaussian import calibrate
 from engine.noise import NoiseKey
-from engine.queries.second_moment import exact_sum_graph, noisy_graph
+from engine.queries.graph import exact_graph, noisy_graph
+from engine.queries.second_moment import SecondMomentQuery
 
 ROWS, FEATURES = 3001, 37
 RECORDS = np.random.default_rng(8).standard_normal((ROWS, FEATURES)) * 2.0
@@ -45,7 +46,7 @@ def exact_by_python_integers(records):
 def released(source, ranges, chunk_rows, **how):
     keyring.install("gram-test", KEY)
     try:
-        _, total = exact_sum_graph(source, QUANTISER, ranges, chunk_rows, "test")
+        _, total = exact_graph(source, SecondMomentQuery(QUANTISER), ranges, chunk_rows, "test")
         return dask.compute(noisy_graph(total, DESIGN, "gram-test", "test"), **how)[0]
     finally:
         keyring.forget("gram-test")
@@ -88,7 +89,7 @@ def test_a_killed_worker_changes_no_bit(tmp_path):
         Client(cluster, set_as_default=False) as client,
     ):
         client.run(keyring.install, "gram-test", KEY)
-        leaves, total = exact_sum_graph(store, QUANTISER, ranges, 64, "killed")
+        leaves, total = exact_graph(store, SecondMomentQuery(QUANTISER), ranges, 64, "killed")
         futures = client.compute(leaves[:20])
         client.gather(futures[:5])
         address, victim = next(iter(client.run(os.getpid).items()))

@@ -163,8 +163,8 @@ def test_only_two_grids_exist_and_their_deviations_are_as_designed():
     assert GRID_TWO_LEVEL.standard_deviation == pytest.approx(2048 * np.sqrt(1 + 1087**2))
     assert GRID_THREE_LEVEL.standard_deviation > 2**31
     for grid in GRIDS:
-        assert grid.privacy_standard_deviation**2 <= grid.variance - 100
-        assert grid.privacy_standard_deviation == pytest.approx(grid.standard_deviation, rel=1e-9)
+        assert grid.privacy_scale**2 <= grid.variance - 100
+        assert grid.privacy_scale == pytest.approx(grid.standard_deviation, rel=1e-9)
 
 
 def test_the_keyring_holds_a_key_until_it_is_forgotten():

@@ -53,7 +53,7 @@ def test_a_plan_as_json_holds_every_number_and_answers_what_if(tmp_path):
     plans = [
         json.loads(blockveil("plan", path, "--json", "--set", f"privacy.epsilon={e}").stdout) for e in ("1.0", "2.0")
     ]
-    deviations = [plan["calibration"]["standard_deviation"] for plan in plans]
+    deviations = [plan["calibration"]["scale"] for plan in plans]
     assert deviations[1] < deviations[0]
     assert plans[0]["plan_digest"] != plans[1]["plan_digest"]
 
@@ -181,7 +181,7 @@ def test_budget_and_ledger_commands_read_like_a_statement(people, tmp_path):
     head, *lines = statement.splitlines()
     assert head.split()[-1] == "What"
     assert [line.split()[2] for line in lines] == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
-    assert lines[1].split()[3:5] == ["0.236704", f"{Ledger(people.ledger_url).budget('people').spent_epsilon:.4g}"]
+    assert lines[1].split()[3:6] == ["0.236704", "mu", f"{Ledger(people.ledger_url).budget('people').spent_epsilon:.4g}"]
     verified = blockveil("ledger", "verify", people.path).stdout
     assert "4 entries, chain intact" in verified
     head = verified.split("Head: ")[1].strip()
@@ -214,7 +214,7 @@ def test_a_statement_shows_what_was_given_back(people):
     )  # fmt: skip
     ledger.void_if_reserved(charge.charge_id, "DataError")
     last = blockveil("ledger", "show", people.path).stdout.splitlines()[-1]
-    assert last.split()[2:5] == ["VOID", "-0.236704", "0"]
+    assert last.split()[2:5] == ["VOID", "-0.236704", "mu"]
     assert "given back (DataError)" in last
 
 

@@ -16,7 +16,7 @@ from dask import delayed
 
 from engine import gram, keyring
 from engine.noise import NoiseKey
-from engine.queries.second_moment import exact_sum_graph, noisy_graph
+from engine.queries.graph import exact_graph, noisy_graph
 from flows import private_log
 from flows.cluster import DistributedCompute, open_compute
 from pipeline.compute import ThreadCompute
@@ -65,7 +65,7 @@ def graph(loaded, name):
     plan = make_plan(loaded, NIGHT)
     source = support.records()
     ranges = gram.row_ranges(len(source), 50, 8)
-    leaves, total = exact_sum_graph(source, plan.quantiser, ranges, 50, name)
+    leaves, total = exact_graph(source, plan.question.query, ranges, 50, name)
     return plan, leaves, total
 
 
@@ -130,7 +130,7 @@ def test_a_missing_value_on_a_worker_is_a_data_error(setting):
     plan = make_plan(loaded, NIGHT)
     source = support.records()
     source[7, 2] = np.nan
-    leaves, total = exact_sum_graph(source, plan.quantiser, [(0, 200), (200, 400)], 50, "missing")
+    leaves, total = exact_graph(source, plan.question.query, [(0, 200), (200, 400)], 50, "missing")
     with pytest.raises(DataError, match="missing or infinite"):
         compute.hold(leaves, total, lambda share: None)
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.calibration import gaussian_delta, gaussian_epsilon
-from engine.guarantees import GaussianDP, compose
-from pipeline.accounting import LOSS_TICK, NOTHING, SAMPLER_TICK, Cap, GaussianCharge, Ticks
+from engine.guarantees import GaussianDP, Loss, compose
+from pipeline.accounting import LOSS_TICK, NOTHING, SAMPLER_TICK, Cap, Ticks
 
 SAMPLER = 300 * 2.0**-90
 MUS = st.floats(1e-4, 3.0)
@@ -17,14 +17,14 @@ MUS = st.floats(1e-4, 3.0)
 
 @given(mu=st.floats(1e-6, 50), variation=st.floats(0, 1e-15))
 def test_ticks_round_up_by_less_than_one(mu, variation):
-    ticks = GaussianCharge(mu, variation).ticks()
+    ticks = Ticks.of(Loss(mu, 0.0, variation))
     assert 0 <= ticks.loss * LOSS_TICK - Fraction(mu) ** 2 < LOSS_TICK
     assert 0 <= ticks.sampler * SAMPLER_TICK - Fraction(variation) < SAMPLER_TICK
 
 
 @given(st.lists(MUS, min_size=1, max_size=30))
 def test_sums_are_the_composition_and_never_below_it(mus):
-    total = sum((GaussianCharge(mu, 0.0).ticks() for mu in mus), NOTHING)
+    total = sum((Ticks.of(Loss(mu, 0.0, 0.0)) for mu in mus), NOTHING)
     exact = math.sqrt(sum(Fraction(mu) ** 2 for mu in mus))
     assert total.mu >= exact
     assert total.mu == pytest.approx(compose(GaussianDP(mu) for mu in mus).mu, rel=1e-6)
@@ -32,13 +32,13 @@ def test_sums_are_the_composition_and_never_below_it(mus):
 
 @given(mu=MUS, epsilon=st.floats(0, 20))
 def test_delta_pays_for_the_sampler_too(mu, epsilon):
-    spent = GaussianCharge(mu, SAMPLER).ticks()
+    spent = Ticks.of(Loss(mu, 0.0, SAMPLER))
     assert spent.delta(epsilon) >= gaussian_delta(mu, epsilon) + (1 + math.exp(epsilon)) * SAMPLER
 
 
 @given(mu=st.floats(1e-4, 1.0), log_delta=st.floats(-9, -1))
 def test_epsilon_is_enough_and_not_much_more(mu, log_delta):
-    spent, delta = GaussianCharge(mu, SAMPLER).ticks(), 10.0**log_delta
+    spent, delta = Ticks.of(Loss(mu, 0.0, SAMPLER)), 10.0**log_delta
     epsilon = spent.epsilon(delta)
     assert spent.delta(epsilon) <= delta
     assert epsilon <= gaussian_epsilon(mu, delta) * (1 + 1e-5) + 1e-5
@@ -56,30 +56,46 @@ def test_nothing_spent_costs_nothing():
 @given(epsilon=st.floats(0.1, 20), log_delta=st.floats(-10, -2), share=st.floats(0.05, 0.9))
 def test_what_is_left_fits_and_a_thousandth_more_does_not(epsilon, log_delta, share):
     cap = Cap(epsilon, 10.0**log_delta)
-    spent = GaussianCharge(cap.left(NOTHING) * share, SAMPLER).ticks()
+    spent = Ticks.of(Loss(cap.left(NOTHING) * share, 0.0, SAMPLER))
     assert cap.holds(spent)
     left = cap.left(spent)
-    assert cap.holds(spent + GaussianCharge(left, SAMPLER).ticks())
-    assert not cap.holds(spent + GaussianCharge(left * 1.001, SAMPLER).ticks())
+    assert cap.holds(spent + Ticks.of(Loss(left, 0.0, SAMPLER)))
+    assert not cap.holds(spent + Ticks.of(Loss(left * 1.001, 0.0, SAMPLER)))
 
 
 @given(epsilon=st.floats(0.5, 20), mu=st.floats(0.05, 0.5))
 def test_as_many_nights_fit_as_are_told(epsilon, mu):
-    cap, charge = Cap(epsilon, 1e-6), GaussianCharge(mu, SAMPLER)
-    nights = cap.nights(NOTHING, mu)
-    total = Ticks(charge.ticks().loss * nights, charge.ticks().sampler * nights)
-    assert cap.holds(total)
-    assert not cap.holds(total + charge.ticks() + charge.ticks())
+    cap, charge = Cap(epsilon, 1e-6), Ticks.of(Loss(mu, 0.0, SAMPLER))
+    nights = cap.nights(NOTHING, charge)
+    assert cap.holds(charge.times(nights))
+    assert not cap.holds(charge.times(nights + 1))
+
+
+@given(epsilon=st.floats(1.0, 20), mu=st.floats(0.05, 0.5), pure=st.floats(0.001, 0.5))
+def test_pure_and_gaussian_losses_add_up_to_what_the_shifted_profile_says(epsilon, mu, pure):
+    spent = Ticks.of(Loss(mu, 0.0, 0.0)) + Ticks.of(Loss(0.0, pure, 0.0))
+    together = gaussian_delta(mu, epsilon - pure)
+    assert together <= spent.delta(epsilon) <= together * (1 + 1e-6) + 1e-300
+    assert spent.delta(pure * 0.999) == 1.0
+    assert spent.epsilon(1e-6) == pytest.approx(pure + Ticks.of(Loss(mu, 0.0, 0.0)).epsilon(1e-6), rel=1e-9)
+
+
+@given(pure=st.floats(0.001, 1.0))
+def test_pure_losses_alone_are_summed_without_any_delta(pure):
+    cap, charge = Cap(2.0, 1e-9), Ticks.of(Loss(0.0, pure, 0.0))
+    assert cap.nights(NOTHING, charge) in (int(2.0 / pure), int(2.0 / pure) - 1)
+    assert charge.times(3).epsilon(1e-9) == pytest.approx(3 * pure)
+    assert cap.left(charge) < cap.left(NOTHING)
 
 
 @pytest.mark.parametrize("mu", [0.0, -1.0, math.nan, math.inf])
 def test_a_charge_without_a_finite_loss_is_refused(mu):
-    with pytest.raises(ValueError, match="positive finite mu"):
-        GaussianCharge(mu, 0.0)
+    with pytest.raises(ValueError, match="finite parts"):
+        Loss(mu, 0.0, 0.0)
 
 
 def test_a_very_large_cap_is_not_lost_to_the_samplers():
     cap = Cap(1000.0, 1e-6)
     left = cap.left(NOTHING)
     assert left > Cap(10.0, 1e-6).left(NOTHING)
-    assert cap.holds(GaussianCharge(left, SAMPLER).ticks())
+    assert cap.holds(Ticks.of(Loss(left, 0.0, SAMPLER)))

@@ -152,7 +152,7 @@ class TestRefusals:
 
     def test_another_number_of_columns_is_refused(self, tmp_path: Path, refused: Callable[..., str]) -> None:
         write(tmp_path / "records.zarr", np.ones((ROWS, 3)))
-        assert "3 columns and query.geometry declares 2 features" in refused(DataError)
+        assert "3 columns and query declares 2" in refused(DataError)
 
     def test_an_empty_table_is_refused(self, tmp_path: Path, refused: Callable[..., str]) -> None:
         write(tmp_path / "records.zarr", np.ones((0, 2)))

@@ -48,11 +48,12 @@ ISOTROPIC = ('kind = "shaped-gaussian"\noptimise_for = "relative-error"', 'kind 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_every_geometry_mechanism_query_and_relation_can_be_planned(tmp_path, change, kind, neighbours):
     made = plan(tmp_path, *change, kind=kind, neighbours=neighbours)
-    width = len(made.features) + (kind == "covariance")
+    width = len(made.columns) + (kind == "covariance")
     assert made.design.width == width
-    # The squared norm of a record is at most one, so add-remove has sensitivity one, replace-one at most sqrt 2.
-    bound = 1.0 if neighbours == "add-remove" else np.sqrt(2)
-    assert made.design.sensitivity.bound <= bound * (1 + 1e-9)
+    assert made.design.sensitivity == made.question.problem.l2(made.design.spread)
+    relation = 1.0 if neighbours == "add-remove" else np.sqrt(2)
+    norm = np.sum(made.design.spread.rows**-2.0) if made.config.query.geometry.kind == "box" else None
+    assert norm is None or made.design.sensitivity.bound <= relation * norm * (1 + 1e-9)
     assert dict(summary.describe(made, None))["Charge"].startswith("mu 0.2367")
 
 
@@ -66,7 +67,7 @@ def test_a_full_matrix_is_planned_and_its_content_is_part_of_the_plan(tmp_path):
 
 
 def raw_deviation(made):
-    scale = made.quantiser.coordinates.scale
+    scale = made.question.query.quantiser.coordinates.scale
     deviation = made.design.entry_standard_deviation()[-scale.size :, -scale.size :]
     return np.outer(scale, scale) * deviation
 
@@ -78,7 +79,7 @@ def test_isotropic_noise_is_equal_in_raw_units(tmp_path):
 
 def test_relative_error_makes_noise_equal_to_each_features_range(tmp_path):
     made = plan(tmp_path, kind="second-moment")
-    relative = np.diagonal(raw_deviation(made)) / made.quantiser.coordinates.scale**2
+    relative = np.diagonal(raw_deviation(made)) / made.question.query.quantiser.coordinates.scale**2
     assert np.ptp(relative) / relative[0] < 1e-6
 
 

@@ -195,7 +195,6 @@ def test_a_resumed_night_draws_the_very_same_noise(tmp_path, point):
     from engine.mechanisms.gaussian import add_noise
     from engine.noise import noise_block
     from pipeline.datasets import open_records
-    from pipeline.outputs import release_arrays
 
     plan = make_plan(loaded, NIGHT)
     data = open_records(loaded)
@@ -204,8 +203,10 @@ def test_a_resumed_night_draws_the_very_same_noise(tmp_path, point):
     noise = noise_block(
         NoiseKey.derive(secret, bytes.fromhex(entry.spec_digest)), size, size, grid=plan.design.grid, symmetric=True
     )
-    exact = partial_gram(data.array, 0, data.rows, plan.quantiser, 100)
-    arrays = release_arrays(plan, add_noise(exact, plan.design.steps(size, size), noise), data.rows)
+    exact = partial_gram(data.array, 0, data.rows, plan.question.query.quantiser, 100)
+    arrays = plan.question.arrays(
+        add_noise(exact, plan.design.steps(size, size), noise, plan.design.shift), plan.design, data.rows
+    )
     assert bits(first) == {
         name: np.asarray(value).tobytes() for name, (value, _) in sorted(arrays.items()) if name != "feature"
     }

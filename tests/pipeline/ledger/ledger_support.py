@@ -1,7 +1,6 @@
 """A ledger with a budget, and reservations in one line."""
 
-from engine.guarantees import Neighbours
-from pipeline.accounting import GaussianCharge
+from engine.guarantees import Loss, Neighbours
 from pipeline.canonical import digest
 from pipeline.ledger import Ledger
 
@@ -22,7 +21,7 @@ def reserve(ledger, night, *, mu=MU, spec=None, neighbours=Neighbours.ADD_REMOVE
         dataset=dataset,
         spec=spec,
         spec_digest=digest(spec),
-        charge=GaussianCharge(mu, 300 * 2.0**-90),
+        charge=Loss(mu, 0.0, 300 * 2.0**-90),
         neighbours=neighbours,
         unit=unit,
         attempt="test",

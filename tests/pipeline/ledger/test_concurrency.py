@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from engine.guarantees import Loss
 from pipeline.ledger import Ledger
 from tests.pipeline.ledger.ledger_support import make
 
@@ -64,7 +65,7 @@ def race(folder, nights):
 
 def test_the_cap_is_never_exceeded_by_32_processes(tmp_path):
     ledger = make(tmp_path, 1.0)
-    fits = ledger.budget("people").nights_left(0.1)
+    fits = ledger.budget("people").nights_left(Loss(0.1, 0.0, 300 * 2.0**-90))
     assert 1 < fits < PROCESSES
     said = race(tmp_path, [f"night-{i}" for i in range(PROCESSES)])
     assert sorted(said) == sorted(["True"] * fits + ["exhausted"] * (PROCESSES - fits))

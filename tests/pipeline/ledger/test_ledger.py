@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.guarantees import Neighbours
+from engine.guarantees import Loss, Neighbours
+from pipeline.accounting import Ticks
 from pipeline.errors import BudgetExhausted, LedgerError, ReleaseConflict
 from pipeline.ledger import Ledger, State
 from tests.pipeline.ledger.ledger_support import MU, UNIT, make, reserve
@@ -210,9 +211,7 @@ def test_ten_thousand_charges_are_summed_exactly(tmp_path):
     ledger = make(tmp_path, 1000.0)
     row = ledger._append
     with ledger._database.transaction() as connection:
-        from pipeline.accounting import GaussianCharge
-
-        ticks = GaussianCharge(0.01, 1e-25).ticks()
+        ticks = Ticks.of(Loss(0.01, 0.0, 1e-25))
         for night in range(10_000):
             row(connection, "RESERVED", "people", {"spec": {}, "spec_digest": ""}, f"r{night}", f"{night:032x}", ticks)
     assert ledger.budget("people").spent.loss == 10_000 * ticks.loss

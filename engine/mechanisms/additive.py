@@ -1,0 +1,363 @@
+"""Additive noise on exact integer answers: how any calibration becomes the discrete noise that is released.
+
+A mechanism chooses a *spread* for each row and column of the answer; entry (i, j) gets noise of size
+``scale * row_spread_i * column_spread_j``. In the answer divided by the spreads the noise has one size, so all of
+privacy is one sensitivity: L2 for Gaussian noise, L1 for Laplace noise (:mod:`engine.problems`). In a symmetric answer
+entry (j, i) repeats (i, j), and Gaussian noise off the diagonal is smaller by sqrt(2), which keeps the Frobenius
+geometry and needs half the draws.
+
+Releases are integers: ``round(answer / step) + discrete noise``, with an integer step for each entry. The proof:
+
+1. The noise in an entry has the law of the grid, times the step; each step is at least its ideal value.
+2. Rounding moves two neighbouring answers apart by at most one grid step in each entry that one record can change:
+   ``sqrt(changing entries)`` steps in L2, ``changing entries`` steps in L1.
+3. Discrete Gaussian noise of variance s^2 is as private as continuous noise of variance s^2 - 100; discrete Laplace
+   noise of scale t costs ``distance / t`` exactly; samplers are within a proven total variation of both.
+4. So the loss is ``mu = L2 / scale + sqrt(changing) / grid`` (Gaussian), or ``epsilon = L1 / scale + changing / t``
+   (Laplace), and the samplers' total variation.
+
+**Source**: Balle and Wang, 2018 (analytic Gaussian); Dwork, McSherry, Nissim and Smith, 2006 (Laplace).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, exp, log2, sqrt
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.calibration import gaussian_mu
+from engine.geometry import Vector
+from engine.guarantees import ApproxDP, Loss
+from engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL, Grid, NoiseKey
+from engine.sensitivity import Sensitivity
+
+_ROUNDING_SHARE = 1e-3
+"""A finer grid is taken where rounding to a coarser one would cost more than this share of the budget."""
+
+_STEP_BITS = 16
+"""Steps of at least 2**16 units: rounding them up then adds less than a part in 65,000."""
+
+_ROUND_UP = 1.0 + 1e-12
+"""Covers the float errors of a few products and roots."""
+
+
+class Law(Protocol):
+    """A law of discrete noise on the integers, in grid steps, and its secure sampler."""
+
+    @property
+    def label(self) -> str:
+        """Public name."""
+
+    @property
+    def standard_deviation(self) -> float:
+        """Standard deviation."""
+
+    @property
+    def privacy_scale(self) -> float:
+        """Scale of continuous noise that is no more private: standard deviation (Gaussian) or b (Laplace)."""
+
+    @property
+    def total_variation_per_draw(self) -> float:
+        """Bound of the distance of one drawn entry from the law."""
+
+    def draw(
+        self, key: NoiseKey, rows: tuple[int, int], columns: tuple[int, int], symmetric: bool
+    ) -> NDArray[np.int64]:
+        """Noise of a block, int64: a pure function of key, row and column."""
+
+
+class CannotCalibrate(ValueError):
+    """The asked guarantee cannot be met: the message names the value, the rule and the remedy."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Relative size of the noise, and what that makes of the sensitivity.
+
+    Attributes
+    ----------
+    rows, columns
+        Positive, shapes (m,) and (n,), in units of the answer up to a common factor.
+    symmetric
+        Whether entry (j, i) repeats entry (i, j); rows equal columns then.
+    changing
+        Largest number of distinct entries that differ between neighbours.
+    """
+
+    rows: Vector
+    columns: Vector
+    symmetric: bool
+    changing: int
+
+    def __post_init__(self) -> None:
+        """Refuse sizes for which no noise exists."""
+        for values in (self.rows, self.columns):
+            if values.size == 0 or not np.all(np.isfinite(values)) or np.any(values <= 0):
+                raise CannotCalibrate(
+                    "a noise size is not positive and finite, so an entry would be exact or never released; "
+                    "give each feature a positive share of the budget, or leave it out"
+                )
+
+    @property
+    def entries(self) -> int:
+        """Number of distinct entries that are drawn."""
+        m, n = self.rows.size, self.columns.size
+        return m * (m + 1) // 2 if self.symmetric else m * n
+
+    @property
+    def least(self) -> float:
+        """Smallest product of a row's and a column's spread."""
+        return float(np.min(self.rows) * np.min(self.columns))
+
+    @property
+    def largest(self) -> float:
+        """Largest product of a row's and a column's spread."""
+        return float(np.max(self.rows) * np.max(self.columns))
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How the exact integers relate to the answer.
+
+    Attributes
+    ----------
+    unit
+        Integers that stand for one unit of the answer.
+    largest
+        Largest absolute integer that the answer can take.
+    """
+
+    unit: int
+    largest: int
+
+    def __post_init__(self) -> None:
+        """Refuse sums that could leave int64; one bit stays free for adding noise."""
+        if self.largest > 2**62:
+            raise OverflowError("the sums can exceed the exact range of 2**62; lower rows_at_most or quantisation_bits")
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseDesign:
+    """All numbers of the noise of one release.
+
+    Attributes
+    ----------
+    spread
+        Relative size of the noise by row and column.
+    scale
+        Size of the noise where the spreads are one: standard deviation (Gaussian), or scale b (Laplace).
+    sensitivity
+        Of the answer divided by the spreads: L2 (Gaussian) or L1 (Laplace).
+    grid
+        Law of the discrete noise.
+    unit
+        Integers that stand for one unit of the answer.
+    shift
+        The exact integers are multiplied by ``2**shift`` first, where steps would otherwise be too coarse.
+    loss
+        What the release costs.
+    """
+
+    spread: Spread
+    scale: float
+    sensitivity: Sensitivity
+    grid: Law
+    unit: int
+    shift: int
+    loss: Loss
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the answer."""
+        return self.spread.rows.size, self.spread.columns.size
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return self.spread.columns.size
+
+    @property
+    def mu(self) -> float:
+        """Gaussian part of the loss."""
+        return self.loss.mu
+
+    @property
+    def total_variation(self) -> float:
+        """Distance of the sampler from its law, over all entries."""
+        return self.loss.total_variation
+
+    def steps(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.int64]:
+        """Grid steps of a block, in units of the shifted integers.
+
+        Parameters
+        ----------
+        rows, columns
+            Half-open ranges of the answer.
+
+        Returns
+        -------
+        Shape (rows, columns), int64, at least one; symmetric over the whole matrix where the answer is.
+        """
+        root = sqrt(self.scale / self.grid.privacy_scale) * sqrt(self.unit) * 2.0 ** (self.shift / 2)
+        row, column = root * self.spread.rows[slice(*rows)], root * self.spread.columns[slice(*columns)]
+        # Rounding up, after covering the float error of the products, only adds noise: each step >= its ideal value.
+        ideal = np.multiply.outer(row, column) * _ROUND_UP
+        if self.spread.symmetric and isinstance(self.grid, Grid):
+            diagonal = np.arange(*rows)[:, None] == np.arange(*columns)[None, :]
+            ideal = np.where(diagonal, ideal, ideal * sqrt(0.5))
+        steps: NDArray[np.int64] = np.ceil(ideal).astype(np.int64)
+        return steps
+
+    def standard_deviations(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.float64]:
+        """Standard deviation of the noise of a block, in units of the answer."""
+        steps = self.steps(rows, columns).astype(np.float64)
+        return steps * (self.grid.standard_deviation / self.shifted_unit)
+
+    def entry_standard_deviation(self) -> NDArray[np.float64]:
+        """Standard deviation of the noise of each entry, in units of the answer, shape of the answer."""
+        return self.standard_deviations((0, self.shape[0]), (0, self.shape[1]))
+
+    @property
+    def shifted_unit(self) -> float:
+        """Shifted integers that stand for one unit of the answer."""
+        return float(self.unit) * 2.0**self.shift
+
+
+def gaussian_design(
+    spread: Spread, sensitivity: Sensitivity, scaling: Scaling, guarantee: ApproxDP, deviation: float | None = None
+) -> NoiseDesign:
+    """Gaussian noise of a given spread.
+
+    Parameters
+    ----------
+    spread
+        Relative size of the noise.
+    sensitivity
+        L2, of the answer divided by the spreads.
+    scaling
+        Of the exact integers.
+    guarantee
+        The asked loss: met exactly, or a limit where ``deviation`` is given.
+    deviation
+        Standard deviation where the spreads are one, from a published calibration; None for the least that suffices.
+
+    Raises
+    ------
+    CannotCalibrate
+        delta is too small for the sampler, noise leaves the exact range, or the published noise is too small.
+    """
+    total_variation = spread.entries * GRID_TWO_LEVEL.total_variation_per_draw
+    usable = usable_mu(guarantee, total_variation)
+    for grid in (GRID_TWO_LEVEL, GRID_THREE_LEVEL):
+        # Two neighbours' answers round to grid points at most one step further apart in each entry that changes.
+        rounding = sqrt(spread.changing) / grid.privacy_scale * _ROUND_UP
+        if rounding <= _ROUNDING_SHARE * usable:
+            break
+    else:
+        raise CannotCalibrate(
+            f"epsilon {guarantee.epsilon:g} leaves no room beside rounding at {spread.changing} entries; raise epsilon"
+        )
+    if deviation is None:
+        scale, mu = sensitivity.bound / (usable - rounding) * _ROUND_UP, usable
+    else:
+        scale, mu = deviation * _ROUND_UP, (sensitivity.bound / deviation + rounding) * _ROUND_UP
+        if mu > usable:
+            raise CannotCalibrate(
+                f"the published noise has mu {mu:.6g}, more than the {usable:.6g} that epsilon {guarantee.epsilon:g} "
+                f"and delta {guarantee.delta:g} allow; choose a mechanism that is proven at these parameters"
+            )
+    return _design(spread, scale, sensitivity, grid, scaling, Loss(mu, 0.0, total_variation))
+
+
+def laplace_design(
+    spread: Spread, sensitivity: Sensitivity, scaling: Scaling, guarantee: ApproxDP, grid: Law
+) -> NoiseDesign:
+    """Laplace noise of a given spread, at the whole epsilon; only the sampler's distance uses delta.
+
+    Parameters
+    ----------
+    spread, scaling, guarantee
+        As for :func:`gaussian_design`.
+    sensitivity
+        L1, of the distinct entries of the answer divided by the spreads.
+    grid
+        Law of the noise.
+
+    Raises
+    ------
+    CannotCalibrate
+        delta is too small for the sampler, rounding leaves no room, or noise leaves the exact range.
+    """
+    total_variation = spread.entries * grid.total_variation_per_draw
+    usable_mu(guarantee, total_variation)
+    # Two neighbours' answers round to grid points at most one step further apart in each entry that changes.
+    rounding = spread.changing / grid.privacy_scale * _ROUND_UP
+    if rounding > 0.5 * guarantee.epsilon:
+        raise CannotCalibrate(
+            f"epsilon {guarantee.epsilon:g} leaves no room beside rounding at {spread.changing} entries; "
+            "raise epsilon or choose Gaussian noise"
+        )
+    scale = sensitivity.bound / (guarantee.epsilon * (1.0 - 1e-15) - rounding) * _ROUND_UP
+    return _design(spread, scale, sensitivity, grid, scaling, Loss(0.0, guarantee.epsilon, total_variation))
+
+
+def usable_mu(guarantee: ApproxDP, total_variation: float) -> float:
+    """Largest Gaussian loss that leaves room for the sampler's distance.
+
+    Raises
+    ------
+    CannotCalibrate
+        The distance uses up more than half of delta.
+    """
+    # A sampler within total variation t of an (eps, d)-DP law is (eps, d + (1 + e^eps) t)-DP.
+    sampler = (1.0 + exp(min(guarantee.epsilon, 700.0))) * total_variation * (1.0 + 1e-9)
+    if sampler > guarantee.delta / 2.0:
+        raise CannotCalibrate(
+            f"delta {guarantee.delta:g} at epsilon {guarantee.epsilon:g} is below the sampler's own distance; "
+            "raise delta or lower epsilon"
+        )
+    return gaussian_mu(guarantee.epsilon, (guarantee.delta - sampler) * (1.0 - 1e-15))
+
+
+def _design(
+    spread: Spread, scale: float, sensitivity: Sensitivity, grid: Law, scaling: Scaling, loss: Loss
+) -> NoiseDesign:
+    step = scaling.unit * scale / grid.privacy_scale
+    if step * spread.largest > 2.0**60:
+        raise CannotCalibrate(
+            "the noise would leave the exact integer range; raise epsilon, or declare bounds of more even width"
+        )
+    headroom = 62 - scaling.largest.bit_length()
+    # Neither the shifted sums (2**62) nor the shifted steps (2**60) leave int64.
+    headroom = min(headroom, 60 - max(0, ceil(log2(max(step * spread.largest, 1.0)))))
+    wanted = ceil(_STEP_BITS - log2(max(step * spread.least, 2.0**-200)))
+    return NoiseDesign(spread, scale, sensitivity, grid, scaling.unit, max(0, min(wanted, headroom)), loss)
+
+
+def add_noise(
+    exact: NDArray[np.int64], steps: NDArray[np.int64], noise: NDArray[np.int64], shift: int = 0
+) -> NDArray[np.int64]:
+    """Round the exact answer to the grid and add discrete noise.
+
+    Parameters
+    ----------
+    exact
+        Integer answer, int64.
+    steps
+        Grid steps, same shape.
+    noise
+        Grid noise, same shape.
+    shift
+        Power of two that the answer is multiplied by first.
+
+    Returns
+    -------
+    int64, same shape, in grid steps: times ``steps`` it estimates ``exact * 2**shift`` without bias beyond half a
+    step.
+    """
+    # floor division and remainder are exact in int64; a remainder of at least half a step rounds up.
+    quotient, remainder = np.divmod(exact << shift, steps)
+    return quotient + (remainder >= steps - remainder) + noise

@@ -1,0 +1,381 @@
+"""What is asked of the records, as a mechanism sees it: the answer's shape and what one record can change in it.
+
+Answers are in *coordinates* (:mod:`engine.geometry`), in which admissible records form a cube, a half cube or the unit
+ball. A mechanism proposes a spread r of the noise (:mod:`engine.mechanisms.additive`); a problem tells the sensitivity
+of the answer divided by it. Write ``N2 = sup |v / r|_2`` and ``N1 = sup |v / r|_1`` over the body.
+
+============== =============================== ======================================= =============================
+problem        answer                          L2                                      L1 (distinct entries)
+============== =============================== ======================================= =============================
+second moment  ``sum v v'`` (d x d)            :mod:`engine.sensitivity`               (N1^2 + sum of squares)/2; x2
+rows           the records (n x d)             2 N2, half cube N2                      2 N1, half cube N1
+outer products ``sum a b'`` (p x q)            N2(a) N2(b); replace-one x2             N1(a) N1(b); replace-one x2
+counts         cells (m x n)                   1; replace-one sqrt(2)                  1; replace-one 2
+============== =============================== ======================================= =============================
+
+For half cubes replace-one costs no more than add-remove: entries lie in [0, largest], so their differences do too.
+
+**Source**: MVG (CCS 2018) section 4 for the queries; the constants are derived here and attained unless a sensitivity
+says that it is an upper bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from engine.geometry import Body, Vector
+from engine.guarantees import Neighbours
+from engine.mechanisms.additive import CannotCalibrate, Scaling, Spread
+from engine.sensitivity import Sensitivity, second_moment_sensitivity
+
+_ROUND_UP = 1.0 + 1e-13
+
+
+class Problem(Protocol):
+    """A query over a geometry under a neighbouring relation."""
+
+    query: ClassVar[str]
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Neighbouring relation."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the answer."""
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the answer is a symmetric matrix."""
+
+    @property
+    def units(self) -> tuple[Vector, Vector]:
+        """Raw units of one coordinate, by row and by column of the answer."""
+
+    @property
+    def scaling(self) -> Scaling:
+        """Exact integers of the answer."""
+
+    def spread(self, rows: Vector, columns: Vector) -> Spread:
+        """Noise of this relative size; ValueError for sizes that do not fit."""
+
+    def l2(self, spread: Spread) -> Sensitivity:
+        """L2 sensitivity of the answer divided by the spread; Frobenius norm where it is symmetric."""
+
+    def l1(self, spread: Spread) -> Sensitivity:
+        """L1 sensitivity of the distinct entries of the answer divided by the spread."""
+
+    def largest_norm(self) -> float:
+        """Largest Frobenius norm of the answer itself, in coordinates, for any admissible data set."""
+
+
+def largest_l2(body: Body, spread: Vector) -> float:
+    """``sup |v / spread|_2`` over a body."""
+    return float(np.max(1.0 / spread)) if body is Body.BALL else float(np.sqrt(np.sum(spread**-2.0)))
+
+
+def largest_l1(body: Body, spread: Vector) -> float:
+    """``sup |v / spread|_1`` over a body; for the ball by Cauchy-Schwarz, attained along 1 / spread."""
+    inverse = 1.0 / spread
+    return float(np.sqrt(np.sum(inverse**2))) if body is Body.BALL else float(np.sum(inverse))
+
+
+def _exact(value: float) -> Sensitivity:
+    return Sensitivity(value * _ROUND_UP, value)
+
+
+@dataclass(frozen=True, eq=False)
+class SecondMoment:
+    """``sum v v'`` over records, with a constant coordinate in front where ``constant`` is positive.
+
+    Attributes
+    ----------
+    body
+        Set of admissible coordinates.
+    scale
+        Raw units of a coordinate, shape (d,).
+    neighbours
+        Neighbouring relation.
+    largest
+        K, the integer that stands for coordinate one.
+    rows_at_most
+        Public bound on the number of records.
+    augmented
+        Whether the constant coordinate one leads each record.
+    """
+
+    query: ClassVar[str] = "second-moment"
+    body: Body
+    scale: Vector
+    neighbours: Neighbours
+    largest: int
+    rows_at_most: int
+    augmented: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the answer."""
+        width = self.scale.size + int(self.augmented)
+        return width, width
+
+    @property
+    def symmetric(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def units(self) -> tuple[Vector, Vector]:
+        """Raw units; the constant coordinate counts as one."""
+        units = np.concatenate([[1.0], self.scale]) if self.augmented else self.scale
+        return units, units
+
+    @property
+    def scaling(self) -> Scaling:
+        """Sums of products of two integers."""
+        return Scaling(self.largest**2, self.rows_at_most * self.largest**2)
+
+    def spread(self, rows: Vector, columns: Vector) -> Spread:
+        """Symmetric noise."""
+        if rows.shape != columns.shape or rows.size != self.shape[0] or not np.array_equal(rows, columns):
+            raise ValueError("a symmetric answer has equal noise by row and by column")
+        return Spread(rows, columns, True, rows.size * (rows.size + 1) // 2)
+
+    def l2(self, spread: Spread) -> Sensitivity:
+        """See :mod:`engine.sensitivity`."""
+        weights = spread.rows**-2.0
+        if self.augmented:
+            return second_moment_sensitivity(self.body, weights[1:], self.neighbours, float(weights[0]))
+        return second_moment_sensitivity(self.body, weights, self.neighbours)
+
+    def l1(self, spread: Spread) -> Sensitivity:
+        """Upper triangle and diagonal."""
+        first = 1.0 / float(spread.rows[0]) if self.augmented else 0.0
+        rest = spread.rows[1:] if self.augmented else spread.rows
+        one, two = first + largest_l1(self.body, rest), first**2 + largest_l2(self.body, rest) ** 2
+        # sum over i <= j of |y_i y_j| = (|y|_1^2 + |y|_2^2) / 2; both norms are at most their own suprema.
+        value = (one**2 + two) / 2.0
+        if self.neighbours is Neighbours.ADD_REMOVE:
+            attained = value if self.body is not Body.BALL else value * 0.5
+            return Sensitivity(value * _ROUND_UP, attained)
+        # Half cube: entries in [0, largest] differ by at most largest. Else: triangle inequality.
+        bound = value if self.body is Body.HALF_CUBE else 2.0 * value
+        return Sensitivity(bound * _ROUND_UP, value * 0.5)
+
+    def largest_norm(self) -> float:
+        """``rows_at_most * sup |v|^2``."""
+        return self.rows_at_most * (float(self.augmented) + largest_l2(self.body, np.ones(self.scale.size)) ** 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The records themselves, one row each; the number of rows is public, so only replace-one makes sense.
+
+    Attributes
+    ----------
+    body, scale, neighbours, largest
+        As for :class:`SecondMoment`.
+    rows
+        Number of records, public.
+    """
+
+    query: ClassVar[str] = "rows"
+    body: Body
+    scale: Vector
+    neighbours: Neighbours
+    largest: int
+    rows: int
+
+    def __post_init__(self) -> None:
+        """Refuse the relation under which the number of rows would be private."""
+        if self.neighbours is not Neighbours.REPLACE_ONE:
+            raise CannotCalibrate(
+                'the rows query shows how many records there are; it needs neighbours = "replace-one"'
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the answer."""
+        return self.rows, self.scale.size
+
+    @property
+    def symmetric(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def units(self) -> tuple[Vector, Vector]:
+        """Raw units of the features, by column."""
+        return np.ones(self.rows), self.scale
+
+    @property
+    def scaling(self) -> Scaling:
+        """Single integers."""
+        return Scaling(self.largest, self.largest)
+
+    def spread(self, rows: Vector, columns: Vector) -> Spread:
+        """Noise by feature; each record gets the same."""
+        if rows.size != self.rows or columns.size != self.scale.size:
+            raise ValueError("the noise of the rows query is given by row and by feature")
+        return Spread(rows, columns, False, columns.size)
+
+    def l2(self, spread: Spread) -> Sensitivity:
+        """One row changes anywhere within the body: by its diameter."""
+        return _exact(self._diameter * largest_l2(self.body, spread.columns) / float(np.min(spread.rows)))
+
+    def l1(self, spread: Spread) -> Sensitivity:
+        """One row changes anywhere within the body."""
+        return _exact(self._diameter * largest_l1(self.body, spread.columns) / float(np.min(spread.rows)))
+
+    @property
+    def _diameter(self) -> float:
+        return 1.0 if self.body is Body.HALF_CUBE else 2.0
+
+    def largest_norm(self) -> float:
+        """``sqrt(rows) sup |v|``."""
+        return sqrt(self.rows) * largest_l2(self.body, np.ones(self.scale.size))
+
+
+@dataclass(frozen=True, eq=False)
+class OuterProducts:
+    """``sum a b'`` over records (a, b), as per-example gradients of a linear layer.
+
+    Attributes
+    ----------
+    left, right
+        Bodies of a and of b.
+    left_scale, right_scale
+        Raw units of a coordinate, shapes (p,) and (q,).
+    neighbours
+        Neighbouring relation.
+    largest
+        K, the integer that stands for coordinate one in either factor.
+    rows_at_most
+        Public bound on the number of records.
+    """
+
+    query: ClassVar[str] = "outer-products"
+    left: Body
+    right: Body
+    left_scale: Vector
+    right_scale: Vector
+    neighbours: Neighbours
+    largest: int
+    rows_at_most: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the answer."""
+        return self.left_scale.size, self.right_scale.size
+
+    @property
+    def symmetric(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def units(self) -> tuple[Vector, Vector]:
+        """Raw units of a and of b."""
+        return self.left_scale, self.right_scale
+
+    @property
+    def scaling(self) -> Scaling:
+        """Sums of products of two integers."""
+        return Scaling(self.largest**2, self.rows_at_most * self.largest**2)
+
+    def spread(self, rows: Vector, columns: Vector) -> Spread:
+        """Noise by row and by column."""
+        if (rows.size, columns.size) != self.shape:
+            raise ValueError("the noise of outer products is given by row and by column")
+        return Spread(rows, columns, False, rows.size * columns.size)
+
+    def l2(self, spread: Spread) -> Sensitivity:
+        """``|a b'|_F = |a| |b|``."""
+        norm = largest_l2(self.left, spread.rows) * largest_l2(self.right, spread.columns)
+        return _exact(self._factor * norm)
+
+    def l1(self, spread: Spread) -> Sensitivity:
+        """``|a b'|_1 = |a|_1 |b|_1``."""
+        norm = largest_l1(self.left, spread.rows) * largest_l1(self.right, spread.columns)
+        return _exact(self._factor * norm)
+
+    @property
+    def _factor(self) -> float:
+        # Replace-one: a = c, b = -d attains twice the norm where either body is symmetric about 0.
+        half = self.left is Body.HALF_CUBE and self.right is Body.HALF_CUBE
+        return 1.0 if half or self.neighbours is Neighbours.ADD_REMOVE else 2.0
+
+    def largest_norm(self) -> float:
+        """``rows_at_most sup |a| |b|``."""
+        p, q = self.shape
+        return self.rows_at_most * largest_l2(self.left, np.ones(p)) * largest_l2(self.right, np.ones(q))
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Number of records in each cell of a public grid; each record counts in at most one cell.
+
+    Attributes
+    ----------
+    cells
+        Shape of the answer.
+    neighbours
+        Neighbouring relation.
+    rows_at_most
+        Public bound on the number of records.
+    """
+
+    query: ClassVar[str] = "counts"
+    cells: tuple[int, int]
+    neighbours: Neighbours
+    rows_at_most: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the answer."""
+        return self.cells
+
+    @property
+    def symmetric(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def units(self) -> tuple[Vector, Vector]:
+        """Records."""
+        return np.ones(self.cells[0]), np.ones(self.cells[1])
+
+    @property
+    def scaling(self) -> Scaling:
+        """Counts are integers as they are."""
+        return Scaling(1, self.rows_at_most)
+
+    def spread(self, rows: Vector, columns: Vector) -> Spread:
+        """Noise by row and by column; two cells change at most."""
+        if (rows.size, columns.size) != self.cells:
+            raise ValueError("the noise of counts is given by row and by column")
+        return Spread(rows, columns, False, self._changing)
+
+    @property
+    def _changing(self) -> int:
+        return 1 if self.neighbours is Neighbours.ADD_REMOVE else min(2, self.cells[0] * self.cells[1])
+
+    def l2(self, spread: Spread) -> Sensitivity:
+        """One record leaves a cell, and under replace-one another enters one."""
+        return self._bound(spread, sqrt(self._changing))
+
+    def l1(self, spread: Spread) -> Sensitivity:
+        """One record leaves a cell, and under replace-one another enters one."""
+        return self._bound(spread, float(self._changing))
+
+    def _bound(self, spread: Spread, factor: float) -> Sensitivity:
+        even = float(np.ptp(spread.rows)) == 0.0 and float(np.ptp(spread.columns)) == 0.0
+        value = factor / spread.least
+        return Sensitivity(value * _ROUND_UP, value if even or factor == 1.0 else 1.0 / spread.least)
+
+    def largest_norm(self) -> float:
+        """All records in one cell."""
+        return float(self.rows_at_most)

@@ -1,0 +1,165 @@
+"""``[query]``: what is asked of the records, and the public shape of one record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from pipeline.config.fields import SMALLEST, Bound, Label, Section, Whole, refusal, unique_names
+from pipeline.config.geometry import BoxFeature, EllipsoidGeometry, Geometry, PointFeature
+
+
+class _Asked(Section):
+    """What every query declares."""
+
+    rows_at_most: Annotated[Whole, Field(ge=1, le=10**15)]
+    """a public bound on the number of records"""
+    missing: Literal["refuse", "impute"]
+    """what to do with a missing value"""
+    quantisation_bits: Annotated[Whole, Field(ge=8, le=20)] = 16
+    """the bits of one quantised value"""
+
+
+class _OfOneShape(_Asked):
+    """A query of records that lie in one shape."""
+
+    geometry: Geometry
+    """the public shape of one record"""
+
+    @property
+    def geometries(self) -> dict[str, Geometry]:
+        """Shapes by their key."""
+        return {"geometry": self.geometry}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the records."""
+        return tuple(feature.name for feature in self.geometry.features)
+
+    @model_validator(mode="after")
+    def _imputed(self) -> _OfOneShape:
+        check_imputed("geometry", self.geometry, self.missing)
+        return self
+
+
+class MomentQuery(_OfOneShape):
+    """A second moment, or the covariance that follows from it."""
+
+    kind: Literal["covariance", "second-moment"]
+    """the matrix to release"""
+
+
+class RowsQuery(_OfOneShape):
+    """The records themselves, with noise on each."""
+
+    kind: Literal["rows"]
+    """the matrix to release"""
+
+
+class OuterProductsQuery(_Asked):
+    """The sum of outer products of the two halves of a record, such as gradients of a linear layer."""
+
+    kind: Literal["outer-products"]
+    """the matrix to release"""
+    left: Geometry
+    """the public shape of the first columns, which become the rows of the matrix"""
+    right: Geometry
+    """the public shape of the other columns, which become the columns of the matrix"""
+
+    @property
+    def geometries(self) -> dict[str, Geometry]:
+        """Shapes by their key."""
+        return {"left": self.left, "right": self.right}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the records."""
+        return tuple(feature.name for side in (self.left, self.right) for feature in side.features)
+
+    @model_validator(mode="after")
+    def _sides(self) -> OuterProductsQuery:
+        for key, side in self.geometries.items():
+            check_imputed(key, side, self.missing)
+            if isinstance(side, EllipsoidGeometry) and side.shape != "diagonal":
+                raise refusal(
+                    f"{key}.shape", f'"{side.shape}"', "A factor's ellipsoid has semi-axes", 'Set shape = "diagonal"'
+                )
+        unique_names((*self.left.features, *self.right.features))
+        return self
+
+
+class Axis(Section):
+    """One axis of a grid of cells."""
+
+    name: Label
+    """the name of the axis in the release"""
+    lower: Bound
+    """the lower edge of the first cell, in the column's unit"""
+    upper: Bound
+    """the upper edge of the last cell, in the column's unit"""
+    cells: Annotated[Whole, Field(ge=1, le=2**15)]
+    """the number of cells of equal width"""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Axis:
+        if not self.upper - self.lower >= SMALLEST:
+            raise refusal(
+                "lower",
+                f"{self.lower!r} with upper = {self.upper!r}",
+                "lower must be below upper",
+                "Give the public extent of the grid",
+            )
+        return self
+
+
+class CountsQuery(Section):
+    """The number of records in each cell of a grid over two columns."""
+
+    kind: Literal["counts"]
+    """the matrix to release"""
+    rows_at_most: Annotated[Whole, Field(ge=1, le=10**15)]
+    """a public bound on the number of records"""
+    missing: Literal["refuse", "drop"]
+    """what to do with a record that has a missing value"""
+    outside: Literal["drop", "clip"]
+    """whether a record outside the grid is not counted, or counted in the nearest cell"""
+    row_axis: Axis
+    """the grid along the first column of the records"""
+    column_axis: Axis
+    """the grid along the second column of the records"""
+
+    @property
+    def geometries(self) -> dict[str, Geometry]:
+        """None: a count needs no bounds beyond the grid."""
+        return {}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the records."""
+        return self.row_axis.name, self.column_axis.name
+
+
+Query = Annotated[MomentQuery | RowsQuery | OuterProductsQuery | CountsQuery, Field(discriminator="kind")]
+
+
+def check_imputed(where: str, geometry: Geometry, missing: str) -> None:
+    """Refuse constants that stand in for missing values where none are wanted, lacking or inadmissible."""
+    features: Sequence[BoxFeature | PointFeature] = geometry.features
+    for position, (feature, (low, high)) in enumerate(zip(features, geometry.spans(), strict=True)):
+        key, value = f"{where}.features[{position}].impute", feature.impute
+        if (value is not None) != (missing == "impute"):
+            raise refusal(
+                key,
+                f'{"missing" if value is None else "given"} for feature "{feature.name}"',
+                'Each feature has an impute value if and only if missing = "impute"',
+                "Give a public constant" if value is None else 'Remove it, or set query.missing = "impute"',
+            )
+        if value is not None and not low <= value <= high:
+            raise refusal(
+                key,
+                f'{value!r} for feature "{feature.name}"',
+                f"An imputed value must be admissible, between {low!r} and {high!r}",
+                "Choose a public constant inside the bounds",
+            )

@@ -1,0 +1,142 @@
+"""Every query is released end to end, near the truth, with the same bits whatever the blocks, and charged once."""
+
+from datetime import date
+
+import numpy as np
+import pytest
+import zarr
+
+from pipeline.compute import ThreadCompute
+from pipeline.config import load_config
+from pipeline.errors import ConfigError, DataError
+from pipeline.ledger import Ledger
+from pipeline.planning import make_plan
+from pipeline.release import Workspace, run_release
+from pipeline.report import make_report
+from tests import support
+
+NIGHT = date(2026, 11, 20)
+
+ROWS = """kind = "rows"
+rows_at_most = 500
+missing = "refuse"
+[query.geometry]
+kind = "box"
+origin = "midpoint"
+features = [ { name = "x", lower = -1, upper = 1, count = 4 } ]
+"""
+
+OUTER = """kind = "outer-products"
+rows_at_most = 500
+missing = "refuse"
+[query.left]
+kind = "ball"
+radius = 1.0
+features = [ { name = "a", origin = 0, count = 3 } ]
+[query.right]
+kind = "box"
+origin = "zero"
+features = [ { name = "b", lower = -1, upper = 2 } ]
+"""
+
+RNG = np.random.default_rng(3)
+VALUES = RNG.uniform(-0.6, 0.6, (400, 4))
+VALUES[:, :3] *= 0.9
+
+
+def config(folder, query, *, neighbours="replace-one", epsilon=8.0, block_rows=50, mechanism=None):
+    text = support.CONFIG.format(kind="rows", epsilon=epsilon, neighbours=neighbours, cluster="threads")
+    start, end = text.index("[query]"), text.index("[privacy]")
+    text = text[:start] + "[query]\n" + query + "\n" + text[end:]
+    text = text.replace("block_rows = 50", f"block_rows = {block_rows}")
+    if mechanism is not None:
+        start, end = text.index("[mechanism]"), text.index("[compute]")
+        text = text[:start] + "[mechanism]\n" + mechanism + "\n" + text[end:]
+    path = folder / "people.toml"
+    path.write_text(text)
+    return load_config(path)
+
+
+def prepare(folder, query, values=VALUES, **settings):
+    support.write_records(folder, values)
+    loaded = config(folder, query, **settings)
+    support.set_budget(loaded, 40.0)
+    return loaded
+
+
+def run(loaded):
+    plan = make_plan(loaded, NIGHT)
+    return plan, run_release(plan, ThreadCompute(2), "test", lambda *_: None)
+
+
+def truth(query):
+    return VALUES if query is ROWS else VALUES[:, :3].T @ VALUES[:, 3:]
+
+
+@pytest.mark.parametrize(("query", "matrix"), [(ROWS, "rows"), (OUTER, "outer_products")])
+def test_the_release_is_near_the_truth_with_honest_errors_and_a_report(tmp_path, query, matrix):
+    loaded = prepare(tmp_path, query)
+    plan, outcome = run(loaded)
+    group = zarr.open_group(outcome.path, mode="r")
+    ratio = (group[matrix][...] - truth(query)) / group[f"{matrix}_standard_deviation"][...]
+    assert ratio.shape == truth(query).shape
+    assert np.max(np.abs(ratio)) < 7  # seven standard deviations
+    if ratio.size > 1000:
+        assert 0.9 < np.std(ratio) < 1.1  # 1,600 draws: four standard errors are 0.07
+    spent = Ledger(loaded.ledger_url).budget("people")
+    assert spent.spent_mu == pytest.approx(plan.charge.mu)
+    report = make_report(Workspace.open(plan), outcome)
+    assert "svg" in report.path.read_text()
+    assert len(report.errors) == ratio.shape[1]
+
+
+@pytest.mark.parametrize("query", [ROWS, OUTER])
+def test_blocks_do_not_change_a_bit(tmp_path, query):
+    digests = set()
+    loaded = prepare(tmp_path, query)
+    from engine.noise import NoiseKey
+    from engine.queries.graph import exact_graph, noisy_graph
+    from pipeline.datasets import open_records
+
+    key = NoiseKey(bytes(32))
+    for block_rows, ranges in ((50, [(0, 400)]), (7, [(0, 49), (49, 301), (301, 400)]), (400, [(0, 200), (200, 400)])):
+        plan = make_plan(config(tmp_path, query, block_rows=block_rows), NIGHT)
+        compute = ThreadCompute(2)
+        data = open_records(loaded)
+        leaves, total = exact_graph(data.array, plan.question.query, ranges, block_rows, f"blocks-{block_rows}")
+        held = compute.hold(leaves, total, lambda _: None)
+        compute.install("blocks", key)
+        released = compute.fetch(noisy_graph(held, plan.design, "blocks", f"blocks-{block_rows}"))
+        compute.forget("blocks")
+        digests.add(released.tobytes())
+    assert len(digests) == 1
+
+
+def test_the_rows_query_needs_replace_one(tmp_path):
+    support.write_records(tmp_path, VALUES)
+    with pytest.raises(ConfigError, match="replace-one"):
+        make_plan(config(tmp_path, ROWS, neighbours="add-remove"), NIGHT)
+
+
+def test_features_of_both_factors_have_names_of_their_own(tmp_path):
+    with pytest.raises(ConfigError, match='two features are named "a1"'):
+        config(tmp_path, OUTER.replace('name = "b"', 'name = "a1"'))
+
+
+def test_a_missing_value_is_refused_by_every_query_and_costs_nothing(tmp_path):
+    values = VALUES.copy()
+    values[7, 3] = np.nan
+    for query in (ROWS, OUTER):
+        folder = tmp_path / str(len(query))
+        folder.mkdir()
+        loaded = prepare(folder, query, values)
+        with pytest.raises(DataError, match="missing or infinite"):
+            run(loaded)
+        assert Ledger(loaded.ledger_url).budget("people").spent.loss == 0
+
+
+def test_a_count_writes_a_feature_out(tmp_path):
+    names = config(tmp_path, ROWS).config.query.columns
+    assert names == ("x1", "x2", "x3", "x4")
+    with pytest.raises(ConfigError, match="count"):
+        config(tmp_path, ROWS.replace("count = 4", "count = 0"))
