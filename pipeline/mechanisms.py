@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from engine.mechanisms.contract import Importance, Mechanism
+from engine.mechanisms.auto import Auto, Metric
+from engine.mechanisms.contract import Importance, Mechanism, NotApplicable
 from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
+from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mvg
 from pipeline.config import ReleaseConfig
 from pipeline.config import mechanisms as declared
-from pipeline.config.queries import OuterProductsQuery, RowsQuery
+from pipeline.config.queries import CountsQuery, OuterProductsQuery, RowsQuery
 
 
 def mechanism_of(config: ReleaseConfig) -> Mechanism:
-    """Mechanism that a config names, with its parameters."""
-    chosen = config.mechanism
-    if isinstance(chosen, declared.ShapedGaussian):
-        return ShapedGaussian(importance_of(config, chosen.optimise_for))
+    """Mechanism that a config names, with its parameters.
+
+    Raises
+    ------
+    NotApplicable
+        A parameter makes no sense for the query.
+    """
+    match config.mechanism:
+        case declared.ShapedGaussian() as chosen:
+            return ShapedGaussian(importance_of(config, chosen.optimise_for))
+        case declared.ClassicGaussian():
+            return ClassicGaussian()
+        case declared.Imgm() as chosen:
+            return Imgm(*_sides(config, chosen.shape)) if chosen.shape is not None else Imgm()
+        case declared.Mvg() as chosen:
+            return Mvg(chosen.theorem, chosen.zeta, _allocation(config, chosen.allocation))
+        case declared.ExactMvg() as chosen:
+            return ExactMvg(_allocation(config, chosen.allocation))
+        case declared.Auto() as chosen:
+            return Auto(_metric(config, chosen.minimise))
     return Gaussian()
 
 
@@ -21,15 +39,39 @@ def importance_of(config: ReleaseConfig, aim: str | dict[str, float]) -> Importa
     """The error to make small, with importances by row and column of the answer."""
     if isinstance(aim, str):
         return Importance(aim)
-    rows, columns = sides(config, aim)
+    rows, columns = _sides(config, aim)
     return Importance("weights", rows, columns)
 
 
-def sides(config: ReleaseConfig, values: dict[str, float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _sides(config: ReleaseConfig, values: dict[str, float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Values by feature, in order, for the rows and the columns of the answer; empty where a side is free."""
     query = config.query
+    if isinstance(query, CountsQuery):
+        raise NotApplicable("all cells of a grid are alike; leave out what is given by feature")
     ordered = tuple(float(values[name]) for name in query.columns)
     if isinstance(query, OuterProductsQuery):
         split = len(query.left.features)
         return ordered[:split], ordered[split:]
     return ((), ordered) if isinstance(query, RowsQuery) else (ordered, ordered)
+
+
+def _allocation(config: ReleaseConfig, declared_: declared.Allocation) -> Allocation:
+    columns = config.query.columns
+    if isinstance(declared_, declared.Uniform):
+        return Allocation("uniform")
+    if isinstance(config.query, OuterProductsQuery | CountsQuery):
+        raise NotApplicable('an allocation by feature is for rows and second moments; set allocation.kind = "uniform"')
+    if isinstance(declared_, declared.Binary):
+        important = tuple(float(name in declared_.important) for name in columns)
+        return Allocation("binary", important, declared_.share)
+    by_feature = declared_.shares if isinstance(declared_, declared.Shares) else declared_.signal
+    return Allocation(declared_.kind, tuple(float(by_feature[name]) for name in columns))
+
+
+def _metric(config: ReleaseConfig, least: declared.Least) -> Metric:
+    if isinstance(least, declared.Subspace):
+        spectrum = tuple(float(least.variance[name]) for name in config.query.columns)
+        return Metric("subspace", spectrum=spectrum, leading=least.leading)
+    if isinstance(least, str):
+        return Metric(least)
+    return Metric("weighted", importance_of(config, least))

@@ -15,6 +15,7 @@ from engine.cost import Cost
 from engine.geometry import GeometryError, Vector
 from engine.guarantees import ApproxDP, Loss, Neighbours
 from engine.mechanisms.additive import CannotCalibrate, NoiseDesign
+from engine.mechanisms.auto import Auto, Candidate, compare
 from engine.mechanisms.contract import Mechanism
 from pipeline.canonical import digest
 from pipeline.config import LoadedConfig, ReleaseConfig, release_world
@@ -46,6 +47,8 @@ class Plan:
         ``dataset/name/logical date``.
     question, mechanism, design
         What is asked, how it is answered, and the noise.
+    compared
+        With mechanism "auto": every mechanism and its expected error, best first.
     guarantee, neighbours
         What is promised.
     public
@@ -58,6 +61,7 @@ class Plan:
     question: Question
     mechanism: Mechanism
     design: NoiseDesign
+    compared: tuple[Candidate, ...]
     guarantee: ApproxDP
     neighbours: Neighbours
     public: dict[str, Any]
@@ -120,6 +124,10 @@ def make_plan(loaded: LoadedConfig, logical_date: date) -> Plan:
     try:
         question = ask(loaded)
         mechanism = mechanism_of(config)
+        compared: tuple[Candidate, ...] = ()
+        if isinstance(mechanism, Auto):
+            comparison = compare(question.problem, guarantee, mechanism.metric, question.check)
+            mechanism, compared = comparison.mechanism, comparison.table
         design = mechanism.design(question.problem, guarantee)
         question.check(design)
     except (GeometryError, CannotCalibrate, OverflowError, ValueError) as error:
@@ -134,14 +142,20 @@ def make_plan(loaded: LoadedConfig, logical_date: date) -> Plan:
         design=design,
         guarantee=guarantee,
         neighbours=Neighbours(config.privacy.neighbours),
-        public=_public(config, release_id, question, mechanism, design),
+        compared=compared,
+        public=_public(config, release_id, question, mechanism, design, compared),
     )
     _check_memory(plan)
     return plan
 
 
 def _public(
-    config: ReleaseConfig, release_id: str, question: Question, mechanism: Mechanism, design: NoiseDesign
+    config: ReleaseConfig,
+    release_id: str,
+    question: Question,
+    mechanism: Mechanism,
+    design: NoiseDesign,
+    compared: tuple[Candidate, ...],
 ) -> dict[str, Any]:
     rows, columns = design.spread.rows, design.spread.columns
     numbers = {
@@ -159,6 +173,8 @@ def _public(
         "shift": design.shift,
         "loss": asdict(design.loss),
     }
+    if compared:
+        numbers["compared"] = [asdict(candidate) for candidate in compared]
     return {"release_id": release_id, **release_world(config), "calibration": numbers, "algorithms": dict(ALGORITHMS)}
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.guarantees import Loss
+from engine.mechanisms.auto import Candidate
 from engine.noise import Grid
 from pipeline.accounting import Ticks
 from pipeline.ledger import BudgetStatus
@@ -29,12 +32,21 @@ def describe(plan: Plan, budget: BudgetStatus | None) -> Rows:
         ("Expected error", plan.question.error_sentence(design)),
         ("Charge", loss_text(design.loss, plan.guarantee.delta)),
     ]
+    rows += [("Compared", comparison_text(plan.compared))] if plan.compared else []
     rows += (
         budget_lines(budget, design.loss)
         if budget is not None
         else [("Budget", "none granted yet: blockveil budget set")]
     )
     return [*rows, ("Cost", _cost(plan))]
+
+
+def comparison_text(compared: Sequence[Candidate]) -> str:
+    """Expected error of each mechanism over that of the best."""
+    best = compared[0].error or 1.0
+    shown = [f"{row.mechanism} {row.error / best:.4g}" for row in compared if row.error is not None]
+    left_out = sorted({row.mechanism for row in compared if row.error is None})
+    return ", ".join(shown) + (f"; not applicable: {', '.join(left_out)}" if left_out else "")
 
 
 def loss_text(loss: Loss, delta: float) -> str:

@@ -22,7 +22,7 @@ Releases are integers: ``round(answer / step) + discrete noise``, with an intege
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, exp, log2, sqrt
+from math import ceil, exp, inf, log2, sqrt
 from typing import Protocol
 
 import numpy as np
@@ -249,6 +249,7 @@ def gaussian_design(
     CannotCalibrate
         delta is too small for the sampler, noise leaves the exact range, or the published noise is too small.
     """
+    _check_known(sensitivity)
     total_variation = spread.entries * GRID_TWO_LEVEL.total_variation_per_draw
     usable = usable_mu(guarantee, total_variation)
     for grid in (GRID_TWO_LEVEL, GRID_THREE_LEVEL):
@@ -291,6 +292,7 @@ def laplace_design(
     CannotCalibrate
         delta is too small for the sampler, rounding leaves no room, or noise leaves the exact range.
     """
+    _check_known(sensitivity)
     total_variation = spread.entries * grid.total_variation_per_draw
     usable_mu(guarantee, total_variation)
     # Two neighbours' answers round to grid points at most one step further apart in each entry that changes.
@@ -302,6 +304,14 @@ def laplace_design(
         )
     scale = sensitivity.bound / (guarantee.epsilon * (1.0 - 1e-15) - rounding) * _ROUND_UP
     return _design(spread, scale, sensitivity, grid, scaling, Loss(0.0, guarantee.epsilon, total_variation))
+
+
+def _check_known(sensitivity: Sensitivity) -> None:
+    if not 0.0 < sensitivity.bound < inf:
+        raise CannotCalibrate(
+            f"the sensitivity is {sensitivity.bound}; noise needs one that is known, positive and finite; "
+            "declare bounds for every feature"
+        )
 
 
 def usable_mu(guarantee: ApproxDP, total_variation: float) -> float:
@@ -319,7 +329,8 @@ def usable_mu(guarantee: ApproxDP, total_variation: float) -> float:
             f"delta {guarantee.delta:g} at epsilon {guarantee.epsilon:g} is below the sampler's own distance; "
             "raise delta or lower epsilon"
         )
-    return gaussian_mu(guarantee.epsilon, (guarantee.delta - sampler) * (1.0 - 1e-15))
+    # The margin lets a ledger that rounds every sum up still find the release within the guarantee itself.
+    return gaussian_mu(guarantee.epsilon, (guarantee.delta - sampler) * (1.0 - 1e-9))
 
 
 def _design(

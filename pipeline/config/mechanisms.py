@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from pipeline.config.fields import Length, Section, refusal
+from pipeline.config.fields import Label, Length, Number, Section, Whole, refusal
 
 
 def _aim_tag(value: Any) -> str:
@@ -60,4 +60,148 @@ class ShapedGaussian(_Noise):
         return {"optimise_for": self.optimise_for} if isinstance(self.optimise_for, dict) else {}
 
 
-Mechanism = Annotated[Gaussian | ShapedGaussian, Field(discriminator="kind")]
+class ClassicGaussian(_Noise):
+    """Equal noise for each entry by the classic formula, for epsilon below one; kept for comparison."""
+
+    kind: Literal["classic-gaussian"]
+    """the noise mechanism"""
+
+
+class Imgm(_Noise):
+    """Matrix Gaussian noise with given relative sizes, by IMGM Theorem 2."""
+
+    kind: Literal["imgm"]
+    """the noise mechanism"""
+    shape: dict[str, Length] | None = None
+    """the relative standard deviation of each feature's noise; equal where it is not given, which is optimal"""
+
+    def _named(self) -> dict[str, dict[str, float]]:
+        return {"shape": self.shape} if self.shape is not None else {}
+
+
+class Uniform(Section):
+    """Equal shares."""
+
+    kind: Literal["uniform"]
+    """how the budget is shared"""
+
+
+class Binary(Section):
+    """A share to the important features, the rest to the others."""
+
+    kind: Literal["binary"]
+    """how the budget is shared"""
+    important: Annotated[tuple[Label, ...], Field(min_length=1)]
+    """the names of the important features: some and not all"""
+    share: Annotated[Number, Field(gt=0, lt=1)]
+    """the share that they get together"""
+
+
+class Shares(Section):
+    """Shares by hand."""
+
+    kind: Literal["shares"]
+    """how the budget is shared"""
+    shares: dict[str, Length]
+    """the relative share of each feature"""
+
+
+class MaxPNR(Section):
+    """The best power-to-noise ratio, by water-filling."""
+
+    kind: Literal["max-pnr"]
+    """how the budget is shared"""
+    signal: dict[str, Length]
+    """the public signal variance of each feature, relative to its squared half width"""
+
+
+Allocation = Annotated[Uniform | Binary | Shares | MaxPNR, Field(discriminator="kind")]
+
+
+class _Allocated(_Noise):
+    """A precision budget shared between features."""
+
+    allocation: Allocation
+    """how the precision budget is shared between features"""
+
+    def _named(self) -> dict[str, dict[str, float]]:
+        match self.allocation:
+            case Shares():
+                return {"allocation.shares": self.allocation.shares}
+            case MaxPNR():
+                return {"allocation.signal": self.allocation.signal}
+        return {}
+
+    def check_features(self, columns: tuple[str, ...]) -> None:
+        """As for others; important features are some of the columns."""
+        super().check_features(columns)
+        unknown = sorted(set(self.allocation.important) - set(columns)) if isinstance(self.allocation, Binary) else []
+        if unknown:
+            raise refusal(
+                "mechanism.allocation.important",
+                f'"{unknown[0]}" is not a feature',
+                "It names features of query.geometry",
+                "Remove or rename it",
+            )
+
+
+class Mvg(_Allocated):
+    """Matrix-variate Gaussian noise as published, at its exact loss."""
+
+    kind: Literal["mvg"]
+    """the noise mechanism"""
+    theorem: Literal[2, 3]
+    """the published theorem: 2 for any query, 3 for second moments"""
+    zeta: Literal["published", "square-root"]
+    """the bound in it: as printed, or its square root as in the authors' program"""
+
+
+class ExactMvg(_Allocated):
+    """Matrix-variate Gaussian noise with the exact budget of a box."""
+
+    kind: Literal["mvg-exact"]
+    """the noise mechanism"""
+
+
+class Subspace(Section):
+    """The leading subspace."""
+
+    kind: Literal["subspace"]
+    """the error to make small"""
+    leading: Annotated[Whole, Field(ge=1)]
+    """the dimension of the subspace"""
+    variance: dict[str, Length]
+    """a public guess of the variance of each feature, in its unit squared"""
+
+
+Least = Annotated[
+    Annotated[Literal["total", "relative", "spectral"], Tag("<aim>")]
+    | Annotated[Subspace, Tag("<subspace>")]
+    | Annotated[dict[str, Length], Tag("<importances>")],
+    Discriminator(lambda value: _least_tag(value)),
+]
+
+
+def _least_tag(value: Any) -> str:
+    if isinstance(value, Subspace) or (isinstance(value, dict) and value.get("kind") == "subspace"):
+        return "<subspace>"
+    return "<importances>" if isinstance(value, dict) else "<aim>"
+
+
+class Auto(_Noise):
+    """The proven mechanism with the least expected error."""
+
+    kind: Literal["auto"]
+    """the noise mechanism"""
+    minimise: Least
+    """the error: "total", "relative", "spectral", an importance for each feature, or a leading subspace"""
+
+    def _named(self) -> dict[str, dict[str, float]]:
+        if isinstance(self.minimise, Subspace):
+            return {"minimise.variance": self.minimise.variance}
+        return {"minimise": self.minimise} if isinstance(self.minimise, dict) else {}
+
+
+Mechanism = Annotated[
+    Gaussian | ShapedGaussian | ClassicGaussian | Imgm | Mvg | ExactMvg | Auto, Field(discriminator="kind")
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Sequence
 from html import escape
 
@@ -46,6 +47,7 @@ def html(facts: Facts, budget: Rows, folder: str) -> str:
         "<h2>Estimates and their noise</h2><p>Noise is given as a standard deviation, in the unit of the estimate.</p>",
         _grid(error_table(facts)),
         "<h2>Guarantee</h2>" + _pairs(guarantee_rows(facts)),
+        *_comparison(facts),
         "<h2>Budget</h2><p>As it stood when this page was written.</p>" + _pairs(budget),
         "<h2>Origin of this release</h2>" + _pairs(origin_rows(facts)),
         "<h2>How to load it</h2>"
@@ -115,6 +117,25 @@ def loading(facts: Facts, folder: str) -> list[tuple[str, str]]:
         ("NumPy", f'import zarr\nmatrix = zarr.open_group("{folder}", mode="r")["{kind}"][...]'),
         ("xarray", f'import xarray\nmatrix = xarray.open_zarr("{folder}", consolidated=False)["{kind}"]'),
         ("pandas", f'import pandas, zarr\ngroup = zarr.open_group("{folder}", mode="r")\ntable = {table}'),
+    ]
+
+
+def _comparison(facts: Facts) -> list[str]:
+    """Why this mechanism was chosen, where it was chosen automatically."""
+    rows = comparison_rows(facts)
+    return [f"<h2>Mechanisms compared</h2>{_grid(rows)}"] if rows else []
+
+
+def comparison_rows(facts: Facts) -> list[dict[str, str]]:
+    """Expected error of each mechanism, or why it does not apply."""
+    compared = facts.attributes["mechanism"].get("compared", [])
+    return [
+        {
+            "mechanism": row["mechanism"],
+            "parameters": json.dumps(row["parameters"]) if len(json.dumps(row["parameters"])) < 200 else "by feature",
+            "expected error": number(row["error"]) if row["error"] is not None else row["reason"],
+        }
+        for row in compared
     ]
 
 

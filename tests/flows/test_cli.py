@@ -181,7 +181,11 @@ def test_budget_and_ledger_commands_read_like_a_statement(people, tmp_path):
     head, *lines = statement.splitlines()
     assert head.split()[-1] == "What"
     assert [line.split()[2] for line in lines] == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
-    assert lines[1].split()[3:6] == ["0.236704", "mu", f"{Ledger(people.ledger_url).budget('people').spent_epsilon:.4g}"]
+    assert lines[1].split()[3:6] == [
+        "0.236704",
+        "mu",
+        f"{Ledger(people.ledger_url).budget('people').spent_epsilon:.4g}",
+    ]
     verified = blockveil("ledger", "verify", people.path).stdout
     assert "4 entries, chain intact" in verified
     head = verified.split("Head: ")[1].strip()

@@ -3,12 +3,16 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.calibration import gaussian_delta, gaussian_epsilon
-from engine.guarantees import GaussianDP, Loss, compose
+from engine.geometry import Body
+from engine.guarantees import ApproxDP, GaussianDP, Loss, Neighbours, compose
+from engine.mechanisms.gaussian import Gaussian
+from engine.problems import SecondMoment
 from pipeline.accounting import LOSS_TICK, NOTHING, SAMPLER_TICK, Cap, Ticks
 
 SAMPLER = 300 * 2.0**-90
@@ -99,3 +103,12 @@ def test_a_very_large_cap_is_not_lost_to_the_samplers():
     left = cap.left(NOTHING)
     assert left > Cap(10.0, 1e-6).left(NOTHING)
     assert cap.holds(Ticks.of(Loss(left, 0.0, SAMPLER)))
+
+
+@pytest.mark.parametrize("guarantee", [ApproxDP(1.0, 1e-6), ApproxDP(0.5, 0.4), ApproxDP(8.0, 1e-10)])
+def test_a_budget_equal_to_a_release_holds_exactly_that_release(guarantee):
+    problem = SecondMoment(Body.CUBE, np.ones(5), Neighbours.ADD_REMOVE, 2**15 - 1, 1000, True)
+    charge = Ticks.of(Gaussian().design(problem, guarantee).loss)
+    cap = Cap(guarantee.epsilon, guarantee.delta)
+    assert cap.holds(charge)
+    assert cap.nights(NOTHING, charge) == 1

@@ -1,0 +1,201 @@
+"""``auto``: the proven mechanism with the least expected error for a problem, and the table that says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from engine.errors import expected_spectral_norm, subspace_error, total_variance
+from engine.guarantees import ApproxDP
+from engine.mechanisms.additive import CannotCalibrate, NoiseDesign
+from engine.mechanisms.contract import Importance, Mechanism, NotApplicable
+from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
+from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mvg
+from engine.problems import Problem
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What "least error" means.
+
+    Attributes
+    ----------
+    kind
+        "total", "relative" or "weighted" (expected squared error of all entries), "spectral" (bound of the mean
+        spectral norm), or "subspace" (expected squared sine distance of the leading subspace).
+    importance
+        Weights of "weighted".
+    spectrum
+        Public guess of the variance of each feature in raw units, for "subspace".
+    leading
+        Dimension of the subspace.
+    """
+
+    kind: str
+    importance: Importance = field(default_factory=lambda: Importance("absolute-error"))
+    spectrum: tuple[float, ...] = ()
+    leading: int = 0
+
+    def value(self, problem: Problem, design: NoiseDesign) -> float:
+        """Expected error of a design, in raw units (squared, but for "spectral").
+
+        Raises
+        ------
+        NotApplicable
+            The metric has no meaning for this query.
+        """
+        rows, columns = (units.copy() for units in problem.units)
+        constant = int(getattr(problem, "augmented", False))
+        for side in (rows, columns):
+            side[:constant] = 0.0  # the count and the sums are means to an end
+        if self.kind == "spectral":
+            return expected_spectral_norm(design, rows, columns)
+        if self.kind == "subspace":
+            return self._subspace(problem, design, constant)
+        weights = Importance("relative-error") if self.kind == "relative" else self.importance
+        for side, weight in zip((rows, columns), weights.weights(problem), strict=True):
+            side[constant:] *= np.sqrt(weight)
+        return total_variance(design, rows, columns)
+
+    def _subspace(self, problem: Problem, design: NoiseDesign, constant: int) -> float:
+        if not problem.symmetric or len(self.spectrum) != problem.shape[0] - constant:
+            raise NotApplicable("a leading subspace needs a symmetric query and a variance for each feature")
+        units = problem.units[0][constant:]
+        deviation = design.entry_standard_deviation()[constant:, constant:] * np.outer(units, units)
+        # The released matrix is a sum over records: its eigenvalues are rows times variance.
+        return subspace_error(deviation, np.asarray(self.spectrum) * getattr(problem, "rows_at_most", 1), self.leading)
+
+    def parameters(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "kind": self.kind,
+            "importance": self.importance.parameters(),
+            "spectrum": list(self.spectrum),
+            "leading": self.leading,
+        }
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One row of the comparison.
+
+    Attributes
+    ----------
+    mechanism
+        Name.
+    parameters
+        Its choices.
+    error
+        Expected error, or None where the mechanism does not apply.
+    reason
+        Why it does not apply, or an empty text.
+    """
+
+    mechanism: str
+    parameters: dict[str, Any]
+    error: float | None
+    reason: str
+
+
+def proven(metric: Metric) -> Sequence[Mechanism]:
+    """All proven mechanisms that could be best or are published as rivals, with the parameters that suit a metric."""
+    uniform = Allocation("uniform")
+    return (
+        ShapedGaussian(metric.importance),
+        ShapedGaussian(Importance("relative-error")),
+        ShapedGaussian(Importance("absolute-error")),
+        Gaussian(),
+        Imgm(),
+        ClassicGaussian(),
+        ExactMvg(uniform),
+        Mvg(2, "square-root", uniform),
+        Mvg(3, "square-root", uniform),
+        Mvg(2, "published", uniform),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The best mechanism and how the others would have done.
+
+    Attributes
+    ----------
+    table
+        Every mechanism, best first; those that do not apply last.
+    mechanism, design
+        The best one.
+    """
+
+    table: tuple[Candidate, ...]
+    mechanism: Mechanism
+    design: NoiseDesign
+
+
+def compare(
+    problem: Problem, guarantee: ApproxDP, metric: Metric, check: Callable[[NoiseDesign], None] = lambda _: None
+) -> Comparison:
+    """Expected error of every proven mechanism at the same guarantee.
+
+    Parameters
+    ----------
+    problem, guarantee, metric
+        What is compared.
+    check
+        Refuses with a ValueError a design that cannot be used for another reason.
+
+    Raises
+    ------
+    CannotCalibrate
+        No mechanism meets the guarantee.
+    """
+    fit: list[tuple[float, Candidate, Mechanism, NoiseDesign]] = []
+    unfit: list[Candidate] = []
+    for mechanism in proven(metric):
+        try:
+            design = mechanism.design(problem, guarantee)
+            check(design)
+            error = metric.value(problem, design)
+        except ValueError as refusal:
+            unfit.append(Candidate(mechanism.name, mechanism.parameters(), None, str(refusal)))
+        else:
+            row = Candidate(mechanism.name, mechanism.parameters(), error, "")
+            fit.append((error, row, mechanism, design))
+    if not fit:
+        raise CannotCalibrate(unfit[0].reason)
+    fit.sort(key=lambda entry: entry[0])
+    _, _, best, design = fit[0]
+    return Comparison(_distinct([*(row for _, row, _, _ in fit), *unfit]), best, design)
+
+
+def _distinct(rows: list[Candidate]) -> tuple[Candidate, ...]:
+    """Without repetitions: an importance may be one of the standard aims."""
+    kept: list[Candidate] = []
+    for row in rows:
+        if not any((row.mechanism, row.parameters) == (other.mechanism, other.parameters) for other in kept):
+            kept.append(row)
+    return tuple(kept)
+
+
+@dataclass(frozen=True)
+class Auto:
+    """The proven mechanism with the least expected error.
+
+    Attributes
+    ----------
+    metric
+        What "least error" means.
+    """
+
+    name: ClassVar[str] = "auto"
+    metric: Metric
+
+    def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
+        """Design of the best mechanism."""
+        return compare(problem, guarantee, self.metric).design
+
+    def parameters(self) -> dict[str, Any]:
+        """Metric."""
+        return {"metric": self.metric.parameters()}
