@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erfinv
 
-from engine.calibration import CalibrationError, gaussian_mu
+from engine.calibration import CalibrationError, gaussian_log_delta, gaussian_mu
 from engine.geometry import Matrix, Vector
 from engine.guarantees import ApproxDP, GaussianDP, compose
 
@@ -246,7 +246,7 @@ def composed_loss(steps: Iterable[Step]) -> GaussianDP:
     CalibrationError
         There is no step, or one is out of range.
 
-    **Source**: IMGM Theorem 4, extended to unequal steps by Dong, Roth and Su, 2022, Corollary 3.3.
+    **Source**: IMGM Theorem 4, extended to unequal steps by Dong, Roth and Su, 2022.
     """
     return compose(ball_loss(step.sensitivity, step.left, step.right) for step in steps)
 
@@ -282,7 +282,7 @@ def renyi_divergence(loss: GaussianDP, order: float) -> float:
     return order * loss.rho * (1.0 + 2.0**-51)
 
 
-def published_renyi_bound(mu: float, order: float) -> float:
+def published_renyi_bound(epsilon: float, delta: float, order: float) -> float:
     """The value of IMGM equation (52), not to be used: a valid bound, but thousands of times too large.
 
     Its derivation drops the logarithm, takes a power of the loss and writes B for its square. It stays above
@@ -290,15 +290,19 @@ def published_renyi_bound(mu: float, order: float) -> float:
 
     Parameters
     ----------
-    mu
-        The root B of the asked (epsilon, delta), positive.
+    epsilon, delta
+        The loss whose root B enters.
     order
         Above 1.
 
     **Source**: IMGM Appendix B, equation (52), as printed.
     """
-    _positive("mu", mu)
     _order(order)
+    mu = gaussian_mu(epsilon, delta)
+    # One Newton step from the private side to the root itself: this value promises nothing, and it magnifies errors.
+    error = gaussian_log_delta(mu, epsilon) - math.log(delta)
+    slope = mu * math.exp(-0.5 * (mu / 2.0 - epsilon / mu) ** 2 - math.log(delta)) / math.sqrt(2.0 * math.pi)
+    mu -= mu * error / slope if slope > 0 else 0.0
     exponent = mu * (order * order + order) / 2.0
     return math.inf if exponent > 700.0 else (2.0 * order + 1.0) * mu / (2.0 * (order - 1.0)) * math.exp(exponent)
 
