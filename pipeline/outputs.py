@@ -10,6 +10,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
+from engine.errors import CONFIDENCE
 from pipeline.ledger import Charge
 from pipeline.planning import Plan
 from pipeline.publishing import ReleaseArrays
@@ -45,10 +46,24 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays) -> dict[str, A
             "sentence": plan.guarantee_sentence(),
         },
         "mechanism": {**public["mechanism"], **public["calibration"], "algorithms": public["algorithms"]},
+        "error": error_facts(plan),
         "reliable": _reliable(arrays),
         "plan_digest": plan.digest,
         "ledger": {"charge_id": charge.charge_id, "sequence": charge.sequence, "row_hash": charge.row_hash},
         "software": _software(),
+    }
+
+
+def error_facts(plan: Plan) -> dict[str, Any]:
+    """Error of the whole matrix, known before any data was read; see :mod:`engine.errors`."""
+    report = plan.question.error(plan.design)
+    return {
+        "of": "second_moment" if plan.question.matrix == "covariance" else plan.question.matrix,
+        "confidence": CONFIDENCE,
+        "band_in_standard_deviations": report.band,
+        "spectral_norm_bound": report.spectral,
+        "frobenius_norm_bound": report.frobenius,
+        "expected_squared_error": report.total_variance,
     }
 
 

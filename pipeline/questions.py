@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from engine import estimates, gram
 from engine.cost import Cost, outer_products_cost, rows_cost, second_moment_cost
+from engine.errors import ErrorReport, error_report
 from engine.fixedpoint import Quantiser
 from engine.geometry import Ball, Box, Ellipsoid, GeometryError, Vector
 from engine.guarantees import Neighbours
@@ -67,6 +68,9 @@ class Question(Protocol):
 
     def error_sentence(self, design: NoiseDesign) -> str:
         """Expected size of the noise, in words; reads no data."""
+
+    def error(self, design: NoiseDesign) -> ErrorReport:
+        """Error of the whole answer in raw units; reads no data."""
 
     def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
         """Arrays of the release, from released grid integers and the number of records.
@@ -127,6 +131,13 @@ class Moment:
     def cost(self, rows: int, chunk_bytes: int, threads: int, parallel: int) -> Cost:
         """Of the row-panel plan."""
         return second_moment_cost(rows, self.problem.shape[0], chunk_bytes, threads, parallel)
+
+    def error(self, design: NoiseDesign) -> ErrorReport:
+        """Of the second moment, which everything else follows from."""
+        back = self.query.quantiser.coordinates.to_raw()
+        if self.problem.augmented:  # the count and the sums are not part of it
+            back = np.concatenate([[0.0], back]) if back.ndim == 1 else np.pad(back, ((1, 0), (1, 0)))
+        return error_report(design, back, back)
 
     def error_sentence(self, design: NoiseDesign) -> str:
         """Relative to the product of two features' half widths, at the largest number of rows."""
@@ -196,6 +207,10 @@ class Records:
         """Of reading, noise and writing; the answer is held whole."""
         return rows_cost(rows, self.problem.shape[1], chunk_bytes, threads, parallel)
 
+    def error(self, design: NoiseDesign) -> ErrorReport:
+        """Of the records."""
+        return error_report(design, np.ones(design.shape[0]), self.query.quantiser.coordinates.to_raw())
+
     def error_sentence(self, design: NoiseDesign) -> str:
         """Relative to the feature's half width."""
         share = design.standard_deviations((0, 1), (0, design.shape[1]))
@@ -245,6 +260,10 @@ class Outer:
     def cost(self, rows: int, chunk_bytes: int, threads: int, parallel: int) -> Cost:
         """Of one product a block of rows."""
         return outer_products_cost(rows, self.problem.shape, chunk_bytes, threads, parallel)
+
+    def error(self, design: NoiseDesign) -> ErrorReport:
+        """Of the sum."""
+        return error_report(design, *self.problem.units)
 
     def error_sentence(self, design: NoiseDesign) -> str:
         """Relative to the product of the two half widths, at the largest number of rows."""

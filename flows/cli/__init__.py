@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from flows.cli import budget, ledger, night
+from flows.cli import budget, ledger, mechanisms, night
 from pipeline.errors import BlockveilError
 
 HELP = """Release large matrices from private records under differential privacy.
@@ -29,6 +29,7 @@ app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False, pretty_
 app.command()(night.plan)
 app.command()(night.run)
 app.command()(night.demo)
+app.command()(mechanisms.mechanisms)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(budget.app, name="budget")
 

@@ -190,6 +190,20 @@ def error_lines(facts: Facts) -> list[tuple[str, str]]:
             "stand two standard deviations out of the noise",
         )
     )
+    lines += _whole(facts.attributes["error"])
     if not facts.attributes.get("reliable", True):
         lines.append(("Warning", "the noisy count is close to zero: mean and covariance are meaningless here"))
     return lines
+
+
+def _whole(error: dict[str, Any]) -> list[tuple[str, str]]:
+    """Error of the whole matrix, which was known before any data was read."""
+    of = error["of"].replace("_", " ")
+    return [
+        (
+            f"Noise of the whole {of}, in {100 * error['confidence']:.0f} of 100 releases",
+            f"all entries within {error['band_in_standard_deviations']:.3g} of their standard deviations; "
+            f"spectral norm at most {number(error['spectral_norm_bound'])}; "
+            f"Frobenius norm at most {number(error['frobenius_norm_bound'])}",
+        )
+    ]

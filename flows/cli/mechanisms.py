@@ -1,0 +1,57 @@
+"""``blockveil mechanisms``: what there is, and the guarantee that each really has."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from engine.mechanisms.catalogue import ENTRIES, Entry, find
+from flows.cli.common import Debug, print_rows
+from pipeline.errors import ConfigError
+
+Name = Annotated[str | None, typer.Argument(help="Name of a mechanism, to explain it.", show_default=False)]
+
+_USES = {
+    "release": "a config may name it",
+    "study": "for study only: no config can release it as private",
+    "library": "for programs; no config names it",
+}
+
+
+def mechanisms(name: Name = None, debug: Debug = False) -> None:
+    """List all mechanisms with their status, or explain one."""
+    del debug
+    if name is None:
+        _list()
+        return
+    entry = find(name)
+    if entry is None:
+        raise ConfigError(
+            f"There is no mechanism {name[:60]!r}",
+            "A mechanism has one of the names that are listed",
+            "Run `blockveil mechanisms`",
+        )
+    print_rows(_lines(entry))
+
+
+def _list() -> None:
+    width = max(len(entry.name) for entry in ENTRIES)
+    for entry in ENTRIES:
+        typer.echo(f"{entry.name:<{width}}  {entry.status.value:<12}  {entry.use:<7}  {entry.title}")
+    typer.echo('\nWith mechanism kind "auto" a release takes the proven one with the least expected error.')
+
+
+def _lines(entry: Entry) -> list[tuple[str, str]]:
+    return [
+        ("Mechanism", f"{entry.name}: {entry.title}"),
+        ("Status", entry.status.value),
+        ("Source", entry.source),
+        ("Neighbours", ", ".join(relation.value for relation in entry.relations)),
+        ("Queries", ", ".join(entry.queries)),
+        ("Needs", entry.needs),
+        ("Loss charged", entry.loss),
+        ("Expected error", entry.error),
+        ("What was found", entry.finding),
+        ("Use", _USES[entry.use]),
+    ]
