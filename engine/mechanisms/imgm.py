@@ -88,16 +88,7 @@ def least_singular_value(factor: Factor) -> float:
     CalibrationError
         The factor is not square and finite, or cannot be told from a singular one.
     """
-    array = np.asarray(factor, dtype=np.float64)
-    if array.size == 0 or array.ndim not in (1, 2) or array.shape[0] != array.shape[-1] or not np.isfinite(array).all():
-        raise CalibrationError(f"a factor has shape {array.shape}; it must be a finite square matrix or its diagonal")
-    diagonal = array if array.ndim == 1 else np.diagonal(array)
-    if array.ndim == 1 or np.count_nonzero(array) == np.count_nonzero(diagonal):
-        least = float(np.min(np.abs(diagonal)))
-    else:
-        values = np.linalg.svd(array, compute_uv=False)
-        # LAPACK errs by a modest multiple of the order times the unit roundoff times the largest singular value.
-        least = float(values[-1] - 8.0 * array.shape[0] * 2.0**-52 * values[0])
+    least = float(_singular_values(factor)[0])
     if not least > 0:
         raise CalibrationError("a factor is singular up to rounding; noise is needed in every direction; enlarge it")
     return least
@@ -263,9 +254,13 @@ def singular_value_bound(left: Factor, right: Factor, singular_values: Vector) -
 
     **Source**: IMGM Theorem 1.
     """
-    least = [np.sort(np.abs(u) if u.ndim == 1 else np.linalg.svd(u, compute_uv=False)) for u in (left, right)]
-    ordered = np.sort(singular_values)[::-1]
-    return float(np.linalg.norm(ordered / least[0][: ordered.size] / least[1][: ordered.size])) * _MU_UP
+    for factor in (left, right):
+        least_singular_value(factor)  # refuses what cannot be inverted
+    # The largest values of the difference against the least of the factors: Theorem 1's pairing is the worst one.
+    terms = np.sort(singular_values)[::-1]
+    for factor in (left, right):
+        terms = terms / _singular_values(factor)[: terms.size]
+    return float(np.linalg.norm(terms)) * _MU_UP
 
 
 def renyi_divergence(loss: GaussianDP, order: float) -> float:
@@ -322,6 +317,20 @@ def largest_mu_at_epsilon_zero(delta: float) -> float:
     if not 0.0 < delta < 1.0:
         raise CalibrationError(f"delta is {delta}; it must lie between 0 and 1; state it explicitly")
     return 2.0 * math.sqrt(2.0) * float(erfinv(delta)) * (1.0 - 2.0**-46)
+
+
+def _singular_values(factor: Factor) -> Vector:
+    """Lower bounds of a factor's singular values, the least first; exact for diagonal factors."""
+    array = np.asarray(factor, dtype=np.float64)
+    if array.size == 0 or array.ndim not in (1, 2) or array.shape[0] != array.shape[-1] or not np.isfinite(array).all():
+        raise CalibrationError(f"a factor has shape {array.shape}; it must be a finite square matrix or its diagonal")
+    diagonal = array if array.ndim == 1 else np.diagonal(array)
+    if array.ndim == 1 or np.count_nonzero(array) == np.count_nonzero(diagonal):
+        return np.sort(np.abs(diagonal))
+    values = np.linalg.svd(array, compute_uv=False)[::-1]
+    # LAPACK errs by a modest multiple of the order times the unit roundoff times the largest singular value.
+    lower: Vector = values - 8.0 * array.shape[0] * 2.0**-52 * values[-1]
+    return lower
 
 
 def _solve(factor: Factor, values: Matrix) -> Matrix:

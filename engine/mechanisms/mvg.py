@@ -324,8 +324,21 @@ def half_widths_along(directions: Matrix, half_widths: Vector) -> Vector:
     """Largest change along each direction (columns of an orthogonal matrix) within a box; rounded up.
 
     The box in these directions contains the given one, so what is charged for it is an upper bound.
+
+    Raises
+    ------
+    CalibrationError
+        The bounds are not positive, or the directions not orthogonal to one part in a million.
     """
-    widths: Vector = np.abs(directions).T @ half_widths * _UP
+    m = directions.shape[0]
+    _check_half_widths(half_widths, m)
+    rounding = m * m * 2.0**-52
+    defect = float(np.linalg.norm(directions.T @ directions - np.eye(m))) + rounding
+    if not defect < 1e-6:
+        raise CalibrationError(f"the directions are {defect} from orthogonal; they need unit vectors; orthonormalise")
+    widths: Vector = np.abs(directions).T @ half_widths
+    # Coordinates of d are W^-1 d, and |W^-1 d - W'd| <= |(W'W)^-1 - 1| |W'd|, where W'W - 1 is within the defect.
+    widths = widths * (1.0 + rounding) + defect / (1.0 - defect) * float(np.linalg.norm(widths))
     return widths
 
 

@@ -154,6 +154,7 @@ def test_a_box_seen_along_other_directions_is_never_undercharged():
         for signs in itertools.product((-1, 1), repeat=4):
             along = directions.T @ (half_widths * signs)
             assert math.sqrt(float(np.sum(precisions * along**2))) <= charged
+    close(half_widths_along(np.eye(3), array(1, 2, 3)), [1, 2, 3], 1e-13)
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
@@ -375,6 +376,7 @@ def test_a_direction_without_precision_is_not_released_and_costs_nothing():
         lambda: exact_box(array(1, 1, 1), array(0.5, 0.5), 1.0, 1),
         lambda: exact_box(array(1, 1), array(0.5, 0.5), 0.0, 1),
         lambda: exact_second_moment(array(1, 1), array(0.5, 0.5), 1.0, 0, Neighbours.ADD_REMOVE),
+        lambda: half_widths_along(array(1, 1, 0, 1).reshape(2, 2), array(1, 1)),
         lambda: MatrixNoise(array(0, 0), array(1)),
         lambda: MatrixNoise(array(1, -1), array(1)),
         lambda: MatrixNoise(array(1, math.inf), array(1)),
