@@ -1,7 +1,7 @@
 """The catalogue: every mechanism that is implemented, with the guarantee that it really has.
 
 ``status`` says how far its published claim can be trusted (:class:`engine.mechanisms.contract.Status`), ``use`` what
-the product does with it: ``release`` (a config may name it), ``study`` (drawn for study only, every output labelled), or
+the product does with it: ``release`` (a config may name it), ``study`` (drawn for study, every output labelled), or
 ``library`` (calibration, loss and sampler for programs; no config names it).
 """
 
