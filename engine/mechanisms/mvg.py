@@ -338,8 +338,8 @@ def half_widths_along(directions: Matrix, half_widths: Vector) -> Vector:
         raise CalibrationError(f"the directions are {defect} from orthogonal; they need unit vectors; orthonormalise")
     widths: Vector = np.abs(directions).T @ half_widths
     # Coordinates of d are W^-1 d, and |W^-1 d - W'd| <= |(W'W)^-1 - 1| |W'd|, where W'W - 1 is within the defect.
-    widths = widths * (1.0 + rounding) + defect / (1.0 - defect) * float(np.linalg.norm(widths))
-    return widths
+    bound: Vector = widths * (1.0 + rounding) + defect / (1.0 - defect) * float(np.linalg.norm(widths))
+    return bound
 
 
 def _kappa(neighbours: Neighbours) -> float:

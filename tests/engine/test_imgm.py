@@ -112,7 +112,7 @@ def test_noise_at_the_requirement_passes_and_noise_below_it_does_not(epsilon, de
     assert gaussian_delta(loss.mu, epsilon) <= delta
     assert loss.mu >= gaussian_mu(epsilon, delta) * (1 - 1e-12)
     with pytest.raises(PairTooSmall, match=r"multiply to .* must reach .*; multiply either factor by 1.0000"):
-        check_pair(1.7, left, right * (1 - 1e-6), epsilon, delta)
+        check_pair(1.7, left, right * (1 - 1e-9), epsilon, delta)
 
 
 def test_a_pair_refused_passes_after_the_remedy():
