@@ -194,23 +194,41 @@ def noise_block(
     ValueError
         A range is empty, negative or too large.
     """
-    _check(rows, columns, stream)
+    if not 0 <= stream < 2**16:
+        raise ValueError(f"stream is {stream}; it must lie between 0 and 65535")
+    return tiled(lambda row, column: _draw(key, row, column, grid, stream), rows, columns, symmetric)
+
+
+def tiled(
+    draw: Callable[[int, int], NDArray[np.int64]], rows: tuple[int, int], columns: tuple[int, int], symmetric: bool
+) -> NDArray[np.int64]:
+    """Block of a matrix that is drawn by canonical tiles.
+
+    Parameters
+    ----------
+    draw
+        Tile of a tile row and a tile column, shape (128, 128), int64.
+    rows, columns
+        Half-open ranges, below 2**32.
+    symmetric
+        Whether entry (i, j) is entry (min, max).
+
+    Raises
+    ------
+    ValueError
+        A range is empty, negative or too large.
+    """
+    for low, high in (rows, columns):
+        if not 0 <= low < high <= 2**32:
+            raise ValueError(f"the range {low}:{high} is not inside 0:2**32, or it is empty; give a half-open range")
     block = np.empty((rows[1] - rows[0], columns[1] - columns[0]), dtype=np.int64)
     for tile_row in range(rows[0] // TILE, -(-rows[1] // TILE)):
         for tile_column in range(columns[0] // TILE, -(-columns[1] // TILE)):
-            tile = _tile(key, tile_row, tile_column, grid, symmetric, stream)
+            tile = _tile(draw, tile_row, tile_column, symmetric)
             inner_rows, outer_rows = _overlap(rows, tile_row)
             inner_columns, outer_columns = _overlap(columns, tile_column)
             block[outer_rows, outer_columns] = tile[inner_rows, inner_columns]
     return block
-
-
-def _check(rows: tuple[int, int], columns: tuple[int, int], stream: int) -> None:
-    for low, high in (rows, columns):
-        if not 0 <= low < high <= 2**32:
-            raise ValueError(f"the range {low}:{high} is not inside 0:2**32, or it is empty; give a half-open range")
-    if not 0 <= stream < 2**16:
-        raise ValueError(f"stream is {stream}; it must lie between 0 and 65535")
 
 
 def _overlap(wanted: tuple[int, int], tile: int) -> tuple[slice, slice]:
@@ -219,12 +237,12 @@ def _overlap(wanted: tuple[int, int], tile: int) -> tuple[slice, slice]:
     return slice(low - tile * TILE, high - tile * TILE), slice(low - wanted[0], high - wanted[0])
 
 
-def _tile(key: NoiseKey, row: int, column: int, grid: Grid, symmetric: bool, stream: int) -> NDArray[np.int64]:
+def _tile(draw: Callable[[int, int], NDArray[np.int64]], row: int, column: int, symmetric: bool) -> NDArray[np.int64]:
     if not symmetric or row < column:
-        return _draw(key, row, column, grid, stream)
+        return draw(row, column)
     if row > column:
-        return _draw(key, column, row, grid, stream).T
-    upper = np.triu(_draw(key, row, row, grid, stream))
+        return draw(column, row).T
+    upper = np.triu(draw(row, row))
     return upper + np.triu(upper, 1).T
 
 

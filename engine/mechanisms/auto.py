@@ -13,6 +13,7 @@ from engine.guarantees import ApproxDP
 from engine.mechanisms.additive import CannotCalibrate, NoiseDesign
 from engine.mechanisms.contract import Importance, Mechanism, NotApplicable
 from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
+from engine.mechanisms.laplace_noise import Laplace
 from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mvg
 from engine.problems import Problem
 
@@ -110,6 +111,7 @@ def proven(metric: Metric) -> Sequence[Mechanism]:
         Gaussian(),
         Imgm(),
         ClassicGaussian(),
+        Laplace(metric.importance),
         ExactMvg(uniform),
         Mvg(2, "square-root", uniform),
         Mvg(3, "square-root", uniform),

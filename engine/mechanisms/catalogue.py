@@ -104,6 +104,20 @@ ENTRIES: tuple[Entry, ...] = (
         "release",
     ),
     Entry(
+        "laplace",
+        "discrete Laplace on a grid",
+        Status.PROVEN_EXACT,
+        "Dwork, McSherry, Nissim and Smith, 2006, Theorem 1; Ghosh, Roughgarden and Sundararajan, 2009",
+        BOTH,
+        ALL_QUERIES,
+        "public bounds of a record",
+        "epsilon = L1 sensitivity / scale, pure; and the sampler's distance, 2^-115 an entry",
+        "2 entries (L1 / epsilon)^2 for equal noise",
+        "Exact. Best for counts at small delta; for matrices the L1 sensitivity grows with the number of entries that "
+        "one record changes, so that Gaussian noise wins.",
+        "release",
+    ),
+    Entry(
         "classic-gaussian",
         "classic Gaussian",
         Status.PROVEN_LOOSE,

@@ -67,6 +67,18 @@ class ClassicGaussian(_Noise):
     """the noise mechanism"""
 
 
+class Laplace(_Noise):
+    """Laplace noise that follows the declared shape: a pure epsilon."""
+
+    kind: Literal["laplace"]
+    """the noise mechanism"""
+    optimise_for: Aim
+    """the error to make small: "relative-error", "absolute-error", or a positive importance for each feature"""
+
+    def _named(self) -> dict[str, dict[str, float]]:
+        return {"optimise_for": self.optimise_for} if isinstance(self.optimise_for, dict) else {}
+
+
 class Imgm(_Noise):
     """Matrix Gaussian noise with given relative sizes, by IMGM Theorem 2."""
 
@@ -203,5 +215,5 @@ class Auto(_Noise):
 
 
 Mechanism = Annotated[
-    Gaussian | ShapedGaussian | ClassicGaussian | Imgm | Mvg | ExactMvg | Auto, Field(discriminator="kind")
+    Gaussian | ShapedGaussian | Laplace | ClassicGaussian | Imgm | Mvg | ExactMvg | Auto, Field(discriminator="kind")
 ]

@@ -3,6 +3,7 @@
 from engine.mechanisms.auto import Auto, Metric
 from engine.mechanisms.contract import Importance
 from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
+from engine.mechanisms.laplace_noise import Laplace
 from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mvg
 from tests.contracts.mechanism import PROBLEMS, MechanismContract
 
@@ -63,3 +64,7 @@ class TestAuto(MechanismContract):
 
 class TestAutoSpectral(MechanismContract):
     mechanism = Auto(Metric("spectral"))
+
+
+class TestLaplace(MechanismContract):
+    mechanism = Laplace(Importance("absolute-error"))

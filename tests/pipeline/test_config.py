@@ -218,7 +218,7 @@ class TestRefusals:
             ('name = "incomes"', f'name = "{"a" * 64}"', ["release.name"]),
             ('store = "records.zarr"', 'store = "s3://bucket/x"', ["data.store", "local path"]),
             ('store = "records.zarr"', 'store = "a"\narray = "../b"', ['data.array = "../b"']),
-            ('kind = "shaped-gaussian"', 'kind = "laplace"', ["mechanism.kind", "'gaussian', 'shaped-gaussian'"]),
+            ('kind = "shaped-gaussian"', 'kind = "r1smg"', ["mechanism.kind", "'gaussian', 'shaped-gaussian'"]),
             ('"relative-error"', '"speed"', ['mechanism.optimise_for = "speed"', "'relative-error'"]),
             ('"relative-error"', "{age = 1}", ["mechanism.optimise_for", '"income" has no importance', "Add it"]),
             ('"relative-error"', "{age = 1, income = 1, x = 1}", ['"x" is not a feature']),

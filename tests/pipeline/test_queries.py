@@ -112,6 +112,44 @@ def test_blocks_do_not_change_a_bit(tmp_path, query):
     assert len(digests) == 1
 
 
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        'kind = "laplace"\noptimise_for = "absolute-error"',
+        'kind = "auto"\nminimise = "total"',
+        'kind = "auto"\nminimise = { x1 = 1.0, x2 = 2.0, x3 = 1.0, x4 = 1.0 }',
+        'kind = "mvg-exact"\nallocation = { kind = "binary", important = ["x1"], share = 0.4 }',
+        'kind = "mvg"\ntheorem = 2\nzeta = "square-root"\nallocation = { kind = "uniform" }',
+        'kind = "imgm"\nshape = { x1 = 1.0, x2 = 1.0, x3 = 2.0, x4 = 1.5 }',
+    ],
+)
+def test_every_kind_of_mechanism_is_released_at_the_loss_that_it_has(tmp_path, mechanism):
+    loaded = prepare(tmp_path, ROWS, mechanism=mechanism)
+    plan, outcome = run(loaded)
+    group = zarr.open_group(outcome.path, mode="r")
+    ratio = (group["rows"][...] - VALUES) / group["rows_standard_deviation"][...]
+    assert 0.85 < np.std(ratio) < 1.15  # 1,600 draws; Laplace's four standard errors are 0.11
+    assert group.attrs["mechanism"]["mechanism"] == plan.mechanism.name
+    spent = Ledger(loaded.ledger_url).budget("people").spent
+    assert spent.mu == pytest.approx(plan.charge.mu, rel=1e-6)
+    assert spent.pure_epsilon == pytest.approx(plan.charge.epsilon, rel=1e-6)
+    assert spent.epsilon(1e-6) <= 8.0 * (1 + 1e-9)
+    assert make_report(Workspace.open(plan), outcome).markdown
+
+
+def test_the_table_of_auto_is_in_plan_ledger_and_release_and_its_choice_is_the_least(tmp_path):
+    loaded = prepare(tmp_path, OUTER, mechanism='kind = "auto"\nminimise = "spectral"')
+    plan, outcome = run(loaded)
+    table = plan.public["calibration"]["compared"]
+    errors = [row["error"] for row in table if row["error"] is not None]
+    assert errors == sorted(errors)
+    assert table[0]["mechanism"] == plan.mechanism.name
+    assert zarr.open_group(outcome.path, mode="r").attrs["mechanism"]["compared"] == table
+    entry = Ledger(loaded.ledger_url).history()[1]
+    assert entry.payload["spec"]["calibration"]["compared"] == table
+    assert "Mechanisms compared" in make_report(Workspace.open(plan), outcome).path.read_text()
+
+
 def test_the_rows_query_needs_replace_one(tmp_path):
     support.write_records(tmp_path, VALUES)
     with pytest.raises(ConfigError, match="replace-one"):
