@@ -1,0 +1,107 @@
+"""Rank-1 singular Gaussian noise (R1SMG) as published, for study only: it is NOT differentially private as claimed.
+
+Noise is ``sqrt(sigma_star) z v``, z standard normal, v uniform on the unit sphere of the M entries of the answer.
+Theorem 5 of the paper claims (epsilon, delta)-privacy for :func:`published`. It is false: equation (13) divides two
+densities on two different random lines, which is no likelihood ratio, and treats as random an angle that the output
+determines. :mod:`engine.mechanisms.r1smg_profile` has what really holds; at the paper's own settings the true delta is
+0.2 to 1 where 1e-7 is claimed.
+
+The sampler agrees across chunks: a base field of Gaussian grid noise is addressed by position, its sum of squares is an
+exact integer whatever the blocks, and every block is then scaled by the same number.
+
+**Source**: Ji and Li, "Less is More", Definition 5, Theorem 5 and equation (16).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln
+
+from engine.calibration import CalibrationError
+from engine.guarantees import ApproxDP
+from engine.noise import GRID_TWO_LEVEL, NoiseKey, noise_block
+
+_RADIUS_STREAM = 1
+_ROW_PIECE = 4096
+
+
+@dataclass(frozen=True)
+class Published:
+    """The published calibration; its claim is false.
+
+    Attributes
+    ----------
+    psi, theta
+        As in the paper; theta in radians.
+    variance
+        ``sigma_star``, which is also the expected squared error of the whole answer.
+    """
+
+    psi: float
+    theta: float
+    variance: float
+
+
+def published(entries: int, epsilon: float, delta: float, sensitivity: float) -> Published:
+    """Noise of Theorem 5, which claims a privacy that it does not give.
+
+    Parameters
+    ----------
+    entries
+        M, number of entries of the answer, at least 3.
+    epsilon, delta
+        The claimed loss.
+    sensitivity
+        L2, positive.
+
+    Raises
+    ------
+    CalibrationError
+        A parameter is out of range.
+    """
+    ApproxDP(epsilon, delta)
+    if entries < 3:
+        raise CalibrationError(f"the answer has {entries} entries; the paper's formula needs at least 3")
+    if not (math.isfinite(sensitivity) and sensitivity > 0):
+        raise CalibrationError(f"sensitivity is {sensitivity}; it must be finite and positive; declare bounds")
+    # Gamma((M-1)/2) / (sqrt(pi) Gamma(M/2)) = B((M-1)/2, 1/2) / pi, without the cancellation of two log-gammas.
+    log_psi = 2.0 / (entries - 2) * (math.log(delta) + float(betaln((entries - 1) / 2, 0.5)) - math.log(math.pi))
+    psi = math.exp(log_psi)
+    return Published(psi, math.asin(math.sqrt(-math.expm1(log_psi))), 2.0 * sensitivity**2 / (epsilon * psi))
+
+
+def block_energy(key: NoiseKey, rows: tuple[int, int], columns: tuple[int, int]) -> int:
+    """First pass: sum of squares of a block of the base field, an exact integer; blocks add up.
+
+    Parameters
+    ----------
+    key
+        Key of the study.
+    rows, columns
+        Half-open ranges of the block.
+    """
+    total = 0
+    for start in range(columns[0], columns[1], _ROW_PIECE):
+        base = _base(key, rows, (start, min(start + _ROW_PIECE, columns[1])))
+        # |base| < 2**26 and a row piece has 2**12 entries: sums stay below 2**64, and are added as Python integers.
+        total += sum(int(value) for value in np.einsum("ij,ij->i", base, base, dtype=np.uint64, casting="unsafe"))
+    return total
+
+
+def scale(key: NoiseKey, energy: int, variance: float) -> float:
+    """What the base field is multiplied by: ``sqrt(variance) z / |base|``, from the energy of all blocks."""
+    z = float(noise_block(key, (0, 1), (0, 1), grid=GRID_TWO_LEVEL, symmetric=False, stream=_RADIUS_STREAM)[0, 0])
+    return math.sqrt(variance) * (z / GRID_TWO_LEVEL.standard_deviation) / math.sqrt(energy)
+
+
+def noise(key: NoiseKey, rows: tuple[int, int], columns: tuple[int, int], factor: float) -> NDArray[np.float64]:
+    """Second pass: a block of noise that is not private, shape (rows, columns), the same in whatever blocks."""
+    return _base(key, rows, columns).astype(np.float64) * factor
+
+
+def _base(key: NoiseKey, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.int64]:
+    return noise_block(key, rows, columns, grid=GRID_TWO_LEVEL, symmetric=False)
