@@ -139,7 +139,7 @@ def _given_size(entries: int, s: float, epsilon: float, z: Array) -> Array:
 
 
 def _loss_root(entries: int, epsilon: float, z: Array) -> Array:
-    """Value v at which the loss is epsilon: root of ``(M - 1) ln(1 + v) + z^2 v = 2 epsilon``, increasing and concave."""
+    """Value v of loss epsilon: root of ``(M - 1) ln(1 + v) + z^2 v = 2 epsilon``, increasing and concave."""
     v = np.minimum(np.expm1(min(2.0 * epsilon / (entries - 1), 700.0)), 2.0 * epsilon / np.maximum(z**2, _TINY))
     for _ in range(60):
         # Newton on a concave increasing function, from the left of the root after one step, never overshoots.

@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from flows.cli import budget, ledger, mechanisms, night
+from flows.cli import budget, ledger, mechanisms, night, study
 from pipeline.errors import BlockveilError
 
 HELP = """Release large matrices from private records under differential privacy.
@@ -32,6 +32,7 @@ app.command()(night.demo)
 app.command()(mechanisms.mechanisms)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(budget.app, name="budget")
+app.add_typer(study.app, name="study")
 
 
 def main() -> None:
