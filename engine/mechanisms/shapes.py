@@ -1,0 +1,230 @@
+"""Least Gaussian noise for structured sets of answer changes: the closed forms, each with the loss that it has.
+
+Write D for the set of changes ``f(x) - f(x')``, K for the covariance of the noise. A release is private exactly at
+``mu = sup over D of |K^-1/2 d|``, so only the convex symmetric hull of D matters. For each set below the covariance is
+the one of least ``tr(W K)`` at a given mu.
+
+=================== ================================================== =========================================
+set                 covariance                                         remark
+=================== ================================================== =========================================
+ellipsoid E         ``E / mu^2``                                       least for every W at once
+box c               ``K_ii = c_i S / (mu^2 sqrt(w_i))``                ``S = sum c_j sqrt(w_j)``, K diagonal
+one-sided box       ``((q + sqrt q)/4 I + (sqrt q + 1)/4 11') / mu^2`` [0, 1]^q under add-remove
+outer products      ``E_a (x) E_b / mu^2``                             a' E_a^-1 a <= 1, b' E_b^-1 b <= 1
+rows in a ball      two variances: trace direction and traceless part  second moment under add-remove
+two ellipsoids      ``(E1 + W^-1/2 [W^1/2 (E2 - E1) W^1/2]_+ W^-1/2)`` their union, over mu^2
+=================== ================================================== =========================================
+
+Other sets, as finite lists of points, are solved numerically with a certificate: :mod:`engine.mechanisms.duality`.
+
+**Source**: Nikolov, Talwar and Zhang, 2016; Edmonds, Nikolov and Ullman, 2020; Joseph and Yu, 2023 (elliptic noise);
+Lebeda, 2024 (one-sided box); the rules for outer products and covariances are derived here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.calibration import CalibrationError
+from engine.geometry import Matrix, Vector
+from engine.guarantees import GaussianDP, Neighbours
+
+_UP = 1.0 + 1e-13
+
+
+@dataclass(frozen=True)
+class TwoVariances:
+    """Noise on symmetric matrices: one variance along the identity, another on the traceless part.
+
+    Attributes
+    ----------
+    trace, traceless
+        Variances in coordinates that keep the Frobenius geometry.
+    total
+        Expected squared Frobenius error.
+    isotropic_total
+        The same with one variance for all.
+    """
+
+    trace: float
+    traceless: float
+    total: float
+    isotropic_total: float
+
+
+def box_variances(half_widths: Vector, importance: Vector, mu: float) -> Vector:
+    """Variances of least weighted total for ``|d_i| <= c_i``; shape (n,).
+
+    Parameters
+    ----------
+    half_widths
+        Largest changes c, positive, shape (n,).
+    importance
+        Weights w, positive, shape (n,).
+    mu
+        Loss to spend, positive.
+
+    Raises
+    ------
+    CalibrationError
+        A parameter is not positive and finite.
+    """
+    c, w = _positive("half width", half_widths), _positive("importance", importance)
+    root = np.sqrt(w)
+    found: Vector = c * float(np.sum(c * root)) / (_loss(mu) ** 2 * root)
+    return found
+
+
+def box_loss(half_widths: Vector, variances: Vector) -> GaussianDP:
+    """Exact loss of diagonal noise on a box: ``mu^2 = sum c_i^2 / K_ii``, rounded up."""
+    return GaussianDP(math.sqrt(float(np.sum(half_widths**2 / _positive("variance", variances)))) * _UP)
+
+
+def box_with_ball_loss(half_widths: Vector, radius: float, variances: Vector) -> GaussianDP:
+    """Exact loss of diagonal noise on ``|d_i| <= c_i, |d| <= C``: a fractional knapsack, rounded up.
+
+    The supremum of ``sum y_i / K_ii`` over ``0 <= y_i <= c_i^2, sum y <= C^2`` fills the largest precisions first.
+    """
+    order = np.argsort(_positive("variance", variances))
+    sizes = half_widths[order] ** 2
+    before = np.concatenate([[0.0], np.cumsum(sizes)[:-1]])
+    filled = np.clip(radius**2 - before, 0.0, sizes)
+    return GaussianDP(math.sqrt(float(np.sum(filled / variances[order]))) * _UP)
+
+
+def sparse_box_loss(half_widths: Vector, nonzero: int, variances: Vector) -> GaussianDP:
+    """Exact loss of diagonal noise where at most so many entries change: the largest ``c_i^2 / K_ii``; rounded up."""
+    if nonzero < 1:
+        raise CalibrationError(f"nonzero is {nonzero}; at least one entry changes; give a public bound")
+    terms = np.sort(half_widths**2 / _positive("variance", variances))[::-1]
+    return GaussianDP(math.sqrt(float(np.sum(terms[:nonzero]))) * _UP)
+
+
+def box_with_ball_variances(half_widths: Vector, radius: float, importance: Vector, mu: float) -> Vector:
+    """Diagonal noise of nearly least weighted total on a box within a ball, exactly safe; shape (n,).
+
+    Noise cannot tell a fill from another where precisions tie, so the optimum has one common precision for the
+    entries on which the ball is felt. It is found by a search over that precision and scaled to the exact loss.
+    """
+    c, w = _positive("half width", half_widths), _positive("importance", importance)
+    plain = np.sqrt(w) / c  # box optimum: precision ~ sqrt(w) / c
+    best, least = plain, math.inf
+    for level in np.concatenate([np.unique(plain), np.geomspace(plain.min(), plain.max(), 200)]):
+        precisions = np.minimum(plain, level)
+        loss = box_with_ball_loss(c, radius, 1.0 / precisions).mu
+        total = float(np.sum(w / precisions)) * loss**2
+        if total < least:
+            best, least = precisions, total
+    scale = (box_with_ball_loss(c, radius, 1.0 / best).mu / _loss(mu)) ** 2
+    return scale * _UP / best
+
+
+def ellipsoid_covariance(shape: Matrix, mu: float) -> Matrix:
+    """``E / mu^2``: the least covariance, in every sense, for ``d' E^-1 d <= 1``; shape (n, n)."""
+    found: Matrix = shape * (_UP / _loss(mu) ** 2)
+    return found
+
+
+def one_sided_box_covariance(features: int, mu: float) -> Matrix:
+    """Correlated noise for changes in [0, 1]^q (add-remove); its power is nearly a quarter of independent noise's.
+
+    Every vertex with k ones has ``1' K^-1 1`` on it of at most ``mu^2``; see the test over all vertices.
+    """
+    root = math.sqrt(features)
+    found: Matrix = (features + root) / 4.0 * np.eye(features) + (root + 1.0) / 4.0
+    return found * (_UP / _loss(mu) ** 2)
+
+
+def outer_product_variances(left: Vector, right: Vector, mu: float) -> tuple[Vector, Vector]:
+    """Row and column variances for changes ``a b'`` with ``a' E_a^-1 a <= 1`` and ``b' E_b^-1 b <= 1``, E diagonal.
+
+    ``|Sigma^-1/2 a b' Psi^-1/2|_F = |E_a^-1/2 a| |E_b^-1/2 b| mu <= mu``. Replace-one doubles the change: halve mu.
+    """
+    return _positive("shape", left) * _UP, _positive("shape", right) / _loss(mu) ** 2 * _UP
+
+
+def ball_second_moment(features: int, radius: float, mu: float) -> TwoVariances:
+    """Noise of least total for ``sum x x'`` of rows in a ball under add-remove.
+
+    ``x x'`` has squared part ``C^4 / m`` along the identity and ``C^4 (1 - 1/m)`` on the traceless part; Lagrange.
+    The gain over one variance is below 5 %; under replace-one one variance is optimal.
+    """
+    if features < 1 or not radius > 0:
+        raise CalibrationError(f"features is {features} and radius {radius}; both must be positive; state them")
+    along, across = 1.0 / math.sqrt(features), math.sqrt(1.0 - 1.0 / features)
+    traceless = features * (features + 1) / 2.0 - 1.0
+    both = along + across * math.sqrt(traceless)
+    unit = radius**4 / _loss(mu) ** 2
+    each = across / math.sqrt(traceless) * both * unit if traceless else 0.0
+    return TwoVariances(along * both * unit, each, both**2 * unit, features * (features + 1) / 2.0 * unit)
+
+
+def ellipsoid_second_moment_total(squared_axes: Vector, mu: float, neighbours: Neighbours) -> tuple[float, float]:
+    """Expected squared error of ``kappa E^1/2 G E^1/2 / mu`` for rows in an ellipsoid, and that of isotropic noise."""
+    kappa = 1.0 if neighbours is Neighbours.ADD_REMOVE else 2.0  # squared
+    axes, m = _positive("squared axis", squared_axes), squared_axes.size
+    unit = kappa / _loss(mu) ** 2
+    shaped = (float(np.sum(axes)) ** 2 + float(np.sum(axes**2))) / 2.0
+    return shaped * unit, m * (m + 1) / 2.0 * float(np.max(axes)) ** 2 * unit
+
+
+def box_ellipsoid(half_widths: Vector) -> Vector:
+    """Squared semi-axes ``c_i sum(c)`` of the ellipsoid of least trace that holds the box ``|x_i| <= c_i``."""
+    c = _positive("half width", half_widths)
+    found: Vector = c * float(np.sum(c)) * _UP
+    return found
+
+
+def adapted_shape(covariance: Matrix, importance: Vector) -> Matrix:
+    """Shape E of least noise for records of this covariance, scaled so that ``tr(E^-1 S) = 1``.
+
+    E is proportional to ``W^-1/2 (W^1/2 S W^1/2)^1/2 W^-1/2``, which is ``S^1/2`` for equal importances. Clipping to it cuts records beyond ``E^-1`` norm one, so scale it by the number of typical lengths to keep. The
+    covariance must be public: from another source, or from a release that was paid for. Small and negative
+    eigenvalues, which noise makes, are raised to a thousandth of the largest.
+
+    Parameters
+    ----------
+    covariance
+        Public covariance S of the records, shape (d, d), raw units squared.
+    importance
+        Weights w of squared errors, positive, shape (d,).
+
+    Returns
+    -------
+    Symmetric positive definite, shape (d, d).
+    """
+    root = np.sqrt(_positive("importance", importance))
+    values, vectors = np.linalg.eigh(np.outer(root, root) * (covariance + covariance.T) / 2.0)
+    if not values[-1] > 0:
+        raise CalibrationError("the covariance has no positive eigenvalue; its noise exceeds it; use a declared shape")
+    size = np.sqrt(np.maximum(values, 1e-3 * values[-1]))
+    shape = (vectors * size) @ vectors.T / np.outer(root, root)
+    # With W = I and exact S: tr(E^-1 S) = tr(S^1/2), so this scales a typical record to length one.
+    typical = float(np.sum(np.linalg.solve(shape, covariance) * np.eye(root.size)))
+    found: Matrix = shape * max(typical, 1e-300)
+    return (found + found.T) / 2.0
+
+
+def union_covariance(first: Matrix, second: Matrix, importance: Vector, mu: float) -> Matrix:
+    """Least weighted noise for the union of two ellipsoids: at least ``E1`` and at least ``E2``, over mu squared."""
+    root = np.sqrt(_positive("importance", importance))
+    scale = np.outer(root, root)
+    values, vectors = np.linalg.eigh((second - first) * scale)
+    excess = (vectors * np.maximum(values, 0.0)) @ vectors.T / scale
+    found: Matrix = (first + excess) * (_UP / _loss(mu) ** 2)
+    return found
+
+
+def _positive(name: str, values: Vector) -> Vector:
+    if values.ndim != 1 or values.size == 0 or not np.all(np.isfinite(values)) or np.any(values <= 0):
+        raise CalibrationError(f"a {name} is not positive and finite; give one for each entry; declare bounds")
+    return values
+
+
+def _loss(mu: float) -> float:
+    if not (math.isfinite(mu) and mu > 0):
+        raise CalibrationError(f"mu is {mu}; it must be finite and positive; calibrate it from epsilon and delta")
+    return mu
