@@ -181,9 +181,10 @@ def box_ellipsoid(half_widths: Vector) -> Vector:
 def adapted_shape(covariance: Matrix, importance: Vector) -> Matrix:
     """Shape E of least noise for records of this covariance, scaled so that ``tr(E^-1 S) = 1``.
 
-    E is proportional to ``W^-1/2 (W^1/2 S W^1/2)^1/2 W^-1/2``, which is ``S^1/2`` for equal importances. Clipping to it cuts records beyond ``E^-1`` norm one, so scale it by the number of typical lengths to keep. The
-    covariance must be public: from another source, or from a release that was paid for. Small and negative
-    eigenvalues, which noise makes, are raised to a thousandth of the largest.
+    E is proportional to ``W^-1/2 (W^1/2 S W^1/2)^1/2 W^-1/2``, which is ``S^1/2`` for equal importances. Clipping to it
+    cuts records beyond ``E^-1`` norm one, so scale it by the number of typical lengths to keep. The covariance must be
+    public: from another source, or from a release that was paid for. Small and negative eigenvalues, which noise makes,
+    are raised to a thousandth of the largest.
 
     Parameters
     ----------
