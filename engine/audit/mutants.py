@@ -1,0 +1,176 @@
+"""Mechanisms that are broken on purpose, and the released code path itself as a subject.
+
+An audit is worth what it finds: every mutant here is a mistake that has been made in practice, and must be flagged. The
+mutants of the second moment differ from the real path in one argument and share everything else with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from engine.audit.bounds import Array, Claim
+from engine.audit.subjects import Additive, BlackBox
+from engine.calibration import CalibrationError
+from engine.fixedpoint import Quantiser
+from engine.geometry import Body
+from engine.gram import partial_gram
+from engine.mechanisms.gaussian import NoiseDesign, add_noise
+from engine.noise import NoiseKey
+
+Noise = Callable[[NoiseDesign, NoiseKey], NDArray[np.int64]]
+"""Grid noise of a whole matrix from a design and a key."""
+
+
+def rescaled(subject: Additive, factor: float) -> Additive:
+    """The same subject with its noise multiplied by a factor; it still makes the same claim."""
+    density = subject.log_density
+    return replace(
+        subject,
+        name=f"{subject.name}, noise times {factor:g}",
+        noise=lambda trials, rng: subject.noise(trials, rng) * factor,
+        log_density=None if density is None else lambda noise: density(noise / factor),
+        profile=None,
+    )
+
+
+def half_scale(subject: Additive) -> Additive:
+    """The mistake of a standard deviation that is too small by two."""
+    return rescaled(subject, 0.5)
+
+
+def unclipped(subject: Additive, excess: float) -> Additive:
+    """The mistake of not clipping: one record lies beyond its bound and moves the answer ``excess`` times as far."""
+    first, second = subject.answers
+    return replace(
+        subject,
+        name=f"{subject.name}, a record {excess:g} times beyond its bound",
+        answers=(second + excess * (first - second), second),
+        profile=None,
+    )
+
+
+def unrounded(subject: Additive) -> Additive:
+    """The mistake of adding continuous noise to a float: the last bits of the sum tell the answers apart."""
+    return replace(subject, name=f"{subject.name}, added in floating point", grid=0.0, log_density=None, profile=None)
+
+
+def reseeded(subject: Additive, entries: int) -> Additive:
+    """The mistake of one seed for all tasks: every chunk of so many entries draws the noise of the first.
+
+    Raises
+    ------
+    CalibrationError
+        The chunks do not divide the output evenly.
+    """
+    width = subject.answers[0].size
+    if not 0 < entries < width or width % entries:
+        raise CalibrationError(f"{width} entries are not several chunks of {entries}; choose a divisor of the width")
+
+    def noise(trials: int, rng: Generator) -> Array:
+        return np.tile(subject.noise(trials, rng)[:, :entries], width // entries)
+
+    return replace(
+        subject,
+        name=f"{subject.name}, the same noise in every {entries} entries",
+        noise=noise,
+        log_density=None,
+        profile=None,
+        chunks=list(np.arange(width).reshape(-1, entries)),
+    )
+
+
+def whole_noise(design: NoiseDesign, key: NoiseKey) -> NDArray[np.int64]:
+    """Noise as it is released: addressed by position in the matrix, shape (width, width)."""
+    everything = (0, design.width)
+    return design.grid.draw(key, everything, everything, design.spread.symmetric)
+
+
+def reseeded_noise(side: int) -> Noise:
+    """The mistake of coordinates that start anew in every block of ``side`` rows and columns."""
+
+    def noise(design: NoiseDesign, key: NoiseKey) -> NDArray[np.int64]:
+        repeats = -(-design.width // side)
+        block = design.grid.draw(key, (0, side), (0, side), design.spread.symmetric)
+        return np.tile(block, (repeats, repeats))[: design.width, : design.width]
+
+    return noise
+
+
+def half_steps(design: NoiseDesign) -> NoiseDesign:
+    """The same design with half its grid steps, and so half its noise; it still states the same loss."""
+    return replace(design, scale=design.scale / 2.0)
+
+
+def unclipped_quantiser(quantiser: Quantiser, excess: int) -> Quantiser:
+    """The same integers for admissible records, but bounds that are ``excess`` times too wide.
+
+    Raises
+    ------
+    CalibrationError
+        The records are not declared in a cube, or the integers become too large.
+    """
+    c = quantiser.coordinates
+    if c.body is not Body.CUBE or quantiser.largest * excess >= 2**20:
+        raise CalibrationError("bounds can be replaced for records in a cube and integers below 2**20; use fewer bits")
+    wide = replace(
+        c, lower=c.origin - excess * c.scale, upper=c.origin + excess * c.scale, scale=c.scale * float(excess)
+    )
+    return replace(quantiser, coordinates=wide, largest=quantiser.largest * excess)
+
+
+def second_moment_subject(
+    name: str,
+    claim: Claim,
+    design: NoiseDesign,
+    quantiser: Quantiser,
+    data: tuple[Array, Array],
+    noise: Noise = whole_noise,
+    chunk: int | None = None,
+) -> BlackBox[Array]:
+    """The released code path on two small data sets: quantise, multiply, round to the grid, add noise.
+
+    Parameters
+    ----------
+    name, claim
+        What is audited and what it promises.
+    design
+        Noise of the release; wide matrices make every output slow.
+    quantiser
+        Clip and quantisation of a record.
+    data
+        Neighbouring records, shapes (n, d) and (n', d).
+    noise
+        How grid noise is drawn.
+    chunk
+        Side of the blocks that different tasks draw; None where one draws all.
+
+    Returns
+    -------
+    A subject whose outputs are the upper triangle of the released matrix, in grid steps.
+    """
+    everything = (0, design.width)
+    upper = np.triu_indices(design.width)
+    steps = design.steps(everything, everything)
+
+    def release(records: Array, drawn: NDArray[np.int64]) -> Array:
+        exact = partial_gram(records, 0, records.shape[0], quantiser, max(1, records.shape[0]))
+        return add_noise(exact, steps, drawn, design.shift)[upper].astype(np.float64)
+
+    none = np.zeros_like(steps)
+    blocks = None
+    if chunk is not None:
+        number = (upper[0] // chunk) * design.width + upper[1] // chunk
+        blocks = [np.flatnonzero(number == block) for block in np.unique(number)]
+    return BlackBox(
+        name=name,
+        claim=claim,
+        run=lambda records, key: release(records, noise(design, key)),
+        data=data,
+        answers=(release(data[0], none), release(data[1], none)),
+        chunks=blocks,
+    )
