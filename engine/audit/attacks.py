@@ -104,10 +104,11 @@ def discriminant(subject: Subject, first: Array, second: Array) -> list[Score]:
     if not 1 < a.size <= _WIDEST:
         return []
     noise = np.concatenate([sample[:_FITTED] - np.mean(sample[:_FITTED], axis=0) for sample in (first, second)])
-    covariance = noise.T @ noise / noise.shape[0]
-    # A singular covariance is what this looks for: the small ridge lets its null directions weigh most.
-    ridge = 1e-10 * max(float(np.trace(covariance)), 1e-300) * np.eye(a.size)
-    weights = np.linalg.solve(covariance + ridge, a - b)
+    sizes = np.std(noise, axis=0)
+    sizes[sizes == 0.0] = 1e-300
+    correlation = (noise / sizes).T @ (noise / sizes) / noise.shape[0]
+    # A singular correlation is what this looks for: the small ridge lets its null directions weigh most.
+    weights = np.linalg.solve(correlation + 1e-10 * np.eye(a.size), (a - b) / sizes) / sizes
     return [Score("projection after whitening", lambda outputs: (outputs - (a + b) / 2.0) @ weights)]
 
 
@@ -179,8 +180,8 @@ BLACK_BOX: Sequence[Attack] = (
 )
 """Attacks that need no density."""
 
-WHITE_BOX: Sequence[Attack] = (likelihood_ratio, nearest_answer, ball)
-"""Attacks on a subject whose likelihood ratio is known."""
+WHITE_BOX: Sequence[Attack] = (likelihood_ratio, nearest_answer, ball, discriminant, repeated_block)
+"""Attacks on a subject whose likelihood ratio is known: the last two do not believe that entries are independent."""
 
 
 def centres(subject: Subject, first: Array, second: Array) -> tuple[Array, Array]:

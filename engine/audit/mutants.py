@@ -102,7 +102,7 @@ def reseeded_noise(side: int) -> Noise:
 
 
 def half_steps(design: NoiseDesign) -> NoiseDesign:
-    """The same design with half its grid steps, and so half its noise; it still states the same loss."""
+    """The same design with half its grid steps, rounded up, and so half its noise; it still states the same loss."""
     return replace(design, scale=design.scale / 2.0)
 
 

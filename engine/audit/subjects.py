@@ -24,9 +24,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from engine.audit.bounds import Array, Claim
 from engine.calibration import CalibrationError, gaussian_delta
+from engine.guarantees import ApproxDP, Loss, PureDP
 from engine.mechanisms.additive import Law
 from engine.mechanisms.r1smg_profile import true_delta
-from engine.noise import TILE, NoiseKey
+from engine.noise import TILE, Grid, NoiseKey
 
 Data = TypeVar("Data")
 Indices = NDArray[np.intp]
@@ -104,6 +105,18 @@ class Additive:
     def delta(self, epsilon: float) -> float | None:
         """Exact smallest delta, where the profile is known."""
         return None if self.profile is None else self.profile(epsilon)
+
+
+def visible_claim(loss: Loss) -> Claim:
+    """A claim that follows from a booked loss, at the epsilon where an audit sees a wrong scale best.
+
+    A loss mu has a whole profile of claims, and all of them hold or the loss is wrong. Delta grows fastest with mu,
+    at the density of a normal variable at ``mu/2 - epsilon/mu``, where epsilon is ``mu^2 / 2``.
+    """
+    if loss.mu == 0.0:
+        return PureDP(loss.epsilon)
+    epsilon = loss.epsilon + 0.5 * loss.mu**2
+    return ApproxDP(epsilon, loss.delta(epsilon))
 
 
 def gaussian(difference: ArrayLike, standard_deviations: ArrayLike, claim: Claim) -> Additive:
@@ -221,7 +234,17 @@ def grid_noise(law: Law, difference: ArrayLike, claim: Claim) -> Additive:
         drawn = law.draw(NoiseKey(rng.bytes(32)), (0, rows), (0, width), False)
         return drawn.reshape(-1, d.size)[:trials].astype(np.float64)
 
-    return Additive(f"released noise, {law.label}", claim, (d, np.zeros_like(d)), noise, 0.0)
+    scale = law.privacy_scale
+    # The law of the Gaussian grid is a discrete Gaussian to within 2^-90, which no audit can see.
+    power = 2 if isinstance(law, Grid) else 1
+    return Additive(
+        name=f"released noise, {law.label}",
+        claim=claim,
+        answers=(d, np.zeros_like(d)),
+        noise=noise,
+        grid=0.0,
+        log_density=lambda noise: -np.sum(np.abs(noise / scale) ** power, axis=1) / power,
+    )
 
 
 def rank_one(entries: int, variance: float, sensitivity: float, claim: Claim) -> Additive:
