@@ -36,6 +36,7 @@ _DIGIT = 1024
 _LARGEST_HEAD = 90
 _LANES = 16
 _ENTRIES = TILE * TILE
+_GUIDE_BITS = 16
 
 
 @dataclass(frozen=True)
@@ -84,12 +85,24 @@ def _draw(key: NoiseKey, row: int, column: int) -> NDArray[np.int64]:
 def _digits(key: NoiseKey, level: int, row: int, column: int, inverse_rate: str) -> NDArray[np.int64]:
     high, low = thresholds(inverse_rate)
     words = _words(key, _LANES + level, row, column)
-    found = np.searchsorted(high, words, side="right")
+    found = _guide(inverse_rate)[(words >> np.uint64(64 - _GUIDE_BITS)).astype(np.int64)]
+    found += (high[found] <= words) & (found < high.size - 1)
+    # A guide cell holds one threshold at most, but for the last cells of the head: a few words in a million.
+    rest = np.flatnonzero((high[found] <= words) & (found < high.size - 1))
+    found[rest] = np.searchsorted(high[:-1], words[rest], side="right")
     ties = np.flatnonzero((found > 0) & (high[np.maximum(found, 1) - 1] == words))
     if ties.size:
         second = _words(key, _LANES + 3 + level, row, column)
         found[ties] -= second[ties] < low[found[ties] - 1]
-    return found.astype(np.int64, copy=False)
+    return found
+
+
+@cache
+def _guide(inverse_rate: str) -> NDArray[np.int64]:
+    """Number of thresholds at or below the first word of each cell of leading bits."""
+    high, _ = thresholds(inverse_rate)
+    cells = np.arange(2**_GUIDE_BITS, dtype=np.uint64) << np.uint64(64 - _GUIDE_BITS)
+    return np.searchsorted(high[:-1], cells, side="right").astype(np.int64)
 
 
 def _words(key: NoiseKey, lane: int, row: int, column: int) -> Words:
@@ -108,7 +121,8 @@ def thresholds(inverse_rate: str) -> tuple[Words, Words]:
 
     Returns
     -------
-    Thresholds of the values 1, 2, ...: the value is the number of thresholds that the 128 random bits reach.
+    Thresholds of the values 1, 2, ..., and a sentinel: the value is the number of thresholds, the sentinel not
+    counted, that the 128 random bits reach.
     """
     values = _LARGEST_HEAD if inverse_rate == "1" else _DIGIT
     with decimal.localcontext() as context:
@@ -116,6 +130,7 @@ def thresholds(inverse_rate: str) -> tuple[Words, Words]:
         ratio = (-1 / decimal.Decimal(inverse_rate)).exp()
         whole = 1 - ratio**values
         exact = [min(int((1 - ratio**k) / whole * 2**128), 2**128 - 1) for k in range(1, values)]
+    exact.append(2**128 - 1)  # a sentinel beyond the largest value, reached with probability 2**-128
     high = np.array([value >> 64 for value in exact], dtype=np.uint64)
     low = np.array([value & (2**64 - 1) for value in exact], dtype=np.uint64)
     for words in (high, low):

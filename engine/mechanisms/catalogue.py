@@ -169,9 +169,10 @@ ENTRIES: tuple[Entry, ...] = (
         "the L2 sensitivity and the number of entries",
         "none: its claim is never booked; blockveil study r1smg shows the true profile",
         "sigma_star = 2 sensitivity^2 / (epsilon psi)",
-        "False for every answer of 4 or more entries that was tried. At the paper's own settings the true delta is 0.22 "
-        "(89 x 89 counts, claimed 1e-7) to 1.00 (gradients), and the true epsilon 7.8e4 to 4.4e7. Noise that keeps the "
-        "claim is 260 to 5e11 times the analytic Gaussian's. The proof divides densities on two different random lines.",
+        "False for every answer of 4 or more entries that was tried. At the paper's own settings the true delta is "
+        "0.22 (89 x 89 counts, claimed 1e-7) to 1.00 (gradients), and the true epsilon 7.8e4 to 4.4e7. Noise that "
+        "keeps the claim is 260 to 5e11 times the analytic Gaussian's. The proof divides densities on two different "
+        "random lines.",
         "study",
     ),
 )

@@ -16,7 +16,7 @@ KEY = NoiseKey(bytes(range(32)))
 @pytest.mark.parametrize(("rate", "values"), [("1", 90), ("1024", 1024), (str(SCALE), 1024)])
 def test_thresholds_are_the_exact_cumulative_probabilities_to_128_bits(rate, values):
     high, low = thresholds(rate)
-    assert high.size == values - 1
+    assert high.size == values, "the last one is a sentinel"
     with localcontext() as context:
         context.prec = 100
         # An independent form: P(value < k) as a sum of probabilities.
@@ -87,3 +87,18 @@ def test_laplace_and_gaussian_noise_share_no_words():
     laplace = LAPLACE_GRID.draw(KEY, (0, 128), (0, 128), symmetric=False).ravel() / LAPLACE_GRID.standard_deviation
     bound = stats.norm.isf(0.5e-9) / math.sqrt(gaussian.size)
     assert abs(np.mean(gaussian * laplace)) < bound
+
+
+@pytest.mark.parametrize("rate", ["1", "1024", str(SCALE)])
+def test_the_guided_search_finds_what_a_plain_search_finds(rate, monkeypatch):
+    from engine import laplace_grid
+
+    high, _ = thresholds(rate)
+    rng = np.random.default_rng(3)
+    near = np.concatenate([high[:-1] - np.uint64(1), high[:-1] + np.uint64(1)])
+    words = np.concatenate(
+        [near, rng.integers(0, 2**64, 30_000, dtype=np.uint64), np.array([0, 2**64 - 2, 2**64 - 1], dtype=np.uint64)]
+    )
+    monkeypatch.setattr(laplace_grid, "_words", lambda *_: words)
+    found = laplace_grid._digits(KEY, 0, 0, 0, rate)
+    assert np.array_equal(found, np.searchsorted(high[:-1], words, side="right"))
