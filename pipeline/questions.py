@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine import estimates, gram
-from engine.cost import Cost, outer_products_cost, rows_cost, second_moment_cost
+from engine.cost import Cost, counts_cost, outer_products_cost, rows_cost, second_moment_cost
 from engine.errors import ErrorReport, error_report
 from engine.fixedpoint import Quantiser
 from engine.geometry import Ball, Box, Ellipsoid, GeometryError, Vector
 from engine.guarantees import Neighbours
 from engine.mechanisms.additive import NoiseDesign
-from engine.problems import OuterProducts, Problem, Rows, SecondMoment
+from engine.problems import Counts, OuterProducts, Problem, Rows, SecondMoment
+from engine.queries.counts import CountsQuery
 from engine.queries.graph import Query
 from engine.queries.outer_products import OuterProductsQuery
 from engine.queries.rows import RowsQuery
@@ -94,8 +95,8 @@ def ask(loaded: LoadedConfig) -> Question:
             return _rows(loaded, asked)
         case declared.OuterProductsQuery() as asked:
             return _outer_products(loaded, asked)
-        case _:
-            raise NotImplementedError
+        case declared.CountsQuery() as asked:
+            return _counts(loaded, asked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,6 +282,67 @@ class Outer:
             "outer_products": (found.value, pair),
             "outer_products_standard_deviation": (found.standard_deviation, pair),
         }
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Counts in the cells of a grid."""
+
+    problem: Counts
+    query: CountsQuery
+
+    @property
+    def matrix(self) -> str:
+        """Name of the released matrix."""
+        return "counts"
+
+    @property
+    def origin(self) -> Vector:
+        """Lower edges of the grid."""
+        return np.array([self.query.rows[0], self.query.columns[0]])
+
+    def check(self, design: NoiseDesign) -> None:
+        """Cells have no full matrix shapes."""
+
+    def facts(self) -> dict[str, Any]:
+        """Cells of the grid."""
+        return {"cells": list(self.problem.cells)}
+
+    def cost(self, rows: int, chunk_bytes: int, threads: int, parallel: int) -> Cost:
+        """Of reading and counting."""
+        return counts_cost(rows, self.problem.cells, chunk_bytes, threads, parallel)
+
+    def error(self, design: NoiseDesign) -> ErrorReport:
+        """Of the counts."""
+        return error_report(design, *self.problem.units)
+
+    def error_sentence(self, design: NoiseDesign) -> str:
+        """In records."""
+        return f"a count's standard deviation is {_span(design.standard_deviations((0, 1), (0, 1)))} records"
+
+    def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
+        """Noisy counts, their error, whole non-negative counts nearest to them, and the edges of the cells."""
+        found = estimates.coordinate_estimate(released, design)
+        pair = ("row", "column")
+        return {
+            "row": (_text(_intervals(self.query.rows)), ("row",)),
+            "column": (_text(_intervals(self.query.columns)), ("column",)),
+            "row_edges": (self.query.rows, ("row_edge",)),
+            "column_edges": (self.query.columns, ("column_edge",)),
+            "counts": (found.value, pair),
+            "counts_standard_deviation": (found.standard_deviation, pair),
+            "counts_whole": (np.rint(np.maximum(found.value, 0.0)).astype(np.int64), pair),
+        }
+
+
+def _counts(loaded: LoadedConfig, asked: declared.CountsQuery) -> Cells:
+    edges = [np.linspace(axis.lower, axis.upper, axis.cells + 1) for axis in (asked.row_axis, asked.column_axis)]
+    query = CountsQuery(edges[0], edges[1], asked.outside == "clip", asked.missing == "drop")
+    return Cells(Counts(query.shape, loaded.config.privacy.neighbours, asked.rows_at_most), query)
+
+
+def _intervals(edges: Vector) -> tuple[str, ...]:
+    return tuple(f"{low:.6g} to {high:.6g}" for low, high in zip(edges, edges[1:], strict=False))
 
 
 def _moment(loaded: LoadedConfig, asked: declared.MomentQuery) -> Moment:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import zarr
 
+from engine.fixedpoint import NotFiniteError
+from engine.queries.counts import CountsQuery
 from pipeline.compute import ThreadCompute
 from pipeline.config import load_config
 from pipeline.errors import ConfigError, DataError
@@ -39,6 +41,22 @@ origin = "zero"
 features = [ { name = "b", lower = -1, upper = 2 } ]
 """
 
+COUNTS = """kind = "counts"
+rows_at_most = 500
+missing = "refuse"
+outside = "drop"
+[query.row_axis]
+name = "latitude"
+lower = -0.5
+upper = 0.5
+cells = 9
+[query.column_axis]
+name = "longitude"
+lower = -0.5
+upper = 0.5
+cells = 7
+"""
+
 RNG = np.random.default_rng(3)
 VALUES = RNG.uniform(-0.6, 0.6, (400, 4))
 VALUES[:, :3] *= 0.9
@@ -69,13 +87,20 @@ def run(loaded):
     return plan, run_release(plan, ThreadCompute(2), "test", lambda *_: None)
 
 
+def records(query):
+    return VALUES[:, :2] if query is COUNTS else VALUES
+
+
 def truth(query):
+    if query is COUNTS:
+        edges = [np.linspace(-0.5, 0.5, cells + 1) for cells in (9, 7)]
+        return np.histogram2d(VALUES[:, 0], VALUES[:, 1], edges)[0]
     return VALUES if query is ROWS else VALUES[:, :3].T @ VALUES[:, 3:]
 
 
-@pytest.mark.parametrize(("query", "matrix"), [(ROWS, "rows"), (OUTER, "outer_products")])
+@pytest.mark.parametrize(("query", "matrix"), [(ROWS, "rows"), (OUTER, "outer_products"), (COUNTS, "counts")])
 def test_the_release_is_near_the_truth_with_honest_errors_and_a_report(tmp_path, query, matrix):
-    loaded = prepare(tmp_path, query)
+    loaded = prepare(tmp_path, query, records(query))
     plan, outcome = run(loaded)
     group = zarr.open_group(outcome.path, mode="r")
     ratio = (group[matrix][...] - truth(query)) / group[f"{matrix}_standard_deviation"][...]
@@ -90,10 +115,10 @@ def test_the_release_is_near_the_truth_with_honest_errors_and_a_report(tmp_path,
     assert len(report.errors) == ratio.shape[1]
 
 
-@pytest.mark.parametrize("query", [ROWS, OUTER])
+@pytest.mark.parametrize("query", [ROWS, OUTER, COUNTS])
 def test_blocks_do_not_change_a_bit(tmp_path, query):
     digests = set()
-    loaded = prepare(tmp_path, query)
+    loaded = prepare(tmp_path, query, records(query))
     from engine.noise import NoiseKey
     from engine.queries.graph import exact_graph, noisy_graph
     from pipeline.datasets import open_records
@@ -178,3 +203,34 @@ def test_a_count_writes_a_feature_out(tmp_path):
     assert names == ("x1", "x2", "x3", "x4")
     with pytest.raises(ConfigError, match="count"):
         config(tmp_path, ROWS.replace("count = 4", "count = 0"))
+
+
+def test_counts_settle_edges_outside_and_missing_values_as_declared(tmp_path):
+    values = np.array([[0.0, 0.0], [1.0, 1.0], [0.5, 0.5], [-3.0, 0.2], [np.nan, 0.2], [0.49, 9.0]])
+    edges = np.array([0.0, 0.5, 1.0])
+    dropped = CountsQuery(edges, edges, clip=False, drop_missing=True).partial(values, 0, 6, 2)
+    assert dropped.tolist() == [[1, 0], [0, 2]]
+    clipped = CountsQuery(edges, edges, clip=True, drop_missing=True).partial(values, 0, 6, 4)
+    assert clipped.tolist() == [[2, 1], [0, 2]]
+    with pytest.raises(NotFiniteError):
+        CountsQuery(edges, edges, clip=True, drop_missing=False).partial(values, 0, 6, 6)
+    with pytest.raises(ConfigError, match="lower must be below upper"):
+        config(tmp_path, COUNTS.replace("lower = -0.5", "lower = 0.5", 1))
+
+
+def test_whole_counts_are_not_negative_and_a_pure_release_says_so(tmp_path):
+    mechanism = 'kind = "laplace"\noptimise_for = "absolute-error"'
+    loaded = prepare(tmp_path, COUNTS, records(COUNTS), mechanism=mechanism, neighbours="add-remove", epsilon=0.5)
+    plan, outcome = run(loaded)
+    group = zarr.open_group(outcome.path, mode="r")
+    assert group["counts_whole"][...].min() >= 0
+    assert plan.charge.mu == 0.0
+    assert group.attrs["guarantee"]["loss"]["epsilon"] == 0.5
+    assert Ledger(loaded.ledger_url).budget("people").spent_epsilon == pytest.approx(0.5)
+    assert group["counts_standard_deviation"][0, 0] == pytest.approx(np.sqrt(2) / 0.5, rel=1e-4)
+
+
+def test_what_is_given_by_feature_makes_no_sense_for_cells(tmp_path):
+    mechanism = 'kind = "shaped-gaussian"\noptimise_for = { latitude = 1.0, longitude = 2.0 }'
+    with pytest.raises(ConfigError, match="all cells of a grid are alike"):
+        make_plan(config(tmp_path, COUNTS, mechanism=mechanism), NIGHT)
