@@ -203,9 +203,8 @@ def adapted_shape(covariance: Matrix, importance: Vector) -> Matrix:
         raise CalibrationError("the covariance has no positive eigenvalue; its noise exceeds it; use a declared shape")
     size = np.sqrt(np.maximum(values, 1e-3 * values[-1]))
     shape = (vectors * size) @ vectors.T / np.outer(root, root)
-    # With W = I and exact S: tr(E^-1 S) = tr(S^1/2), so this scales a typical record to length one.
-    typical = float(np.sum(np.linalg.solve(shape, covariance) * np.eye(root.size)))
-    found: Matrix = shape * max(typical, 1e-300)
+    # tr(E^-1 S) = sum of lambda / sqrt(lambda) over the raised eigenvalues.
+    found: Matrix = shape * float(np.sum(size))
     return (found + found.T) / 2.0
 
 

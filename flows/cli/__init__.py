@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from flows.cli import audit, budget, ledger, mechanisms, night, study
+from flows.cli import audit, budget, ledger, mechanisms, night, shape, study
 from pipeline.errors import BlockveilError
 
 HELP = """Release large matrices from private records under differential privacy.
@@ -32,6 +32,7 @@ app.command()(night.run)
 app.command()(night.demo)
 app.command()(mechanisms.mechanisms)
 app.command()(audit.audit)
+app.command()(shape.shape)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(budget.app, name="budget")
 app.add_typer(study.app, name="study")

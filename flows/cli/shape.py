@@ -1,0 +1,26 @@
+"""``blockveil shape``: from a paid-for release to the public shape of later ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.common import Debug, print_rows
+from pipeline import shaping
+
+Release = Annotated[Path, typer.Argument(help="Folder of a published covariance or second moment.")]
+Output = Annotated[Path, typer.Option(help="New .npy file for the matrix of the ellipsoid.")]
+Headroom = Annotated[
+    float,
+    typer.Option(help="Largest admissible distance of a record, in typical distances; what is beyond is clipped."),
+]
+
+
+def shape(release: Release, output: Output, headroom: Headroom = 3.0, debug: Debug = False) -> None:
+    """Write the ellipsoid of least noise for records like those of a release. Public: the release was paid for."""
+    del debug
+    found = shaping.adapted_shape(release, headroom)
+    shaping.save(found, output)
+    print_rows(found.rows(output.name))
