@@ -1,0 +1,161 @@
+"""Counts are exact for every chunking, and one record moves at most what the sensitivity says."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.counts import Codes, CountError, CountQuery, Edges, Missing, Outside, partial_counts
+from engine.fixedpoint import NotFiniteError
+from engine.guarantees import Neighbours
+
+RNG = np.random.default_rng(3)
+UNEVEN = np.array([-2.0, -1.5, 0.0, 0.1, 3.0])
+EVEN = np.linspace(-1.0, 2.0, 11)
+
+
+def by_hand(records, query):
+    """One record and one cell at a time, from the definition alone."""
+    grid = np.zeros(query.shape, dtype=np.int64)
+    for record in records:
+        place = []
+        for axis, value in zip((query.rows, query.columns), record, strict=True):
+            edges = axis.edges
+            if not np.isfinite(value) or (query.outside is Outside.DROP and not edges[0] <= value <= edges[-1]):
+                break
+            value = min(max(value, edges[0]), edges[-1])
+            inside = [i for i in range(axis.cells) if edges[i] <= value < edges[i + 1]]
+            place.append(inside[0] if inside else axis.cells - 1)
+        else:
+            grid[tuple(place)] += 1
+    return grid
+
+
+def query(outside=Outside.CLIP, missing=Missing.REFUSE, rows=UNEVEN, columns=EVEN):
+    return CountQuery(Edges(rows), Edges(columns), outside, missing)
+
+
+@pytest.mark.parametrize("outside", list(Outside))
+@pytest.mark.parametrize("missing", list(Missing))
+def test_the_counts_equal_the_definition_on_edges_outside_and_in_between(outside, missing):
+    special = np.array(list(itertools.product([*UNEVEN, -9.0, 9.0], [*EVEN, -9.0, 9.0])))
+    records = np.concatenate([special, np.nextafter(special, -np.inf), RNG.uniform(-3, 4, (500, 2))])
+    if missing is Missing.DROP:
+        records = np.concatenate([records, [[np.nan, 0.0], [0.0, np.inf], [-np.inf, np.nan]]])
+    wanted = query(outside, missing)
+    assert np.array_equal(partial_counts(records, 0, len(records), wanted, 64), by_hand(records, wanted))
+
+
+@given(
+    low=st.floats(-1e6, 1e6),
+    width=st.floats(1e-6, 1e6),
+    cells=st.integers(1, 200),
+    shares=st.lists(st.floats(-0.1, 1.1), min_size=1, max_size=30),
+)
+def test_uniform_edges_give_the_same_cells_as_a_search(low, width, cells, shares):
+    edges = np.linspace(low, low + width, cells + 1)
+    if np.any(np.diff(edges) <= 0):
+        return
+    axis = Edges(edges)
+    values = np.concatenate([low + width * np.array(shares), edges, np.nextafter(edges, np.inf)])
+    found = axis.codes(values, Outside.CLIP)
+    clipped = np.clip(values, edges[0], edges[-1])
+    expected = np.minimum(np.searchsorted(edges, clipped, side="right") - 1, axis.cells - 1)
+    assert np.array_equal(found, expected)
+
+
+def test_every_chunking_and_row_order_counts_the_same():
+    records = RNG.normal(0, 1.5, (4001, 2))
+    whole = partial_counts(records, 0, 4001, query(), 4001)
+    assert whole.dtype == np.int64
+    assert whole.sum() == 4001
+    for trial in range(20):
+        shuffled = records[np.random.default_rng(trial).permutation(4001)]
+        cuts = [0, *sorted(np.random.default_rng(trial).integers(0, 4001, 3)), 4001]
+        parts = [
+            partial_counts(shuffled, a, b, query(), 1 + 37 * trial) for a, b in zip(cuts[:-1], cuts[1:], strict=True)
+        ]
+        assert np.array_equal(query().combine(parts), whole)
+
+
+def test_a_few_records_on_a_large_grid_count_like_many():
+    records = RNG.integers(0, 1024, (3000, 2))
+    wanted = CountQuery(Codes(1024), Codes(1024), Outside.DROP, Missing.REFUSE)
+    expected = np.zeros((1024, 1024), dtype=np.int64)
+    for row, column in records:
+        expected[row, column] += 1
+    assert np.array_equal(partial_counts(records, 0, 3000, wanted, 100), expected)
+    assert np.array_equal(partial_counts(np.tile(records, (100, 1)), 0, 300_000, wanted, 300_000), 100 * expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64, np.float32, np.float64, ">i4"])
+def test_codes_of_any_type_count_the_same(dtype):
+    records = RNG.integers(0, 7, (300, 2))
+    wanted = CountQuery(Codes(500), Codes(5), Outside.DROP, Missing.REFUSE)
+    assert np.array_equal(
+        partial_counts(records.astype(dtype), 0, 300, wanted, 50), partial_counts(records, 0, 300, wanted, 300)
+    )
+
+
+def test_codes_far_outside_are_clipped_or_dropped_and_never_wrap_around():
+    extreme = np.array([[2**64 - 1, 0], [2**63, 0], [3, 0]], dtype=np.uint64)
+    for outside, top in ((Outside.CLIP, 3), (Outside.DROP, 1)):
+        wanted = CountQuery(Codes(4), Codes(1), outside, Missing.REFUSE)
+        assert partial_counts(extreme, 0, 3, wanted, 2)[:, 0].tolist() == [0, 0, 0, top]
+    signed = np.array([[-(2**63), 0], [-1, 0], [2**63 - 1, 0]], dtype=np.int64)
+    assert partial_counts(signed, 0, 3, CountQuery(Codes(4), Codes(1), Outside.CLIP, Missing.REFUSE), 9)[
+        :, 0
+    ].tolist() == [2, 0, 0, 1]
+    floats = np.array([[1e300, 0.0], [-1e300, 0.0]])
+    assert partial_counts(floats, 0, 2, CountQuery(Codes(4), Codes(1), Outside.CLIP, Missing.REFUSE), 9)[
+        :, 0
+    ].tolist() == [1, 0, 0, 1]
+
+
+def test_other_columns_may_be_chosen_and_may_be_missing():
+    records = np.array([[np.nan, 0.5, -1.7], [np.nan, 0.5, 0.05]])
+    wanted = CountQuery(Edges(UNEVEN), Edges(EVEN), Outside.DROP, Missing.REFUSE, features=(2, 1))
+    found = partial_counts(records, 0, 2, wanted, 2)
+    assert found.sum() == 2
+    assert found[0].sum() == 1
+    assert found[2].sum() == 1
+
+
+def test_missing_values_are_refused_without_being_shown():
+    for bad in (np.nan, np.inf, -np.inf):
+        with pytest.raises(NotFiniteError, match="missing or infinite"):
+            partial_counts(np.array([[0.0, 271828.0], [0.0, bad]]), 0, 2, query(), 2)
+    huge = np.array([[1e308, 0.0], [1e308, 0.0]])
+    assert partial_counts(huge, 0, 2, query(), 2).sum() == 2
+
+
+def test_unusable_grids_and_codes_are_refused():
+    for edges in ([0.0], [1.0, 1.0], [1.0, 0.0], [0.0, np.nan], [[0.0, 1.0]]):
+        with pytest.raises(CountError, match="increase strictly"):
+            Edges(edges)
+    with pytest.raises(CountError, match="at least one code"):
+        Codes(0)
+    with pytest.raises(CountError, match="not an integer"):
+        partial_counts(np.array([[0.5, 0.0]]), 0, 1, CountQuery(Codes(2), Codes(2), Outside.CLIP, Missing.DROP), 1)
+
+
+@pytest.mark.parametrize("outside", list(Outside))
+def test_the_sensitivity_is_reached_and_never_exceeded(outside):
+    wanted = CountQuery(Edges(UNEVEN), Edges(EVEN), outside, Missing.DROP)
+    candidates = np.concatenate([RNG.uniform(-4, 5, (40, 2)), [[np.nan, 0.0], [99.0, 99.0]]])
+    grids = [partial_counts(record[None], 0, 1, wanted, 1).ravel() for record in candidates]
+    add = max(float(np.abs(g).sum()) for g in grids)
+    pairs = [g - h for g, h in itertools.combinations(grids, 2)]
+    assert add == wanted.l1(Neighbours.ADD_REMOVE).bound == wanted.l2(Neighbours.ADD_REMOVE).bound == 1.0
+    assert max(float(np.abs(d).sum()) for d in pairs) == wanted.l1(Neighbours.REPLACE_ONE).bound == 2.0
+    largest = max(float(np.linalg.norm(d)) for d in pairs)
+    assert largest == pytest.approx(2**0.5, rel=1e-15)
+    assert largest <= wanted.l2(Neighbours.REPLACE_ONE).bound <= largest * (1 + 1e-12)
+    assert wanted.l2(Neighbours.REPLACE_ONE).exact
+
+
+def test_a_single_cell_changes_by_one_at_most():
+    alone = CountQuery(Codes(1), Codes(1), Outside.DROP, Missing.DROP)
+    assert alone.changing(Neighbours.REPLACE_ONE) == 1
