@@ -1,0 +1,74 @@
+"""Auto is never worse than any other proven mechanism, in the metric that was asked for."""
+
+import numpy as np
+import pytest
+
+from benchmarks.mechanisms import GUARANTEE, shapes
+from engine.geometry import Body
+from engine.guarantees import ApproxDP, Neighbours
+from engine.mechanisms.additive import CannotCalibrate
+from engine.mechanisms.auto import Metric, compare, proven
+from engine.mechanisms.catalogue import find
+from engine.mechanisms.contract import Importance, Status
+from engine.problems import Counts, Rows, SecondMoment
+
+K = 2**15 - 1
+METRICS = {
+    "total": Metric("total"),
+    "relative": Metric("relative"),
+    "spectral": Metric("spectral"),
+}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("shape", shapes())
+def test_no_proven_mechanism_has_a_smaller_error_on_the_papers_shapes(metric, shape):
+    problem = shapes()[shape]
+    found = compare(problem, GUARANTEE, METRICS[metric])
+    best = METRICS[metric].value(problem, found.design)
+    assert found.table[0].error == best
+    for mechanism in proven(METRICS[metric]):
+        try:
+            error = METRICS[metric].value(problem, mechanism.design(problem, GUARANTEE))
+        except ValueError:
+            continue
+        assert best <= error
+
+
+def test_an_importance_is_served_better_by_its_own_shape():
+    problem = SecondMoment(Body.CUBE, np.array([1.0, 3.0, 10.0]), Neighbours.ADD_REMOVE, K, 1000, False)
+    weights = (1.0, 50.0, 1.0)
+    found = compare(problem, GUARANTEE, Metric("weighted", Importance("weights", weights, weights)))
+    assert found.mechanism.parameters()["importance"]["aim"] == "weights"
+    errors = [row.error for row in found.table if row.error is not None]
+    assert errors == sorted(errors)
+
+
+def test_a_subspace_is_compared_by_a_public_guess_of_its_spectrum():
+    problem = SecondMoment(Body.CUBE, np.array([1.0, 3.0, 10.0]), Neighbours.ADD_REMOVE, K, 10_000, True)
+    metric = Metric("subspace", spectrum=(0.2, 2.0, 30.0), leading=1)
+    found = compare(problem, GUARANTEE, metric)
+    assert 0 < found.table[0].error <= 1.0
+    rows = Rows(Body.CUBE, np.ones(3), Neighbours.REPLACE_ONE, K, 10)
+    with pytest.raises(CannotCalibrate, match="symmetric query"):
+        compare(rows, GUARANTEE, metric)
+
+
+def test_only_proven_mechanisms_are_compared_and_each_is_in_the_catalogue():
+    for mechanism in proven(Metric("total")):
+        entry = find(mechanism.name)
+        assert entry.use == "release"
+        assert entry.status is not Status.NOT_PRIVATE
+
+
+def test_what_does_not_apply_says_why_and_a_check_can_refuse_more():
+    problem = Counts((3, 3), Neighbours.ADD_REMOVE, 100)
+    table = compare(problem, ApproxDP(2.0, 1e-6), Metric("total")).table
+    assert all(row.reason for row in table if row.error is None)
+    assert any(row.mechanism == "classic-gaussian" and "epsilon < 1" in row.reason for row in table)
+
+    def refuse(_design):
+        raise ValueError("no")
+
+    with pytest.raises(CannotCalibrate):
+        compare(problem, ApproxDP(2.0, 1e-6), Metric("total"), refuse)
