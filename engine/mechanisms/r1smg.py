@@ -7,9 +7,10 @@ determines. :mod:`engine.mechanisms.r1smg_profile` has what really holds; at the
 0.2 to 1 where 1e-7 is claimed.
 
 The sampler agrees across chunks: a base field of Gaussian grid noise is addressed by position, its sum of squares is an
-exact integer whatever the blocks, and every block is then scaled by the same number.
+exact integer whatever the blocks, and every block is then scaled by the same number. The entries are discrete (two
+million steps a standard deviation), so that the direction is uniform for study, not for a proof.
 
-**Source**: Ji and Li, "Less is More", Definition 5, Theorem 5 and equation (16).
+**Source**: Ji and Li, "Less is More", Definition 8, Theorem 5 and its equation (13).
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln
 
 from engine.calibration import CalibrationError
 from engine.guarantees import ApproxDP
-from engine.noise import GRID_TWO_LEVEL, NoiseKey, noise_block
+from engine.mechanisms.r1smg_integral import log_half_step
+from engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL, NoiseKey, noise_block
 
 _RADIUS_STREAM = 1
 _ROW_PIECE = 4096
@@ -68,10 +69,15 @@ def published(entries: int, epsilon: float, delta: float, sensitivity: float) ->
         raise CalibrationError(f"the answer has {entries} entries; the paper's formula needs at least 3")
     if not (math.isfinite(sensitivity) and sensitivity > 0):
         raise CalibrationError(f"sensitivity is {sensitivity}; it must be finite and positive; declare bounds")
-    # Gamma((M-1)/2) / (sqrt(pi) Gamma(M/2)) = B((M-1)/2, 1/2) / pi, without the cancellation of two log-gammas.
-    log_psi = 2.0 / (entries - 2) * (math.log(delta) + float(betaln((entries - 1) / 2, 0.5)) - math.log(math.pi))
+    # psi = (delta Gamma((M-1)/2) / (sqrt(pi) Gamma(M/2)))^(2/(M-2))
+    log_ratio = -log_half_step((entries - 1) / 2.0) - 0.5 * math.log(math.pi)
+    log_psi = 2.0 / (entries - 2) * (math.log(delta) + log_ratio)
+    log_variance = math.log(2.0) + 2.0 * math.log(sensitivity) - math.log(epsilon) - log_psi
+    if abs(log_variance) > 700.0:
+        raise CalibrationError(f"sigma_star is e^{log_variance:.0f}, beyond the floats; give a larger delta")
     psi = math.exp(log_psi)
-    return Published(psi, math.asin(math.sqrt(-math.expm1(log_psi))), 2.0 * sensitivity**2 / (epsilon * psi))
+    variance = 2.0 * sensitivity**2 / (epsilon * psi) if psi > 1e-100 else math.exp(log_variance)
+    return Published(psi, math.asin(math.sqrt(-math.expm1(log_psi))), variance)
 
 
 def block_energy(key: NoiseKey, rows: tuple[int, int], columns: tuple[int, int]) -> int:
@@ -87,19 +93,57 @@ def block_energy(key: NoiseKey, rows: tuple[int, int], columns: tuple[int, int])
     total = 0
     for start in range(columns[0], columns[1], _ROW_PIECE):
         base = _base(key, rows, (start, min(start + _ROW_PIECE, columns[1])))
-        # |base| < 2**26 and a row piece has 2**12 entries: sums stay below 2**64, and are added as Python integers.
-        total += sum(int(value) for value in np.einsum("ij,ij->i", base, base, dtype=np.uint64, casting="unsafe"))
+        # |base| <= 1088 * 30000 < 2**25 and a piece of a row has 2**12 entries: its sum stays below 2**62.
+        total += sum(int(value) for value in np.einsum("ij,ij->i", base, base))
     return total
 
 
+def radius(key: NoiseKey, variance: float) -> float:
+    """Signed length of the noise, ``sqrt(variance) z``, from a stream of its own; not private.
+
+    Parameters
+    ----------
+    key
+        Key of the study.
+    variance
+        ``sigma_star``.
+    """
+    grid = GRID_THREE_LEVEL
+    z = float(noise_block(key, (0, 1), (0, 1), grid=grid, symmetric=False, stream=_RADIUS_STREAM)[0, 0])
+    return math.sqrt(variance) * (z / grid.standard_deviation)
+
+
 def scale(key: NoiseKey, energy: int, variance: float) -> float:
-    """What the base field is multiplied by: ``sqrt(variance) z / |base|``, from the energy of all blocks."""
-    z = float(noise_block(key, (0, 1), (0, 1), grid=GRID_TWO_LEVEL, symmetric=False, stream=_RADIUS_STREAM)[0, 0])
-    return math.sqrt(variance) * (z / GRID_TWO_LEVEL.standard_deviation) / math.sqrt(energy)
+    """What the base field is multiplied by: :func:`radius` over the norm of the base field; not private.
+
+    Parameters
+    ----------
+    key, variance
+        As in :func:`radius`.
+    energy
+        Sum of :func:`block_energy` over blocks that tile the whole answer.
+    """
+    if energy <= 0:
+        raise CalibrationError(f"the energy is {energy}; it must be positive; add that of all blocks of the answer")
+    return radius(key, variance) / math.sqrt(energy)
 
 
 def noise(key: NoiseKey, rows: tuple[int, int], columns: tuple[int, int], factor: float) -> NDArray[np.float64]:
-    """Second pass: a block of noise that is not private, shape (rows, columns), the same in whatever blocks."""
+    """Second pass: a block of noise that is NOT private, the same bits in whatever blocks it is asked for.
+
+    Parameters
+    ----------
+    key
+        Key of the study.
+    rows, columns
+        Half-open ranges of the block.
+    factor
+        From :func:`scale`.
+
+    Returns
+    -------
+    Shape (rows, columns), float64, in units of the answer.
+    """
     return _base(key, rows, columns).astype(np.float64) * factor
 
 

@@ -1,14 +1,19 @@
 """What R1SMG noise really gives: its privacy profile, the least noise that would keep a claim, and how it is attacked.
 
 The law of the noise is spherically symmetric with density falling in the radius, so that the worst neighbours are
-exactly one sensitivity apart and delta grows with the distance. With ``s = sqrt(sigma_star) / sensitivity``, c the
-cosine of the angle between noise and difference, ``t = 1 / (s |z|)`` and ``v = t^2 - 2 t c``, the privacy loss is
+exactly one sensitivity apart and delta grows with the distance. Everything depends on M and on the *relative deviation*
+``s = sqrt(sigma_star) / sensitivity`` only; the integral is :func:`engine.mechanisms.r1smg_integral.log_delta`.
 
-    L = (M - 1)/2 ln(1 + v) + z^2 v / 2,       delta(epsilon) = E max(0, 1 - e^(epsilon - L)),
+Given the size z of its normal variable the noise is, for large M, a Gaussian with standard deviation ``s |z| /
+sqrt(M)`` an entry, and everybody sees which: it is small with probability proportional to it. Hence delta falls only
+like 1/s, and the closed forms for many entries:
 
-with z standard normal and c of density ``~ (1 - c^2)^((M-3)/2)``. The expectation is computed as it stands: a positive
-integrand, no cancellation. Given z the noise is a Gaussian of a size that everybody sees, and it is small with
-probability proportional to it; hence the closed forms for many entries.
+=============================== =====================================================================
+``delta(0)``                    ``(2/pi) int_0^a K0(x) dx``, ``a = sqrt(M) / (2 s)``
+``delta(epsilon)``, small       ``sqrt(M) / (pi s) e^(epsilon/2) K0(epsilon/2)``
+epsilon at a small delta        ``(M - 1) ln(sqrt(2/pi) / (s delta))``
+``sigma_star`` that keeps it    ``M (e^(epsilon/2) K0(epsilon/2) / (pi delta))^2`` squared sensitivities
+=============================== =====================================================================
 
 **Source**: derived here; Ji and Li, "Less is More", Theorem 5, claims the contrary.
 """
@@ -16,198 +21,242 @@ probability proportional to it; hence the closed forms for many entries.
 from __future__ import annotations
 
 import math
-from functools import cache
+from collections.abc import Callable
+from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import iti0k0, k0e
 
-from engine.calibration import CalibrationError
+from engine.calibration import CalibrationError, gaussian_log_delta, gaussian_mu
+from engine.mechanisms.r1smg_integral import log_delta
 
-Array = NDArray[np.float64]
+ACCURACY = 1e-9
+"""Relative error of delta that is allowed for; what is seen is below 1e-12."""
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
-_WIDTHS = 12.0
-"""Half range of the angle in units of its spread 1/sqrt(M): what is cut off has probability below e^-70."""
-_LARGEST_Z = 40.0
-_TINY = 1e-300
+
+def true_log_delta(entries: int, relative_deviation: float, epsilon: float) -> float:
+    """Natural logarithm of the smallest delta at an epsilon, also where delta is below the least float.
+
+    Parameters, and what is raised, as in :func:`true_delta`. Its error is below :data:`ACCURACY`, or a relative 1e-12
+    where that is more.
+    """
+    _check(entries, relative_deviation)
+    if not 0 <= epsilon <= 1e15:
+        raise CalibrationError(f"epsilon is {epsilon}; it must lie between 0 and 1e15; give a loss in this range")
+    if entries == 1:
+        return gaussian_log_delta(1.0 / relative_deviation, epsilon)
+    return log_delta(entries, relative_deviation, epsilon)
 
 
 def true_delta(entries: int, relative_deviation: float, epsilon: float) -> float:
-    """Smallest delta at an epsilon.
+    """Smallest delta at an epsilon: the best value, without a safety margin.
 
     Parameters
     ----------
     entries
-        M, at least 2.
+        M, at least 1; one entry is the scalar Gaussian.
     relative_deviation
         ``s = sqrt(sigma_star) / sensitivity``, positive.
     epsilon
-        Not negative.
+        Between 0 and 1e15.
 
     Returns
     -------
-    delta in [0, 1], to a relative 1e-9.
+    delta in [0, 1], to a relative :data:`ACCURACY`; 0 where it is below the least float.
 
     Raises
     ------
     CalibrationError
         A parameter is out of range.
     """
-    _check(entries, relative_deviation)
-    if not (math.isfinite(epsilon) and epsilon >= 0):
-        raise CalibrationError(f"epsilon is {epsilon}; it must be finite and not negative")
-    edges = _edges(entries, relative_deviation, epsilon)
-    z, weights = _panels(edges)
-    z, weights = np.exp(z), weights * np.exp(z)  # integrated over ln z
-    mass = weights * math.sqrt(2.0 / math.pi) * np.exp(-0.5 * z**2)
-    below = math.erf(math.exp(edges[0]) / math.sqrt(2.0))  # there the loss is certain to exceed epsilon
-    return min(1.0, below + float(np.sum(mass * _given_size(entries, relative_deviation, epsilon, z))))
+    return min(1.0, math.exp(true_log_delta(entries, relative_deviation, epsilon)))
 
 
 def true_epsilon(entries: int, relative_deviation: float, delta: float) -> float:
-    """Smallest epsilon at a delta; 0 where delta is at least the total variation."""
-    if true_delta(entries, relative_deviation, 0.0) <= delta:
+    """Upper bound of the smallest epsilon at a delta: even delta raised by :data:`ACCURACY` is kept there.
+
+    Parameters
+    ----------
+    entries, relative_deviation
+        As in :func:`true_delta`.
+    delta
+        In (0, 1).
+
+    Returns
+    -------
+    0 where delta is at least the total variation.
+
+    Raises
+    ------
+    CalibrationError
+        A parameter is out of range.
+    """
+    target = _target(delta)
+
+    def excess(epsilon: float) -> float:
+        return true_log_delta(entries, relative_deviation, epsilon) - target
+
+    if excess(0.0) <= 0:
         return 0.0
-    high = max(1.0, 2.0 * entries * math.log(max(2.0, 1.0 / (relative_deviation * delta))))
-    while true_delta(entries, relative_deviation, high) > delta:
+    high = max(1.01 * true_epsilon_law(entries, relative_deviation, delta), 1.0)
+    while excess(high) > 0:
         high *= 2.0
-    found = brentq(
-        lambda e: math.log(max(true_delta(entries, relative_deviation, e), _TINY) / delta), 0.0, high, rtol=1e-10
-    )
-    return float(found)
+    low = 0.98 * high
+    while excess(low) <= 0:
+        high, low = low, 0.5 * low
+    return _kept(excess, float(brentq(excess, low, high, xtol=1e-300, rtol=1e-13)))
 
 
 def correct_variance(entries: int, epsilon: float, delta: float) -> float:
-    """Least ``sigma_star``, in units of the squared sensitivity, that keeps a claim; larger by up to a part in 1e8."""
+    """Least ``sigma_star`` that keeps a claim, in units of the squared sensitivity; on the private side.
+
+    It exists, and is of no use: it exceeds the whole error of the analytic Gaussian wherever delta is small.
+
+    Parameters
+    ----------
+    entries
+        M, at least 1.
+    epsilon
+        Not negative.
+    delta
+        In (0, 1).
+
+    Returns
+    -------
+    A value at which even delta raised by :data:`ACCURACY` is kept, within a relative 1e-8 of the least one.
+
+    Raises
+    ------
+    CalibrationError
+        A parameter is out of range.
+    """
+    target = _target(delta)
+    _check(entries, 1.0)
+    if entries == 1:
+        mu = gaussian_mu(epsilon, delta)
+        return 1.0 / (mu * mu) * (1.0 + 1e-15)
 
     def excess(log_deviation: float) -> float:
-        return math.log(max(true_delta(entries, math.exp(log_deviation), epsilon), _TINY) / delta)
+        return true_log_delta(entries, math.sqrt(_exponential(2.0 * log_deviation)), epsilon) - target
 
-    start = 0.5 * math.log(correct_variance_law(entries, epsilon, delta))
-    low, high = start - 1.0, start + 1.0
-    while excess(low) < 0:
-        low -= 2.0
-    while excess(high) > 0:
-        high += 2.0
-    return math.exp(2.0 * float(brentq(excess, low, high, xtol=1e-10))) * (1.0 + 1e-8)
+    start = 0.5 * _log_variance_law(entries, max(epsilon, delta), delta)
+    if epsilon > entries:
+        small_noise = 0.5 * math.log(2.0 / math.pi) - math.log(delta) - epsilon / (entries - 1)
+        start = max(small_noise, -0.5 * math.log(2.0 * epsilon))
+    sign, step = (1.0 if excess(start) > 0 else -1.0), 0.02
+    other = start + sign * step
+    while excess(other) * sign > 0:
+        step *= 2.0
+        start, other = other, other + sign * step
+    found = float(brentq(excess, min(start, other), max(start, other), xtol=1e-13, rtol=1e-14))
+    return _kept(lambda variance: excess(0.5 * math.log(variance)), _exponential(2.0 * found))
 
 
 def correct_variance_law(entries: int, epsilon: float, delta: float) -> float:
-    """Limit of :func:`correct_variance` for many entries and small delta.
+    """Limit of :func:`correct_variance` for many entries and small delta; an approximation, not a bound.
 
-    It is ``M (e^(epsilon/2) K0(epsilon/2))^2 / (pi delta)^2``.
+    It is ``M (e^(epsilon/2) K0(epsilon/2))^2 / (pi delta)^2``; epsilon is positive here.
     """
-    return entries * (float(k0e(epsilon / 2.0)) / (math.pi * delta)) ** 2
+    _check(entries, 1.0)
+    _target(delta)
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise CalibrationError(f"epsilon is {epsilon}; the law needs a positive one; use correct_variance at 0")
+    return _exponential(_log_variance_law(entries, epsilon, delta))
+
+
+def true_epsilon_law(entries: int, relative_deviation: float, delta: float) -> float:
+    """Limit of :func:`true_epsilon` for small delta; an approximation, not a bound; 0 where it would be negative."""
+    _check(entries, relative_deviation)
+    _target(delta)
+    return max(0.0, (entries - 1) * (0.5 * math.log(2.0 / math.pi) - math.log(relative_deviation) - math.log(delta)))
 
 
 def total_variation_law(entries: int, relative_deviation: float) -> float:
     """Limit of ``delta(0)`` for many entries: ``(2 / pi) int_0^a K0``, ``a = sqrt(M) / (2 s)``."""
+    _check(entries, relative_deviation)
     return 2.0 / math.pi * float(iti0k0(math.sqrt(entries) / (2.0 * relative_deviation))[1])
 
 
 def attack_success(entries: int, relative_deviation: float) -> float:
-    """Probability that the best test, which is the nearer of the two answers, tells two neighbours apart."""
+    """Probability that the best test, which is the nearer of the two answers, tells two neighbours apart.
+
+    The density falls with the distance from the answer, so the nearer answer is the likelier one; its probability is
+    ``(1 + delta(0)) / 2`` where both neighbours are equally likely beforehand.
+    """
     return 0.5 * (1.0 + true_delta(entries, relative_deviation, 0.0))
 
 
 def allowed_success(epsilon: float, delta: float) -> float:
-    """Largest probability of telling two neighbours apart that (epsilon, delta)-privacy allows."""
+    """Largest probability of telling two neighbours apart that (epsilon, delta)-privacy allows.
+
+    It is ``(e^epsilon + delta) / (1 + e^epsilon)``.
+
+    **Source**: Kairouz, Oh and Viswanath, 2015, Theorem 2.1.
+    """
     return (1.0 + delta * math.exp(-epsilon)) / (1.0 + math.exp(-epsilon))
 
 
-def _given_size(entries: int, s: float, epsilon: float, z: Array) -> Array:
-    """``E max(0, 1 - e^(epsilon - L))`` over the angle, for each size z."""
-    t = 1.0 / (s * z)
-    cosine = np.clip((t - _loss_root(entries, epsilon, z) / t) / 2.0, -1.0, 1.0)
-    spread = _WIDTHS / math.sqrt(entries)
-    # psi is the angle from the plane across the difference: c = -sin(psi), and c < cosine is psi > -asin(cosine).
-    low = np.maximum(-np.arcsin(cosine), max(-math.pi / 2.0, -spread))
-    high = np.minimum(math.pi / 2.0, low + 2.0 * spread)
-    steps = 6
-    width = np.maximum(high - low, 0.0) / steps
-    offsets = (np.arange(steps)[:, None] + 0.5 * (_NODES + 1.0)).ravel()
-    psi = low[:, None] + width[:, None] * offsets
-    density = _density(entries, psi)
-    v = t[:, None] * (t[:, None] + 2.0 * np.sin(psi))
-    loss = 0.5 * (entries - 1) * np.log1p(v) + 0.5 * z[:, None] ** 2 * v
-    gain = -np.expm1(np.minimum(epsilon - loss, 0.0))
-    weights = np.tile(0.5 * _WEIGHTS, steps)
-    found: Array = (density * gain) @ weights * width / _normaliser(entries)
-    return np.minimum(found, 1.0)
+@dataclass(frozen=True)
+class BallTest:
+    """A test that needs no integral: is the output within half a sensitivity of one answer?
+
+    Attributes
+    ----------
+    detection
+        Its probability under that answer.
+    log_false_alarm
+        Natural logarithm of an upper bound of its probability under a neighbour one sensitivity away.
+    """
+
+    detection: float
+    log_false_alarm: float
+
+    def least_delta(self, epsilon: float) -> float:
+        """Lower bound of delta at an epsilon: ``detection - e^epsilon false_alarm``, at least 0."""
+        return max(0.0, self.detection - math.exp(min(700.0, epsilon + self.log_false_alarm)))
 
 
-def _loss_root(entries: int, epsilon: float, z: Array) -> Array:
-    """Value v of loss epsilon: root of ``(M - 1) ln(1 + v) + z^2 v = 2 epsilon``, increasing and concave."""
-    v = np.minimum(np.expm1(min(2.0 * epsilon / (entries - 1), 700.0)), 2.0 * epsilon / np.maximum(z**2, _TINY))
-    for _ in range(60):
-        # Newton on a concave increasing function, from the left of the root after one step, never overshoots.
-        step = (2.0 * epsilon - (entries - 1) * np.log1p(v) - z**2 * v) / ((entries - 1) / (1.0 + v) + z**2)
-        v = np.maximum(v + step, 0.0)
-        if np.all(np.abs(step) <= 1e-15 * (1e-300 + v)):
-            break
-    return np.asarray(v, dtype=np.float64)
+def ball_test(entries: int, relative_deviation: float) -> BallTest:
+    """Probabilities of the ball test: an elementary proof that the published claim is false.
+
+    Noise of size r around the neighbour reaches the ball only within 30 degrees of the difference: the cosine is at
+    least ``(r^2 + 3/4) / (2 r)``, that is ``sqrt(3)/2``. Such a cap holds at most ``sin(30 degrees)^(M-1) / 2`` of the
+    sphere.
+    """
+    _check(entries, relative_deviation)
+    return BallTest(math.erf(0.5 / relative_deviation / math.sqrt(2.0)), -entries * math.log(2.0))
 
 
-def _edges(entries: int, s: float, epsilon: float) -> Array:
-    """Panel borders in ln z: fine about the points where the profile turns, coarse far from them."""
-    last = math.log(_LARGEST_Z)
-    outward = np.concatenate([[0.0], np.geomspace(1e-9, 64.0, 64)])
-    # The loss at an angle of 90 degrees, and along and against the difference, crosses epsilon.
-    centres = [0.5 * math.log(entries) - math.log(s)]
-    for cosine in (0.0, -1.0, 1.0):
-        centres += _crossings(entries, s, epsilon, cosine)
-    around = [centre + sign * outward for centre in centres for sign in (-1.0, 1.0)]
-    lowest = min(centres) - 64.0
-    edges = np.unique(np.concatenate([*around, np.arange(-6.0, last, 0.25), [last]]))
-    kept = edges[(edges >= lowest) & (edges <= last)]
-    return kept if kept.size > 1 else np.array([last - 1.0, last])
+def _log_variance_law(entries: int, epsilon: float, delta: float) -> float:
+    return math.log(entries) + 2.0 * (math.log(float(k0e(epsilon / 2.0))) - math.log(math.pi) - math.log(delta))
 
 
-def _crossings(entries: int, s: float, epsilon: float, cosine: float) -> list[float]:
-    """All ln z at which the loss at this cosine is epsilon, that is ``t = c + sqrt(c^2 + v)``."""
-
-    def excess(log_z: float) -> float:
-        z = math.exp(log_z)
-        v = float(_loss_root(entries, epsilon, np.array([z]))[0])
-        # c + sqrt(c^2 + v) without cancellation for c = -1
-        t = v / (1.0 + math.sqrt(1.0 + v)) if cosine < 0 else cosine + math.sqrt(cosine**2 + v)
-        return -math.log(s * z) - math.log(max(t, _TINY))
-
-    grid = np.arange(-math.log(s) - 60.0, math.log(_LARGEST_Z) + 1.0, 0.5)
-    values = [excess(x) for x in grid]
-    return [
-        float(brentq(excess, low, high))
-        for low, high, first, second in zip(grid, grid[1:], values, values[1:], strict=False)
-        if first * second < 0
-    ]
+def _exponential(log_variance: float) -> float:
+    if not abs(log_variance) < 460.0:
+        raise CalibrationError(f"the variance is e^{log_variance:.0f}, beyond 1e+-200; give another epsilon or delta")
+    return math.exp(log_variance)
 
 
-def _panels(edges: Array) -> tuple[Array, Array]:
-    half = np.diff(edges)[:, None] / 2.0
-    return (edges[:-1, None] + half * (_NODES + 1.0)).ravel(), (half * _WEIGHTS).ravel()
-
-
-@cache
-def _normaliser(entries: int) -> float:
-    """Integral of ``cos^(M-2)`` over the same range as is used for the angle."""
-    bound = min(math.pi / 2.0, _WIDTHS / math.sqrt(entries))
-    psi, weights = _panels(np.linspace(-bound, bound, 13))
-    return float(_density(entries, psi) @ weights)
-
-
-def _density(entries: int, psi: Array) -> Array:
-    """``cos(psi)^(M-2)``."""
-    if entries == 2:
-        return np.ones_like(psi)
-    with np.errstate(divide="ignore"):
-        found: Array = np.exp(0.5 * (entries - 2) * np.log1p(-np.minimum(np.sin(psi) ** 2, 1.0)))
+def _kept(excess: Callable[[float], float], found: float) -> float:
+    """The root, moved up until it is known to be on the private side."""
+    step = 1e-13
+    while excess(found) > 0:
+        found, step = found * (1.0 + step), 2.0 * step
     return found
 
 
+def _target(delta: float) -> float:
+    if not 0.0 < delta < 1.0:
+        raise CalibrationError(f"delta is {delta}; it must lie between 0 and 1; give a small probability")
+    return math.log(delta) - ACCURACY
+
+
 def _check(entries: int, relative_deviation: float) -> None:
-    if entries < 2:
-        raise CalibrationError(f"the answer has {entries} entries; one entry is the scalar Gaussian; use that")
-    if not (math.isfinite(relative_deviation) and relative_deviation > 0):
-        raise CalibrationError(f"the relative deviation is {relative_deviation}; it must be finite and positive")
+    if entries < 1:
+        raise CalibrationError(f"the answer has {entries} entries; it must have at least 1; correct its shape")
+    # Within these, no intermediate result overflows.
+    if not 1e-100 <= relative_deviation <= 1e100:
+        raise CalibrationError(
+            f"the relative deviation is {relative_deviation}; it must lie between 1e-100 and 1e100; "
+            "give the root of sigma_star over the sensitivity"
+        )

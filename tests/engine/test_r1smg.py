@@ -163,4 +163,4 @@ def test_parameters_out_of_range_are_refused(arguments):
     with pytest.raises(CalibrationError):
         published(*arguments)
     with pytest.raises(CalibrationError):
-        true_delta(1, 1.0, 1.0)
+        true_delta(0, 1.0, 1.0)
