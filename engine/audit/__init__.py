@@ -3,6 +3,10 @@
 An audit never proves privacy. It refutes: a flagged claim is false but for a probability that is chosen beforehand, by
 the proof in :mod:`engine.audit.bounds`. What can be audited is in :mod:`engine.audit.subjects`, what is tried in
 :mod:`engine.audit.attacks`, and what an audit must refute in :mod:`engine.audit.mutants`.
+
+What n trials can show is limited: an event that is certain on one side and never seen on the other proves an epsilon of
+about ``ln(n / 2) - ln(ln(8 S / error))`` with S scores, which is 11 for n = 2^21 at an error of 1e-6. A claim of a
+larger epsilon passes whatever is audited.
 """
 
 from __future__ import annotations

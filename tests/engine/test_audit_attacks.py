@@ -322,6 +322,21 @@ def test_more_confidence_gives_smaller_bounds():
     assert strict.flagged
 
 
+def test_every_event_that_is_tested_is_paid_for():
+    subject = gaussian([1.0], [0.5], CLAIM)
+    once, often = (audit(subject, 20_000, generator(), CONFIDENCE, [attacks.projection] * n) for n in (1, 50))
+    assert 0.8 * once.epsilon < often.epsilon < once.epsilon
+
+
+def test_no_audit_shows_more_than_its_trials_can():
+    trials, scores = 2**14, 9
+    far = gaussian([1e6, 0.0], [1.0, 1.0], CLAIM)
+    found = audit(replace(far, log_density=None), trials, generator(), CONFIDENCE)
+    # nothing seen in n/2 trials, by 4 events of each score with two bounds each
+    limit = math.log(trials / 2) - math.log(math.log(8 * scores / 1e-6))
+    assert found.epsilon == pytest.approx(limit, abs=0.02)
+
+
 @pytest.mark.parametrize("side", [1, 2])
 def test_reseeded_blocks_repeat_the_first_and_the_real_noise_repeats_none(side):
     design = calibrate(Body.BALL, np.ones(4), 0.0, CLAIM, Neighbours.ADD_REMOVE, 2**15 - 1)

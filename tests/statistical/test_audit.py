@@ -1,7 +1,10 @@
 """The audit refutes what is false and passes what is true. A true claim is flagged with probability 1e-6 at most."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from engine.audit import audit
 from engine.audit.attacks import last_bits
@@ -83,6 +86,15 @@ SENSITIVE = [  # claims at which noise that is 5 % too small is visible
 
 def named(case):
     return case.name if hasattr(case, "name") else None
+
+
+def test_true_claims_are_flagged_no_more_often_than_a_low_confidence_says():
+    # a claim that is exact at many events at once, by attacks that know nothing
+    subject = replace(laplace([0.0, 1.0], [1.0, 1.0], PureDP(1.0)), log_density=None)
+    wrong = rescaled(subject, 0.5)
+    flags = [[audit(s, 1000, np.random.default_rng(seed), 0.7).flagged for seed in range(60)] for s in (subject, wrong)]
+    assert sum(flags[0]) <= stats.binom.isf(1e-9, 60, 0.3)
+    assert sum(flags[1]) > stats.binom.isf(1e-9, 60, 0.3)
 
 
 @pytest.mark.parametrize(("subject", "trials"), ADDITIVE, ids=named)
