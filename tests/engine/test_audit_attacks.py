@@ -31,10 +31,10 @@ from engine.audit.subjects import (
     visible_claim,
 )
 from engine.calibration import CalibrationError, gaussian_delta
+from engine.discrete_laplace import LAPLACE_GRID
 from engine.fixedpoint import Quantiser
 from engine.geometry import Ball, Body, Box
 from engine.guarantees import ApproxDP, Loss, Neighbours, PureDP
-from engine.laplace_grid import LAPLACE_GRID
 from engine.mechanisms.gaussian import calibrate
 from engine.noise import GRID_TWO_LEVEL, NoiseKey
 
@@ -248,7 +248,9 @@ def test_chunks_that_share_their_noise_are_told_apart_exactly():
     subject = reseeded(gaussian([1.0, 0.0, 0.0, 0.0], np.ones(4), CLAIM), 2)
     ((score, first, second),) = scores(attacks.repeated_block, subject)
     assert attacks.separation(first, second) == 1.0
-    assert "noise of entries [0, 1] less that of [2, 3]" in score.description
+    assert "noise of entries [0, 1] less that of [2, 3], by the answers" in score.description
+    assert np.all(first == 0.0)
+    assert np.all(second == 1.0)
     independent = replace(subject, noise=gaussian(np.ones(4), np.ones(4), CLAIM).noise)
     ((_, first, second),) = scores(attacks.repeated_block, independent)
     assert attacks.separation(first, second) < 0.4
