@@ -1,0 +1,118 @@
+"""Covariance and second moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine import estimates, gram
+from engine.cost import Cost, second_moment_cost
+from engine.errors import ErrorReport, error_report
+from engine.geometry import Vector
+from engine.guarantees import Neighbours
+from engine.mechanisms.additive import NoiseDesign
+from engine.problems import SecondMoment
+from engine.queries.second_moment import SecondMomentQuery
+from pipeline.config import LoadedConfig
+from pipeline.config.queries import MomentQuery
+from pipeline.publishing import ReleaseArrays
+from pipeline.questions.question import check_even, quantiser, span, text
+
+_PAIR = ("feature", "feature_")
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """Covariance or second moment."""
+
+    problem: SecondMoment
+    query: SecondMomentQuery
+    features: tuple[str, ...]
+
+    @property
+    def matrix(self) -> str:
+        """Name of the released matrix."""
+        return "covariance" if self.problem.augmented else "second_moment"
+
+    @property
+    def origin(self) -> Vector:
+        """Origin of the shape."""
+        return self.query.quantiser.coordinates.origin
+
+    def check(self, design: NoiseDesign) -> None:
+        """A full matrix shape needs noise that is even in coordinates."""
+        check_even(self.query.quantiser, design.spread.columns[int(self.problem.augmented) :])
+
+    def facts(self) -> dict[str, Any]:
+        """Shape of a record."""
+        return {
+            "body": self.problem.body.value,
+            "constant_coordinate": self.problem.augmented,
+            "largest_integer": self.problem.largest,
+        }
+
+    def cost(self, rows: int, chunk_bytes: int, threads: int, parallel: int) -> Cost:
+        """Of the row-panel plan."""
+        return second_moment_cost(rows, self.problem.shape[0], chunk_bytes, threads, parallel)
+
+    def error(self, design: NoiseDesign) -> ErrorReport:
+        """Of the second moment, which everything else follows from."""
+        back = self.query.quantiser.coordinates.to_raw()
+        if self.problem.augmented:  # the count and the sums are not part of it
+            back = np.concatenate([[0.0], back]) if back.ndim == 1 else np.pad(back, ((1, 0), (1, 0)))
+        return error_report(design, back, back)
+
+    def error_sentence(self, design: NoiseDesign) -> str:
+        """Relative to the product of two features' half widths, at the largest number of rows."""
+        rows = self.problem.rows_at_most
+        if self.problem.augmented:
+            share = estimates.worst_covariance_deviation(design, rows)
+            lead = f"at {rows:,} rows, a covariance entry's standard deviation is at most"
+        else:
+            share = design.entry_standard_deviation() / rows
+            lead = f"at {rows:,} rows, a second moment's standard deviation per row is"
+        return f"{lead} {span(share)} of the product of the two features' half widths"
+
+    def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
+        """Matrix, its error and a positive semi-definite version; for a covariance count and mean too."""
+        names, coordinates = text(self.features), self.query.quantiser.coordinates
+        if not self.problem.augmented:
+            moment = estimates.second_moment(released, design, coordinates)
+            return {
+                "feature": (names, ("feature",)),
+                "second_moment": (moment.value, _PAIR),
+                "second_moment_standard_deviation": (moment.standard_deviation, _PAIR),
+                "second_moment_psd": (estimates.second_moment_psd(released, design, coordinates), _PAIR),
+            }
+        public_count = rows if self.problem.neighbours is Neighbours.REPLACE_ONE else None
+        found = estimates.covariance(released, design, coordinates, public_count)
+        return {
+            "feature": (names, ("feature",)),
+            "count": (found.count.value, ()),
+            "count_standard_deviation": (found.count.standard_deviation, ()),
+            "mean": (found.mean.value, ("feature",)),
+            "mean_standard_deviation": (found.mean.standard_deviation, ("feature",)),
+            "covariance": (found.covariance.value, _PAIR),
+            "covariance_standard_deviation": (found.covariance.standard_deviation, _PAIR),
+            "covariance_psd": (found.covariance_psd, _PAIR),
+            "second_moment": (found.second_moment.value, _PAIR),
+            "second_moment_standard_deviation": (found.second_moment.standard_deviation, _PAIR),
+        }
+
+
+def build(loaded: LoadedConfig, asked: MomentQuery) -> Moment:
+    """Question of a config."""
+    clip = quantiser(loaded, asked.geometry, augmented=asked.kind == "covariance")
+    gram.check_no_overflow(asked.rows_at_most, clip.largest)
+    problem = SecondMoment(
+        clip.coordinates.body,
+        clip.coordinates.scale,
+        loaded.config.privacy.neighbours,
+        clip.largest,
+        asked.rows_at_most,
+        clip.augmented,
+    )
+    return Moment(problem, SecondMomentQuery(clip), asked.columns)

@@ -1,0 +1,94 @@
+"""Sums of outer products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine import estimates, gram
+from engine.cost import Cost, outer_products_cost
+from engine.errors import ErrorReport, error_report
+from engine.geometry import Vector
+from engine.mechanisms.additive import NoiseDesign
+from engine.problems import OuterProducts
+from engine.queries.outer_products import OuterProductsQuery
+from pipeline.config import LoadedConfig
+from pipeline.config import queries as declared
+from pipeline.publishing import ReleaseArrays
+from pipeline.questions.question import quantiser, span, text
+
+
+@dataclass(frozen=True, eq=False)
+class Outer:
+    """Sum of outer products."""
+
+    problem: OuterProducts
+    query: OuterProductsQuery
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+
+    @property
+    def matrix(self) -> str:
+        """Name of the released matrix."""
+        return "outer_products"
+
+    @property
+    def origin(self) -> Vector:
+        """Origins of both shapes."""
+        return np.concatenate([self.query.left.coordinates.origin, self.query.right.coordinates.origin])
+
+    def check(self, design: NoiseDesign) -> None:
+        """Factors have no full matrix shapes."""
+
+    def facts(self) -> dict[str, Any]:
+        """Shapes of both factors."""
+        return {
+            "left_body": self.problem.left.value,
+            "right_body": self.problem.right.value,
+            "largest_integer": self.problem.largest,
+        }
+
+    def cost(self, rows: int, chunk_bytes: int, threads: int, parallel: int) -> Cost:
+        """Of one product a block of rows."""
+        return outer_products_cost(rows, self.problem.shape, chunk_bytes, threads, parallel)
+
+    def error(self, design: NoiseDesign) -> ErrorReport:
+        """Of the sum."""
+        return error_report(design, *self.problem.units)
+
+    def error_sentence(self, design: NoiseDesign) -> str:
+        """Relative to the product of the two half widths, at the largest number of rows."""
+        rows = self.problem.rows_at_most
+        lead = f"at {rows:,} rows, an entry's standard deviation per row is"
+        return f"{lead} {span(design.entry_standard_deviation() / rows)} of the product of the two half widths"
+
+    def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
+        """Sum over records of ``(a - origin)(b - origin)'`` and its error."""
+        found = estimates.outer_products(released, design, self.query.left.coordinates, self.query.right.coordinates)
+        pair = ("row", "column")
+        return {
+            "row": (text(self.left), ("row",)),
+            "column": (text(self.right), ("column",)),
+            "outer_products": (found.value, pair),
+            "outer_products_standard_deviation": (found.standard_deviation, pair),
+        }
+
+
+def build(loaded: LoadedConfig, asked: declared.OuterProductsQuery) -> Outer:
+    """Question of a config."""
+    left, right = (quantiser(loaded, side, augmented=False) for side in (asked.left, asked.right))
+    gram.check_no_overflow(asked.rows_at_most, left.largest)
+    problem = OuterProducts(
+        left.coordinates.body,
+        right.coordinates.body,
+        left.coordinates.scale,
+        right.coordinates.scale,
+        loaded.config.privacy.neighbours,
+        left.largest,
+        asked.rows_at_most,
+    )
+    names = asked.columns
+    return Outer(problem, OuterProductsQuery(left, right), names[: left.width], names[left.width :])

@@ -1,0 +1,112 @@
+"""What every question offers, and what questions share: quantisers and names."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.cost import Cost
+from engine.errors import ErrorReport
+from engine.fixedpoint import Quantiser
+from engine.geometry import Ball, Box, Ellipsoid, GeometryError, Vector
+from engine.mechanisms.additive import NoiseDesign
+from engine.problems import Problem
+from engine.queries.graph import Query
+from pipeline.config import LoadedConfig
+from pipeline.config.geometry import Geometry
+from pipeline.publishing import ReleaseArrays
+
+
+class Question(Protocol):
+    """One query of one config.
+
+    Attributes
+    ----------
+    problem
+        The query as a mechanism sees it.
+    query
+        How it is computed.
+    matrix
+        Name of the released matrix among the arrays.
+    """
+
+    @property
+    def problem(self) -> Problem:
+        """The query as a mechanism sees it."""
+
+    @property
+    def query(self) -> Query:
+        """How it is computed."""
+
+    @property
+    def matrix(self) -> str:
+        """Name of the released matrix among the arrays."""
+
+    @property
+    def origin(self) -> Vector:
+        """Raw point that coordinates start from, by column of the records."""
+
+    def check(self, design: NoiseDesign) -> None:
+        """Refuse noise that this query cannot show the error of; GeometryError."""
+
+    def facts(self) -> dict[str, Any]:
+        """Public numbers of the shape, as plain JSON values."""
+
+    def cost(self, rows: int, chunk_bytes: int, threads: int, parallel: int) -> Cost:
+        """Predicted cost; see :mod:`engine.cost`."""
+
+    def error_sentence(self, design: NoiseDesign) -> str:
+        """Expected size of the noise, in words; reads no data."""
+
+    def error(self, design: NoiseDesign) -> ErrorReport:
+        """Error of the whole answer in raw units; reads no data."""
+
+    def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
+        """Arrays of the release, from released grid integers and the number of records.
+
+        The number is used only where the neighbouring relation makes it public.
+        """
+
+
+def quantiser(loaded: LoadedConfig, shape: Geometry, augmented: bool) -> Quantiser:
+    """Clip and quantisation of records in a declared shape."""
+    query = loaded.config.query
+    stand_in = None
+    if query.missing == "impute":
+        stand_in = np.array([feature.impute for feature in shape.features], dtype=np.float64)
+    bits = getattr(query, "quantisation_bits", 16)
+    return Quantiser(geometry(loaded, shape).coordinates(), 2 ** (bits - 1) - 1, augmented, stand_in)
+
+
+def geometry(loaded: LoadedConfig, shape: Geometry) -> Box | Ball | Ellipsoid:
+    """Shape that a config declares."""
+    if shape.kind == "box":
+        lower = np.array([feature.lower for feature in shape.features], dtype=np.float64)
+        upper = np.array([feature.upper for feature in shape.features], dtype=np.float64)
+        origin = (lower + upper) / 2.0 if shape.origin == "midpoint" else np.zeros_like(lower)
+        return Box(lower, upper, origin)
+    origins = [feature.origin for feature in shape.features]
+    if shape.kind == "ball":
+        return Ball(origins, shape.radius)
+    return Ellipsoid(origins, shape.semi_axes if shape.shape == "diagonal" else loaded.shape_matrix())
+
+
+def check_even(quantiser: Quantiser, spread: Vector) -> None:
+    """Refuse noise of different sizes where coordinates are mixed by a full matrix."""
+    if quantiser.coordinates.mixing is not None and float(np.ptp(spread)) > 0.0:
+        raise GeometryError(
+            'this mechanism gives features noise of different sizes and ignores a full matrix; choose "shaped-gaussian"'
+        )
+
+
+def span(values: NDArray[np.float64]) -> str:
+    """Least and largest value in words."""
+    low, high = float(np.min(values)), float(np.max(values))
+    return f"{high:.3g}" if low > 0.999 * high else f"{low:.3g} to {high:.3g}"
+
+
+def text(names: tuple[str, ...]) -> NDArray[np.str_]:
+    """Names as an array."""
+    return np.asarray(names, dtype=np.str_)

@@ -1,0 +1,84 @@
+"""The records themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine import estimates
+from engine.cost import Cost, rows_cost
+from engine.errors import ErrorReport, error_report
+from engine.geometry import Vector
+from engine.mechanisms.additive import NoiseDesign
+from engine.problems import Rows
+from engine.queries.rows import RowsQuery
+from pipeline.config import LoadedConfig
+from pipeline.config import queries as declared
+from pipeline.publishing import ReleaseArrays
+from pipeline.questions.question import check_even, quantiser, span, text
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """The records themselves."""
+
+    problem: Rows
+    query: RowsQuery
+    features: tuple[str, ...]
+
+    @property
+    def matrix(self) -> str:
+        """Name of the released matrix."""
+        return "rows"
+
+    @property
+    def origin(self) -> Vector:
+        """Origin of the shape."""
+        return self.query.quantiser.coordinates.origin
+
+    def check(self, design: NoiseDesign) -> None:
+        """A full matrix shape needs noise that is even in coordinates."""
+        check_even(self.query.quantiser, design.spread.columns)
+
+    def facts(self) -> dict[str, Any]:
+        """Shape of a record."""
+        return {"body": self.problem.body.value, "largest_integer": self.problem.largest}
+
+    def cost(self, rows: int, chunk_bytes: int, threads: int, parallel: int) -> Cost:
+        """Of reading, noise and writing; the answer is held whole."""
+        return rows_cost(rows, self.problem.shape[1], chunk_bytes, threads, parallel)
+
+    def error(self, design: NoiseDesign) -> ErrorReport:
+        """Of the records."""
+        return error_report(design, np.ones(design.shape[0]), self.query.quantiser.coordinates.to_raw())
+
+    def error_sentence(self, design: NoiseDesign) -> str:
+        """Relative to the feature's half width."""
+        share = design.standard_deviations((0, 1), (0, design.shape[1]))
+        return f"a value's standard deviation is {span(share)} of the feature's half width"
+
+    def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
+        """Noisy records and the standard deviation of a feature's noise."""
+        found = estimates.records(released, design, self.query.quantiser.coordinates)
+        pair = ("record", "feature")
+        return {
+            "feature": (text(self.features), ("feature",)),
+            "rows": (found.value, pair),
+            "rows_standard_deviation": (found.standard_deviation, pair),
+        }
+
+
+def build(loaded: LoadedConfig, asked: declared.RowsQuery) -> Records:
+    """Question of a config."""
+    clip = quantiser(loaded, asked.geometry, augmented=False)
+    problem = Rows(
+        clip.coordinates.body,
+        clip.coordinates.scale,
+        loaded.config.privacy.neighbours,
+        clip.largest,
+        asked.rows_at_most,
+    )
+    return Records(problem, RowsQuery(clip), asked.columns)
