@@ -185,6 +185,10 @@ class DiscreteLaplace:
         return (signs * magnitude * other).reshape(TILE, TILE)
 
 
+LAPLACE_GRID = DiscreteLaplace(1, LARGEST_SCALE)
+"""Fine grid that stands for continuous Laplace noise: a million steps to the scale."""
+
+
 def invert(high: Words, low: Words, words: Words, more: Callable[[], Words]) -> NDArray[np.int64]:
     """How many thresholds a number of 128 bits reaches, for each of n numbers.
 

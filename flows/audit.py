@@ -20,7 +20,17 @@ from engine.guarantees import ApproxDP
 from pipeline.auditing import Audit, run_audit
 from pipeline.errors import ConfigError
 
-Auditable = Literal["gaussian", "shaped-gaussian", "imgm", "mvg-exact", "laplace", "classic-gaussian", "mvg", "r1smg"]
+Auditable = Literal[
+    "gaussian",
+    "shaped-gaussian",
+    "imgm",
+    "mvg-exact",
+    "laplace",
+    "discrete-laplace",
+    "classic-gaussian",
+    "mvg",
+    "r1smg",
+]
 
 
 @flow(name="audit", flow_run_name="{mechanism}", persist_result=False, log_prints=False, retries=0)

@@ -22,6 +22,7 @@ from dask.delayed import Delayed
 from numpy.typing import NDArray
 
 from engine import keyring
+from engine.counts import CountError
 from engine.fixedpoint import NotFiniteError
 from engine.noise import NoiseKey
 from engine.queries.graph import TaskFailed
@@ -61,6 +62,12 @@ def translate(error: BaseException) -> DataError | ComputeError:
             "The records hold a missing or infinite value",
             "Each value must be finite, because a sum over it would be undefined",
             'Clean the data, or set [query] missing = "impute" with a public constant for each feature',
+        )
+    if isinstance(error, CountError):
+        return DataError(
+            "A column of codes holds a value that is not a whole number",
+            "A code is a whole number; without edges a column is read as codes",
+            "Declare lower and upper for this axis, or encode the column as integers",
         )
     kind = error.kind if isinstance(error, TaskFailed) else type(error).__name__
     return ComputeError(kind, secrets.token_hex(4))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.mechanisms.auto import Auto, Metric
 from engine.mechanisms.contract import Importance, Mechanism, NotApplicable
 from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from engine.mechanisms.laplace_noise import Laplace
+from engine.mechanisms.laplace_noise import Laplace, WholeLaplace
 from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mvg
 from pipeline.config import ReleaseConfig
 from pipeline.config import mechanisms as declared
@@ -25,6 +25,8 @@ def mechanism_of(config: ReleaseConfig) -> Mechanism:
             return ShapedGaussian(importance_of(config, chosen.optimise_for))
         case declared.Laplace() as chosen:
             return Laplace(importance_of(config, chosen.optimise_for))
+        case declared.WholeLaplace():
+            return WholeLaplace()
         case declared.ClassicGaussian():
             return ClassicGaussian()
         case declared.Imgm() as chosen:

@@ -24,7 +24,7 @@ from engine.mechanisms import r1smg
 from engine.mechanisms.additive import NoiseDesign, add_noise
 from engine.mechanisms.contract import Importance, Mechanism, NotApplicable
 from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from engine.mechanisms.laplace_noise import Laplace
+from engine.mechanisms.laplace_noise import Laplace, WholeLaplace
 from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mvg
 from engine.noise import Grid
 from engine.problems import Counts, OuterProducts, Problem, Rows, SecondMoment
@@ -40,6 +40,7 @@ MECHANISMS: dict[str, Mechanism] = {
     "imgm": Imgm(),
     "mvg-exact": ExactMvg(Allocation("uniform")),
     "laplace": Laplace(Importance("relative-error")),
+    "discrete-laplace": WholeLaplace(),
     "classic-gaussian": ClassicGaussian(),
     "mvg": Mvg(2, "square-root", Allocation("uniform")),
 }

@@ -22,13 +22,15 @@ Releases are integers: ``round(answer / step) + discrete noise``, with an intege
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from math import ceil, exp, inf, log2, sqrt
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibration import gaussian_mu
+from engine.calibration import CalibrationError, gaussian_mu
+from engine.discrete_laplace import DiscreteLaplace
 from engine.geometry import Vector
 from engine.guarantees import ApproxDP, Loss
 from engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL, Grid, NoiseKey
@@ -159,6 +161,8 @@ class NoiseDesign:
         The exact integers are multiplied by ``2**shift`` first, where steps would otherwise be too coarse.
     loss
         What the release costs.
+    whole
+        Whether each step is one integer of the answer, so that the release is in whole numbers.
     """
 
     spread: Spread
@@ -168,6 +172,7 @@ class NoiseDesign:
     unit: int
     shift: int
     loss: Loss
+    whole: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -201,6 +206,8 @@ class NoiseDesign:
         -------
         Shape (rows, columns), int64, at least one; symmetric over the whole matrix where the answer is.
         """
+        if self.whole:
+            return np.ones((rows[1] - rows[0], columns[1] - columns[0]), dtype=np.int64)
         root = sqrt(self.scale / self.grid.privacy_scale) * sqrt(self.unit) * 2.0 ** (self.shift / 2)
         row, column = root * self.spread.rows[slice(*rows)], root * self.spread.columns[slice(*columns)]
         # Rounding up, after covering the float error of the products, only adds noise: each step >= its ideal value.
@@ -304,6 +311,36 @@ def laplace_design(
         )
     scale = sensitivity.bound / (guarantee.epsilon * (1.0 - 1e-15) - rounding) * _ROUND_UP
     return _design(spread, scale, sensitivity, grid, scaling, Loss(0.0, guarantee.epsilon, total_variation))
+
+
+def whole_laplace_design(
+    spread: Spread, sensitivity: Sensitivity, scaling: Scaling, guarantee: ApproxDP
+) -> NoiseDesign:
+    """Discrete Laplace noise in whole numbers, for answers that are counts: no grid, no rounding.
+
+    Parameters
+    ----------
+    spread
+        Even: every entry gets the same noise.
+    sensitivity, scaling, guarantee
+        As for :func:`laplace_design`; the L1 sensitivity is a whole number of units of one.
+
+    Raises
+    ------
+    CannotCalibrate
+        delta is too small for the sampler, or epsilon leaves the range of the sampler's rates.
+    """
+    _check_known(sensitivity)
+    steps = round(sensitivity.attained)
+    # Distances of whole answers are whole, so the bound's last digit, which covers rounding, may be dropped.
+    try:
+        law = DiscreteLaplace.at_most(Fraction(guarantee.epsilon) / steps)
+    except CalibrationError as error:
+        raise CannotCalibrate(str(error)) from None
+    total_variation = spread.entries * law.total_variation_per_draw
+    usable_mu(guarantee, total_variation)
+    loss = Loss(0.0, guarantee.epsilon, total_variation)
+    return NoiseDesign(spread, float(1 / law.rate), sensitivity, law, scaling.unit, 0, loss, whole=True)
 
 
 def _check_known(sensitivity: Sensitivity) -> None:

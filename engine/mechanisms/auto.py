@@ -13,7 +13,7 @@ from engine.guarantees import ApproxDP
 from engine.mechanisms.additive import CannotCalibrate, NoiseDesign
 from engine.mechanisms.contract import Importance, Mechanism, NotApplicable
 from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from engine.mechanisms.laplace_noise import Laplace
+from engine.mechanisms.laplace_noise import Laplace, WholeLaplace
 from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mvg
 from engine.problems import Problem
 
@@ -112,6 +112,7 @@ def proven(metric: Metric) -> Sequence[Mechanism]:
         Imgm(),
         ClassicGaussian(),
         Laplace(metric.importance),
+        WholeLaplace(),
         ExactMvg(uniform),
         Mvg(2, "square-root", uniform),
         Mvg(3, "square-root", uniform),

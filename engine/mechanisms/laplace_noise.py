@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from engine.discrete_laplace import LAPLACE_GRID
 from engine.geometry import Body, Vector
 from engine.guarantees import ApproxDP
-from engine.laplace_grid import LAPLACE_GRID
-from engine.mechanisms.additive import NoiseDesign, laplace_design
-from engine.mechanisms.contract import Importance, free_units
+from engine.mechanisms.additive import NoiseDesign, laplace_design, whole_laplace_design
+from engine.mechanisms.contract import Importance, NotApplicable, free_units
 from engine.mechanisms.gaussian import bodies, spread_of
-from engine.problems import Problem
+from engine.problems import Counts, Problem
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,24 @@ class Laplace:
     def parameters(self) -> dict[str, Any]:
         """Importance."""
         return {"importance": self.importance.parameters()}
+
+
+@dataclass(frozen=True)
+class WholeLaplace:
+    """Discrete Laplace noise on counts: the release is in whole numbers."""
+
+    name: ClassVar[str] = "discrete-laplace"
+
+    def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
+        """Noise of rate epsilon over the largest change, exactly."""
+        if not isinstance(problem, Counts):
+            raise NotApplicable("whole-number noise is for counts; choose laplace for other queries")
+        even = problem.spread(np.ones(problem.cells[0]), np.ones(problem.cells[1]))
+        return whole_laplace_design(even, problem.l1(even), problem.scaling, guarantee)
+
+    def parameters(self) -> dict[str, Any]:
+        """None."""
+        return {}
 
 
 def _optimal(units: Vector, importance: Vector, body: Body) -> Vector:

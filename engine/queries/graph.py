@@ -15,6 +15,7 @@ from dask.delayed import Delayed
 from numpy.typing import NDArray
 
 from engine import keyring
+from engine.counts import CountError
 from engine.fixedpoint import NotFiniteError
 from engine.gram import RowSource
 from engine.mechanisms.additive import NoiseDesign, add_noise
@@ -48,7 +49,7 @@ def _sealed(function: Callable[Arguments, Result], *args: Arguments.args, **kwar
     """Call a function, letting no exception text out that could quote a record."""
     try:
         return function(*args, **kwargs)
-    except (NotFiniteError, keyring.MissingNoiseKey):
+    except (NotFiniteError, CountError, keyring.MissingNoiseKey):
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, its text stays here
         kind = type(error).__name__

@@ -79,6 +79,13 @@ class Laplace(_Noise):
         return {"optimise_for": self.optimise_for} if isinstance(self.optimise_for, dict) else {}
 
 
+class WholeLaplace(_Noise):
+    """Discrete Laplace noise on counts, in whole numbers: a pure epsilon."""
+
+    kind: Literal["discrete-laplace"]
+    """the noise mechanism"""
+
+
 class Imgm(_Noise):
     """Matrix Gaussian noise with given relative sizes, by IMGM Theorem 2."""
 
@@ -215,5 +222,6 @@ class Auto(_Noise):
 
 
 Mechanism = Annotated[
-    Gaussian | ShapedGaussian | Laplace | ClassicGaussian | Imgm | Mvg | ExactMvg | Auto, Field(discriminator="kind")
+    Gaussian | ShapedGaussian | Laplace | WholeLaplace | ClassicGaussian | Imgm | Mvg | ExactMvg | Auto,
+    Field(discriminator="kind"),
 ]

@@ -95,16 +95,23 @@ class Axis(Section):
 
     name: Label
     """the name of the axis in the release"""
-    lower: Bound
-    """the lower edge of the first cell, in the column's unit"""
-    upper: Bound
+    lower: Bound | None = None
+    """the lower edge of the first cell, in the column's unit; without edges the column holds the codes 0, 1, ..."""
+    upper: Bound | None = None
     """the upper edge of the last cell, in the column's unit"""
     cells: Annotated[Whole, Field(ge=1, le=2**15)]
-    """the number of cells of equal width"""
+    """the number of cells of equal width, or of codes"""
 
     @model_validator(mode="after")
     def _ordered(self) -> Axis:
-        if not self.upper - self.lower >= SMALLEST:
+        if (self.lower is None) != (self.upper is None):
+            raise refusal(
+                "lower",
+                "given without the other edge",
+                "lower and upper go together",
+                "Give both, or neither for codes",
+            )
+        if self.lower is not None and self.upper is not None and not self.upper - self.lower >= SMALLEST:
             raise refusal(
                 "lower",
                 f"{self.lower!r} with upper = {self.upper!r}",

@@ -21,7 +21,6 @@ from engine.discrete_laplace import (
     powers,
     zero_threshold,
 )
-from engine.laplace_grid import LAPLACE_GRID
 from engine.noise import GRID_TWO_LEVEL, NoiseKey
 
 KEY = NoiseKey(bytes(range(32)))
@@ -151,7 +150,6 @@ def test_streams_keys_and_other_laws_share_nothing():
         law.draw(KEY, *size, symmetric=False, stream=1) / law.standard_deviation,
         law.draw(NoiseKey(bytes(32)), *size, symmetric=False) / law.standard_deviation,
         GRID_TWO_LEVEL.draw(KEY, *size, symmetric=False) / GRID_TWO_LEVEL.standard_deviation,
-        LAPLACE_GRID.draw(KEY, *size, symmetric=False) / LAPLACE_GRID.standard_deviation,
     ]
     for other in others:
         assert abs(np.mean(first * other)) < stats.norm.isf(ALPHA / 2) / 128

@@ -1,10 +1,15 @@
 """Every mechanism that releases keeps the contract."""
 
+import numpy as np
+from scipy import stats
+
+from engine.guarantees import ApproxDP
 from engine.mechanisms.auto import Auto, Metric
 from engine.mechanisms.contract import Importance
 from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from engine.mechanisms.laplace_noise import Laplace
+from engine.mechanisms.laplace_noise import Laplace, WholeLaplace
 from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mvg
+from engine.noise import NoiseKey
 from tests.contracts.mechanism import PROBLEMS, MechanismContract
 
 NOT_AUGMENTED = tuple(name for name in PROBLEMS if name != "covariance")
@@ -64,6 +69,29 @@ class TestAuto(MechanismContract):
 
 class TestAutoSpectral(MechanismContract):
     mechanism = Auto(Metric("spectral"))
+
+
+class TestWholeLaplace(MechanismContract):
+    mechanism = WholeLaplace()
+    applies = ("counts", "counts, replace-one", "one cell")
+
+    def test_the_sampler_has_the_right_law_and_a_scale_wrong_by_5_percent_is_rejected(self):
+        """Against the probabilities of whole numbers themselves."""
+        design = self.mechanism.design(PROBLEMS["counts"], ApproxDP(0.25, 1e-6))
+        drawn = design.grid.draw(NoiseKey(bytes(range(32))), (0, 300), (0, 300), False).ravel()
+        values = np.arange(-20, 21)
+        observed = np.array([np.sum(drawn <= -20), *(np.sum(drawn == k) for k in values[1:-1]), np.sum(drawn >= 20)])
+
+        def pvalue(epsilon):
+            mass = np.tanh(epsilon / 2) * np.exp(-epsilon * np.abs(values))
+            mass[[0, -1]] = np.exp(-20 * epsilon) / (1 + np.exp(-epsilon))
+            return stats.chisquare(observed, drawn.size * mass / mass.sum()).pvalue
+
+        # alpha 1e-9, 90,000 draws under a fixed key.
+        assert pvalue(0.25) > 1e-9
+        assert pvalue(0.25 * 1.05) < 1e-9
+        assert pvalue(0.25 / 1.05) < 1e-9
+        assert set(np.unique(design.steps((0, 6), (0, 5)))) == {1}
 
 
 class TestLaplace(MechanismContract):

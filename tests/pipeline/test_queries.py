@@ -1,13 +1,12 @@
 """Every query is released end to end, near the truth, with the same bits whatever the blocks, and charged once."""
 
+import re
 from datetime import date
 
 import numpy as np
 import pytest
 import zarr
 
-from engine.fixedpoint import NotFiniteError
-from engine.queries.counts import CountsQuery
 from pipeline.compute import ThreadCompute
 from pipeline.config import load_config
 from pipeline.errors import ConfigError, DataError
@@ -205,17 +204,27 @@ def test_a_count_writes_a_feature_out(tmp_path):
         config(tmp_path, ROWS.replace("count = 4", "count = 0"))
 
 
-def test_counts_settle_edges_outside_and_missing_values_as_declared(tmp_path):
-    values = np.array([[0.0, 0.0], [1.0, 1.0], [0.5, 0.5], [-3.0, 0.2], [np.nan, 0.2], [0.49, 9.0]])
-    edges = np.array([0.0, 0.5, 1.0])
-    dropped = CountsQuery(edges, edges, clip=False, drop_missing=True).partial(values, 0, 6, 2)
-    assert dropped.tolist() == [[1, 0], [0, 2]]
-    clipped = CountsQuery(edges, edges, clip=True, drop_missing=True).partial(values, 0, 6, 4)
-    assert clipped.tolist() == [[2, 1], [0, 2]]
-    with pytest.raises(NotFiniteError):
-        CountsQuery(edges, edges, clip=True, drop_missing=False).partial(values, 0, 6, 6)
-    with pytest.raises(ConfigError, match="lower must be below upper"):
-        config(tmp_path, COUNTS.replace("lower = -0.5", "lower = 0.5", 1))
+def test_columns_of_codes_are_counted_by_code_and_other_values_are_refused(tmp_path):
+    rng = np.random.default_rng(4)
+    codes = rng.integers(0, 4, (400, 2)).astype(float)
+    query = (
+        re.sub(r"(lower|upper) = .*\n", "", COUNTS).replace("cells = 9", "cells = 4").replace("cells = 7", "cells = 3")
+    )
+    query = query.replace('"drop"', '"clip"')
+    loaded = prepare(tmp_path, query, codes, mechanism='kind = "discrete-laplace"')
+    _, outcome = run(loaded)
+    group = zarr.open_group(outcome.path, mode="r")
+    exact = np.zeros((4, 3))
+    np.add.at(exact, (codes[:, 0].astype(int), np.minimum(codes[:, 1].astype(int), 2)), 1)
+    assert np.all(group["counts"][...] == np.rint(group["counts"][...]))
+    assert np.max(np.abs(group["counts"][...] - exact)) < 30 / 8.0 * 2
+    assert list(group["row"][...]) == ["0", "1", "2", "3"]
+    codes[3, 0] = 0.5
+    support.write_records(tmp_path, codes)
+    with pytest.raises(DataError, match="not a whole number"):
+        run_release(make_plan(loaded, date(2026, 11, 21)), ThreadCompute(2), "test", lambda *_: None)
+    with pytest.raises(ConfigError, match="go together"):
+        config(tmp_path, COUNTS.replace("lower = -0.5\n", "", 1))
 
 
 def test_whole_counts_are_not_negative_and_a_pure_release_says_so(tmp_path):

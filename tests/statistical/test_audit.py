@@ -22,10 +22,10 @@ from engine.audit.mutants import (
 )
 from engine.audit.subjects import discrete_laplace, gaussian, grid_noise, laplace, rank_one
 from engine.calibration import gaussian_delta, gaussian_mu
+from engine.discrete_laplace import LAPLACE_GRID
 from engine.fixedpoint import Quantiser
 from engine.geometry import Body, Box
 from engine.guarantees import ApproxDP, Neighbours, PureDP
-from engine.laplace_grid import LAPLACE_GRID
 from engine.mechanisms.gaussian import calibrate
 from engine.mechanisms.r1smg import published
 from engine.mechanisms.r1smg_profile import true_delta
