@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _RATIO = 3.0
-_LAYER_RATIO = 4.0
+_LAYER_RATIO = 7.0
 _REACH = 13.0
 """Angles beyond this many standard deviations from the densest allowed angle hold less than e^-84 of the integral."""
 

@@ -96,15 +96,16 @@ def true_epsilon(entries: int, relative_deviation: float, delta: float) -> float
     def excess(epsilon: float) -> float:
         return true_log_delta(entries, relative_deviation, epsilon) - target
 
-    if excess(0.0) <= 0:
-        return 0.0
-    high = max(1.01 * true_epsilon_law(entries, relative_deviation, delta), 1.0)
+    guess = true_epsilon_law(entries, relative_deviation, delta)
+    low, high = 0.99 * guess, max(1.01 * guess, 1.0)
+    if excess(low) <= 0:
+        if excess(0.0) <= 0:
+            return 0.0
+        while excess(low) <= 0:
+            low, high = 0.5 * low, low
     while excess(high) > 0:
-        high *= 2.0
-    low = 0.98 * high
-    while excess(low) <= 0:
-        high, low = low, 0.5 * low
-    return _kept(excess, float(brentq(excess, low, high, xtol=1e-300, rtol=1e-13)))
+        low, high = high, 2.0 * high
+    return _kept(excess, float(brentq(excess, low, high, xtol=1e-300, rtol=1e-12)))
 
 
 def correct_variance(entries: int, epsilon: float, delta: float) -> float:
@@ -148,7 +149,7 @@ def correct_variance(entries: int, epsilon: float, delta: float) -> float:
     while excess(other) * sign > 0:
         step *= 2.0
         start, other = other, other + sign * step
-    found = float(brentq(excess, min(start, other), max(start, other), xtol=1e-13, rtol=1e-14))
+    found = float(brentq(excess, min(start, other), max(start, other), xtol=1e-12, rtol=1e-14))
     return _kept(lambda variance: excess(0.5 * math.log(variance)), _exponential(2.0 * found))
 
 
