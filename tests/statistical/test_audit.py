@@ -62,7 +62,7 @@ def exact_grid(law, mu):
 
 
 def exact_laplace_grid(epsilon):
-    return grid_noise(LAPLACE_GRID, [epsilon * LAPLACE_GRID.privacy_scale], PureDP(epsilon))
+    return grid_noise(LAPLACE_GRID, [np.floor(epsilon * LAPLACE_GRID.scale)], PureDP(epsilon))
 
 
 ADDITIVE = [
