@@ -28,7 +28,7 @@ pure. The draw here is exact in real arithmetic, but runs on floats, on an eigen
 and the number of proposals depends on the data, which shows in time. Floats tell neighbours apart in principle, so
 the guarantee is one of the law, not of this program: :data:`CERTIFIED` is False, and no ledger may book it as pure.
 
-**Source**: Chaudhuri, Sarwate and Sinha, 2013, Algorithm PPCA, Theorem 6; Kent, Ganeiban and Mardia, 2013 (envelope);
+**Source**: Chaudhuri, Sarwate and Sinha, 2013, algorithm PPCA; Kent, Ganeiban and Mardia, 2013 (envelope);
 Cesar and Rogers, 2021 (bounded range).
 """
 
@@ -123,7 +123,7 @@ def directions(count: int, epsilon: float, neighbours: Neighbours, joint: bool) 
 def published_concentration(epsilon: float) -> float:
     """PPCA's constant in units of the sum: ``epsilon / 2``, for both relations and any number of directions.
 
-    **Source**: Chaudhuri, Sarwate and Sinha, 2013, Theorem 6.
+    **Source**: Chaudhuri, Sarwate and Sinha, 2013.
     """
     PureDP(epsilon)
     return epsilon / 2.0
@@ -252,7 +252,7 @@ def envelope(rates: Vector) -> float:
 
     Any b in (0, d] is exact; this one is accepted most often.
 
-    **Source**: Kent, Ganeiban and Mardia, 2013, equation (3.6).
+    **Source**: Kent, Ganeiban and Mardia, 2013.
     """
     d = float(rates.size)
     if d == 1.0 or float(np.max(rates)) == 0.0:
