@@ -77,7 +77,8 @@ def published(entries: int, epsilon: float, delta: float, sensitivity: float) ->
         raise CalibrationError(f"sigma_star is e^{log_variance:.0f}, beyond the floats; give a larger delta")
     psi = math.exp(log_psi)
     variance = 2.0 * sensitivity**2 / (epsilon * psi) if psi > 1e-100 else math.exp(log_variance)
-    return Published(psi, math.asin(math.sqrt(-math.expm1(log_psi))), variance)
+    # The arc sine of sqrt(1 - psi), accurate at both ends.
+    return Published(psi, math.atan2(math.sqrt(-math.expm1(log_psi)), math.sqrt(psi)), variance)
 
 
 def block_energy(key: NoiseKey, rows: tuple[int, int], columns: tuple[int, int]) -> int:
