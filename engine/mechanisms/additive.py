@@ -21,216 +21,34 @@ Releases are integers: ``round(answer / step) + discrete noise``, with an intege
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, exp, inf, log2, sqrt
-from typing import Protocol
-
-import numpy as np
-from numpy.typing import NDArray
 
 from engine.calibration import CalibrationError, gaussian_mu
 from engine.discrete_laplace import DiscreteLaplace
-from engine.geometry import Vector
 from engine.guarantees import ApproxDP, Loss
-from engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL, Grid, NoiseKey
+from engine.mechanisms.design import ROUND_UP, CannotCalibrate, Law, NoiseDesign, Scaling, Spread, add_noise
+from engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL
 from engine.sensitivity import Sensitivity
+
+__all__ = [
+    "CannotCalibrate",
+    "Law",
+    "NoiseDesign",
+    "Scaling",
+    "Spread",
+    "add_noise",
+    "gaussian_design",
+    "laplace_design",
+    "usable_mu",
+    "whole_laplace_design",
+]
 
 _ROUNDING_SHARE = 1e-3
 """A finer grid is taken where rounding to a coarser one would cost more than this share of the budget."""
 
 _STEP_BITS = 16
 """Steps of at least 2**16 units: rounding them up then adds less than a part in 65,000."""
-
-_ROUND_UP = 1.0 + 1e-12
-"""Covers the float errors of a few products and roots."""
-
-
-class Law(Protocol):
-    """A law of discrete noise on the integers, in grid steps, and its secure sampler."""
-
-    @property
-    def label(self) -> str:
-        """Public name."""
-
-    @property
-    def standard_deviation(self) -> float:
-        """Standard deviation."""
-
-    @property
-    def privacy_scale(self) -> float:
-        """Scale of continuous noise that is no more private: standard deviation (Gaussian) or b (Laplace)."""
-
-    @property
-    def total_variation_per_draw(self) -> float:
-        """Bound of the distance of one drawn entry from the law."""
-
-    def draw(
-        self, key: NoiseKey, rows: tuple[int, int], columns: tuple[int, int], symmetric: bool
-    ) -> NDArray[np.int64]:
-        """Noise of a block, int64: a pure function of key, row and column."""
-
-
-class CannotCalibrate(ValueError):
-    """The asked guarantee cannot be met: the message names the value, the rule and the remedy."""
-
-
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """Relative size of the noise, and what that makes of the sensitivity.
-
-    Attributes
-    ----------
-    rows, columns
-        Positive, shapes (m,) and (n,), in units of the answer up to a common factor.
-    symmetric
-        Whether entry (j, i) repeats entry (i, j); rows equal columns then.
-    changing
-        Largest number of distinct entries that differ between neighbours.
-    """
-
-    rows: Vector
-    columns: Vector
-    symmetric: bool
-    changing: int
-
-    def __post_init__(self) -> None:
-        """Refuse sizes for which no noise exists."""
-        for values in (self.rows, self.columns):
-            if values.size == 0 or not np.all(np.isfinite(values)) or np.any(values <= 0):
-                raise CannotCalibrate(
-                    "a noise size is not positive and finite, so an entry would be exact or never released; "
-                    "give each feature a positive share of the budget, or leave it out"
-                )
-
-    @property
-    def entries(self) -> int:
-        """Number of distinct entries that are drawn."""
-        m, n = self.rows.size, self.columns.size
-        return m * (m + 1) // 2 if self.symmetric else m * n
-
-    @property
-    def least(self) -> float:
-        """Smallest product of a row's and a column's spread."""
-        return float(np.min(self.rows) * np.min(self.columns))
-
-    @property
-    def largest(self) -> float:
-        """Largest product of a row's and a column's spread."""
-        return float(np.max(self.rows) * np.max(self.columns))
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """How the exact integers relate to the answer.
-
-    Attributes
-    ----------
-    unit
-        Integers that stand for one unit of the answer.
-    largest
-        Largest absolute integer that the answer can take.
-    """
-
-    unit: int
-    largest: int
-
-    def __post_init__(self) -> None:
-        """Refuse sums that could leave int64; one bit stays free for adding noise."""
-        if self.largest > 2**62:
-            raise OverflowError("the sums can exceed the exact range of 2**62; lower rows_at_most or quantisation_bits")
-
-
-@dataclass(frozen=True, eq=False)
-class NoiseDesign:
-    """All numbers of the noise of one release.
-
-    Attributes
-    ----------
-    spread
-        Relative size of the noise by row and column.
-    scale
-        Size of the noise where the spreads are one: standard deviation (Gaussian), or scale b (Laplace).
-    sensitivity
-        Of the answer divided by the spreads: L2 (Gaussian) or L1 (Laplace).
-    grid
-        Law of the discrete noise.
-    unit
-        Integers that stand for one unit of the answer.
-    shift
-        The exact integers are multiplied by ``2**shift`` first, where steps would otherwise be too coarse.
-    loss
-        What the release costs.
-    whole
-        Whether each step is one integer of the answer, so that the release is in whole numbers.
-    """
-
-    spread: Spread
-    scale: float
-    sensitivity: Sensitivity
-    grid: Law
-    unit: int
-    shift: int
-    loss: Loss
-    whole: bool = False
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the answer."""
-        return self.spread.rows.size, self.spread.columns.size
-
-    @property
-    def width(self) -> int:
-        """Number of columns."""
-        return self.spread.columns.size
-
-    @property
-    def mu(self) -> float:
-        """Gaussian part of the loss."""
-        return self.loss.mu
-
-    @property
-    def total_variation(self) -> float:
-        """Distance of the sampler from its law, over all entries."""
-        return self.loss.total_variation
-
-    def steps(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.int64]:
-        """Grid steps of a block, in units of the shifted integers.
-
-        Parameters
-        ----------
-        rows, columns
-            Half-open ranges of the answer.
-
-        Returns
-        -------
-        Shape (rows, columns), int64, at least one; symmetric over the whole matrix where the answer is.
-        """
-        if self.whole:
-            return np.ones((rows[1] - rows[0], columns[1] - columns[0]), dtype=np.int64)
-        root = sqrt(self.scale / self.grid.privacy_scale) * sqrt(self.unit) * 2.0 ** (self.shift / 2)
-        row, column = root * self.spread.rows[slice(*rows)], root * self.spread.columns[slice(*columns)]
-        # Rounding up, after covering the float error of the products, only adds noise: each step >= its ideal value.
-        ideal = np.multiply.outer(row, column) * _ROUND_UP
-        if self.spread.symmetric and isinstance(self.grid, Grid):
-            diagonal = np.arange(*rows)[:, None] == np.arange(*columns)[None, :]
-            ideal = np.where(diagonal, ideal, ideal * sqrt(0.5))
-        steps: NDArray[np.int64] = np.ceil(ideal).astype(np.int64)
-        return steps
-
-    def standard_deviations(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.float64]:
-        """Standard deviation of the noise of a block, in units of the answer."""
-        steps = self.steps(rows, columns).astype(np.float64)
-        return steps * (self.grid.standard_deviation / self.shifted_unit)
-
-    def entry_standard_deviation(self) -> NDArray[np.float64]:
-        """Standard deviation of the noise of each entry, in units of the answer, shape of the answer."""
-        return self.standard_deviations((0, self.shape[0]), (0, self.shape[1]))
-
-    @property
-    def shifted_unit(self) -> float:
-        """Shifted integers that stand for one unit of the answer."""
-        return float(self.unit) * 2.0**self.shift
 
 
 def gaussian_design(
@@ -261,7 +79,7 @@ def gaussian_design(
     usable = usable_mu(guarantee, total_variation)
     for grid in (GRID_TWO_LEVEL, GRID_THREE_LEVEL):
         # Two neighbours' answers round to grid points at most one step further apart in each entry that changes.
-        rounding = sqrt(spread.changing) / grid.privacy_scale * _ROUND_UP
+        rounding = sqrt(spread.changing) / grid.privacy_scale * ROUND_UP
         if rounding <= _ROUNDING_SHARE * usable:
             break
     else:
@@ -269,9 +87,9 @@ def gaussian_design(
             f"epsilon {guarantee.epsilon:g} leaves no room beside rounding at {spread.changing} entries; raise epsilon"
         )
     if deviation is None:
-        scale, mu = sensitivity.bound / (usable - rounding) * _ROUND_UP, usable
+        scale, mu = sensitivity.bound / (usable - rounding) * ROUND_UP, usable
     else:
-        scale, mu = deviation * _ROUND_UP, (sensitivity.bound / deviation + rounding) * _ROUND_UP
+        scale, mu = deviation * ROUND_UP, (sensitivity.bound / deviation + rounding) * ROUND_UP
         if mu > usable:
             raise CannotCalibrate(
                 f"the published noise has mu {mu:.6g}, more than the {usable:.6g} that epsilon {guarantee.epsilon:g} "
@@ -303,13 +121,13 @@ def laplace_design(
     total_variation = spread.entries * grid.total_variation_per_draw
     usable_mu(guarantee, total_variation)
     # Two neighbours' answers round to grid points at most one step further apart in each entry that changes.
-    rounding = spread.changing / grid.privacy_scale * _ROUND_UP
+    rounding = spread.changing / grid.privacy_scale * ROUND_UP
     if rounding > 0.5 * guarantee.epsilon:
         raise CannotCalibrate(
             f"epsilon {guarantee.epsilon:g} leaves no room beside rounding at {spread.changing} entries; "
             "raise epsilon or choose Gaussian noise"
         )
-    scale = sensitivity.bound / (guarantee.epsilon * (1.0 - 1e-15) - rounding) * _ROUND_UP
+    scale = sensitivity.bound / (guarantee.epsilon * (1.0 - 1e-15) - rounding) * ROUND_UP
     return _design(spread, scale, sensitivity, grid, scaling, Loss(0.0, guarantee.epsilon, total_variation))
 
 
@@ -383,29 +201,3 @@ def _design(
     headroom = min(headroom, 60 - max(0, ceil(log2(max(step * spread.largest, 1.0)))))
     wanted = ceil(_STEP_BITS - log2(max(step * spread.least, 2.0**-200)))
     return NoiseDesign(spread, scale, sensitivity, grid, scaling.unit, max(0, min(wanted, headroom)), loss)
-
-
-def add_noise(
-    exact: NDArray[np.int64], steps: NDArray[np.int64], noise: NDArray[np.int64], shift: int = 0
-) -> NDArray[np.int64]:
-    """Round the exact answer to the grid and add discrete noise.
-
-    Parameters
-    ----------
-    exact
-        Integer answer, int64.
-    steps
-        Grid steps, same shape.
-    noise
-        Grid noise, same shape.
-    shift
-        Power of two that the answer is multiplied by first.
-
-    Returns
-    -------
-    int64, same shape, in grid steps: times ``steps`` it estimates ``exact * 2**shift`` without bias beyond half a
-    step.
-    """
-    # floor division and remainder are exact in int64; a remainder of at least half a step rounds up.
-    quotient, remainder = np.divmod(exact << shift, steps)
-    return quotient + (remainder >= steps - remainder) + noise
