@@ -25,8 +25,8 @@ def run(name, trials, mutant=None, claim=CLAIM):
     return run_audit(name, claim, trials, 1, quiet, mutant)
 
 
-def test_every_mechanism_of_the_catalogue_can_be_audited():
-    assert set(MECHANISMS) | {"r1smg"} == {entry.name for entry in ENTRIES}
+def test_every_mechanism_that_is_released_or_studied_can_be_audited():
+    assert set(MECHANISMS) | {"r1smg"} == {entry.name for entry in ENTRIES if entry.use != "library"}
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
