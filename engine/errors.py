@@ -117,6 +117,8 @@ def total_variance(design: NoiseDesign, left: Vector | Matrix, right: Vector | M
 
 def unit_deviation(design: NoiseDesign) -> float:
     """Standard deviation where the spread is one; includes, as a bound, that steps are rounded up."""
+    if design.whole:
+        return design.grid.standard_deviation / design.shifted_unit
     least_step = design.shifted_unit * design.scale * design.spread.least / design.grid.privacy_scale
     rounding = 1.0 + 1.0 / max(least_step * math.sqrt(0.5), 1.0)
     return design.scale * (design.grid.standard_deviation / design.grid.privacy_scale) * rounding

@@ -94,7 +94,8 @@ class DistributedCompute:
             for done, future in enumerate(as_completed(parts, loop=self._client.loop), start=1):
                 if future.status != "finished":
                     break
-                future.release()  # else every partial sum stays in the workers' memory until the last is done
+                if future.key != whole.key:  # with a single range of rows the part is the whole
+                    future.release()  # else every partial sum stays in the workers' memory until the last is done
                 progress(done / len(parts))
             return _settled(whole)
         except Exception as error:  # noqa: BLE001 - any text could quote a record; only its kind goes on

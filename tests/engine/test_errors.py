@@ -8,7 +8,8 @@ from engine.geometry import Body
 from engine.guarantees import ApproxDP, Neighbours
 from engine.mechanisms.contract import Importance
 from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from engine.problems import OuterProducts, Rows, SecondMoment
+from engine.mechanisms.laplace_noise import WholeLaplace
+from engine.problems import Counts, OuterProducts, Rows, SecondMoment
 
 K = 2**15 - 1
 ASKED = ApproxDP(1.0, 1e-6)
@@ -100,3 +101,11 @@ def test_the_subspace_error_is_right_to_first_order():
     # 2,000 draws of a quantity with relative spread about one: 0.13 is six standard errors.
     assert subspace_error(deviation, spectrum, 2) == pytest.approx(np.mean(sines), rel=0.13)
     assert subspace_error(np.full((4, 4), 1e9), spectrum, 2) == 2.0
+
+
+def test_noise_in_whole_numbers_has_its_exact_error():
+    problem = Counts((4, 5), ADD, 1000)
+    design = WholeLaplace().design(problem, ApproxDP(0.5, 1e-6))
+    exact = 20 * 0.5 / np.sinh(0.25) ** 2
+    assert total_variance(design, np.ones(4), np.ones(5)) == pytest.approx(exact, rel=1e-9)
+    assert np.sum(design.entry_standard_deviation() ** 2) == pytest.approx(exact, rel=1e-9)

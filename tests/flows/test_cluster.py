@@ -91,6 +91,20 @@ def test_the_total_stays_on_the_cluster_and_the_key_is_in_no_task(setting):
     assert released.shape == (plan.design.width, plan.design.width)
 
 
+def test_records_of_a_single_range_are_released_too(setting):
+    loaded, compute = setting
+    plan = make_plan(loaded, NIGHT)
+    source = support.records()
+    leaves, total = exact_graph(source, plan.question.query, [(0, len(source))], 50, "single")
+    held = compute.hold(leaves, total, lambda share: None)
+    compute.install("single", NoiseKey(SECRET))
+    try:
+        released = compute.fetch(noisy_graph(held, plan.design, "single", "single"))
+    finally:
+        compute.forget("single")
+    assert released.shape == (plan.design.width, plan.design.width)
+
+
 def test_a_restarted_worker_receives_the_key_and_the_bits_stay_the_same(setting):
     loaded, compute = setting
     client = compute._client
