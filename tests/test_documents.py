@@ -1,9 +1,13 @@
 """Documents lead somewhere and name what exists."""
 
 import re
+from datetime import date
 from pathlib import Path
 
 import pytest
+
+from pipeline.config import load_config
+from pipeline.planning import make_plan
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "configs").rglob("*.md"))]
@@ -28,3 +32,11 @@ def test_the_map_of_files_in_the_architecture_page_is_true():
     assert len(named) > 15
     for name in named:
         assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.toml")), ids=lambda path: path.name)
+def test_every_config_that_is_shipped_can_be_planned_and_is_listed(path, monkeypatch):
+    monkeypatch.setenv("BLOCKVEIL_TLS_KEY_FILE", "/dev/null")
+    plan = make_plan(load_config(path), date(2026, 11, 20))
+    assert plan.charge.delta(plan.guarantee.epsilon) <= plan.guarantee.delta
+    assert path.name in (ROOT / "configs" / "README.md").read_text()
