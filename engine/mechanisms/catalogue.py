@@ -255,9 +255,9 @@ ENTRIES: tuple[Entry, ...] = (
         "a grid of cells, laid out along a Hilbert curve",
         "pure loss of the partition and that of the buckets, stated beside each other",
         "noise of a bucket over its length, and the spreading of unequal cells",
-        "Right for the algorithm in which every candidate bucket gets noise; the sensitivity of a deviation is "
-        "2 - 2 / L. The authors' released program leaves single cells without noise and is not private as claimed: 12/7 of its "
-        "epsilon at three cells.",
+        "Right for the algorithm in which every candidate bucket gets noise; the sensitivity of a deviation is 2 -"
+        " 2 / L. The authors' released program leaves single cells without noise and is not private as claimed: "
+        "12/7 of its epsilon at three cells.",
         "library",
     ),
     Entry(
