@@ -169,8 +169,7 @@ ENTRIES: tuple[Entry, ...] = (
         "public box bounds; an allocation that is public",
         "mu^2 = sum c_i^2 / variance_i (rows); see the second moment's sensitivity",
         "sum of c_i^2 / (theta_i mu^2)",
-        "The linear precision budget of the paper is right once its bound is replaced; max PNR becomes water-"
-        "filling.",
+        "The linear precision budget of the paper is right once its bound is replaced; max PNR becomes water-filling.",
         "release",
     ),
     Entry(
