@@ -34,7 +34,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,9 @@ _TIES = 4
 _ENTRIES = TILE * TILE
 _LARGEST_RATE = 64
 _CUT_BITS = 130
+_GUIDE_BITS = 16
+_GUIDED = 8
+"""Tables from this size on have a guide."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +208,7 @@ def invert(high: Words, low: Words, words: Words, more: Callable[[], Words]) -> 
     -------
     Shape (n,), int64, from 0 to k.
     """
-    found = np.searchsorted(high, words, side="right").astype(np.int64, copy=False)
+    found = _leading(high, words)
     places = np.flatnonzero((found > 0) & (high[np.maximum(found, 1) - 1] == words))
     trailing = more() if places.size else words
     for place in places:
@@ -215,6 +218,27 @@ def invert(high: Words, low: Words, words: Words, more: Callable[[], Words]) -> 
             count -= 1
         found[place] = count
     return found
+
+
+def _leading(high: Words, words: Words) -> NDArray[np.int64]:
+    """``np.searchsorted(high, words, side="right")``, by a guide over leading bits where it pays."""
+    if high.size < _GUIDED:
+        return np.searchsorted(high, words, side="right").astype(np.int64, copy=False)
+    guide, padded = _guide(high.tobytes())
+    found = guide[(words >> np.uint64(64 - _GUIDE_BITS)).view(np.int64)]
+    found += (padded[found] <= words) & (found < high.size)
+    # A cell of the guide rarely holds more than one threshold; those words are searched.
+    rest = np.flatnonzero((padded[found] <= words) & (found < high.size))
+    found[rest] = np.searchsorted(high, words[rest], side="right")
+    return found
+
+
+@lru_cache(maxsize=32)
+def _guide(thresholds: bytes) -> tuple[NDArray[np.int64], Words]:
+    """How many thresholds the first word of each cell reaches; the thresholds and one more beyond them."""
+    high = np.frombuffer(thresholds, dtype=np.uint64)
+    cells = np.arange(2**_GUIDE_BITS, dtype=np.uint64) << np.uint64(64 - _GUIDE_BITS)
+    return np.searchsorted(high, cells, side="right").astype(np.int64), np.append(high, np.uint64(2**64 - 1))
 
 
 def powers(scale: int) -> tuple[int, ...]:

@@ -27,12 +27,12 @@ At ``(1, 1e-6)`` and k = 100, R = 1 (:func:`exact_floor` and the published ones)
 ============================================================== ======= ============================================
 w                                                              value   verdict
 ============================================================== ======= ============================================
-``16 sqrt(k ln(2/delta)) ln(16 k/delta) / eps``                12,916  valid, also for a moved row; 2,000 times more
+``16 sqrt(k ln(2/delta)) ln(16 k/delta) / eps``                12,916  valid; holds for that moved row; 2,000 times more
 ``sqrt(8 (sqrt(2 k ln(8/delta)) + 2 ln(8/delta)) / eps)``      26.6    valid for one record; 4.5 times more
 exact, one record more or less                                 5.96    least that holds
 ============================================================== ======= ============================================
 
-**Source**: Blocki, Blum, Datta and Sheffet, 2012, on covariance (first row); Sheffet, 2017, Algorithm 1 (second), both
+**Source**: Blocki, Blum, Datta and Sheffet, 2012, on covariance (first row); Sheffet, 2017 (second), both
 as quoted elsewhere; Upadhyay, 2014, has the same condition on singular values for other, structured projections, which
 is not covered here.
 """
@@ -49,7 +49,10 @@ from engine.geometry import Vector
 from engine.guarantees import ApproxDP, Neighbours
 
 _MARGIN = 1e-11
-"""Relative error of an incomplete gamma function, with room; applied to each term of a difference."""
+"""Relative error of an incomplete gamma function (measured: below 3e-12), with room; for each term of a difference."""
+
+_MOST_DEGREES = 100_000
+"""Degrees of chi-square up to which that error was measured; at a million it is 1e-8."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(400)
 
@@ -225,6 +228,8 @@ def _difference(here: float, there: float, epsilon: float) -> float:
 def _check(rows: int, ratio: float, epsilon: float) -> None:
     if rows < 1:
         raise CalibrationError(f"rows is {rows}; at least one is released; give a positive count")
+    if rows > _MOST_DEGREES:
+        raise CalibrationError(f"rows is {rows}; deltas are accurate up to {_MOST_DEGREES}; release fewer rows")
     if not 0.0 < ratio < math.inf:
         raise CalibrationError(f"the ratio or floor is {ratio}; it must be positive and finite; state radius and floor")
     if not 0.0 <= epsilon < math.inf:

@@ -9,6 +9,7 @@ set                 covariance                                         remark
 =================== ================================================== =========================================
 ellipsoid E         ``E / mu^2``                                       least for every W at once
 box c               ``K_ii = c_i S / (mu^2 sqrt(w_i))``                ``S = sum c_j sqrt(w_j)``, K diagonal
+box and ball        precision ``max(sqrt(w_i) / c_i, 1 / t)``          ``sum min(c_i, t sqrt(w_i))^2 = C^2``, scaled
 one-sided box       ``((q + sqrt q)/4 I + (sqrt q + 1)/4 11') / mu^2`` [0, 1]^q under add-remove
 outer products      ``E_a (x) E_b / mu^2``                             a' E_a^-1 a <= 1, b' E_b^-1 b <= 1
 rows in a ball      two variances: trace direction and traceless part  second moment under add-remove
@@ -16,6 +17,7 @@ two ellipsoids      ``(E1 + W^-1/2 [W^1/2 (E2 - E1) W^1/2]_+ W^-1/2)`` their uni
 =================== ================================================== =========================================
 
 Other sets, as finite lists of points, are solved numerically with a certificate: :mod:`engine.mechanisms.duality`.
+Whole designs, with their loss, errors and the isotropic noise beside them: :mod:`engine.mechanisms.shape_designs`.
 
 **Source**: Nikolov, Talwar and Zhang, 2016; Edmonds, Nikolov and Ullman, 2020; Joseph and Yu, 2023 (elliptic noise);
 Lebeda, 2024 (one-sided box); the rules for outer products and covariances are derived here.
@@ -29,10 +31,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.calibration import CalibrationError
+from engine.differences import Box, BoxWithBall, SparseBox, water_level
 from engine.geometry import Matrix, Vector
 from engine.guarantees import GaussianDP, Neighbours
 
-_UP = 1.0 + 1e-13
+_UP = 1.0 + 2.0**-44
+"""Variances end this much on the private side; four times what a loss of :mod:`engine.differences` is rounded up."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,15 @@ class TwoVariances:
         Expected squared Frobenius error.
     isotropic_total
         The same with one variance for all.
+    mu
+        Exact loss of these variances, rounded up; at most what was asked for.
     """
 
     trace: float
     traceless: float
     total: float
     isotropic_total: float
+    mu: float
 
 
 def box_variances(half_widths: Vector, importance: Vector, mu: float) -> Vector:
@@ -74,68 +81,91 @@ def box_variances(half_widths: Vector, importance: Vector, mu: float) -> Vector:
     """
     c, w = _positive("half width", half_widths), _positive("importance", importance)
     root = np.sqrt(w)
-    found: Vector = c * float(np.sum(c * root)) / (_loss(mu) ** 2 * root)
+    found: Vector = c * (float(np.sum(c * root)) * _UP / _loss(mu) ** 2) / root
     return found
 
 
 def box_loss(half_widths: Vector, variances: Vector) -> GaussianDP:
     """Exact loss of diagonal noise on a box: ``mu^2 = sum c_i^2 / K_ii``, rounded up."""
-    return GaussianDP(math.sqrt(float(np.sum(half_widths**2 / _positive("variance", variances)))) * _UP)
+    return GaussianDP(Box(half_widths).mu(variances).bound)
 
 
 def box_with_ball_loss(half_widths: Vector, radius: float, variances: Vector) -> GaussianDP:
-    """Exact loss of diagonal noise on ``|d_i| <= c_i, |d| <= C``: a fractional knapsack, rounded up.
-
-    The supremum of ``sum y_i / K_ii`` over ``0 <= y_i <= c_i^2, sum y <= C^2`` fills the largest precisions first.
-    """
-    order = np.argsort(_positive("variance", variances))
-    sizes = half_widths[order] ** 2
-    before = np.concatenate([[0.0], np.cumsum(sizes)[:-1]])
-    filled = np.clip(radius**2 - before, 0.0, sizes)
-    return GaussianDP(math.sqrt(float(np.sum(filled / variances[order]))) * _UP)
+    """Exact loss of diagonal noise on ``|d_i| <= c_i, |d| <= C``: a fractional knapsack, rounded up."""
+    return GaussianDP(BoxWithBall(half_widths, radius).mu(variances).bound)
 
 
 def sparse_box_loss(half_widths: Vector, nonzero: int, variances: Vector) -> GaussianDP:
     """Exact loss of diagonal noise where at most so many entries change: the largest ``c_i^2 / K_ii``; rounded up."""
-    if nonzero < 1:
-        raise CalibrationError(f"nonzero is {nonzero}; at least one entry changes; give a public bound")
-    terms = np.sort(half_widths**2 / _positive("variance", variances))[::-1]
-    return GaussianDP(math.sqrt(float(np.sum(terms[:nonzero]))) * _UP)
+    return GaussianDP(SparseBox(half_widths, nonzero).mu(variances).bound)
 
 
 def box_with_ball_variances(half_widths: Vector, radius: float, importance: Vector, mu: float) -> Vector:
-    """Diagonal noise of nearly least weighted total on a box within a ball, exactly safe; shape (n,).
+    """Noise of least weighted total on a box within a ball, scaled to its exact loss; shape (n,).
 
-    Noise cannot tell a fill from another where precisions tie, so the optimum has one common precision for the
-    entries on which the ball is felt. It is found by a search over that precision and scaled to the exact loss.
+    By duality the least total is ``(sum sqrt(w_i y_i))^2 / mu^2`` at the worst squares ``y <= c^2, sum y <= C^2``. That
+    is concave in y, so ``y_i = min(c_i^2, w_i t^2)`` with a level t that fills the ball, and the precisions are
+    proportional to ``sqrt(w_i / y_i) = max(sqrt(w_i) / c_i, 1 / t)``: noise does not follow the widest features, on
+    which the ball is felt. No covariance, diagonal or not, has a smaller total: signs may be mixed, so that the dual's
+    moment ``diag(y)`` is one of the set.
     """
     c, w = _positive("half width", half_widths), _positive("importance", importance)
-    plain = np.sqrt(w) / c  # box optimum: precision ~ sqrt(w) / c
-    best, least = plain, math.inf
-    for level in np.concatenate([np.unique(plain), np.geomspace(plain.min(), plain.max(), 200)]):
-        precisions = np.minimum(plain, level)
-        loss = box_with_ball_loss(c, radius, 1.0 / precisions).mu
-        total = float(np.sum(w / precisions)) * loss**2
-        if total < least:
-            best, least = precisions, total
-    scale = (box_with_ball_loss(c, radius, 1.0 / best).mu / _loss(mu)) ** 2
-    return scale * _UP / best
+    precisions = np.maximum(np.sqrt(w) / c, 1.0 / water_level(c, w, radius))
+    loss = box_with_ball_loss(c, radius, 1.0 / precisions).mu
+    found: Vector = (loss / _loss(mu)) ** 2 * _UP / precisions
+    return found
+
+
+def ellipsoid_loss(shape: Matrix, covariance: Matrix) -> GaussianDP:
+    """Exact loss of any Gaussian noise on ``d' E^-1 d <= 1``: root of the largest eigenvalue of ``K^-1/2 E K^-1/2``.
+
+    Rounded up by what rounding can do to it at the condition of K, taken after scaling its diagonal to ones.
+
+    Raises
+    ------
+    CalibrationError
+        K is so flat that its loss cannot be known.
+    """
+    deviations = np.sqrt(np.diagonal(covariance))
+    scale = np.outer(deviations, deviations)
+    values, vectors = np.linalg.eigh(covariance / scale)
+    condition = float(values[-1] / values[0]) if values[0] > 0 else math.inf
+    if not condition <= 1e9:
+        raise CalibrationError(
+            f"the covariance has condition {condition:.1e}; at most 1e9 can be checked; raise its floor"
+        )
+    whitening = vectors / np.sqrt(values)
+    largest = float(np.linalg.eigvalsh(whitening.T @ (shape / scale) @ whitening)[-1])
+    # Each factor errs by a few n 2**-53 of its norm, which K^-1 magnifies by its condition.
+    return GaussianDP(math.sqrt(largest * (1.0 + 2.0**-46 * values.size * condition)))
 
 
 def ellipsoid_covariance(shape: Matrix, mu: float) -> Matrix:
     """``E / mu^2``: the least covariance, in every sense, for ``d' E^-1 d <= 1``; shape (n, n)."""
-    found: Matrix = shape * (_UP / _loss(mu) ** 2)
-    return found
+    return _private(shape, mu, shape)
 
 
 def one_sided_box_covariance(features: int, mu: float) -> Matrix:
     """Correlated noise for changes in [0, 1]^q (add-remove); its power is nearly a quarter of independent noise's.
 
-    Every vertex with k ones has ``1' K^-1 1`` on it of at most ``mu^2``; see the test over all vertices.
+    With ``K = (a I + b 11') / mu^2`` a vertex with k ones has ``d' K^-1 d = mu^2 (k - k^2 b / (a + q b)) / a``, at most
+    ``mu^2`` and equal to it at ``k = (q + sqrt q)/2``; see :func:`one_sided_box_loss` for what whole numbers leave.
     """
     root = math.sqrt(features)
     found: Matrix = (features + root) / 4.0 * np.eye(features) + (root + 1.0) / 4.0
-    return found * (_UP / _loss(mu) ** 2)
+    # The condition of K is 1 + sqrt q, which magnifies the rounding of its entries.
+    return found * ((1.0 + 2.0**-46 * (8.0 + root)) / _loss(mu) ** 2)
+
+
+def one_sided_box_loss(features: int, mu: float) -> GaussianDP:
+    """Exact loss of :func:`one_sided_box_covariance`, below mu where ``(q + sqrt q)/2`` is no whole number; rounded up.
+
+    A convex function is largest at a vertex of [0, 1]^q, and on those it depends on the number of ones only.
+    """
+    root, ones = math.sqrt(features), np.arange(features + 1.0)
+    # b / (a + q b) = 1 / (sqrt q (sqrt q + 1)), and a = sqrt q (sqrt q + 1) / 4
+    largest = 4.0 * float(np.max(ones * (features + root - ones))) / (features + root) ** 2
+    return GaussianDP(min(1.0, math.sqrt(largest) * (1.0 + 2.0**-48)) * _loss(mu))
 
 
 def outer_product_variances(left: Vector, right: Vector, mu: float) -> tuple[Vector, Vector]:
@@ -157,9 +187,12 @@ def ball_second_moment(features: int, radius: float, mu: float) -> TwoVariances:
     along, across = 1.0 / math.sqrt(features), math.sqrt(1.0 - 1.0 / features)
     traceless = features * (features + 1) / 2.0 - 1.0
     both = along + across * math.sqrt(traceless)
-    unit = radius**4 / _loss(mu) ** 2
+    unit = radius**4 * _UP / _loss(mu) ** 2
     each = across / math.sqrt(traceless) * both * unit if traceless else 0.0
-    return TwoVariances(along * both * unit, each, both**2 * unit, features * (features + 1) / 2.0 * unit)
+    largest = math.hypot(along / math.sqrt(along * both * unit), across / math.sqrt(each) if traceless else 0.0)
+    isotropic = features * (features + 1) / 2.0 * unit
+    found_mu = largest * radius**2 * (1.0 + 2.0**-48)
+    return TwoVariances(along * both * unit, each, both**2 * unit, isotropic, found_mu)
 
 
 def ellipsoid_second_moment_total(squared_axes: Vector, mu: float, neighbours: Neighbours) -> tuple[float, float]:
@@ -183,8 +216,8 @@ def adapted_shape(covariance: Matrix, importance: Vector) -> Matrix:
 
     E is proportional to ``W^-1/2 (W^1/2 S W^1/2)^1/2 W^-1/2``, which is ``S^1/2`` for equal importances. Clipping to it
     cuts records beyond ``E^-1`` norm one, so scale it by the number of typical lengths to keep. The covariance must be
-    public: from another source, or from a release that was paid for. Small and negative eigenvalues, which noise makes,
-    are raised to a thousandth of the largest.
+    public: from another source, or from a release that was paid for. Small and negative eigenvalues of
+    ``W^1/2 S W^1/2``, which noise makes, are raised to a thousandth of the largest.
 
     Parameters
     ----------
@@ -198,14 +231,30 @@ def adapted_shape(covariance: Matrix, importance: Vector) -> Matrix:
     Symmetric positive definite, shape (d, d).
     """
     root = np.sqrt(_positive("importance", importance))
-    values, vectors = np.linalg.eigh(np.outer(root, root) * (covariance + covariance.T) / 2.0)
-    if not values[-1] > 0:
-        raise CalibrationError("the covariance has no positive eigenvalue; its noise exceeds it; use a declared shape")
-    size = np.sqrt(np.maximum(values, 1e-3 * values[-1]))
+    size, vectors = _roots(covariance, root)
     shape = (vectors * size) @ vectors.T / np.outer(root, root)
     # tr(E^-1 S) = sum of lambda / sqrt(lambda) over the raised eigenvalues.
     found: Matrix = shape * float(np.sum(size))
     return (found + found.T) / 2.0
+
+
+def adapted_ratio(covariance: Matrix, importance: Vector) -> float:
+    """Noise power of sums clipped to the adapted shape over that of sums clipped to a ball, for typical records.
+
+    ``(tr (W^1/2 S W^1/2)^1/2)^2 / (tr W tr S)``, at most 1; about its square for second moments.
+    """
+    weights = _positive("importance", importance)
+    size, vectors = _roots(covariance, np.sqrt(weights))
+    total = float(np.sum((vectors * size**2) * vectors / weights[:, None]))
+    return float(np.sum(size)) ** 2 / (float(np.sum(weights)) * total)
+
+
+def _roots(covariance: Matrix, root: Vector) -> tuple[Vector, Matrix]:
+    """Square roots of the raised eigenvalues of ``W^1/2 S W^1/2``, and its eigenvectors."""
+    values, vectors = np.linalg.eigh(np.outer(root, root) * (covariance + covariance.T) / 2.0)
+    if not values[-1] > 0:
+        raise CalibrationError("the covariance has no positive eigenvalue; its noise exceeds it; use a declared shape")
+    return np.sqrt(np.maximum(values, 1e-3 * values[-1])), vectors
 
 
 def union_covariance(first: Matrix, second: Matrix, importance: Vector, mu: float) -> Matrix:
@@ -214,7 +263,14 @@ def union_covariance(first: Matrix, second: Matrix, importance: Vector, mu: floa
     scale = np.outer(root, root)
     values, vectors = np.linalg.eigh((second - first) * scale)
     excess = (vectors * np.maximum(values, 0.0)) @ vectors.T / scale
-    found: Matrix = (first + excess) * (_UP / _loss(mu) ** 2)
+    return _private(first + excess, mu, first, second)
+
+
+def _private(covariance: Matrix, mu: float, *shapes: Matrix) -> Matrix:
+    """The covariance scaled so that its loss on each ellipsoid, rounding included, is at most mu."""
+    symmetric = (covariance + covariance.T) / 2.0
+    largest = max(ellipsoid_loss(shape, symmetric).mu for shape in shapes)
+    found: Matrix = symmetric * ((largest / _loss(mu)) ** 2 * _UP)
     return found
 
 

@@ -34,7 +34,8 @@ As nu grows at a given loss the noise tends to symmetric Gaussian noise of varia
 above: a factor ``1 + (d - 1) / nu`` in variance. Its merit is a positive definite release, at the price of bias.
 
 **Source**: Jiang, Xie and Zhang, 2016 (first row); Imtiaz and Sarwate, 2016 (second); Sheffet, 2019, additive Wishart
-noise (third; constants as quoted elsewhere); Muirhead, 1982, Theorem 3.2.12 (law of ``1 / y'N^-1 y``).
+noise (third; constants as quoted elsewhere); Muirhead, 1982, Theorem 3.2.12 (law of ``1 / y'N^-1 y``). The second has
+been retracted (Sarwate, 2017); the first rests on the same step.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ from engine.calibration import CalibrationError
 from engine.guarantees import ApproxDP, Neighbours, PureDP
 
 _MARGIN = 1e-11
-"""Relative error of an incomplete gamma function, with room; applied to each term of a difference."""
+"""Relative error of an incomplete gamma function (measured: below 3e-12), with room; for each term of a difference."""
+
+_MOST_DEGREES = 100_000
+"""Degrees of chi-square up to which that error was measured; at a million it is 1e-8."""
 
 
 @dataclass(frozen=True)
@@ -254,6 +258,8 @@ def _difference(here: float, there: float, epsilon: float) -> float:
 def _check(excess: int, shift: float, epsilon: float) -> None:
     if excess < 2:
         raise CalibrationError(f"excess is {excess}; at least 2 is needed for a bounded density; give more degrees")
+    if excess > _MOST_DEGREES:
+        raise CalibrationError(f"excess is {excess}; deltas are accurate up to {_MOST_DEGREES}; use Gaussian noise")
     if not 0.0 < shift < math.inf:
         raise CalibrationError(f"the shift is {shift}; it must be positive and finite; state radius and scale")
     if not 0.0 <= epsilon < math.inf:

@@ -165,6 +165,30 @@ def test_ties_are_settled_by_the_second_word_also_among_thresholds_with_equal_le
     assert invert(high, low, words, lambda: ties).tolist() == [0, 1, 0, 1, 2, 3, 4, 4]
 
 
+@pytest.mark.parametrize(("scale", "power"), [(1, 1), (8, 1), (2**20, 1), (2**20, 1024), (2**20, 2**20)])
+def test_the_guided_search_finds_what_a_plain_search_finds(scale, power):
+    high, low = digit_thresholds(scale, power)
+    one = np.uint64(1)
+    words = np.concatenate(
+        [
+            high - one,
+            high[high < np.uint64(2**64 - 1)] + one,
+            np.random.default_rng(3).integers(0, 2**64, 50_000, dtype=np.uint64),
+            np.array([0, 2**64 - 2, 2**64 - 1], dtype=np.uint64),
+        ]
+    )
+    words = words[~np.isin(words, high)]
+    assert np.array_equal(invert(high, low, words, lambda: words), np.searchsorted(high, words, side="right"))
+    # Numbers equal to a threshold reach it, and those one below in the trailing bits do not.
+    everything = joined(high, low)
+    for shift in (0, 1):
+        numbers = [value - shift for value in everything]
+        leading = np.array([value >> 64 for value in numbers], dtype=np.uint64)
+        trailing = np.array([value % 2**64 for value in numbers], dtype=np.uint64)
+        expected = [sum(edge <= value for edge in everything) for value in numbers]
+        assert invert(high, low, leading, lambda trailing=trailing: trailing).tolist() == expected
+
+
 def test_words_come_from_lanes_of_its_own():
     seen = []
 

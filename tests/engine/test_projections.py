@@ -169,7 +169,12 @@ def test_the_error_of_the_estimate_grows_with_the_data():
 
 
 def test_what_promises_nothing_is_refused():
-    for arguments, match in [((0, 1.0, 1.0), "rows"), ((1, 0.0, 1.0), "ratio"), ((1, 1.0, math.nan), "epsilon")]:
+    for arguments, match in [
+        ((0, 1.0, 1.0), "rows"),
+        ((10**6, 1.0, 1.0), "accurate"),
+        ((1, 0.0, 1.0), "ratio"),
+        ((1, 1.0, math.nan), "epsilon"),
+    ]:
         with pytest.raises(CalibrationError, match=match):
             delta_more(*arguments)
     with pytest.raises(CalibrationError, match="floor 0"):

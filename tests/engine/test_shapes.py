@@ -6,10 +6,14 @@ import math
 import numpy as np
 import pytest
 
+from engine import differences as sets
 from engine.calibration import CalibrationError
+from engine.geometry import Body
 from engine.guarantees import Neighbours
+from engine.mechanisms import shape_designs as designs
 from engine.mechanisms import shapes
-from engine.mechanisms.duality import least_covariance
+from engine.mechanisms.duality import least_covariance, least_noise
+from engine.sensitivity import second_moment_sensitivity
 
 RNG = np.random.default_rng(8)
 MU = 0.7
@@ -137,15 +141,255 @@ def test_noise_for_the_union_of_two_ellipsoids_covers_both():
     assert np.trace(covariance) < np.trace(both)
 
 
-def test_the_certificate_holds_and_a_flat_set_gets_noise_in_its_span_only():
-    points = RNG.standard_normal((40, 5))
-    found = least_covariance(points, np.array([1.0, 2.0, 0.5, 1.0, 3.0]), MU)
-    assert length(found.covariance, points) <= MU * (1 + 1e-9)
-    assert 0 <= found.gap < 1e-5
-    flat = np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 0.0]])
-    covariance = least_covariance(flat, np.ones(3), 1.0).covariance
-    assert np.linalg.matrix_rank(covariance, tol=1e-9) == 1
-    assert covariance[0, 0] == pytest.approx(4.0)
-    for bad in (np.zeros((2, 3)), np.full((2, 3), np.nan)):
-        with pytest.raises(CalibrationError):
-            least_covariance(bad, np.ones(3), 1.0)
+ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
+C, W = np.array([1.0, 0.8, 0.5, 0.3]), np.array([1.0, 2.0, 0.5, 3.0])
+E = np.array([1.0, 0.25])
+
+
+def independent_designs():
+    """Name, set, design, and the least weighted total at mu = MU, from a formula."""
+    box = sets.Box(C)
+    yield "box", box, designs.box_design(box, W, MU), np.sum(C * np.sqrt(W)) ** 2
+    axes = sets.Ellipsoid(C)
+    yield "axes", axes, designs.ellipsoid_design(axes, W, MU), np.sum(W * C)
+    cut = sets.BoxWithBall(C, 1.1)
+    level = sets.water_level(C, W, 1.1)
+    yield (
+        "cut",
+        cut,
+        designs.box_with_ball_design(cut, W, MU),
+        np.sum(np.sqrt(W) * np.minimum(C, level * np.sqrt(W))) ** 2,
+    )
+    ball = sets.FrobeniusBall(4, 0.6)
+    yield "ball", ball, designs.isotropic_design(ball, W, MU), np.sum(W) * 0.36
+    weights = W.reshape(2, 2)
+    for relation, factor in ((ADD, 1.0), (REPLACE, 4.0)):
+        round_ = sets.OuterProducts(sets.Ellipsoid(E), sets.FrobeniusBall(2, 2.0), relation)
+        least = factor * np.sum(weights * np.outer(E, [4.0, 4.0]))
+        yield f"round products {relation}", round_, designs.outer_product_design(round_, weights, MU), least
+        square = sets.OuterProducts(sets.Box(C[:2]), sets.Box(C[2:]), relation)
+        least = factor * np.sum(np.outer(C[:2], C[2:]) * np.sqrt(weights)) ** 2
+        yield f"square products {relation}", square, designs.outer_product_design(square, weights, MU), least
+        mixed = sets.OuterProducts(sets.Box(C[:2]), sets.Ellipsoid(E), relation)
+        least = factor * np.sum(np.sum(C[:2, None] * np.sqrt(E * weights), axis=0) ** 2)
+        yield f"mixed products {relation}", mixed, designs.outer_product_design(mixed, weights, MU), least
+
+
+DESIGNS = list(independent_designs())
+
+
+@pytest.mark.parametrize(("_", "differences", "design", "least"), DESIGNS, ids=[name for name, *_ in DESIGNS])
+def test_an_independent_design_spends_its_loss_and_has_the_least_error(_, differences, design, least):
+    variances = design.covariance
+    assert differences.mu(variances).bound == design.mu <= MU
+    assert design.mu >= MU * (1 - 1e-12)
+    assert design.total == pytest.approx(np.sum(variances))
+    assert design.weighted_total == pytest.approx(np.sum(W * variances))
+    assert design.weighted_total == pytest.approx(least / MU**2, rel=1e-9)
+    assert design.saving <= 1 + 1e-12
+    assert differences.mu(np.full(4, design.isotropic_variance)).bound <= MU
+    assert design.isotropic_total == pytest.approx(4 * design.isotropic_variance)
+    assert design.isotropic_weighted_total == pytest.approx(np.sum(W) * design.isotropic_variance)
+    # Noise that is 5 % smaller in variance is not private at this loss.
+    assert differences.mu(variances * 0.95).attained > MU
+
+
+def test_no_other_independent_noise_beats_a_design():
+    rng = np.random.default_rng(4)
+    for _, differences, design, _ in DESIGNS:
+        for _ in range(300):
+            tried = design.covariance * np.exp(rng.normal(0, 0.3, 4))
+            total = np.sum(W * tried) * (differences.mu(tried).attained / MU) ** 2
+            assert total >= design.weighted_total * (1 - 1e-12)
+
+
+def test_no_covariance_at_all_beats_the_design_of_a_box_with_a_ball():
+    cut = sets.BoxWithBall(C, 1.1)
+    design = designs.box_with_ball_design(cut, W, 1.0)
+    # Corners of the set: full entries, one that fills the rest, in every order and with every sign.
+    points = []
+    for order in itertools.permutations(range(4)):
+        left, point = 1.1**2, np.zeros(4)
+        for i in order:
+            point[i] = math.sqrt(min(left, C[i] ** 2))
+            left = max(left - point[i] ** 2, 0.0)
+        points += [point * signs for signs in itertools.product((-1, 1), repeat=4)]
+    dual = least_covariance(np.unique(np.array(points), axis=0), W, 1.0, 1e-4)
+    assert dual.lower_bound <= design.weighted_total <= dual.total * (1 + 1e-9)
+
+
+def test_a_ball_with_a_box_ends_at_the_box_and_at_the_ball():
+    wide, narrow = (designs.box_with_ball_design(sets.BoxWithBall(C, r), W, MU) for r in (100.0, 0.1))
+    assert wide.covariance == pytest.approx(shapes.box_variances(C, W, MU), rel=1e-12)
+    assert narrow.covariance == pytest.approx(np.full(4, (0.1 / MU) ** 2), rel=1e-12)
+
+
+def test_mixed_products_meet_the_dual():
+    mixed = sets.OuterProducts(sets.Box(C[:2]), sets.Ellipsoid(E), ADD)
+    weights = np.array([1.0, 3.0, 0.5, 1.0])
+    design = designs.outer_product_design(mixed, weights.reshape(2, 2), 1.0)
+    angles = np.linspace(0, np.pi, 24, endpoint=False)
+    circle = np.column_stack([np.cos(angles), np.sin(angles)]) * np.sqrt(E)
+    changes = np.einsum("ai,bj->abij", corners(C[:2]), circle).reshape(-1, 4)
+    dual = least_covariance(changes, weights, 1.0, 1e-5)
+    assert dual.lower_bound <= design.weighted_total <= dual.total * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("features", [1, 2, 3, 4, 5, 6, 9, 12])
+def test_a_one_sided_design_is_private_at_every_vertex(features):
+    c = np.linspace(1.0, 0.6, features)
+    design = designs.one_sided_box_design(sets.HalfBox(c), np.ones(features), MU)
+    vertices = np.array(list(itertools.product([0.0, 1.0], repeat=features)))[1:] * c
+    covariance = design.covariance if design.covariance.ndim == 2 else np.diag(design.covariance)
+    found = length(covariance, vertices)
+    assert found <= design.mu <= MU
+    assert found >= MU * (1 - 1e-9)
+    assert design.weighted_total <= np.sum(shapes.box_variances(c, np.ones(features), MU)) * (1 + 1e-12)
+    unit = shapes.one_sided_box_covariance(features, MU)
+    assert length(unit, vertices / c) <= shapes.one_sided_box_loss(features, MU).mu <= MU
+    assert length(unit, vertices / c) >= shapes.one_sided_box_loss(features, MU).mu * (1 - 1e-9)
+
+
+def test_a_one_sided_design_is_nearly_least_and_never_worse_than_independent_noise():
+    even = designs.one_sided_box_design(sets.HalfBox(np.ones(6)), np.ones(6), 1.0)
+    assert even.total <= least_noise(sets.HalfBox(np.ones(6)), np.ones(6), 1.0).lower_bound * 1.003
+    assert even.saving < 0.5
+    steep = np.array([1.0, 1e-3, 1e-3])
+    uneven = designs.one_sided_box_design(sets.HalfBox(steep), np.ones(3), 1.0)
+    assert uneven.covariance.ndim == 1
+    assert uneven.total == pytest.approx(np.sum(steep) ** 2)
+
+
+def test_matrix_ellipsoids_and_unions_are_private_and_least():
+    root = np.array([[1.0, 0.0, 0.0], [0.9, 0.2, 0.0], [0.0, 0.1, 1e-3]])
+    first, second = sets.Ellipsoid(root @ root.T), sets.Ellipsoid(np.array([0.3, 0.5, 0.1]))
+    weights = np.array([1.0, 2.0, 0.5])
+    alone, both = designs.ellipsoid_design(first, weights, MU), designs.union_design(first, second, weights, MU)
+    for design, members in ((alone, [first.shape]), (both, [first.shape, np.diag(second.shape)])):
+        losses = [math.sqrt(np.max(np.linalg.eigvals(np.linalg.solve(design.covariance, e)).real)) for e in members]
+        assert max(losses) <= MU
+        assert max(losses) >= MU * (1 - 1e-6)
+    assert alone.weighted_total == pytest.approx(np.sum(weights * np.diagonal(first.shape)) / MU**2, rel=1e-6)
+    directions = RNG.standard_normal((1500, 3))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    changes = np.concatenate([directions @ root.T, directions * np.sqrt(second.shape)])
+    dual = least_covariance(changes, weights, MU, 1e-3)
+    assert dual.lower_bound <= both.weighted_total <= dual.total * 1.05
+    # S9 uses W: another importance gives other noise.
+    other = designs.union_design(first, second, weights[::-1].copy(), MU)
+    assert not np.allclose(other.covariance, both.covariance, rtol=1e-3)
+
+
+def test_an_ellipsoid_too_flat_to_check_is_refused():
+    angle = np.array([[math.cos(1), math.sin(1)], [-math.sin(1), math.cos(1)]])
+    flat = angle @ np.diag([1.0, 1e-12]) @ angle.T
+    with pytest.raises(CalibrationError, match="condition"):
+        shapes.ellipsoid_covariance(flat, MU)
+    # Flat along the axes is no difficulty.
+    assert designs.ellipsoid_design(sets.Ellipsoid(np.diag([1.0, 1e-12])), np.ones(2), MU).mu <= MU
+
+
+def symmetric_length(changes, variances):
+    """Largest whitened norm under mirrored noise: entries (i, j) and (j, i) carry the same draw."""
+    m = variances.shape[0]
+    upper = np.triu_indices(m)
+    return math.sqrt(np.max(np.sum(changes[:, upper[0], upper[1]] ** 2 / variances[upper], axis=1)))
+
+
+def moments(records):
+    return np.einsum("ni,nj->nij", records, records)
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+def test_second_moments_of_an_ellipsoid_are_private_and_spend_the_loss(relation):
+    axes = np.array([1.0, 0.5, 0.25])
+    design = designs.ellipsoid_second_moment_design(axes, np.ones(3), MU, relation)
+    x, y = (RNG.standard_normal((4000, 3)) for _ in range(2))
+    y -= np.sum(x * y, axis=1)[:, None] / np.sum(x * x, axis=1)[:, None] * x  # the extreme has whitened rows orthogonal
+    x, y = (z / np.linalg.norm(z, axis=1)[:, None] * np.sqrt(axes) for z in (x, y))
+    found = symmetric_length(moments(x) - (moments(y) if relation is REPLACE else 0.0), design.covariance)
+    assert found <= design.mu <= MU
+    assert found >= MU * (1 - 1e-9)
+    total, isotropic = shapes.ellipsoid_second_moment_total(axes, MU, relation)
+    assert design.total == pytest.approx(total, rel=1e-9)
+    assert design.isotropic_total <= isotropic * (1 + 1e-9)
+    assert design.total < design.isotropic_total
+    weighted = designs.ellipsoid_second_moment_design(axes, np.array([1.0, 2.0, 3.0]), MU, relation)
+    assert np.array_equal(weighted.covariance, design.covariance)
+    assert weighted.weighted_total > design.weighted_total
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+@pytest.mark.parametrize(("body", "low"), [(Body.CUBE, -1.0), (Body.HALF_CUBE, 0.0)])
+def test_second_moments_of_a_box_are_private_and_spend_the_loss(relation, body, low):
+    c, importance = np.array([1.0, 0.8, 0.5, 0.3]), np.array([1.0, 1.0, 2.0, 4.0])
+    design = designs.box_second_moment_design(c, importance, MU, relation, body)
+    # Differences are convex in each record's squares at fixed signs of products, so corners are the ones to try first.
+    x = corners(c, low)
+    pairs = moments(x)[:, None] - (moments(x)[None, :] if relation is REPLACE else 0.0)
+    inside = np.random.default_rng(1).uniform(low, 1, (2, 3000, 4)) * c
+    more = moments(inside[0]) - (moments(inside[1]) if relation is REPLACE else 0.0)
+    found = symmetric_length(np.concatenate([pairs.reshape(-1, 4, 4), more]), design.covariance)
+    assert found <= design.mu <= MU
+    assert found >= 0.9 * MU
+    assert design.saving < 1
+    even = second_moment_sensitivity(body, c**2, relation).bound
+    assert design.isotropic_variance == pytest.approx((even / MU) ** 2, rel=1e-9)
+    assert design.isotropic_total == pytest.approx(10 * design.isotropic_variance)
+
+
+def test_feature_boxes_save_what_the_table_of_the_ellipsoid_says():
+    for power, ratio in ((0.25, 0.860), (0.5, 0.446), (1.0, 0.0284)):
+        c = np.arange(1, 101.0) ** -power
+        design = designs.box_second_moment_design(c, np.ones(100), 1.0, ADD, Body.CUBE)
+        assert design.saving == pytest.approx(ratio, rel=2e-2)
+
+
+def test_an_adapted_shape_saves_what_its_ratio_says():
+    spectrum = np.arange(1, 31.0) ** -2
+    for importance in (np.ones(30), np.arange(1, 31.0)):
+        shape = shapes.adapted_shape(np.diag(spectrum), importance)
+        design = designs.ellipsoid_design(sets.Ellipsoid(shape), importance, MU)
+        ball = np.sum(spectrum) * np.sum(importance) / MU**2
+        ratio = shapes.adapted_ratio(np.diag(spectrum), importance)
+        assert ratio <= 1
+        if np.all(importance == 1):  # nothing was raised
+            assert design.weighted_total / ball == pytest.approx(ratio, rel=1e-9)
+            assert ratio == pytest.approx(np.sum(np.sqrt(spectrum)) ** 2 / (30 * np.sum(spectrum)), rel=1e-9)
+
+
+def test_an_adapted_shape_is_the_best_of_its_typical_length():
+    rng = np.random.default_rng(12)
+    root = rng.standard_normal((4, 4))
+    covariance, importance = root @ root.T + np.eye(4), np.array([1.0, 2.0, 0.5, 3.0])
+    shape = shapes.adapted_shape(covariance, importance)
+    least = np.sum(importance * np.diagonal(shape))
+    for _ in range(200):
+        turn = np.eye(4) + 0.2 * rng.standard_normal((4, 4))
+        tried = turn @ shape @ turn.T
+        tried *= np.trace(np.linalg.solve(tried, covariance))
+        assert np.sum(importance * np.diagonal(tried)) >= least * (1 - 1e-9)
+
+
+def test_two_variances_state_their_exact_loss():
+    for features in (1, 2, 3, 10, 2400):
+        found = shapes.ball_second_moment(features, 1.3, MU)
+        rest = (1 - 1 / features) / found.traceless if features > 1 else 0.0
+        assert 1.3**2 * math.sqrt(1 / features / found.trace + rest) <= found.mu <= MU
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: designs.box_design(sets.Box(C), W, 0.0),
+        lambda: designs.box_design(sets.Box(C), W[:3], MU),
+        lambda: designs.box_design(sets.Box(np.array([1.0, 0.0])), np.ones(2), MU),
+        lambda: designs.isotropic_design(sets.Box(C), np.array([1.0, 1.0, 0.0, 1.0]), MU),
+        lambda: designs.isotropic_design(sets.Box(C), W, math.nan),
+        lambda: designs.box_second_moment_design(C, W, MU, ADD, Body.BALL),
+        lambda: designs.ellipsoid_second_moment_design(-C, W, MU, ADD),
+    ],
+)
+def test_a_design_refuses_what_it_cannot_promise(make):
+    with pytest.raises((CalibrationError, ValueError)):
+        make()

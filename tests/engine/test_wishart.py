@@ -130,7 +130,7 @@ def test_delta_is_the_positive_part_of_the_difference_of_densities(excess, shift
     assert delta_more(excess, shift, epsilon) == pytest.approx(integral(shifted, p.pdf, low, high), rel=1e-5, abs=1e-11)
 
 
-@pytest.mark.parametrize("excess", [2, 5, 60, 3000])
+@pytest.mark.parametrize("excess", [2, 5, 60, 3000, 100_000])
 @pytest.mark.parametrize("guarantee", [ApproxDP(1.0, 1e-6), ApproxDP(0.1, 1e-9), ApproxDP(5.0, 1e-3)])
 def test_calibrated_noise_keeps_its_guarantee_in_high_precision_and_wastes_nothing(excess, guarantee):
     noise = calibrate_wishart(10, excess, 2.0, guarantee, ADD)
@@ -203,6 +203,11 @@ def test_noise_without_a_proof_is_refused():
     ]:
         with pytest.raises(CalibrationError, match=match):
             WishartNoise(*arguments)
-    for arguments, match in [((1, 1.0, 0.0), "excess"), ((2, 0.0, 0.0), "shift"), ((2, 1.0, -1.0), "epsilon")]:
+    for arguments, match in [
+        ((1, 1.0, 0.0), "excess"),
+        ((200_000, 1.0, 0.0), "accurate"),
+        ((2, 0.0, 0.0), "shift"),
+        ((2, 1.0, -1.0), "epsilon"),
+    ]:
         with pytest.raises(CalibrationError, match=match):
             delta_less(*arguments)
