@@ -27,6 +27,7 @@ ALGORITHMS = {
     "quantise": "nearest integer, norm checked in int64, version 1",
     "answer": "exact int64, version 1",
     "noise": "AES-256-CTR, 127-bit table, 128 x 128 tiles, version 1",
+    "laplace": "AES-256-CTR, digits to the base 1024 by 128-bit tables, version 1",
     "constant weight": "1 / (1 + sqrt(d)), version 1",
 }
 """Anything that changes a bit of a release, or its law, changes a version here and so makes a new release."""
