@@ -163,7 +163,9 @@ class SecondMoment:
             return Sensitivity(value * _ROUND_UP, attained)
         # Half cube: entries in [0, largest] differ by at most largest. Else: triangle inequality.
         bound = value if self.body is Body.HALF_CUBE else 2.0 * value
-        return Sensitivity(bound * _ROUND_UP, value * 0.5)
+        # Moving a record from the far end to the origin attains what adding it does, less its constant entry.
+        attained = value if self.body is not Body.BALL else value * 0.5
+        return Sensitivity(bound * _ROUND_UP, max(attained - first**2, 0.0))
 
     def largest_norm(self) -> float:
         """``rows_at_most * sup |v|^2``."""

@@ -18,7 +18,7 @@ class Status(StrEnum):
     """How far a guarantee can be trusted."""
 
     PROVEN_EXACT = "proven-exact"
-    """The loss that is charged is the smallest that holds."""
+    """The loss that is charged is the smallest that holds for the sensitivity, which says itself if it is a bound."""
 
     PROVEN_LOOSE = "proven-loose"
     """The published calibration is valid but wasteful; the exact, smaller loss is charged."""

@@ -8,7 +8,7 @@ from engine.geometry import Body
 from engine.guarantees import ApproxDP, Neighbours
 from engine.mechanisms.contract import Importance
 from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from engine.mechanisms.laplace_noise import WholeLaplace
+from engine.mechanisms.laplace_noise import Laplace, WholeLaplace
 from engine.problems import Counts, OuterProducts, Rows, SecondMoment
 
 K = 2**15 - 1
@@ -109,3 +109,23 @@ def test_noise_in_whole_numbers_has_its_exact_error():
     exact = 20 * 0.5 / np.sinh(0.25) ** 2
     assert total_variance(design, np.ones(4), np.ones(5)) == pytest.approx(exact, rel=1e-9)
     assert np.sum(design.entry_standard_deviation() ** 2) == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_laplace_noise_keeps_its_band_and_its_bounds_too(name):
+    problem, left, right = PROBLEMS[name]
+    design = Laplace(Importance("absolute-error")).design(problem, ASKED)
+    rng = np.random.default_rng(6)
+    drawn = rng.laplace(scale=np.sqrt(0.5), size=(DRAWS, *design.shape))
+    if design.spread.symmetric:
+        upper = np.triu(drawn)
+        drawn = upper + np.swapaxes(np.triu(drawn, 1), 1, 2)
+    worst = np.max(np.abs(drawn), axis=(1, 2))
+    assert abs(np.mean(worst <= band(design)) - 0.95) < SLACK
+    assert np.mean(worst <= 0.9 * band(design)) < 0.95 - SLACK
+    raw = drawn * design.entry_standard_deviation() * np.outer(left, right)
+    report = error_report(design, left, right)
+    # 4,000 draws of a sum with heavy tails: six standard errors are below a tenth.
+    assert report.total_variance == pytest.approx(np.mean(np.sum(raw**2, axis=(1, 2))), rel=0.1)
+    assert np.mean(np.linalg.norm(raw, 2, axis=(1, 2)) <= report.spectral) >= 0.95 - SLACK
+    assert np.mean(np.linalg.norm(raw, axis=(1, 2)) <= report.frobenius) >= 0.95 - SLACK
