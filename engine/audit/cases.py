@@ -4,6 +4,9 @@ A case is the released arithmetic: the exact integer answers of two neighbours a
 change, rounded to the release's own grid, behind noise of the release's own law. Where the law is known the test is the
 likelihood ratio; the secure sampler itself, and the whole path from records to released integers, are audited as black
 boxes beside it.
+
+Pairs are worst in L2. That of the second moment under replace-one is not worst in L1, so Laplace noise is attacked
+there with less than its full loss.
 """
 
 from __future__ import annotations
