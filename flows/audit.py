@@ -30,11 +30,17 @@ Auditable = Literal[
     "laplace",
     "discrete-laplace",
     "classic-gaussian",
+    "mgm",
     "analyze-gauss",
     "mod-sulq",
     "mvg",
     "matrix-mechanism",
     "hierarchical",
+    "dawa",
+    "exponential",
+    "ppca",
+    "wishart",
+    "johnson-lindenstrauss",
     "r1smg",
 ]
 

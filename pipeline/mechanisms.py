@@ -8,7 +8,7 @@ from engine.mechanisms.contract import Importance, Mechanism, NotApplicable
 from engine.mechanisms.directions import Exponential
 from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from engine.mechanisms.laplace_noise import Laplace, WholeLaplace
-from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mvg
+from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
 from engine.mechanisms.published_pca import AnalyzeGauss, ModSulq
 from engine.mechanisms.workload_mechanisms import Hierarchical, MatrixMechanism
 from pipeline.config import ReleaseConfig
@@ -33,6 +33,8 @@ def mechanism_of(config: ReleaseConfig) -> Mechanism | Exponential | Dawa | Auto
             return WholeLaplace()
         case declared.ClassicGaussian():
             return ClassicGaussian()
+        case declared.Mgm():
+            return Mgm()
         case declared.MatrixMechanism():
             return MatrixMechanism()
         case declared.Hierarchical() as chosen:

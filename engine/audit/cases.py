@@ -36,7 +36,7 @@ from engine.mechanisms.additive import CannotCalibrate, NoiseDesign, add_noise
 from engine.mechanisms.contract import Importance, Mechanism, NotApplicable
 from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from engine.mechanisms.laplace_noise import Laplace, WholeLaplace
-from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mvg
+from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
 from engine.mechanisms.published_pca import AnalyzeGauss, ModSulq
 from engine.mechanisms.workload_mechanisms import Hierarchical, MatrixMechanism
 from engine.noise import Grid
@@ -63,6 +63,7 @@ MECHANISMS: dict[str, Mechanism] = {
     "matrix-mechanism": MatrixMechanism(),
     "hierarchical": Hierarchical("gaussian", 2),
     "classic-gaussian": ClassicGaussian(),
+    "mgm": Mgm(),
     "mvg": Mvg(2, "square-root", Allocation("uniform")),
     "analyze-gauss": AnalyzeGauss(),
     "mod-sulq": ModSulq(),

@@ -17,7 +17,7 @@ from engine.mechanisms.contract import Importance, Mechanism, NotApplicable
 from engine.mechanisms.directions import DirectionsDesign, Exponential
 from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from engine.mechanisms.laplace_noise import Laplace, WholeLaplace
-from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mvg
+from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
 from engine.mechanisms.published_pca import AnalyzeGauss, ModSulq
 from engine.mechanisms.workload_mechanisms import Hierarchical, MatrixMechanism
 from engine.problems import Counts, Problem
@@ -140,6 +140,7 @@ def proven(metric: Metric) -> Sequence[Mechanism | Exponential]:
         Gaussian(),
         Imgm(),
         ClassicGaussian(),
+        Mgm(),
         Laplace(metric.importance),
         WholeLaplace(),
         MatrixMechanism(),

@@ -14,6 +14,7 @@ from engine.mechanisms.additive import NoiseDesign, gaussian_design, usable_mu
 from engine.mechanisms.classic import classic_standard_deviation
 from engine.mechanisms.contract import NotApplicable, free_units
 from engine.mechanisms.gaussian import bodies, even_spread, least_noise
+from engine.mechanisms.mgm import mgm_mu
 from engine.problems import Problem, Rows, SecondMoment
 
 
@@ -28,6 +29,25 @@ class ClassicGaussian:
         spread = even_spread(problem)
         sensitivity = problem.l2(spread)
         deviation = classic_standard_deviation(sensitivity.bound, guarantee.epsilon, guarantee.delta)
+        return gaussian_design(spread, sensitivity, problem.scaling, guarantee, deviation)
+
+    def parameters(self) -> dict[str, Any]:
+        """None."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Mgm:
+    """Noise of the same size on each entry, by the condition of MGM, which grows with the root of their number."""
+
+    name: ClassVar[str] = "mgm"
+
+    def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
+        """Published noise; its exact, smaller loss is charged."""
+        spread = even_spread(problem)
+        sensitivity = problem.l2(spread)
+        entries = problem.shape[0] * problem.shape[1]
+        deviation = sensitivity.bound / mgm_mu(entries, guarantee.epsilon, guarantee.delta)
         return gaussian_design(spread, sensitivity, problem.scaling, guarantee, deviation)
 
     def parameters(self) -> dict[str, Any]:

@@ -71,6 +71,13 @@ class ClassicGaussian(_Noise):
     """the noise mechanism"""
 
 
+class Mgm(_Noise):
+    """Equal noise for each entry by the matrix Gaussian mechanism as published; kept for comparison."""
+
+    kind: Literal["mgm"]
+    """the noise mechanism"""
+
+
 class Laplace(_Noise):
     """Laplace noise that follows the declared shape: a pure epsilon."""
 
@@ -312,6 +319,7 @@ Mechanism = Annotated[
     | Hierarchical
     | Dawa
     | ClassicGaussian
+    | Mgm
     | Imgm
     | Mvg
     | ExactMvg

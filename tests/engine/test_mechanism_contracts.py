@@ -10,7 +10,7 @@ from engine.mechanisms.contract import Importance
 from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from engine.mechanisms.laplace_noise import Laplace, WholeLaplace
 from engine.mechanisms.matrix_mechanism import ProductStrategy
-from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mvg
+from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
 from engine.mechanisms.workload_mechanisms import Hierarchical, MatrixMechanism
 from engine.noise import NoiseKey
 from tests.contracts.mechanism import PROBLEMS, MechanismContract
@@ -31,6 +31,10 @@ class TestShapedGaussian(MechanismContract):
 
 class TestClassicGaussian(MechanismContract):
     mechanism = ClassicGaussian()
+
+
+class TestMgm(MechanismContract):
+    mechanism = Mgm()
 
 
 class TestImgm(MechanismContract):

@@ -1,5 +1,7 @@
 """The audit refutes what is false and every mutant, and refutes no mechanism that is proven; seeded."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -8,6 +10,7 @@ from engine.audit.cases import LAWS, MECHANISMS, MUTANTS, _problems, cases
 from engine.guarantees import ApproxDP
 from engine.mechanisms.catalogue import ENTRIES, find
 from engine.mechanisms.contract import Status
+from flows.audit import Auditable
 from flows.cli import app
 from pipeline.auditing import run_audit
 from pipeline.errors import ConfigError
@@ -27,6 +30,10 @@ def run(name, trials, mutant=None, claim=CLAIM):
 
 def test_every_mechanism_that_is_released_or_studied_can_be_audited():
     assert set(MECHANISMS) | set(LAWS) | {"r1smg"} == {entry.name for entry in ENTRIES if entry.use != "library"}
+
+
+def test_the_flow_audits_all_that_the_command_does():
+    assert set(get_args(Auditable)) == set(MECHANISMS) | set(LAWS) | {"r1smg"}
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
