@@ -148,7 +148,7 @@ ENTRIES: tuple[Entry, ...] = (
         "mgm",
         "matrix Gaussian mechanism as published, before IMGM improved it",
         Status.PROVEN_LOOSE,
-        "Yang, Xiang, Yu, Wang, Guo, Li and Li, 2021, as compared with in R1SMG, section 7.1; proof: Laurent and Massart",
+        "Yang, Xiang, Yu, Wang, Guo, Li and Li, 2021, as R1SMG, section 7.1, compares it; proof: Laurent and Massart",
         BOTH,
         ALL_QUERIES,
         "public bounds of a record",
