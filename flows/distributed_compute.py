@@ -7,9 +7,10 @@ is removed after use.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -32,6 +33,10 @@ _RECEIVERS = 8
 
 class Stalled(RuntimeError):
     """No task has told anything for too long."""
+
+
+class SchedulerLost(RuntimeError):
+    """The scheduler went away, and with it what it knew of the run."""
 
 
 class NoiseKeyPlugin(WorkerPlugin):
@@ -84,6 +89,7 @@ class DistributedCompute:
 
     def __init__(self, client: Client, patience: float | None = None, workers: int = 1) -> None:
         self._client, self._patience = client, patience
+        self._parts, self._heard = frozenset[str](), time.monotonic()
         threads = client.nthreads()
         self.workers = max(workers, len(threads))
         self.threads = max(1, min(threads.values(), default=1))
@@ -97,11 +103,12 @@ class DistributedCompute:
         raise failure
 
     def _held(self, graph: ExactGraph, shares: Shares) -> list[Future]:
-        told = SimpleQueue[tuple[str, float] | Future]()
+        told, self._parts = SimpleQueue[tuple[str, float] | Future](), frozenset(graph.parts)
+        self._client.register_plugin(ProgressPlugin())
         with self._listening(lambda part, share: told.put((part, share))):
             # In one call, so that the scheduler knows all that depends on a part before the part is done.
             futures = self._client.compute([*graph.parts.values(), *graph.tiles], optimize_graph=False)
-            waiting, parts = {future.key: future for future in futures}, set(graph.parts)
+            waiting = {future.key: future for future in futures}
             for future in futures:
                 future.add_done_callback(told.put)
             tiles = futures[len(graph.parts) :]
@@ -112,10 +119,12 @@ class DistributedCompute:
                     shares.tell(*event)
                     continue
                 done = waiting.pop(event.key)
-                _settled(done)
-                if done.key in parts:
+                _check(done)
+                if done.key in self._parts:
                     shares.tell(str(done.key), 1.0)
                     done.release()  # else partial sums stay in the workers' memory until the last is done
+        for tile in tiles:  # a scheduler may go away after the last of them is done: nothing is paid for yet
+            _check(tile)
         return tiles
 
     def _next(self, told: SimpleQueue[tuple[str, float] | Future]) -> tuple[str, float] | Future:
@@ -126,22 +135,30 @@ class DistributedCompute:
 
     @contextmanager
     def _listening(self, tell: Callable[[str, float], None]) -> Iterator[None]:
-        """Have tasks tell how far they have come."""
-        self._client.register_plugin(ProgressPlugin())
-        self._client.subscribe_topic(_TOPIC, lambda event: tell(*event[1]))
+        """Have the tasks of this run tell how far they have come; those of others are no sign of life."""
+        self._client.subscribe_topic(_TOPIC, lambda event: tell(*event[1]) if event[1][0] in self._parts else None)
         try:
             yield
         finally:
-            self._client.unsubscribe_topic(_TOPIC)
+            with suppress(Exception):  # a client that lost its scheduler hears nothing anyway
+                self._client.unsubscribe_topic(_TOPIC)
 
     def stream(self, values: Sequence[Delayed], consume: Consume, progress: Progress) -> None:
         """Compute noised values, some more at a time than there are threads on the cluster, and bring each here."""
 
         def one(position: int) -> None:
-            consume(position, self._client.compute(values[position], optimize_graph=False).result())
+            try:
+                value = self._brought(values[position])
+            except Exception as error:  # noqa: BLE001 - as above; also OSError, which is a full disk only below
+                failure = failure_of(error)
+            else:
+                consume(position, value)
+                return
+            raise failure
 
+        self._hear()
         at_once = max(2, min(_RECEIVERS, 2 * self.workers * self.threads))
-        with ThreadPoolExecutor(at_once) as pool:
+        with self._listening(lambda part, share: self._hear()), ThreadPoolExecutor(at_once) as pool:
             running = [pool.submit(one, position) for position in range(len(values))]
             try:
                 for number, done in enumerate(running, start=1):
@@ -155,6 +172,22 @@ class DistributedCompute:
                 pool.shutdown(wait=False, cancel_futures=True)
                 failure = failure_of(error)
         raise failure
+
+    def _brought(self, value: Delayed) -> Any:
+        """A noised value, unless nothing comes from the cluster for too long."""
+        future = self._client.compute(value, optimize_graph=False)
+        while True:
+            try:
+                found = future.result(timeout=self._patience)
+            except TimeoutError:
+                if self._patience is not None and time.monotonic() - self._heard < self._patience:
+                    continue
+                raise Stalled from None
+            self._hear()
+            return found
+
+    def _hear(self) -> None:
+        self._heard = time.monotonic()
 
     def install(self, handle: str, key: NoiseKey) -> None:
         """Send the key to all workers, outside any task."""
@@ -183,9 +216,9 @@ def failure_of(error: Exception) -> DataError | ComputeError:
     return failure
 
 
-def _settled(future: Future) -> Future:
-    """Wait for a future without fetching its value."""
-    error = future.exception()
-    if error is not None:
-        raise error
-    return future
+def _check(future: Future) -> None:
+    """Raise what a future failed with. One that was cancelled has no exception, and no result either."""
+    if future.status == "error":
+        raise future.exception()
+    if future.status == "cancelled":
+        raise SchedulerLost
