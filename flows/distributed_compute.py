@@ -27,6 +27,7 @@ from pipeline.errors import BlockveilError, ComputeError, DataError
 
 _PLUGIN = "blockveil-noise-key-"
 _TOPIC = "blockveil-progress"
+_TRIES = 3
 _RECEIVERS = 8
 """Threads that receive and write at most: each holds a tile."""
 
@@ -104,7 +105,7 @@ class DistributedCompute:
 
     def _held(self, graph: ExactGraph, shares: Shares) -> list[Future]:
         told, self._parts = SimpleQueue[tuple[str, float] | Future](), frozenset(graph.parts)
-        self._client.register_plugin(ProgressPlugin())
+        self._register(ProgressPlugin())
         with self._listening(lambda part, share: told.put((part, share))):
             # In one call, so that the scheduler knows all that depends on a part before the part is done.
             futures = self._client.compute([*graph.parts.values(), *graph.tiles], optimize_graph=False)
@@ -186,13 +187,21 @@ class DistributedCompute:
             self._hear()
             return found
 
+    def _register(self, plugin: WorkerPlugin) -> None:
+        """Install a plugin. A worker that dies meanwhile is no failure: the one in its place gets it as it joins."""
+        for _ in range(_TRIES - 1):
+            with suppress(OSError):
+                self._client.register_plugin(plugin)
+                return
+        self._client.register_plugin(plugin)
+
     def _hear(self) -> None:
         self._heard = time.monotonic()
 
     def install(self, handle: str, key: NoiseKey) -> None:
         """Send the key to all workers, outside any task."""
         try:
-            self._client.register_plugin(NoiseKeyPlugin(handle, key))
+            self._register(NoiseKeyPlugin(handle, key))
             return
         except Exception as error:  # noqa: BLE001 - as above
             failure = failure_of(error)
