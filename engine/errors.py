@@ -19,6 +19,7 @@ entries, or ``s D S D`` for symmetric answers with S of variance 1 on and 1/2 of
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -175,12 +176,19 @@ def subspace_error(deviation: NDArray[np.float64], spectrum: Vector, leading: in
 
     **Source**: first-order perturbation theory; Davis and Kahan, 1970, bounds the same quantity.
     """
+    return subspace_error_by_rows(lambda row: np.asarray(deviation[row]), spectrum, leading)
+
+
+def subspace_error_by_rows(deviations_of: Callable[[int], Vector], spectrum: Vector, leading: int) -> float:
+    """:func:`subspace_error` from the k rows of the deviations that it needs, one at a time; never a d x d matrix."""
     order = np.argsort(spectrum)[::-1]
-    values, noise = spectrum[order], deviation[np.ix_(order, order)]
-    gaps = values[:leading, None] - values[None, leading:]
-    with np.errstate(divide="ignore"):
-        terms = np.where(gaps > 0, noise[:leading, leading:] ** 2 / gaps**2, np.inf)
-    return min(float(np.sum(np.minimum(terms, 1.0))), float(min(leading, values.size - leading)))
+    rest, found = order[leading:], 0.0
+    for row in order[:leading]:
+        gaps, noise = spectrum[row] - spectrum[rest], deviations_of(int(row))[rest]
+        with np.errstate(divide="ignore"):
+            terms = np.where(gaps > 0, noise**2 / gaps**2, np.inf)
+        found += float(np.sum(np.minimum(terms, 1.0)))
+    return min(found, float(min(leading, rest.size)))
 
 
 def _frobenius_bound(design: NoiseDesign, left: Vector | Matrix, right: Vector | Matrix, total: float) -> float:

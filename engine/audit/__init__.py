@@ -26,9 +26,8 @@ from engine.audit.bounds import (
     allowed_error,
     claimed,
     delta_lower,
-    deltas,
     epsilon_lower,
-    epsilons,
+    epsilons_and_deltas,
 )
 from engine.audit.subjects import Subject
 from engine.calibration import CalibrationError
@@ -157,15 +156,11 @@ def _calibrate(score: Score, first: Array, second: Array, aim: _Aim) -> Iterator
             for v in values
         ]
     )
-    epsilon, delta = claimed(aim.claim)
     for likelier in (0, 1):
         expected = counts[likelier] * (aim.trials / size)
         # One more than was seen on the other side, so that an event is not taken for impossible too easily.
         other = np.minimum(counts[1 - likelier] + 1.0, size) * (aim.trials / size)
-        for promise in (
-            epsilons(expected, other, aim.trials, delta, aim.error),
-            deltas(expected, other, aim.trials, epsilon, aim.error),
-        ):
+        for promise in epsilons_and_deltas(expected, other, aim.trials, aim.claim, aim.error):
             above, index = divmod(int(np.argmax(promise)), thresholds.size)
             yield Event(score, float(thresholds[index]), bool(above), likelier)
 

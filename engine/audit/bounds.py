@@ -159,18 +159,35 @@ def epsilons(first: ArrayLike, second: ArrayLike, trials: int, delta: float, err
     """Lower bounds of epsilon for many events, each wrong with probability at most ``error``; see
     :func:`epsilon_lower`.
     """
-    p = probability_lower(first, trials, error / 2.0)
-    q = probability_upper(second, trials, error / 2.0)
+    return _epsilons(*_probabilities(first, second, trials, error), delta)
+
+
+def deltas(first: ArrayLike, second: ArrayLike, trials: int, epsilon: float, error: float) -> Array:
+    """Lower bounds of delta for many events, each wrong with probability at most ``error``; see :func:`delta_lower`."""
+    return _deltas(*_probabilities(first, second, trials, error), epsilon)
+
+
+def epsilons_and_deltas(
+    first: ArrayLike, second: ArrayLike, trials: int, claim: Claim, error: float
+) -> tuple[Array, Array]:
+    """:func:`epsilons` at a claim's delta and :func:`deltas` at its epsilon, from one pair of bounds."""
+    epsilon, delta = claimed(claim)
+    p, q = _probabilities(first, second, trials, error)
+    return _epsilons(p, q, delta), _deltas(p, q, epsilon)
+
+
+def _probabilities(first: ArrayLike, second: ArrayLike, trials: int, error: float) -> tuple[Array, Array]:
+    return probability_lower(first, trials, error / 2.0), probability_upper(second, trials, error / 2.0)
+
+
+def _epsilons(p: Array, q: Array, delta: float) -> Array:
     # epsilon >= ln((p - delta) / q) for every private mechanism; below 0 nothing is refuted.
     with np.errstate(divide="ignore"):
         found = np.log(np.maximum(p - delta, 0.0)) - np.log(q)
     return np.asarray(np.maximum(found * (1.0 - 1e-12), 0.0), dtype=np.float64)
 
 
-def deltas(first: ArrayLike, second: ArrayLike, trials: int, epsilon: float, error: float) -> Array:
-    """Lower bounds of delta for many events, each wrong with probability at most ``error``; see :func:`delta_lower`."""
-    p = probability_lower(first, trials, error / 2.0)
-    q = probability_upper(second, trials, error / 2.0)
+def _deltas(p: Array, q: Array, epsilon: float) -> Array:
     # delta >= p - e^epsilon q; q is never 0, so that e^700 stands for every larger factor.
     return np.asarray(np.maximum(p - math.exp(min(epsilon, 700.0)) * q * (1.0 + 1e-12), 0.0), dtype=np.float64)
 

@@ -138,7 +138,7 @@ def second_moment_subject(
     data: tuple[Array, Array],
     noise: Noise = whole_noise,
     chunk: int | None = None,
-) -> BlackBox[Array]:
+) -> BlackBox[NDArray[np.int64]]:
     """The released code path on two small data sets: quantise, multiply, round to the grid, add noise.
 
     Parameters
@@ -164,10 +164,14 @@ def second_moment_subject(
     upper = np.triu_indices(design.width)
     steps = design.steps(everything, everything)
 
-    def release(records: Array, drawn: NDArray[np.int64]) -> Array:
-        exact = partial_gram(records, 0, records.shape[0], quantiser, max(1, records.shape[0]))
+    def release(exact: NDArray[np.int64], drawn: NDArray[np.int64]) -> Array:
         return add_noise(exact, steps, drawn, design.shift)[upper].astype(np.float64)
 
+    # Exact integers do not depend on the key, so that each data set is multiplied once.
+    exact = (
+        partial_gram(data[0], 0, data[0].shape[0], quantiser, max(1, data[0].shape[0])),
+        partial_gram(data[1], 0, data[1].shape[0], quantiser, max(1, data[1].shape[0])),
+    )
     none = np.zeros_like(steps)
     blocks = None
     if chunk is not None:
@@ -176,9 +180,9 @@ def second_moment_subject(
     return BlackBox(
         name=name,
         claim=claim,
-        run=lambda records, key: release(records, noise(design, key)),
-        data=data,
-        answers=(release(data[0], none), release(data[1], none)),
+        run=lambda integers, key: release(integers, noise(design, key)),
+        data=exact,
+        answers=(release(exact[0], none), release(exact[1], none)),
         chunks=blocks,
     )
 
@@ -191,7 +195,7 @@ def counts_subject(
     data: tuple[Array, Array],
     noise: Noise = whole_noise,
     chunk: int | None = None,
-) -> BlackBox[Array]:
+) -> BlackBox[NDArray[np.int64]]:
     """The released code path on two small data sets: count, measure the strategy if there is one, round, add noise.
 
     Parameters
@@ -210,11 +214,15 @@ def counts_subject(
     rows, columns = ((0, length) for length in design.shape)
     steps = design.steps(rows, columns)
 
-    def release(records: Array, drawn: NDArray[np.int64]) -> Array:
+    def answer(records: Array) -> NDArray[np.int64]:
         counts = partial_counts(records, 0, records.shape[0], query, max(1, records.shape[0]))
-        exact = counts if design.strategy is None else design.strategy.answers(counts)
+        return counts if design.strategy is None else design.strategy.answers(counts)
+
+    def release(exact: NDArray[np.int64], drawn: NDArray[np.int64]) -> Array:
         return add_noise(exact, steps, drawn, design.shift).ravel().astype(np.float64)
 
+    # Exact integers do not depend on the key, so that each data set is counted once.
+    exact = (answer(data[0]), answer(data[1]))
     none = np.zeros_like(steps)
     blocks = None
     if chunk is not None:
@@ -223,8 +231,8 @@ def counts_subject(
     return BlackBox(
         name=name,
         claim=claim,
-        run=lambda records, key: release(records, noise(design, key)),
-        data=data,
-        answers=(release(data[0], none), release(data[1], none)),
+        run=lambda integers, key: release(integers, noise(design, key)),
+        data=exact,
+        answers=(release(exact[0], none), release(exact[1], none)),
         chunks=blocks,
     )

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from engine.cell_estimates import cell_deviations, workload_error
-from engine.errors import expected_spectral_norm, subspace_error, total_variance
+from engine.errors import expected_spectral_norm, subspace_error_by_rows, total_variance
+from engine.geometry import Vector
 from engine.guarantees import ApproxDP
 from engine.mechanisms.additive import CannotCalibrate, NoiseDesign
 from engine.mechanisms.bingham import expected_sine_distance
@@ -86,10 +87,16 @@ class Metric:
     def _subspace(self, problem: Problem, design: NoiseDesign, constant: int) -> float:
         if not problem.symmetric or len(self.spectrum) != problem.shape[0] - constant:
             raise NotApplicable("a leading subspace needs a symmetric query and a variance for each feature")
-        units = problem.units[0][constant:]
-        deviation = design.entry_standard_deviation()[constant:, constant:] * np.outer(units, units)
+        units, everything = problem.units[0][constant:], (constant, problem.shape[0])
+
+        def deviations_of(row: int) -> Vector:
+            noise = design.standard_deviations((constant + row, constant + row + 1), everything)[0]
+            found: Vector = noise * units[row] * units
+            return found
+
         # The released matrix is a sum over records: its eigenvalues are rows times variance.
-        return subspace_error(deviation, np.asarray(self.spectrum) * getattr(problem, "rows_at_most", 1), self.leading)
+        spectrum = np.asarray(self.spectrum) * getattr(problem, "rows_at_most", 1)
+        return subspace_error_by_rows(deviations_of, spectrum, self.leading)
 
     def _drawn(self, problem: Problem, design: DirectionsDesign) -> float:
         if self.kind != "subspace" or len(self.spectrum) != design.dimension or self.leading != design.count:

@@ -1,5 +1,7 @@
 """Auto is never worse than any other proven mechanism, in the metric that was asked for."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from engine.mechanisms.additive import CannotCalibrate
 from engine.mechanisms.auto import Metric, compare, proven
 from engine.mechanisms.catalogue import ENTRIES, find
 from engine.mechanisms.contract import Importance, Status
+from engine.mechanisms.gaussian import Gaussian
 from engine.mechanisms.strategy_search import optimal_product
 from engine.mechanisms.workload_mechanisms import MatrixMechanism
 from engine.problems import Counts, Rows, SecondMoment
@@ -78,6 +81,21 @@ def test_a_subspace_is_compared_by_a_public_guess_of_its_spectrum():
     rows = Rows(Body.CUBE, np.ones(3), Neighbours.REPLACE_ONE, K, 10)
     with pytest.raises(CannotCalibrate, match="symmetric query"):
         compare(rows, GUARANTEE, metric)
+
+
+def test_a_subspace_of_many_features_is_compared_without_a_square_matrix():
+    features = 20_000
+    problem = SecondMoment(Body.BALL, np.ones(features), Neighbours.ADD_REMOVE, 255, 10_000, False)
+    metric = Metric("subspace", spectrum=tuple(1.0 / np.arange(1, features + 1)), leading=3)
+    design = Gaussian().design(problem, GUARANTEE)
+    tracemalloc.start()
+    try:
+        found = metric.value(problem, design)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0 < found <= 3
+    assert peak < 200 * 8 * features
 
 
 def test_only_proven_mechanisms_are_compared_and_each_is_in_the_catalogue():

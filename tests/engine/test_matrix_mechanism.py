@@ -76,12 +76,22 @@ def test_estimates_are_without_bias_and_have_the_stated_errors():
     rng, found, trials = np.random.default_rng(2), strategy(shape=(6, 5)), 4000
     counts = rng.integers(0, 100, (6, 5))
     part, deviations = Kronecker(AllRange(6), AllRange(5)), np.full(6, 3.0)
-    exact = found.answers(counts) / found.unit
-    errors = np.array([found.estimate(exact + rng.normal(0, 3.0, (6, 5)), deviations) - counts for _ in range(trials)])
+    exact, noise = found.answers(counts) / found.unit, rng.normal(0, 3.0, (trials, 6, 5))
+
+    def each(linear, tables):
+        """A linear map of many tables, from what it does to the tables with a single one."""
+        single = np.array([linear(one.reshape(6, 5)) for one in np.eye(30)])
+        return np.tensordot(tables.reshape(len(tables), 30), single, axes=1)
+
+    errors = each(lambda answers: found.estimate(answers, deviations), noise)
+    for error, drawn in zip(errors[:20], noise, strict=False):
+        assert np.allclose(found.estimate(exact + drawn, deviations) - counts, error, atol=1e-9)
     stated = found.cell_deviations(deviations)
     assert np.max(np.abs(errors.mean(axis=0)) / stated) < 6.2 / sqrt(trials)
     assert np.max(np.abs(errors.std(axis=0) / stated - 1)) < 6.2 / sqrt(2 * trials)
-    answers = np.array([part.apply(error) for error in errors])
+    answers = each(part.apply, errors)
+    for answer, error in zip(answers[:20], errors, strict=False):
+        assert np.allclose(part.apply(error), answer, atol=1e-9)
     single = found.answer_deviations(part, deviations)
     assert np.max(np.abs(answers.std(axis=0) / single - 1)) < 6.2 / sqrt(2 * trials)
     squares = np.sum(answers**2, axis=(1, 2))

@@ -17,12 +17,17 @@ from engine.sensitivity import centred_covariance_sensitivity, second_moment_sen
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "testvectors.json").read_text())
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
-ROOTS = {"sqrt(1488)": math.sqrt(1488), "2 sqrt 6": 2 * math.sqrt(6)}
 
 
 def number(text):
-    """A decimal, a fraction or one of the roots."""
-    return ROOTS[text] if text in ROOTS else float(Fraction(text))
+    """A decimal, a fraction, a root such as "sqrt(1488)", or a multiple of one such as "2 sqrt 6"."""
+    factor, root, radicand = str(text).replace("(", " ").replace(")", " ").partition("sqrt")
+    return float(Fraction(factor.strip(" *") or "1")) * (math.sqrt(Fraction(radicand.strip())) if root else 1.0)
+
+
+def relation_of(text):
+    """Neighbouring relation, however its name is joined."""
+    return {"add": ADD, "replace": REPLACE}[text.replace("-", "_").replace("/", "_").partition("_")[0]]
 
 
 def numbers(values):
@@ -173,7 +178,7 @@ def exact_algorithm1_box(i):
 
 
 def exact_algorithm2_covariance_box(i):
-    relation = ADD if i["adjacency"] == "add_remove" else REPLACE
+    relation = relation_of(i["adjacency"])
     rows, mu = int(i["N"]), number(i["B"])
     noise = mvg.exact_second_moment(numbers(i["feature_bounds"]), numbers(i["theta"]), mu, rows, relation)
     return {
@@ -303,7 +308,7 @@ def covariance_ball_addremove_optimal(i):
 
 
 def covariance_ellipsoid_total(i):
-    relation = ADD if i["adjacency"] == "add/remove" else REPLACE
+    relation = relation_of(i["adjacency"])
     total, isotropic = shapes.ellipsoid_second_moment_total(numbers(i["E_diag"]), number(i["B"]), relation)
     return {"total": total, "iid_total": isotropic}
 
