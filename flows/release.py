@@ -160,12 +160,12 @@ def _warn_of_little(workspace: pipeline.Workspace) -> None:
         left = budgets.nights_left(workspace.plan, workspace.budget())
         if wanted is None or left >= int(wanted):
             return
-        dataset = workspace.plan.config.release.dataset
-        message = f"The budget of '{dataset}' holds {left} more nights like {workspace.plan.release_id}."
+        account = workspace.plan.config.release.account
+        message = f"The budget of '{account}' holds {left} more nights like {workspace.plan.release_id}."
         get_run_logger().warning(message)
         emit_event(
             deployed.BUDGET_LOW,
-            resource={"prefect.resource.id": f"blockveil.dataset.{dataset}", "prefect.resource.name": dataset},
+            resource={"prefect.resource.id": f"blockveil.budget.{account}", "prefect.resource.name": account},
             payload={"message": message},
         )
     except Exception as error:  # noqa: BLE001 - the release is made; an alarm must not undo that

@@ -100,6 +100,15 @@ class Ticks:
         """What gives a charge back."""
         return Ticks(-self.loss, -self.sampler, -self.pure, -self.failure)
 
+    def not_negative(self) -> Ticks:
+        """The same without parts below zero."""
+        return Ticks(max(self.loss, 0), max(self.sampler, 0), max(self.pure, 0), max(self.failure, 0))
+
+    @property
+    def storable(self) -> bool:
+        """Whether each part fits the ledger's whole numbers of 64 bits."""
+        return max(self.loss, self.sampler, self.pure, self.failure) < 2**63
+
     def times(self, count: int) -> Ticks:
         """So many charges alike."""
         return Ticks(self.loss * count, self.sampler * count, self.pure * count, self.failure * count)
@@ -255,8 +264,34 @@ class Cap:
         alone = spent.loss == 0 and self.accountant is Accountant.GAUSSIAN
         if plain.pure == 0 or alone or (spent + plain).pure <= self.most_pure:
             return plain
+        return self._above(charge, plain)
+
+    def _above(self, charge: Loss, plain: Ticks) -> Ticks:
+        """A loss with its pure part as the least Gaussian (or rho) above it."""
         above = charge.epsilon if self.accountant is Accountant.ZCDP else pure_mu(charge.epsilon)
         return Ticks(plain.loss + math.ceil(Fraction(above) ** 2 / LOSS_TICK), plain.sampler)
+
+    def covers(self, charge: Chargeable, booked: Ticks) -> bool:
+        """Whether what was booked is no less than :meth:`book` may have said, whatever was spent then.
+
+        Parts may be lower by 2**-30 of them, for libraries that round a bound otherwise.
+        """
+        if isinstance(charge, Loss):
+            plain = Ticks.of(charge)
+            ways = [plain, self._above(charge, plain)] if plain.pure else [plain]
+        else:
+            ways = [self._book_series(charge)]
+
+        def least(part: int) -> int:
+            return part - (part >> 30)
+
+        return any(
+            booked.loss >= least(way.loss)
+            and booked.sampler >= least(way.sampler)
+            and booked.pure >= least(way.pure)
+            and booked.failure >= least(way.failure)
+            for way in ways
+        )
 
     def _book_series(self, series: Series) -> Ticks:
         loss, failure = Fraction(0), 0.0

@@ -23,6 +23,7 @@ from engine.guarantees import Loss
 from pipeline.accounting import NOTHING, Cap, Ticks
 from pipeline.errors import ConfigError
 from pipeline.ledger import BudgetStatus, Entry
+from pipeline.ledger.records import counted
 from pipeline.planning import Plan
 
 RATE_DAYS = 28
@@ -185,7 +186,7 @@ def _nights(cap: Cap, spent: Ticks, losses: Sequence[Loss]) -> int:
 
 def _rate(cap: Cap, history: Sequence[Entry], today: date) -> float:
     """Share of the budget a day, over the last days or since the first charge, whichever is shorter."""
-    booked = [(day_of(entry), entry.ticks) for entry in history if entry.ticks != NOTHING]
+    booked = [(day_of(entry), entry.ticks) for entry in counted(history) if entry.ticks != NOTHING]
     if not booked:
         return 0.0
     days = min(RATE_DAYS, max(1, (today - booked[0][0]).days + 1))
@@ -313,7 +314,7 @@ def _past(cap: Cap, history: Sequence[Entry]) -> tuple[list[date], list[float]]:
     days: list[date] = []
     left: list[float] = []
     spent = NOTHING
-    for entry in history:
+    for entry in counted(history):
         if entry.ticks == NOTHING and days:
             continue
         if not days:

@@ -76,15 +76,20 @@ def open_ledger(config: Path | None, address: str | None) -> Ledger:
 
 def ledger_at(address: str) -> Ledger:
     """Ledger of an address."""
+    return Ledger(address_of(address, "--ledger"))
+
+
+def address_of(address: str, option: str) -> str:
+    """Address of a ledger that an option names: ``sqlite:///path``, the path alone, or a reference to a database."""
     if address.startswith(REFERENCES):
-        return Ledger(read_address("--ledger", address, Path.cwd()))
+        return read_address(option, address, Path.cwd())
     if address.startswith("postgres"):
         raise ConfigError(
-            "--ledger holds the address of a database in clear",
+            f"{option} holds the address of a database in clear",
             "Other users of the machine see a command line, and it may hold a password",
             "Put the address into a variable, and give env:NAME",
         )
-    return Ledger(address if "://" in address else f"sqlite:///{Path(address).resolve()}")
+    return address if "://" in address else f"sqlite:///{Path(address).resolve()}"
 
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TextIO
 
 import typer
 
-from flows.cli.common import Config, Debug, open_ledger, parse_day, read_config
+from flows.cli.common import Config, Debug, address_of, open_ledger, parse_day, read_config
 from pipeline.config.secrets import read_secret
 from pipeline.errors import LedgerError, StoreError
 from pipeline.keys import KeyStore
@@ -75,6 +75,8 @@ def _what(line: Line) -> str:
 def _state(line: Line) -> str:
     if line.kind == "VOID":
         return f"given back ({line.note})"
+    if line.kind == "CLOSED":
+        return f"CLOSED ({line.note})"
     if line.kind == "BUDGET":
         return f"budget of {line.note}"
     if line.kind == "RELEASED":
@@ -150,11 +152,23 @@ def export(
         typer.Option("--format", help="Form of the export; openlineage: a run event a line, without anything private."),
     ] = "jsonl",
     output: Annotated[Path | None, typer.Option(help="File to write; the terminal where it is not given.")] = None,
+    close_for: Annotated[
+        str | None,
+        typer.Option(help="Close this ledger first, for it goes on there: a path, sqlite:///path, or env:NAME."),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Write all entries. They hold data fingerprints: keep the export as private as the ledger."""
     del debug
     opened = open_ledger(config, ledger)
+    if close_for is not None:
+        if form == "openlineage" or output is None:
+            raise LedgerError(
+                "A ledger is closed for another address only with an export that can be imported there",
+                "It goes on from a file, JSON Lines or CSV",
+                "Give --output, and --format jsonl or csv",
+            )
+        opened.close_for(address_of(close_for, "--close-for"))
     if output is None:
         opened.export(form, sys.stdout)
         return
@@ -170,15 +184,19 @@ def import_(
     ledger: Address = None,
     head: Annotated[str | None, typer.Option(help="Head kept elsewhere, a file or its hash.")] = None,
     key: Annotated[str | None, typer.Option(help="env:NAME or file:PATH of the key of a signed head.")] = None,
+    as_copy: Annotated[bool, typer.Option("--as-copy", help="A copy for reading, in which nothing is spent.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Make a new ledger of an export, after its whole chain was verified; also the way from SQLite to PostgreSQL."""
+    """Make a new ledger of an export, after its whole chain was verified; also the way from SQLite to PostgreSQL.
+
+    The export must have been closed for this address (`ledger export --close-for`), or be imported as a copy.
+    """
     del debug
     expected, opened = _kept_head(head, key), open_ledger(config, ledger)
     with _readable(source) as stream:
-        found = opened.load(read_rows(stream), expected)
-    typer.echo(f"{found.entries} entries imported, chain intact. Head: {found.head}")
-    typer.echo("Put the old ledger out of use now: two ledgers of one data set would spend its budget twice.")
+        found = opened.load(read_rows(stream), expected, as_copy=as_copy)
+    typer.echo(f"{found.entries} entries, chain intact. Head: {found.head}")
+    typer.echo("This is a copy, for reading." if as_copy else "The ledger goes on here; the old one is closed.")
 
 
 def _readable(source: Path) -> TextIO:

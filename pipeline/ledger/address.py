@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -32,6 +33,14 @@ def open_database(url: str) -> Database:
         "A ledger is an SQLite file or a PostgreSQL database",
         "Give sqlite:/// and a path, or postgresql:// and an address",
     )
+
+
+def digest_of_place(url: str) -> str:
+    """SHA-256 that tells one place of a ledger from another: of the file's full path, or of server and database."""
+    place = place_of(url)
+    if place.startswith("sqlite:///"):
+        place = f"sqlite:///{Path(place.removeprefix('sqlite:///')).resolve()}"
+    return hashlib.sha256(place.encode()).hexdigest()
 
 
 def place_of(url: str) -> str:

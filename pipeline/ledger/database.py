@@ -15,7 +15,7 @@ from pipeline.errors import BlockveilError, LedgerError
 WAIT_SECONDS = 60
 """How long a transaction waits for the one that is before it."""
 
-REVISION = "0003"
+REVISION = "0004"
 """The schema that this version reads and writes; the newest file in ``migrations/versions``."""
 
 _FIRST = "0001"

@@ -7,7 +7,6 @@ privacy unit of a data set never mix.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -17,26 +16,22 @@ import sqlalchemy as sa
 
 from engine.guarantees import Loss, Neighbours
 from pipeline.accounting import NOTHING, Accountant, Cap, Chargeable, Ticks
-from pipeline.canonical import canonical_json
 from pipeline.errors import LedgerError
 from pipeline.events import plain
-from pipeline.ledger import queries, refusals
+from pipeline.ledger import moving, queries, refusals
 from pipeline.ledger.address import open_database
+from pipeline.ledger.chain import append, identifier
 from pipeline.ledger.grants import Grant, check_change
 from pipeline.ledger.heads import Head
 from pipeline.ledger.periods import Period
 from pipeline.ledger.records import BudgetStatus, Charge, Entry, Night, State, Verification
-from pipeline.ledger.schema import GENESIS, entry, row_hash
+from pipeline.ledger.schema import entry
 from pipeline.ledger.transfer import Form, write_rows
 from pipeline.ledger.verify import verify_chain
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _identifier() -> str:
-    return os.urandom(16).hex()
 
 
 class Ledger:
@@ -52,6 +47,7 @@ class Ledger:
 
     def __init__(self, url: str, now: Callable[[], str] = _now) -> None:
         self._database = open_database(url)
+        self._url = url
         self._now = now
 
     def exists(self) -> bool:
@@ -91,7 +87,7 @@ class Ledger:
             The parameters are out of range, less than is spent, or would mix relations or units or move what may be
             spent on what after something was released.
         """
-        nonce, usual = _identifier(), Cap(float(epsilon), float(delta))
+        nonce, usual = identifier(), Cap(float(epsilon), float(delta))
         Grant(usual, neighbours, privacy_unit)
         self._database.create()
 
@@ -131,9 +127,9 @@ class Ledger:
             return queries.require_budget(connection, dataset, self._time(connection))
 
     def datasets(self) -> list[str]:
-        """Data sets that have a budget."""
+        """Names that have a budget."""
         with self._database.reading() as connection:
-            return sorted(connection.scalars(sa.select(entry.c.dataset).distinct()))
+            return sorted(connection.scalars(sa.select(entry.c.dataset).where(entry.c.kind == "BUDGET").distinct()))
 
     def reserve(
         self,
@@ -169,15 +165,19 @@ class Ledger:
             There is no budget, relation or unit differ from the budget's, or other releases of the data set are charged
             to another budget.
         """
-        charge_id = _identifier()
+        charge_id = identifier()
 
         def work(connection: sa.Connection) -> Charge:
+            closed = queries.closing(connection)
+            if closed is not None:
+                raise refusals.closed(closed)
             now = self._time(connection)  # of the check and of the row: a period may end between two looks
             budget = queries.require_budget(connection, dataset, now)
             known = queries.active(connection, release_id)
             if known is not None:
                 if known.spec_digest != spec_digest:
                     raise refusals.conflict(release_id, known.payload["spec"], spec)
+                queries.check_paid(connection, known, dataset, charge, budget.cap, night)
                 return queries.charge(connection, known, is_new=known.charge_id == charge_id)
             queries.check_scope(budget, neighbours, unit)
             queries.check_account(connection, release_id, dataset)
@@ -192,6 +192,8 @@ class Ledger:
             for part in budget.periods:
                 if not part.cap.holds(part.spent + ticks, part.charges + 1):
                     raise refusals.exhausted(budget, charge, ticks, part)
+            if not ticks.storable:
+                raise refusals.not_storable()
             payload = {
                 "event": asdict(charge) if isinstance(charge, Loss) else {"series": plain(charge)},
                 "spec": dict(spec),
@@ -323,27 +325,42 @@ class Ledger:
             rows = list(queries.rows(connection))
         return write_rows(rows, form, stream)
 
-    def load(self, rows: Sequence[Mapping[str, Any]], expected_head: str | Head | None = None) -> Verification:
-        """Write the entries of another ledger into this new one, as they are.
+    def close_for(self, address: str) -> None:
+        """Let no entry follow, for the ledger goes on at another address; again for the same one changes nothing.
 
         Raises
         ------
         LedgerError
-            Their chain is broken or does not hold the head, or this ledger has entries already.
+            The address is this ledger's own or malformed, or the ledger was closed for another.
+        """
+        open_database(address)
+        moving.check_other_place(self._url, address)
+        self._database.write(lambda connection: moving.close(connection, address, self._time(connection)))
+
+    def load(
+        self, rows: Sequence[Mapping[str, Any]], expected_head: str | Head | None = None, *, as_copy: bool = False
+    ) -> Verification:
+        """Write the entries of another ledger into this new one, as they are.
+
+        The ledger goes on here only if the other was closed for this address; a copy refuses every entry.
+
+        Raises
+        ------
+        LedgerError
+            Their chain is broken or does not hold the head, the other ledger was not closed for this one, or this one
+            has entries already.
         """
         found = verify_chain(rows, expected_head)
         if found.problems:
             raise refusals.broken(found)
         if not rows:
             raise refusals.nothing_to_load()
+        if not as_copy and not moving.handed_over(rows, self._url):
+            raise refusals.not_handed_over()
         self._database.create()
 
         def work(connection: sa.Connection) -> Verification:
-            present = verify_chain(queries.rows(connection), None)
-            if (present.entries, present.head) != (found.entries, found.head):
-                if present.entries:
-                    raise refusals.not_empty()
-                connection.execute(entry.insert(), [dict(row) for row in rows])
+            moving.load(connection, rows, as_copy=as_copy, now=self._now())
             return verify_chain(queries.rows(connection), expected_head)
 
         return self._database.write(work)
@@ -376,24 +393,6 @@ class Ledger:
         nonce: str | None = None,
         time: str | None = None,
     ) -> Entry:
-        last = connection.execute(
-            sa.select(entry.c.sequence, entry.c.hash, entry.c.time).order_by(entry.c.sequence.desc()).limit(1)
-        ).one_or_none()
-        row: dict[str, Any] = {
-            "sequence": 1 if last is None else last.sequence + 1,
-            "kind": str(kind),
-            "dataset": dataset,
-            "release_id": release_id,
-            "charge_id": charge_id,
-            "loss_ticks": ticks.loss,
-            "sampler_ticks": ticks.sampler,
-            "pure_ticks": ticks.pure,
-            "payload": canonical_json(payload).decode(),
-            "time": time or self._time(connection),
-            "nonce": nonce or _identifier(),
-            "previous_hash": GENESIS if last is None else last.hash,
-            "failure_ticks": ticks.failure or None,
-        }
-        row["hash"] = row_hash(row)
-        connection.execute(entry.insert().values(**row))
-        return Entry.of(row)
+        return append(
+            connection, kind, dataset, payload, time or self._time(connection), release_id, charge_id, ticks, nonce
+        )

@@ -9,13 +9,16 @@ from typing import Any
 import sqlalchemy as sa
 
 from engine.guarantees import Neighbours
-from pipeline.accounting import Ticks
+from pipeline.accounting import Cap, Chargeable, Ticks
 from pipeline.errors import LedgerError
 from pipeline.ledger import refusals
 from pipeline.ledger.grants import Grant
 from pipeline.ledger.periods import Period
-from pipeline.ledger.records import BudgetStatus, Charge, Entry, Night, PeriodStatus, State
+from pipeline.ledger.records import BudgetStatus, Charge, Entry, Night, PeriodStatus, State, state_of
 from pipeline.ledger.schema import entry
+
+_DRAWN = ("COMMITTED", "RELEASED")
+_HALF = 2**32
 
 
 def budget(connection: sa.Connection, dataset: str, now: str) -> BudgetStatus | None:
@@ -29,42 +32,55 @@ def budget(connection: sa.Connection, dataset: str, now: str) -> BudgetStatus | 
     if granted is None:
         return None
     grant = Grant.of(json.loads(granted))
-    # VOID rows carry negative ticks, so the sum over all rows is what active charges cost.
-    spent = _sum(connection, entry.c.dataset == dataset)
-    count = sa.select(
-        sa.func.coalesce(
-            sa.func.sum(sa.case((entry.c.kind == "RESERVED", 1), (entry.c.kind == "VOID", -1), else_=0)), 0
-        )
-    ).where(entry.c.dataset == dataset)
+    # What was given back is looked up by its reservation: a VOID row after the commit gives nothing back, whoever wrote
+    # it, nor does one that says other sizes.
+    booked, count = _sum(connection, entry.c.dataset == dataset, entry.c.kind == "RESERVED")
+    back, fewer = _sum(connection, entry.c.charge_id.in_(_voids(dataset)), entry.c.kind == "RESERVED", ~standing(entry))
     return BudgetStatus(
         dataset=dataset,
         grant=grant,
-        spent=spent,
-        charges=int(connection.execute(count).scalar_one()),
+        spent=booked + -back,
+        charges=count - fewer,
         periods=tuple(_period(connection, dataset, grant, period, now) for period in grant.periods),
     )
 
 
-def _sum(connection: sa.Connection, *wanted: sa.ColumnElement[bool]) -> Ticks:
+def standing(row: Any) -> sa.ColumnElement[bool]:
+    """Whether a RESERVED row's charge stands: nothing gave it back, or it was committed, after which nothing can."""
+    other = entry.alias()
+    of_charge = sa.select(sa.literal(1)).where(other.c.charge_id == row.c.charge_id)
+    same = (other.c.dataset == row.c.dataset, other.c.release_id == row.c.release_id)
+    sizes = [other.c[name] == -row.c[name] for name in ("loss_ticks", "sampler_ticks", "pure_ticks")]
+    sizes.append(sa.func.coalesce(other.c.failure_ticks, 0) == -sa.func.coalesce(row.c.failure_ticks, 0))
+    given_back = of_charge.where(other.c.kind == "VOID", *same, *sizes).exists()
+    return sa.or_(~given_back, of_charge.where(other.c.kind.in_(_DRAWN)).exists())
+
+
+def _voids(dataset: str) -> sa.Select[tuple[str | None]]:
+    return sa.select(entry.c.charge_id).where(entry.c.dataset == dataset, entry.c.kind == "VOID")
+
+
+def _sum(connection: sa.Connection, *wanted: sa.ColumnElement[bool]) -> tuple[Ticks, int]:
+    """Exact sums of rows and their number; a size below zero counts as none, so it takes nothing from the sum."""
     columns = (entry.c.loss_ticks, entry.c.sampler_ticks, entry.c.pure_ticks, entry.c.failure_ticks)
-    sums = connection.execute(
-        sa.select(*(sa.func.coalesce(sa.func.sum(one), 0) for one in columns)).where(*wanted)
+    sizes = [sa.case((column > 0, column), else_=0) for column in columns]
+    # In two halves: a sum of many whole numbers of 63 bits is more than SQLite adds up.
+    halves = [half for size in sizes for half in (size // _HALF, size % _HALF)]
+    found = connection.execute(
+        sa.select(sa.func.count(), *(sa.func.coalesce(sa.func.sum(half), 0) for half in halves)).where(*wanted)
     ).one()
-    return Ticks(*(int(total) for total in sums))
+    count, *sums = (int(total) for total in found)
+    return Ticks(*(high * _HALF + low for high, low in zip(sums[::2], sums[1::2], strict=True))), count
 
 
 def _period(connection: sa.Connection, dataset: str, grant: Grant, period: Period, now: str) -> PeriodStatus:
     # A charge belongs to the time of its reservation, also where it is given back later.
     start = period.start(now)
-    voided = sa.select(entry.c.charge_id).where(entry.c.dataset == dataset, entry.c.kind == "VOID")
-    wanted = (
-        entry.c.dataset == dataset,
-        entry.c.kind == "RESERVED",
-        entry.c.time >= start,
-        entry.c.charge_id.not_in(voided),
-    )
-    count = connection.execute(sa.select(sa.func.count()).select_from(entry).where(*wanted)).scalar_one()
-    return PeriodStatus(period, grant.period_cap(period), start, _sum(connection, *wanted), int(count))
+    # By place in the chain, not by what a row says of its time: one that was dated back counts too.
+    first = sa.select(sa.func.min(entry.c.sequence)).where(entry.c.time >= start).scalar_subquery()
+    wanted = (entry.c.dataset == dataset, entry.c.kind == "RESERVED", entry.c.sequence >= first, standing(entry))
+    spent, count = _sum(connection, *wanted)
+    return PeriodStatus(period, grant.period_cap(period), start, spent, count)
 
 
 def require_budget(connection: sa.Connection, dataset: str, now: str) -> BudgetStatus:
@@ -93,14 +109,13 @@ def check_scope(budget: BudgetStatus, neighbours: Neighbours, unit: str) -> None
 def check_account(connection: sa.Connection, release_id: str, dataset: str) -> None:
     """Refuse a release of a data set whose other releases are charged to another budget."""
     prefix = release_id.partition("/")[0] + "/"
-    voided = sa.select(entry.c.charge_id).where(entry.c.kind == "VOID", entry.c.charge_id.is_not(None))
     other = connection.execute(
         sa.select(entry.c.dataset)
         .where(
             entry.c.kind == "RESERVED",
             entry.c.release_id.startswith(prefix, autoescape=True),
             entry.c.dataset != dataset,
-            entry.c.charge_id.not_in(voided),
+            standing(entry),
         )
         .limit(1)
     ).scalar_one_or_none()
@@ -130,29 +145,24 @@ def stale(connection: sa.Connection, dataset: str, before: str) -> list[Entry]:
 
 def active(connection: sa.Connection, release_id: str) -> Entry | None:
     """RESERVED entry of a release's charge that is not void, or None."""
-    voided = sa.select(entry.c.charge_id).where(entry.c.release_id == release_id, entry.c.kind == "VOID")
-    row = (
-        connection.execute(
-            sa.select(entry).where(
-                entry.c.release_id == release_id, entry.c.kind == "RESERVED", entry.c.charge_id.not_in(voided)
-            )
-        )
-        .mappings()
-        .one_or_none()
-    )
-    return None if row is None else Entry.of(dict(row))
+    wanted = (entry.c.release_id == release_id, entry.c.kind == "RESERVED", standing(entry))
+    rows = connection.execute(sa.select(entry).where(*wanted)).mappings().all()
+    if len(rows) > 1:
+        raise refusals.two_charges(release_id)
+    return Entry.of(dict(rows[0])) if rows else None
 
 
 def find(connection: sa.Connection, charge_id: str) -> tuple[Entry, State]:
     """RESERVED entry of a charge and its present state."""
-    rows = (
-        connection.execute(sa.select(entry).where(entry.c.charge_id == charge_id).order_by(entry.c.sequence))
-        .mappings()
-        .all()
-    )
-    if not rows:
+    rows = _entries(connection, charge_id)
+    if not rows or rows[0].kind != State.RESERVED:
         raise LedgerError("A charge is not in the ledger", "Its row is never removed", "Run `blockveil ledger verify`")
-    return Entry.of(dict(rows[0])), State(rows[-1]["kind"])
+    return rows[0], state_of(rows)
+
+
+def _entries(connection: sa.Connection, charge_id: str) -> list[Entry]:
+    wanted = sa.select(entry).where(entry.c.charge_id == charge_id).order_by(entry.c.sequence)
+    return [Entry.of(dict(row)) for row in connection.execute(wanted).mappings()]
 
 
 def rows(connection: sa.Connection) -> Iterator[dict[str, Any]]:
@@ -176,22 +186,18 @@ def payload(connection: sa.Connection, charge_id: str, kind: State) -> dict[str,
 
 def charge(connection: sa.Connection, reserved: Entry, *, is_new: bool) -> Charge:
     """A charge as it stands, anchored at its commit where there is one."""
-    rows = (
-        connection.execute(sa.select(entry).where(entry.c.charge_id == reserved.charge_id).order_by(entry.c.sequence))
-        .mappings()
-        .all()
-    )
-    committed = next((row for row in rows if row["kind"] == State.COMMITTED), None)
+    rows = _entries(connection, str(reserved.charge_id))
+    committed = next((row for row in rows if row.kind == State.COMMITTED), None)
     anchor = committed or rows[0]
     return Charge(
         charge_id=str(reserved.charge_id),
         release_id=str(reserved.release_id),
         spec_digest=reserved.spec_digest,
-        state=State(rows[-1]["kind"]),
-        sequence=int(anchor["sequence"]),
-        row_hash=str(anchor["hash"]),
+        state=state_of(rows),
+        sequence=anchor.sequence,
+        row_hash=anchor.hash,
         is_new=is_new,
-        key_check=None if committed is None else str(json.loads(committed["payload"])["key_check"]),
+        key_check=None if committed is None else str(committed.payload["key_check"]),
         continues=reserved.payload.get("continues"),
     )
 
@@ -206,12 +212,11 @@ def nights(connection: sa.Connection, release_id: str, spec: Mapping[str, Any]) 
     """
     ours = spec["calibration"]["continual"]["series"]
     owner = release_id.rpartition("/")[0] + "/"
-    voided = sa.select(entry.c.charge_id).where(entry.c.kind == "VOID", entry.c.charge_id.is_not(None))
     rows = connection.execute(
         sa.select(entry).where(
             entry.c.kind == "RESERVED",
             entry.c.release_id.startswith(owner, autoescape=True),
-            entry.c.charge_id.not_in(voided),
+            standing(entry),
         )
     ).mappings()
     found = [Entry.of(dict(row)) for row in rows]
@@ -263,3 +268,32 @@ def check_key(connection: sa.Connection, reserved: Entry, key_check: str) -> Non
     payer = reserved.payload.get("continues")
     if payer is not None and charge(connection, find(connection, payer)[0], is_new=False).key_check != key_check:
         raise refusals.other_key(str(reserved.release_id))
+
+
+def check_paid(
+    connection: sa.Connection, known: Entry, dataset: str, charge: Chargeable, cap: Cap, night: Night | None
+) -> None:
+    """Refuse to go on with a charge that is booked to another budget, or below what the release costs.
+
+    The ledger books no such charge; somebody who may add entries could.
+
+    Raises
+    ------
+    LedgerError
+        It is; or it says that another night paid, which did not.
+    """
+    payer = known
+    if "continues" in known.payload:
+        first = opening(nights(connection, str(known.release_id), known.payload["spec"])) if night else None
+        if first is None or first.charge_id != known.payload["continues"]:
+            raise refusals.underpaid(str(known.release_id))
+        payer = first
+    if (known.dataset, payer.dataset) != (dataset, dataset) or not cap.covers(charge, payer.ticks):
+        raise refusals.underpaid(str(known.release_id))
+
+
+def closing(connection: sa.Connection) -> dict[str, Any] | None:
+    """What the closing entry says, where it is the last one; else None."""
+    last = connection.execute(sa.select(entry.c.kind, entry.c.payload).order_by(entry.c.sequence.desc()).limit(1))
+    row = last.one_or_none()
+    return dict(json.loads(row.payload)) if row is not None and row.kind == "CLOSED" else None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from engine.guarantees import Loss, Neighbours
-from pipeline.accounting import Cap, Ticks
+from pipeline.accounting import NOTHING, Cap, Ticks
 from pipeline.ledger.grants import Grant
 from pipeline.ledger.periods import Period
 
@@ -56,10 +56,52 @@ class Entry:
         """What the entry adds to the spent budget."""
         return Ticks(self.loss_ticks, self.sampler_ticks, self.pure_ticks, self.failure_ticks or 0)
 
+    def sized(self, ticks: Ticks) -> Entry:
+        """The same entry with other sizes."""
+        if ticks == self.ticks:
+            return self
+        return replace(
+            self,
+            loss_ticks=ticks.loss,
+            sampler_ticks=ticks.sampler,
+            pure_ticks=ticks.pure,
+            failure_ticks=ticks.failure or None,
+        )
+
     @property
     def spec_digest(self) -> str:
         """Digest of the specification, of a RESERVED entry."""
         return str(self.payload["spec_digest"])
+
+
+def state_of(entries: Iterable[Entry]) -> State:
+    """Where a charge stands by its entries: once it was committed, nothing gives it back."""
+    kinds = {entry.kind for entry in entries}
+    order = (State.RELEASED, State.COMMITTED, State.VOID)
+    return next((state for state in order if state in kinds), State.RESERVED)
+
+
+def counted(entries: Sequence[Entry]) -> list[Entry]:
+    """Entries with the sizes that count: what gives back a charge that stands gives back nothing.
+
+    Parameters
+    ----------
+    entries
+        All entries of a ledger, or of some of its data sets, in order.
+    """
+    reserved = {entry.charge_id: entry for entry in entries if entry.kind == State.RESERVED}
+    drawn = {entry.charge_id for entry in entries if entry.kind in (State.COMMITTED, State.RELEASED)}
+
+    def size(entry: Entry) -> Ticks:
+        if entry.kind == State.RESERVED:
+            return entry.ticks.not_negative()
+        charge = reserved.get(entry.charge_id) if entry.kind == State.VOID else None
+        if charge is None or entry.charge_id in drawn:
+            return NOTHING
+        same = (charge.dataset, charge.release_id, -charge.ticks) == (entry.dataset, entry.release_id, entry.ticks)
+        return -charge.ticks.not_negative() if same else NOTHING
+
+    return [entry.sized(size(entry)) for entry in entries]
 
 
 @dataclass(frozen=True)

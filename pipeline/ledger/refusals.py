@@ -128,6 +128,76 @@ def broken(found: Verification) -> LedgerError:
     )
 
 
+def underpaid(release_id: str) -> LedgerError:
+    """Refusal to go on with a charge that the ledger would not have booked."""
+    return LedgerError(
+        f"The charge of '{release_id}' is not what this release costs, or not of this budget",
+        "A release goes on only with a charge that pays for it",
+        "Run `blockveil ledger verify`, find who added the entry, and give it back with `blockveil ledger void`",
+    )
+
+
+def two_charges(release_id: str) -> LedgerError:
+    """Refusal of a release with two charges that both stand."""
+    return LedgerError(
+        f"'{release_id}' has two charges that stand",
+        "A release has one charge",
+        "Run `blockveil ledger verify`; both count as spent",
+    )
+
+
+def not_storable() -> LedgerError:
+    """Refusal of a charge whose parts are too large for the ledger's whole numbers."""
+    return LedgerError(
+        "This charge is too large to be booked",
+        "A mu squared, a pure loss, a failure and a sampler's distance are whole numbers below 2^63 of their units, "
+        "which for a distance is 2^-42",
+        "Use a sampler that is closer to its law, or a smaller loss",
+    )
+
+
+def closed(said: Mapping[str, Any]) -> LedgerError:
+    """Refusal of any entry in a ledger that was closed."""
+    if said.get("copy"):
+        return LedgerError(
+            "This ledger is a copy, for reading",
+            "Two ledgers of one data set would spend its budget twice",
+            "Use the ledger that it was copied from",
+        )
+    return LedgerError(
+        "This ledger was closed: it goes on at another address",
+        "Two ledgers of one data set would spend its budget twice",
+        "Let output.ledger refer to the new address; `blockveil ledger show` tells when it was closed",
+    )
+
+
+def not_handed_over() -> LedgerError:
+    """Refusal to go on with an export whose ledger is still in use, or was closed for another address."""
+    return LedgerError(
+        "The export was not closed for this address, so another ledger may go on with the same budgets",
+        "Two ledgers of one data set would spend its budget twice",
+        "Export again with `--close-for` and this address as it is given here, or import with `--as-copy` to read only",
+    )
+
+
+def closed_elsewhere() -> LedgerError:
+    """Refusal to close a ledger that was closed already."""
+    return LedgerError(
+        "The ledger was closed already, for another address or as a copy",
+        "One ledger goes on where another was closed",
+        "Export it without `--close-for`, and import it at the address that it was closed for",
+    )
+
+
+def same_place() -> LedgerError:
+    """Refusal to close a ledger for its own address."""
+    return LedgerError(
+        "The ledger cannot be closed for its own address",
+        "It goes on at another one",
+        "Give the address of a new ledger",
+    )
+
+
 def nothing_to_load() -> LedgerError:
     """Refusal of an import without entries."""
     return LedgerError("The file holds no entries", "An import is the whole of a ledger", "Export the ledger again")

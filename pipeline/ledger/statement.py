@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from pipeline.accounting import NOTHING, Cap, Ticks
 from pipeline.ledger.grants import Grant
-from pipeline.ledger.records import Entry, State
+from pipeline.ledger.records import Entry, State, counted, state_of
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Line:
     budget_epsilon, delta
         The budget that stood then; None before any was granted.
     state
-        Where the charge stands today; empty for a budget.
+        Where the charge stands today; empty for an entry of no charge.
     note
-        Reason of a charge given back, place of a release, or what a budget is for.
+        Reason of a charge given back, place of a release, what a budget is for, or why the ledger was closed.
     """
 
     sequence: int
@@ -102,6 +102,7 @@ def statement(
     every_entry
         Also entries that move no budget: a charge that was committed or released.
     """
+    entries = counted(entries)
     states = _states(entries)
     accounts: dict[str, _Account] = {}
     lines = []
@@ -118,7 +119,11 @@ def statement(
 
 
 def _states(entries: Iterable[Entry]) -> dict[str, str]:
-    return {entry.charge_id: entry.kind for entry in entries if entry.charge_id is not None}
+    charges: dict[str, list[Entry]] = {}
+    for entry in entries:
+        if entry.charge_id is not None:
+            charges.setdefault(entry.charge_id, []).append(entry)
+    return {charge: state_of(found) for charge, found in charges.items()}
 
 
 def _is_of(entry: Entry, release: str | None) -> bool:
@@ -133,6 +138,7 @@ def _line(entry: Entry, account: _Account, states: dict[str, str]) -> Line:
     cap = account.cap
     cost = None if cap is None or size == NOTHING else _epsilon(size, cap)
     left = None if cap is None else cap.epsilon_of(cap.left(account.spent))
+    state = states.get(str(entry.charge_id), "")
     return Line(
         sequence=entry.sequence,
         time=entry.time,
@@ -147,8 +153,8 @@ def _line(entry: Entry, account: _Account, states: dict[str, str]) -> Line:
         left=left,
         budget_epsilon=None if cap is None else cap.epsilon,
         delta=None if cap is None else cap.delta,
-        state=states.get(str(entry.charge_id), ""),
-        note=_note(entry),
+        state=state,
+        note=_note(entry) if entry.kind != State.VOID or state == State.VOID else "without effect: it stands",
     )
 
 
@@ -170,6 +176,8 @@ def _note(entry: Entry) -> str:
         return (
             f"epsilon {payload['epsilon']:g} at delta {payload['delta']:g}, {payload['neighbours']}, {payload['unit']}"
         )
+    if entry.kind == "CLOSED":
+        return "a copy, for reading" if payload.get("copy") else "it goes on at another address"
     if "continues" in payload:
         return "paid by an earlier night"
     return str(payload.get("reason") or payload.get("location") or "")

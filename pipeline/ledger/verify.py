@@ -16,6 +16,7 @@ _AFTER: dict[str | None, tuple[str, ...]] = {
     State.RELEASED: (),
     State.VOID: (),
 }
+_OF_NO_CHARGE = {"BUDGET": "budget", "CLOSED": "closing entry", "OPENED": "opening entry"}
 _TICKS = [column.name for column in entry.columns if column.name.endswith("_ticks")]
 
 Row = Mapping[str, Any]
@@ -79,14 +80,17 @@ class _Replay:
         self._reserved: dict[str, Row] = {}
         self._states: dict[str, str] = {}
         self._active: dict[str, str] = {}
+        self._closed = False
 
     def problems(self, row: Row) -> list[str]:
         """What is wrong with the next row, beside its hash."""
         kind, ticks = str(row["kind"]), {name: row[name] or 0 for name in _TICKS}
-        if kind == "BUDGET":
-            return ["a budget charges something"] if any(ticks.values()) else []
+        found = [] if self._closed is (kind == "OPENED") else [f"{kind} may not follow here"]
+        self._closed = kind == "CLOSED"
+        if kind in _OF_NO_CHARGE:
+            return found + ([f"a {_OF_NO_CHARGE[kind]} charges something"] if any(ticks.values()) else [])
         charge, release = str(row["charge_id"]), str(row["release_id"])
-        found = [] if kind in _AFTER[self._states.get(charge)] else [f"{kind} may not follow for this charge"]
+        found += [] if kind in _AFTER[self._states.get(charge)] else [f"{kind} may not follow for this charge"]
         self._states[charge] = kind
         reserved = self._reserved.setdefault(charge, row)
         if (reserved["dataset"], reserved["release_id"]) != (row["dataset"], row["release_id"]):

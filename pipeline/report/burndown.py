@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pipeline.accounting import NOTHING, Accountant
 from pipeline.ledger import BudgetStatus, Entry
+from pipeline.ledger.records import counted
 from pipeline.report.pictures import Picture, burn_down
 from pipeline.report.words import number
 
@@ -27,7 +28,7 @@ def points(
         Currency of its budget.
     """
     spent, found = NOTHING, []
-    for entry in entries:
+    for entry in counted(entries):
         spent = spent + entry.ticks
         if entry.ticks != NOTHING:
             found.append((str(entry.release_id).rpartition("/")[2], spent))

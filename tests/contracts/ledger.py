@@ -6,15 +6,21 @@ gives, the triggers in force, and ``administrator.without_guards(statement)`` wi
 
 import io
 import json
+from dataclasses import astuple
 
 import pytest
 import sqlalchemy as sa
 
 from engine.guarantees import Loss, Neighbours
 from pipeline.accounting import NOTHING, Ticks
+from pipeline.canonical import digest
 from pipeline.errors import BudgetExhausted, LedgerError, ReleaseConflict
 from pipeline.ledger import Ledger, State
+from pipeline.ledger.periods import Period
+from pipeline.ledger.records import counted
 from pipeline.ledger.schema import entry
+from pipeline.ledger.statement import statement
+from pipeline.ledger.transfer import read_rows
 from tests.pipeline.ledger.ledger_processes import attempt, race
 from tests.pipeline.ledger.ledger_support import MU, UNIT, grant, night_spec, reserve, reserve_night
 
@@ -23,6 +29,25 @@ NEVER = 0
 COLUMNS = [column.name for column in entry.columns]
 BEFORE = {"reserve": [], "commit": ["RESERVED"], "void": ["RESERVED"], "released": ["RESERVED", "COMMITTED"]}
 AFTER = {"reserve": "RESERVED", "commit": "COMMITTED", "void": "VOID", "released": "RELEASED"}
+
+
+FORGED = [
+    ("VOID", "1", "first", NOTHING, "VOID may not follow for this charge"),
+    ("VOID", "1", "first", Ticks(-45035996273705, 0), "VOID may not follow for this charge"),
+    ("COMMITTED", "9", "unknown", NOTHING, "COMMITTED may not follow for this charge"),
+    ("RELEASED", "3", "third", NOTHING, "RELEASED may not follow for this charge"),
+    ("COMMITTED", "4", "fourth", NOTHING, "COMMITTED may not follow for this charge"),
+    ("RESERVED", "9", "new", Ticks(-1, 0), "charges or gives back what it may not"),
+    ("RESERVED", "9", "new", Ticks(1, 0, 0, -1), "charges or gives back what it may not"),
+    ("RESERVED", "1", "new", Ticks(1, 0), "the release has another charge that was not given back"),
+    ("VOID", "3", "third", Ticks(-(2**60), 0), "charges or gives back what it may not"),
+    ("VOID", "9", "third", NOTHING, "names another release than the charge was reserved for"),
+    ("COMMITTED", "3", "third", Ticks(0, 0, -1), "charges or gives back what it may not"),
+    ("COMMITTED", "1", "third", NOTHING, "names another release than the charge was reserved for"),
+    ("BUDGET", None, None, Ticks(-1, 0), "a budget charges something"),
+    ("OPENED", None, None, NOTHING, "OPENED may not follow here"),
+]
+"""Rows that no ledger writes: kind, release, charge, sizes, and what `verify` says of them."""
 
 
 class Administrator:
@@ -332,29 +357,152 @@ class LedgerContract:
         assert ledger.verify().problems == [], "without it the shorter chain looks whole"
         assert ledger.verify(head).problems == ["the expected head is not in the chain: rows were cut off or rewritten"]
 
-    @pytest.mark.parametrize(
-        ("kind", "release", "charge", "ticks", "problem"),
-        [
-            ("VOID", "1", "first", NOTHING, "VOID may not follow for this charge"),
-            ("COMMITTED", "9", "unknown", NOTHING, "COMMITTED may not follow for this charge"),
-            ("RESERVED", "9", "new", Ticks(-1, 0), "charges or gives back what it may not"),
-            ("RESERVED", "1", "new", Ticks(1, 0), "the release has another charge that was not given back"),
-            ("VOID", "3", "third", Ticks(-(2**60), 0), "charges or gives back what it may not"),
-            ("COMMITTED", "3", "third", Ticks(0, 0, -1), "charges or gives back what it may not"),
-            ("COMMITTED", "1", "third", NOTHING, "names another release than the charge was reserved for"),
-            ("BUDGET", None, None, Ticks(-1, 0), "a budget charges something"),
-        ],
-    )
-    def test_a_row_that_may_not_follow_is_found_even_with_a_correct_hash(
-        self, ledger_of_two, kind, release, charge, ticks, problem
+    @pytest.mark.parametrize(("kind", "release", "charge", "ticks", "problem"), FORGED)
+    def test_a_row_that_may_not_follow_is_refused_and_where_it_got_in_it_counts_for_nothing_and_is_found(
+        self, ledger_of_two, tamper, kind, release, charge, ticks, problem
     ):
         ledger = ledger_of_two
         reserve(ledger, "3")
+        ledger.void_if_reserved(reserve(ledger, "4").charge_id, "given back")
         charges = {name: ledger.find(f"people/covariance/{number}") for name, number in (("first", 1), ("third", 3))}
         known = charges[charge].charge_id if charge in charges else charge
+        if charge == "fourth":
+            known = ledger.history(release_id="people/covariance/4")[0].charge_id
+        before, spent = ledger.history(), ledger.budget("people").spent
+
+        def forge():
+            with ledger._database.transaction() as connection:
+                name = release and f"people/covariance/{release}"
+                ledger._append(connection, kind, "people", ledger.history()[0].payload, name, known, ticks)
+
+        with pytest.raises(LedgerError, match="break the ledger's rules"):
+            forge()
+        assert ledger.history() == before
+        tamper("SELECT 1")  # the guards are gone
+        forge()
+        after = ledger.budget("people").spent
+        assert min(new - old for new, old in zip(astuple(after), astuple(spent), strict=True)) >= 0
+        assert counted(ledger.history())[-1].ticks.not_negative() == counted(ledger.history())[-1].ticks
+        assert any(found.startswith("row 11: ") and problem in found for found in ledger.verify().problems)
+
+    def test_a_commit_outlives_a_forged_row_that_gives_it_back(self, url, tamper):
+        ledger = grant(url)
+        charge = reserve(ledger, "1")
+        ledger.commit(charge.charge_id, "check")
+        spent = ledger.budget("people").spent
+        tamper("SELECT 1")
         with ledger._database.transaction() as connection:
-            ledger._append(connection, kind, "people", {}, release and f"people/covariance/{release}", known, ticks)
-        assert f"row 9: {problem}" in ledger.verify().problems
+            ledger._append(connection, "VOID", "people", {}, charge.release_id, charge.charge_id, -spent)
+        assert (ledger.budget("people").spent, ledger.budget("people").charges) == (spent, 1)
+        with pytest.raises(BudgetExhausted):
+            reserve(ledger, "2")
+        again = reserve(ledger, "1")
+        assert (again.charge_id, again.state, again.key_check) == (charge.charge_id, State.COMMITTED, "check")
+        assert not ledger.void_if_reserved(charge.charge_id, "once more")
+        shown = statement(ledger.history())
+        assert [(line.kind, line.state, line.spent) for line in shown[1:]] == [
+            ("RESERVED", "COMMITTED", shown[1].spent),
+            ("VOID", "COMMITTED", shown[1].spent),
+        ]
+        assert shown[2].note == "without effect: it stands"
+
+    def test_a_charge_that_is_dated_back_counts_in_its_period(self, url):
+        ledger = Ledger(url, now=lambda: "2026-11-20T02:00:00+00:00")
+        month = (Period("month", 1.0),)
+        ledger.set_budget("people", 5.0, 1e-6, Neighbours.ADD_REMOVE, UNIT, periods=month)
+        dated = Ledger(url)
+        dated._time = lambda _: "2026-01-01T00:00:00+00:00"
+        reserve(dated, "1")
+        assert [part.charges for part in ledger.budget("people").periods] == [1]
+        with pytest.raises(BudgetExhausted, match="this month"):
+            reserve(ledger, "2")
+
+    def test_a_reservation_below_the_cost_of_its_release_pays_for_nothing(self, url):
+        """Somebody who may add entries could write one, with everything right but its sizes."""
+        ledger = grant(url)
+        spec = {"some": "release"}
+        payload = {"spec": spec, "spec_digest": digest(spec), "attempt": "forged"}
+        for number, (said, ticks) in enumerate(
+            [({}, NOTHING), ({}, Ticks.of(Loss(MU / 2, 0.0, 300 * 2.0**-90))), ({"continues": "f" * 32}, NOTHING)]
+        ):
+            with ledger._database.transaction() as connection:
+                name = f"people/covariance/{number}"
+                ledger._append(connection, "RESERVED", "people", payload | said, name, f"{number:032x}", ticks)
+            with pytest.raises(LedgerError, match="not what this release costs"):
+                reserve(ledger, number, spec=spec)
+        ledger.set_budget("cars", 5.0, 1e-6, Neighbours.ADD_REMOVE, UNIT)
+        with ledger._database.transaction() as connection:
+            cost = Ticks.of(Loss(MU, 0.0, 300 * 2.0**-90))
+            ledger._append(connection, "RESERVED", "cars", payload, "people/covariance/9", "9" * 32, cost)
+        with pytest.raises(LedgerError, match="not of this budget"):
+            reserve(ledger, "9", spec=spec)
+
+    @pytest.mark.parametrize("distance", [2.0**-41, 1e-6])
+    def test_a_distance_that_cannot_be_stored_is_refused_in_words(self, url, distance):
+        ledger = grant(url)
+        with pytest.raises((LedgerError, BudgetExhausted)) as caught:
+            ledger.reserve(
+                release_id="people/covariance/1", dataset="people", spec={}, spec_digest=digest({}),
+                charge=Loss(0.1, 0.0, distance), neighbours=Neighbours.ADD_REMOVE, unit=UNIT, attempt="test",
+            )  # fmt: skip
+        assert isinstance(caught.value, BudgetExhausted) is (distance > 1e-9)
+        assert len(ledger.history()) == 1
+
+    def test_sums_beyond_64_bits_are_exact(self, url):
+        ledger, nothing = grant(url, 1000.0), {"spec": {}, "spec_digest": ""}
+        most = Ticks(2**63 - 1, 2**63 - 1, 2**63 - 1, 2**63 - 1)
+        with ledger._database.transaction() as connection:
+            for night in range(5):
+                ledger._append(connection, "RESERVED", "people", nothing, f"r{night}", f"{night:032x}", most)
+            ledger._append(connection, "VOID", "people", nothing, "r0", f"{0:032x}", -most)
+        assert ledger.budget("people").spent == most.times(4)
+
+    def test_a_closed_ledger_takes_no_entry_and_goes_on_where_it_was_closed_for(self, url, tmp_path):
+        ledger, there = grant(url, 5.0), f"sqlite:///{tmp_path / 'there' / 'ledger.db'}"
+        charges = [reserve(ledger, night) for night in "12"]
+        ledger.commit(charges[1].charge_id, "check")
+        with pytest.raises(LedgerError, match="its own address"):
+            ledger.close_for(url)
+        for _ in range(2):
+            ledger.close_for(there)
+        with pytest.raises(LedgerError, match="closed already"):
+            ledger.close_for(f"sqlite:///{tmp_path / 'elsewhere.db'}")
+        for use in (
+            lambda: reserve(ledger, "1"),
+            lambda: reserve(ledger, "3"),
+            lambda: ledger.commit(charges[0].charge_id, "check"),
+            lambda: ledger.void_if_reserved(charges[0].charge_id, "test"),
+            lambda: ledger.released(charges[1].charge_id, "digest", "place"),
+            lambda: ledger.set_budget("people", 9.0, 1e-6, Neighbours.ADD_REMOVE, UNIT),
+        ):
+            with pytest.raises(LedgerError, match="was closed"):
+                use()
+        assert [entry.kind for entry in ledger.history()][-2:] == ["COMMITTED", "CLOSED"]
+        assert ledger.verify().problems == []
+        stream = io.StringIO()
+        ledger.export("jsonl", stream)
+        moved = Ledger(there)
+        (tmp_path / "there").mkdir()
+        rows = read_rows(io.StringIO(stream.getvalue()))
+        assert moved.load(rows, ledger.head()).problems == []
+        assert moved.released(charges[1].charge_id, "digest", "place").state is State.RELEASED
+        assert reserve(moved, "1").charge_id == charges[0].charge_id
+        assert moved.budget("people").spent == ledger.budget("people").spent
+        assert moved.datasets() == ["people"]
+
+    @pytest.mark.parametrize("kind", ["BUDGET", "RESERVED", "CLOSED"])
+    def test_the_database_keeps_a_closed_ledger_closed(self, url, tmp_path, kind, administrator):
+        ledger = grant(url, 5.0)
+        ledger.close_for(f"sqlite:///{tmp_path / 'there.db'}")
+        columns = dict.fromkeys(COLUMNS, "NULL") | dict.fromkeys(("loss_ticks", "sampler_ticks", "pure_ticks"), "0")
+        columns |= {name: name for name in ("dataset", "payload", "time")}
+        columns |= {"sequence": "3", "kind": f"'{kind}'", "nonce": "'n'", "hash": "'h'", "previous_hash": "hash"}
+        columns |= {"release_id": "'r'", "charge_id": "'c'"} if kind == "RESERVED" else {}
+        forged = f"SELECT {', '.join(columns.values())} FROM entry WHERE sequence = 2"
+        with pytest.raises(sa.exc.DBAPIError, match="may not follow"):
+            administrator(f"INSERT INTO entry ({', '.join(columns)}) {forged}")
+        administrator.without_guards(f"INSERT INTO entry ({', '.join(columns)}) {forged}")
+        assert f"row 3: {kind} may not follow here" in ledger.verify().problems
 
     def test_hashes_hide_equal_content_behind_a_nonce(self, ledger_of_two):
         nonces = {entry.nonce for entry in ledger_of_two.history()}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from scipy.optimize import brentq
@@ -48,7 +48,7 @@ class Kept:
     output: str | None = None
 
 
-EVERY = ("BUDGET", "RESERVED", "COMMITTED", "RELEASED", "VOID", "exhausted", "conflict")
+EVERY = ("BUDGET", "RESERVED", "COMMITTED", "RELEASED", "VOID", "exhausted", "conflict", "underpaid")
 seen = Counter()
 """How often each happened, so that a search that tries nothing fails."""
 
@@ -60,8 +60,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize()
     def open(self):
-        self.url = type(self).new_url()
-        self.ledger = Ledger(self.url)
+        self.ledger = Ledger(type(self).new_url())  # each call reads anew what is stored, through a new connection
         self.caps, self.charges, self.kinds = {}, {}, []
         self.grant("people", 0.9)
         self.reserve("people", "1", {"version": 1}, 0.11)
@@ -109,9 +108,12 @@ class Machine(RuleBasedStateMachine):
             assert known
             assert known[0][1].spec != spec
         except LedgerError:
-            assert dataset not in self.caps
+            # The same release at a higher cost: somebody else wrote its reservation.
+            assert dataset not in self.caps or (known and known[0][1].mu < mu)
+            seen["underpaid"] += bool(known)
         else:
             if known:
+                assert known[0][1].mu >= mu
                 assert (charge.charge_id, charge.is_new) == (known[0][0], False)
                 assert known[0][1].spec == spec
             else:
@@ -164,7 +166,6 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def the_books_agree(self):
-        self.ledger = Ledger(self.url)  # what counts is what is stored
         assert [entry.kind for entry in self.ledger.history()] == self.kinds
         for dataset in self.caps:
             status = self.ledger.budget(dataset)
@@ -185,6 +186,7 @@ def explore(new_url, examples, steps):
         stateful_step_count=steps,
         deadline=None,
         derandomize=True,
+        phases=(Phase.explicit, Phase.generate),  # making a failure smaller would take longer than the search
         suppress_health_check=list(HealthCheck),
     )
     seen.clear()
@@ -202,7 +204,13 @@ def test_any_order_of_calls_on_postgres(postgres):
 
 
 @pytest.mark.slow
-def test_any_order_of_calls_at_length(tmp_path, postgres):
+@pytest.mark.timeout(1800)
+def test_any_order_of_calls_at_length_on_sqlite(tmp_path):
     names = iter(range(10**6))
     explore(lambda: f"sqlite:///{tmp_path / f'{next(names)}.db'}", 400, 50)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_any_order_of_calls_at_length_on_postgres(postgres):
     explore(lambda: postgres.url(postgres.new_database()), 40, 50)

@@ -38,7 +38,8 @@ class TestPostgres(LedgerContract):
 
     @pytest.fixture
     def administrator(self, url):
-        guards = [f"ALTER TABLE entry DISABLE TRIGGER {name}" for name in ("never_changed", "continues")]
+        names = ("never_changed", "continues", "may_follow")
+        guards = [f"ALTER TABLE entry DISABLE TRIGGER {name}" for name in names]
         return Administrator(url.replace("postgresql://", "postgresql+psycopg://"), guards)
 
 
@@ -91,6 +92,24 @@ class TestRole:
         with pytest.raises(StoreError, match="cannot be written"):
             Ledger(nightly).set_budget("people", 100.0, 1e-6, Neighbours.ADD_REMOVE, UNIT)
         assert Ledger(nightly).budget("people").epsilon == 5.0
+
+    def test_it_closes_no_ledger(self, nightly, tmp_path):
+        with pytest.raises(StoreError, match="cannot be written"):
+            Ledger(nightly).close_for(f"sqlite:///{tmp_path / 'mine.db'}")
+        assert reserve(Ledger(nightly), "1").is_new
+
+    def test_it_gives_back_nothing_that_was_committed(self, nightly):
+        ledger = Ledger(nightly)
+        charge = reserve(ledger, "1")
+        ledger.commit(charge.charge_id, "check")
+        forged = (
+            "INSERT INTO entry SELECT 4, 'VOID', dataset, release_id, charge_id, -loss_ticks, -sampler_ticks,"
+            " -pure_ticks, payload, time, 'nonce', (SELECT hash FROM entry WHERE sequence = 3), 'hash', NULL"
+            " FROM entry WHERE sequence = 2"
+        )
+        with psycopg.connect(nightly) as connection, pytest.raises(psycopg.DatabaseError) as caught:
+            connection.execute(forged)
+        assert caught.value.sqlstate == "BV003"
 
     def test_it_grants_budgets_where_it_was_given_that(self, postgres, database, nightly):
         officer = role_of(postgres, database, "--budgets")

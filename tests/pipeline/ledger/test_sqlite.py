@@ -26,7 +26,7 @@ class TestSqlite(LedgerContract):
 
     @pytest.fixture
     def administrator(self, url):
-        guards = ("no_update", "no_delete", "continues")
+        guards = ("no_update", "no_delete", "continues", "may_follow")
         return Administrator(url, [f"DROP TRIGGER IF EXISTS {name}" for name in guards])
 
 

@@ -30,6 +30,12 @@ def ledger(tmp_path):
     return ledger
 
 
+def handed_over(ledger, target, form="jsonl"):
+    """Rows of a ledger that was closed for another one."""
+    ledger.close_for(target._url)
+    return read_rows(exported(ledger, form))
+
+
 def exported(ledger, form):
     stream = io.StringIO(newline="")
     ledger.export(form, stream)
@@ -47,21 +53,57 @@ def target(request, tmp_path):
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
 def test_an_import_is_the_same_ledger_and_goes_on(ledger, target, form):
-    rows = read_rows(exported(ledger, form))
+    rows = handed_over(ledger, target, form)
     found = target.load(rows, ledger.head())
-    assert (found.problems, found.head) == ([], ledger.verify().head)
-    assert target.history() == ledger.history()
+    assert found.problems == []
+    assert target.history()[:-1] == ledger.history()
+    assert (target.history()[-1].kind, target.history()[-1].previous_hash) == ("OPENED", ledger.head().hash)
     assert target.budget("people") == ledger.budget("people")
-    assert exported(target, form).read() == exported(ledger, form).read()
+    assert exported(target, form).read().startswith(exported(ledger, form).read())
     assert not reserve(target, "2026-11-18", spec=ledger.history()[1].payload["spec"]).is_new
     target.commit(reserve(target, "next").charge_id, "check")
     assert target.verify(ledger.head()).problems == []
 
 
-def test_an_import_into_a_ledger_with_entries_is_refused(ledger, target):
-    rows = read_rows(exported(ledger, "jsonl"))
+def test_an_export_goes_on_nowhere_but_where_its_ledger_was_closed_for(ledger, target, tmp_path):
+    with pytest.raises(LedgerError, match="not closed for this address"):
+        target.load(read_rows(exported(ledger, "jsonl")))
+    assert not target.exists()
+    rows = handed_over(ledger, target)
+    other = Ledger(f"sqlite:///{tmp_path / 'other.db'}")
+    with pytest.raises(LedgerError, match="not closed for this address"):
+        other.load(rows)
+    assert not other.exists()
+    assert reserve_is_refused(ledger)
     target.load(rows)
-    assert target.load(rows).entries == len(rows), "the same import again changes nothing"
+    assert reserve(target, "next").is_new
+
+
+def reserve_is_refused(ledger):
+    before = ledger.history()
+    with pytest.raises(LedgerError, match="spend its budget twice"):
+        reserve(ledger, "more")
+    return ledger.history() == before
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_copy_is_read_and_spends_nothing(ledger, target, tmp_path, closed):
+    if closed:
+        ledger.close_for(f"sqlite:///{tmp_path / 'elsewhere.db'}")
+    rows = read_rows(exported(ledger, "jsonl"))
+    for _ in range(2):
+        found = target.load(rows, ledger.head(), as_copy=True)
+    assert (found.problems, found.entries) == ([], len(rows) + (not closed))
+    assert target.budget("people") == ledger.budget("people")
+    assert reserve_is_refused(target)
+    with pytest.raises(LedgerError, match="closed already"):
+        target.close_for(f"sqlite:///{tmp_path / 'third.db'}")
+
+
+def test_an_import_into_a_ledger_with_entries_is_refused(ledger, target):
+    rows = handed_over(ledger, target)
+    target.load(rows)
+    assert target.load(rows).entries == len(rows) + 1, "the same import again changes nothing"
     reserve(target, "more")
     before = target.history()
     with pytest.raises(LedgerError, match="has entries already"):
@@ -80,7 +122,7 @@ def forged(rows):
 
 @pytest.mark.parametrize("change", [edited, forged, lambda rows: rows.pop(3), lambda rows: rows.reverse()])
 def test_a_broken_chain_is_not_imported(ledger, target, change):
-    rows = read_rows(exported(ledger, "jsonl"))
+    rows = handed_over(ledger, target)
     change(rows)
     with pytest.raises(LedgerError, match="does not verify"):
         target.load(rows)
@@ -88,7 +130,7 @@ def test_a_broken_chain_is_not_imported(ledger, target, change):
 
 
 def test_a_truncated_export_is_refused_by_its_head(ledger, target):
-    rows = read_rows(exported(ledger, "jsonl"))[:-3]
+    rows = handed_over(ledger, target)[:-3]
     with pytest.raises(LedgerError, match="cut off or rewritten"):
         target.load(rows, ledger.head())
     with pytest.raises(LedgerError, match="no entries"):
@@ -133,10 +175,17 @@ def test_the_commands_move_a_ledger_to_another_database(ledger, tmp_path, postgr
         assert done.exit_code == 0, done.exception
         return done.output
 
-    run("export", "--ledger", source, "--format", "csv", "--output", file)
+    move = ("--ledger", source, "--format", "csv", "--close-for", "env:TEAM_LEDGER")
+    refused = CliRunner().invoke(app, ["ledger", "export", *move])
+    assert "Give --output" in str(refused.exception)
+    assert not reserve(ledger, "still-open").key_check
+    run("export", *move, "--output", file)
     run("head", "--ledger", source, "--output", head)
-    assert "out of use" in run("import", file, "--ledger", "env:TEAM_LEDGER", "--head", head)
-    assert f"{len(ledger.history())} entries" in run("verify", "--ledger", "env:TEAM_LEDGER", "--head", head)
+    assert "goes on here" in run("import", file, "--ledger", "env:TEAM_LEDGER", "--head", head)
+    assert f"{len(ledger.history()) + 1} entries" in run("verify", "--ledger", "env:TEAM_LEDGER", "--head", head)
+    assert "CLOSED (it goes on at another address)" in run("show", "--ledger", source)
+    assert "OPENED" in run("show", "--ledger", "env:TEAM_LEDGER")
+    assert "for reading" in run("import", file, "--ledger", str(tmp_path / "copy.db"), "--as-copy")
     refused = CliRunner().invoke(app, ["ledger", "import", str(tmp_path / "absent"), "--ledger", "env:TEAM_LEDGER"])
     assert "cannot be read" in str(refused.exception)
 

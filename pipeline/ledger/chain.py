@@ -1,0 +1,66 @@
+"""A row at the end of the chain."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from pipeline.accounting import NOTHING, Ticks
+from pipeline.canonical import canonical_json
+from pipeline.ledger import refusals
+from pipeline.ledger.records import Entry
+from pipeline.ledger.schema import GENESIS, entry, row_hash
+
+
+def identifier() -> str:
+    """Random name of a charge, or nonce of a row."""
+    return os.urandom(16).hex()
+
+
+def append(
+    connection: sa.Connection,
+    kind: str,
+    dataset: str,
+    payload: Mapping[str, Any],
+    time: str,
+    release_id: str | None = None,
+    charge_id: str | None = None,
+    ticks: Ticks = NOTHING,
+    nonce: str | None = None,
+) -> Entry:
+    """Add an entry inside a writing transaction.
+
+    Raises
+    ------
+    LedgerError
+        The ledger is closed.
+    """
+    last = connection.execute(
+        sa.select(entry.c.sequence, entry.c.hash, entry.c.kind, entry.c.payload)
+        .order_by(entry.c.sequence.desc())
+        .limit(1)
+    ).one_or_none()
+    if last is not None and last.kind == "CLOSED" and kind != "OPENED":
+        raise refusals.closed(json.loads(last.payload))
+    row: dict[str, Any] = {
+        "sequence": 1 if last is None else last.sequence + 1,
+        "kind": str(kind),
+        "dataset": dataset,
+        "release_id": release_id,
+        "charge_id": charge_id,
+        "loss_ticks": ticks.loss,
+        "sampler_ticks": ticks.sampler,
+        "pure_ticks": ticks.pure,
+        "payload": canonical_json(payload).decode(),
+        "time": time,
+        "nonce": nonce or identifier(),
+        "previous_hash": GENESIS if last is None else last.hash,
+        "failure_ticks": ticks.failure or None,
+    }
+    row["hash"] = row_hash(row)
+    connection.execute(entry.insert().values(**row))
+    return Entry.of(row)
