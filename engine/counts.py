@@ -1,10 +1,13 @@
-"""Exact one- and two-way counts of records over public edges or public integer codes.
+"""Exact counts of records over one or more columns, by public edges or public integer codes.
 
 Each record is one row of the source and counts in at most one cell. That is the whole privacy argument: one row added
 or removed changes one cell by one, one row replaced changes two. A person who may own several rows is outside it; bound
 the rows of a person before counting, or state the guarantee a row.
 
 A cell is a function of the record alone, counts are int64 sums, so the result is the same bits for every chunking.
+
+A grid of any number of axes is counted as a matrix: its cells in C order, with the leading axes along the rows and the
+others along the columns (:func:`unfolded`). Where in a matrix a cell lies changes no sensitivity.
 
 ========== =============== =======================
 relation   L1              L2
@@ -23,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from math import sqrt
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -168,51 +171,61 @@ class Codes:
         return numbers
 
 
-@dataclass(frozen=True)
-class Everything:
-    """One cell for all values: an axis that is not divided."""
-
-    @property
-    def cells(self) -> int:
-        """One."""
-        return 1
-
-    def codes(self, values: NDArray[Any], outside: Outside) -> NDArray[np.int64]:
-        """Zero, int64; -1 where a value is not finite."""
-        if values.dtype.kind != "f":
-            return np.zeros(values.shape, dtype=np.int64)
-        return np.where(np.isfinite(values), 0, _NOWHERE).astype(np.int64)
+Axis = Edges | Codes
 
 
-Axis = Edges | Codes | Everything
+def unfolded(grid: Sequence[int]) -> tuple[int, int]:
+    """Shape of the matrix that holds the cells of a grid in C order.
+
+    Two axes are its rows and columns and one axis is its only row. More axes are split where the longer side of the
+    matrix is shortest (the first such place): noise is drawn by square tiles, so that a long thin matrix costs more.
+
+    Parameters
+    ----------
+    grid
+        Cells along each axis.
+    """
+    if len(grid) == 1:
+        return 1, grid[0]
+    splits = [(prod(grid[:place]), prod(grid[place:])) for place in range(1, len(grid))]
+    return min(splits, key=max)
 
 
 @dataclass(frozen=True, eq=False)
 class CountQuery:
-    """Counts over the product of two public axes.
+    """Counts over the product of public axes.
 
     Attributes
     ----------
-    rows, columns
-        Public cells of the first and of the second counted column.
+    axes
+        Public cells of each counted column, at least one.
     outside
         What becomes of a record outside the grid.
     missing
         What becomes of a record with a missing or infinite value.
     features
-        Which two columns of the source are counted; the same one twice where one axis is not divided.
+        Which columns of the source are counted, in the order of the axes; the first ones where none are given.
     """
 
-    rows: Axis
-    columns: Axis
+    axes: tuple[Axis, ...]
     outside: Outside
     missing: Missing
-    features: tuple[int, int] = (0, 1)
+    features: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a grid without axes, or with other axes than columns."""
+        if not self.axes or (self.features and len(self.features) != len(self.axes)):
+            raise CountError("a grid has at least one axis, and a column of the records for each; name as many of both")
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Cells along each axis."""
+        return tuple(axis.cells for axis in self.axes)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Cells by row and by column."""
-        return self.rows.cells, self.columns.cells
+        """Shape of the matrix of all cells; see :func:`unfolded`."""
+        return unfolded(self.grid)
 
     def changing(self, neighbours: Neighbours) -> int:
         """Largest number of cells that differ between neighbours; each by one."""
@@ -239,14 +252,17 @@ class CountQuery:
         CountError
             A code is not an integer.
         """
-        first, second = records[:, self.features[0]], records[:, self.features[1]]
+        columns = [records[:, feature] for feature in self.features or range(len(self.axes))]
         if self.missing is Missing.REFUSE and records.dtype.kind == "f":
-            for column in (first, second):
+            for column in columns:
                 if column.size and not (np.isfinite(column.min()) and np.isfinite(column.max())):
                     raise NotFiniteError
-        row, column = self.rows.codes(first, self.outside), self.columns.codes(second, self.outside)
-        flat = row * self.columns.cells + column
-        kept = (row >= 0) & (column >= 0)
+        flat, kept = np.zeros(records.shape[0], dtype=np.int64), np.ones(records.shape[0], dtype=bool)
+        for axis, column in zip(self.axes, columns, strict=True):
+            codes = axis.codes(column, self.outside)
+            flat *= axis.cells
+            flat += codes
+            kept &= codes >= 0
         return flat if bool(np.all(kept)) else flat[kept]
 
     def partial(
@@ -273,7 +289,8 @@ def partial_counts(source: RowSource, start: int, stop: int, query: CountQuery, 
 
     Returns
     -------
-    Shape ``query.shape``, int64: exact, and independent of ``chunk_rows`` and of the order of rows.
+    Shape ``query.shape``, int64, the cells in C order: exact, and independent of ``chunk_rows`` and of the order of
+    rows.
 
     Raises
     ------

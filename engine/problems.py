@@ -265,12 +265,10 @@ class OuterProducts:
         Bodies of a and of b.
     left_scale, right_scale
         Raw units of a coordinate, shapes (p,) and (q,).
-    neighbours
-        Neighbouring relation.
+    neighbours, rows_at_most
+        As for :class:`SecondMoment`.
     largest
         K, the integer that stands for coordinate one in either factor.
-    rows_at_most
-        Public bound on the number of records.
     """
 
     query: ClassVar[str] = "outer-products"
@@ -337,13 +335,13 @@ class Counts:
     Attributes
     ----------
     cells
-        Shape of the answer.
-    neighbours
-        Neighbouring relation.
-    rows_at_most
-        Public bound on the number of records.
+        Shape of the answer: of a grid of more than two axes, the matrix that holds its cells.
+    neighbours, rows_at_most
+        As for :class:`SecondMoment`.
     workload
         Sums of cells that are asked for besides the cells; empty for none.
+    axes
+        Axes of the grid.
     """
 
     query: ClassVar[str] = "counts"
@@ -351,6 +349,7 @@ class Counts:
     neighbours: Neighbours
     rows_at_most: int
     workload: Workload = ()
+    axes: int = 2
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -127,13 +127,13 @@ def create_array(
     group, name, dimensions
         As for :func:`write_array`.
     shape, dtype
-        Of the array; chunks are ``CHUNK_SIDE`` a side.
+        Of the array; chunks are ``CHUNK_SIDE`` a side, and of more than two axes as large as those of two.
     """
     dtype = np.dtype(dtype)
     return group.create_array(
         name,
         shape=shape,
-        chunks=tuple(min(max(length, 1), CHUNK_SIDE) for length in shape),
+        chunks=_chunks(shape),
         dtype=str if _kind(dtype) == _TEXT else dtype.newbyteorder("<"),
         # A float chunk that got lost reads as NaN, not as a plausible zero.
         fill_value=float("nan") if dtype.kind == "f" else None,
@@ -141,6 +141,15 @@ def create_array(
         dimension_names=dimensions,
         config={"write_empty_chunks": True},
     )
+
+
+def _chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Chunks of up to ``CHUNK_SIDE`` a side and ``CHUNK_SIDE**2`` entries, whole along the last axes first."""
+    sides, left = list[int](), CHUNK_SIDE**2
+    for length in reversed(shape):
+        sides.append(min(max(length, 1), CHUNK_SIDE, left))
+        left = max(1, left // sides[-1])
+    return tuple(reversed(sides))
 
 
 def node_type(path: Path) -> str | None:

@@ -103,7 +103,9 @@ def _counts(question: Cells, design: NoiseDesign, arrays: ReleaseArrays) -> dict
         # Each cell is off by at most twice its noise, and by at most half a count more than it.
         "after_frobenius_norm_bound": _digits(min(2.0 * noise, noise + rounding), up=True),
     }
-    simulated = simulated_errors.counts(_values(arrays, "counts_whole").astype(np.float64), design)
+    simulated = simulated_errors.counts(
+        _values(arrays, "counts_whole").astype(np.float64).reshape(design.shape), design
+    )
     return found if simulated is None else {**found, "simulated": _simulated(simulated)}
 
 

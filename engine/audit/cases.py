@@ -27,7 +27,7 @@ from engine.audit.direction_cases import direction_cases, frame_cases
 from engine.audit.moment_cases import sketch_cases, wishart_cases
 from engine.audit.subjects import Additive, Subject, visible_claim
 from engine.calibration import CalibrationError, gaussian_epsilon
-from engine.counts import CountQuery, Edges, Everything, Missing, Outside
+from engine.counts import CountQuery, Edges, Missing, Outside
 from engine.fixedpoint import Quantiser
 from engine.geometry import Body, Box
 from engine.guarantees import ApproxDP, Loss, Neighbours, PureDP
@@ -296,7 +296,7 @@ def _counts_path(mechanism: Mechanism, guarantee: ApproxDP, mutant: str | None) 
         "counts, add-remove: records to release",
         visible_claim(design.loss),
         mutants.half_steps(design) if mutant == "half-scale" else design,
-        CountQuery(Everything(), Edges(np.linspace(0.0, 1.0, 9)), Outside.DROP, Missing.REFUSE, (0, 0)),
+        CountQuery((Edges(np.linspace(0.0, 1.0, 9)),), Outside.DROP, Missing.REFUSE),
         # A record that is counted several times is what a missing bound would be.
         (np.vstack([data, np.full((times, 1), 0.1)]), data),
         noise=mutants.reseeded_noise(1) if mutant == "reseeded" else mutants.whole_noise,

@@ -205,7 +205,7 @@ def counts_subject(
     query
         Grid of cells.
     data
-        Neighbouring records, shapes (n, 1 or 2) and (n', 1 or 2).
+        Neighbouring records, shapes (n, axes) and (n', axes).
 
     Returns
     -------

@@ -204,6 +204,11 @@ class Dawa:
         """
         if not isinstance(problem, Counts) or problem.cells == (1, 1):
             raise NotApplicable("buckets are for counts of at least two cells; choose another mechanism")
+        if problem.axes > 2:
+            raise NotApplicable(
+                f"buckets are found along one or two axes, and this grid has {problem.axes}; choose gaussian or "
+                "discrete-laplace"
+            )
         size = problem.cells[0] * problem.cells[1]
         if size > LARGEST_TABLE:
             raise NotApplicable(f"{size} cells; buckets are found for {LARGEST_TABLE} at most; choose hierarchical")

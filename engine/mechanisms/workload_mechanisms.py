@@ -111,6 +111,11 @@ def _l1(levels: Vector, changing: int) -> Sensitivity:
 
 
 def _counts(problem: Problem) -> Counts:
+    if isinstance(problem, Counts) and problem.axes > 2:
+        raise NotApplicable(
+            f"a strategy is for grids of one or two axes, and this one has {problem.axes}; choose gaussian or "
+            "discrete-laplace"
+        )
     if not isinstance(problem, Counts) or not problem.workload:
         raise NotApplicable("a strategy is for a workload of counts; declare query.workload")
     if problem.cells == (1, 1):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from pipeline.config.fields import SMALLEST, Bound, Label, Length, Section, Whole, refusal, unique_names
 from pipeline.config.geometry import BoxFeature, BoxGeometry, EllipsoidGeometry, Geometry, PointFeature
@@ -142,20 +143,57 @@ class GradientsQuery(Section):
         return self
 
 
+MOST_AXES = 16
+MOST_CELLS = 2**28
+"""Most cells of a grid: 2 GiB of counts, which every task needs in one piece."""
+
+_TAKEN = ("row", "column", "block")
+_TAKEN_STARTS = ("strategy_", "workload_", "bucket_", "first_and_end")
+
+
 class Axis(Section):
     """One axis of a grid of cells."""
 
     name: Label
     """the name of the axis in the release"""
+    edges: Annotated[tuple[Bound, ...], Field(min_length=2, max_length=2**16 + 1)] | None = None
+    """the edges of cells of any widths, ascending, in the column's unit; in place of lower, upper and cells"""
     lower: Bound | None = None
     """the lower edge of the first cell, in the column's unit; without edges the column holds the codes 0, 1, ..."""
     upper: Bound | None = None
     """the upper edge of the last cell, in the column's unit"""
-    cells: Annotated[Whole, Field(ge=1, le=2**20)]
+    cells: Annotated[Whole, Field(ge=1, le=2**20)] | None = None
     """the number of cells of equal width, or of codes"""
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return self.cells if self.edges is None and self.cells is not None else len(self.edges or ()) - 1
+
+    @model_validator(mode="after")
+    def _named(self) -> Axis:
+        if self.name in _TAKEN or self.name.startswith(_TAKEN_STARTS) or self.name.endswith("_edge"):
+            raise refusal(
+                "name",
+                f'"{self.name}" is a dimension of other arrays of a release',
+                "An axis gives its name to a dimension of the counts",
+                "Call it otherwise; columns of the records are taken in their order, whatever the axes are called",
+            )
+        return self
 
     @model_validator(mode="after")
     def _ordered(self) -> Axis:
+        if (self.edges is None) == (self.cells is None) or (self.edges is not None and self.lower is not None):
+            raise refusal(
+                "edges",
+                f'axis "{self.name}" has {"no cells" if self.edges is None else "them and more"}',
+                "An axis has edges, or cells between lower and upper, or cells that are codes",
+                "Give edges alone, or cells with or without lower and upper",
+            )
+        if self.edges is not None and any(b - a < SMALLEST for a, b in zip(self.edges, self.edges[1:], strict=False)):
+            raise refusal(
+                "edges", f'those of axis "{self.name}" do not', "Edges increase strictly", "Sort and deduplicate them"
+            )
         if (self.lower is None) != (self.upper is None):
             raise refusal(
                 "lower",
@@ -174,7 +212,7 @@ class Axis(Section):
 
 
 class CountsQuery(Section):
-    """The number of records in each cell of a grid over one or two columns."""
+    """The number of records in each cell of a grid over one or more columns."""
 
     kind: Literal["counts"]
     """the matrix to release"""
@@ -184,10 +222,8 @@ class CountsQuery(Section):
     """what to do with a record that has a missing value"""
     outside: Literal["drop", "clip"]
     """whether a record outside the grid is not counted, or counted in the nearest cell"""
-    row_axis: Axis | None = None
-    """the grid along the first of two columns of the records; left out where the records have one column"""
-    column_axis: Axis
-    """the grid along the last column of the records"""
+    axes: Annotated[tuple[Axis, ...], Field(min_length=1, max_length=MOST_AXES), AfterValidator(unique_names)]
+    """the grid along each column of the records, in their order"""
     workload: Workload | None = None
     """the sums of cells that are asked for: "cells", "prefixes", "ranges", "marginals", "cells-and-total", or a list"""
 
@@ -199,16 +235,26 @@ class CountsQuery(Section):
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of the records."""
-        return (self.column_axis.name,) if self.row_axis is None else (self.row_axis.name, self.column_axis.name)
-
-    @property
-    def cells(self) -> tuple[int, int]:
-        """Cells along either axis."""
-        return (1 if self.row_axis is None else self.row_axis.cells), self.column_axis.cells
+        return tuple(axis.name for axis in self.axes)
 
     @model_validator(mode="after")
     def _within_the_grid(self) -> CountsQuery:
-        check_workload(self.workload, self.cells)
+        cells = [axis.size for axis in self.axes]
+        if prod(cells) > MOST_CELLS:
+            raise refusal(
+                "axes",
+                f"{' x '.join(map(str, cells))} cells",
+                f"A grid has at most {MOST_CELLS} cells",
+                "Declare fewer and wider cells, or count fewer columns together",
+            )
+        if self.workload is not None and len(cells) > 2:
+            raise refusal(
+                "workload",
+                f"given for {len(cells)} axes",
+                "A workload is of one or two axes; counts over more come with those along each axis",
+                "Leave it out, or count two columns",
+            )
+        check_workload(self.workload, (1 if len(cells) == 1 else cells[0], cells[-1]))
         return self
 
 

@@ -44,5 +44,5 @@ def settled(question: Question, design: NoiseDesign | DirectionsDesign | Buckets
     if isinstance(question, directions.Directions) and isinstance(design, DirectionsDesign):
         return directions.Drawn(question.problem, question.query, question.features)
     if isinstance(question, cells.Cells) and isinstance(design, BucketsDesign):
-        return buckets.BucketCells(question.problem, question.query)
+        return buckets.BucketCells(question.problem, question.query, question.names)
     return question

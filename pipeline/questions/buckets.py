@@ -31,7 +31,7 @@ class BucketCells(Cells):
 
     def facts(self, design: BucketsDesign) -> dict[str, Any]:  # type: ignore[override]
         """Cells of the grid; no error is known beforehand."""
-        return {"cells": list(self.problem.cells), "not_in_standard_deviations": SPREADING}
+        return {"cells": list(self.query.grid), "not_in_standard_deviations": SPREADING}
 
     def work(self, rows: int) -> Work:
         """Of counting, and of the costs of all candidates."""
@@ -52,7 +52,7 @@ class BucketCells(Cells):
         found = Estimate(buckets.cells(), buckets.cell_deviations())
         arrays: ReleaseArrays = {
             **self.grid_arrays(found),
-            "bucket": (buckets.numbers, ("row", "column")),
+            "bucket": self.folded(buckets.numbers),
             "bucket_counts": (buckets.counts, ("bucket_number",)),
             "bucket_standard_deviation": (np.full(buckets.counts.size, buckets.deviation), ("bucket_number",)),
         }

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine import cell_estimates, estimates
 from engine.cost import Kind, Work
-from engine.counts import Codes, CountQuery, Edges, Everything, Missing, Outside
+from engine.counts import Codes, CountQuery, Edges, Missing, Outside
 from engine.errors import ErrorReport
 from engine.geometry import Vector
 from engine.mechanisms.additive import NoiseDesign
@@ -39,6 +39,7 @@ class Cells:
 
     problem: Counts
     query: CountQuery
+    names: tuple[str, ...]
 
     @property
     def matrix(self) -> str:
@@ -48,15 +49,14 @@ class Cells:
     @property
     def origin(self) -> Vector:
         """Lower edges of the grid."""
-        axes = (self.query.rows, self.query.columns)
-        return np.array([_edges(axis)[0] for axis in axes if not isinstance(axis, Everything)])
+        return np.array([_edges(axis)[0] for axis in self.query.axes])
 
     def check(self, design: NoiseDesign) -> None:
         """Cells have no full matrix shapes."""
 
     def facts(self, design: NoiseDesign) -> dict[str, Any]:
         """Cells of the grid, the strategy, and the expected error of the workload."""
-        found: dict[str, Any] = {"cells": list(self.problem.cells)}
+        found: dict[str, Any] = {"cells": list(self.query.grid)}
         if self.problem.workload:
             error, weight = self._workload_error(design)
             found["workload"] = {
@@ -80,7 +80,7 @@ class Cells:
         # A tree has at most twice as many sums as cells, and fills up one row of a tile for each level; its answers are
         # exact, noised, and estimated from in a few copies.
         last = 9 * 8 * (2 * m * n + 64 * TILE) if self.problem.workload else 9 * 8 * m * n
-        return Work(Kind.CELLS, rows, 2, self.problem.cells, last_bytes=last)
+        return Work(Kind.CELLS, rows, len(self.query.axes), self.problem.cells, last_bytes=last)
 
     def error(self, design: NoiseDesign) -> ErrorReport:
         """Of the counts."""
@@ -102,6 +102,8 @@ class Cells:
         """
         found = cell_estimates.cells(released, design)
         arrays = self.grid_arrays(found)
+        if len(self.names) > 2:
+            arrays = {**arrays, **self._along_each_axis(found)}
         if design.strategy is not None:
             answers = estimates.coordinate_estimate(released, design).value
             arrays = {**arrays, **design.strategy.arrays(answers, cell_estimates.row_deviations(design))}
@@ -112,17 +114,37 @@ class Cells:
         return arrays
 
     def grid_arrays(self, found: estimates.Estimate) -> ReleaseArrays:
-        """Counts of cells with their error, and the edges of the cells."""
-        pair = ("row", "column")
-        return {
-            "row": (text(_cell_names(self.query.rows)), ("row",)),
-            "column": (text(_cell_names(self.query.columns)), ("column",)),
-            "row_edges": (_edges(self.query.rows), ("row_edge",)),
-            "column_edges": (_edges(self.query.columns), ("column_edge",)),
-            "counts": (found.value, pair),
-            "counts_standard_deviation": (found.standard_deviation, pair),
-            "counts_whole": (np.rint(np.maximum(found.value, 0.0)).astype(np.int64), pair),
+        """Counts of cells with their error, an axis each, and names and edges of the cells along each axis."""
+        arrays: ReleaseArrays = {
+            "counts": self.folded(found.value),
+            "counts_standard_deviation": self.folded(found.standard_deviation),
+            "counts_whole": self.folded(np.rint(np.maximum(found.value, 0.0)).astype(np.int64)),
         }
+        for number, (name, axis) in enumerate(zip(self.names, self.query.axes, strict=True), start=1):
+            arrays = {
+                **arrays,
+                f"axis_{number}": (text(_cell_names(axis)), (name,)),
+                f"axis_{number}_edges": (_edges(axis), (f"{name}_edge",)),
+            }
+        return arrays
+
+    def folded(self, cells: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
+        """Numbers by cell with an axis for each axis of the grid, and the names of these."""
+        return cells.reshape(self.query.grid), self.names
+
+    def _along_each_axis(self, found: estimates.Estimate) -> ReleaseArrays:
+        """Counts along each axis alone, of grids that have no workload: sums of cells whose noise is independent."""
+        arrays: ReleaseArrays = {}
+        value, _ = self.folded(found.value)
+        variance, _ = self.folded(found.standard_deviation**2)
+        for number, name in enumerate(self.names, start=1):
+            others = tuple(axis for axis in range(len(self.names)) if axis != number - 1)
+            arrays = {
+                **arrays,
+                f"along_{number}": (value.sum(axis=others), (name,)),
+                f"along_{number}_standard_deviation": (np.sqrt(variance.sum(axis=others)), (name,)),
+            }
+        return arrays
 
     def blocks(self, design: NoiseDesign, rows: int) -> Blocks | None:
         """Every task needs all cells, so they fit."""
@@ -132,16 +154,16 @@ class Cells:
 
 def build(loaded: LoadedConfig, asked: declared.CountsQuery) -> Cells:
     """Question of a config."""
-    rows = Everything() if asked.row_axis is None else _axis(asked.row_axis)
-    features = (0, 0) if asked.row_axis is None else (0, 1)
-    query = CountQuery(rows, _axis(asked.column_axis), Outside(asked.outside), Missing(asked.missing), features)
-    workload = _workload(asked)
+    query = CountQuery(tuple(_axis(axis) for axis in asked.axes), Outside(asked.outside), Missing(asked.missing))
+    workload = _workload(asked, query.shape)
     if workload and query.shape[0] * query.shape[1] > MOST_CELLS:
         raise ValueError(
             f"the grid has {query.shape[0]} x {query.shape[1]} cells, and a workload is planned for {MOST_CELLS} at "
             "most; leave query.workload out, or declare fewer cells"
         )
-    return Cells(Counts(query.shape, loaded.config.privacy.neighbours, asked.rows_at_most, workload), query)
+    neighbours = loaded.config.privacy.neighbours
+    problem = Counts(query.shape, neighbours, asked.rows_at_most, workload, len(query.axes))
+    return Cells(problem, query, asked.columns)
 
 
 _KINDS: dict[str, type[Identity | Total | Prefix | AllRange]] = {
@@ -152,8 +174,8 @@ _KINDS: dict[str, type[Identity | Total | Prefix | AllRange]] = {
 }
 
 
-def _workload(asked: declared.CountsQuery) -> Workload:
-    m, n = asked.cells
+def _workload(asked: declared.CountsQuery, cells: tuple[int, int]) -> Workload:
+    m, n = cells
     match asked.workload:
         case None:
             return ()
@@ -191,18 +213,18 @@ def answer_arrays(name: str, part: Kronecker, answers: estimates.Estimate | None
 
 
 def _axis(axis: declared.Axis) -> Edges | Codes:
+    if axis.edges is not None:
+        return Edges(axis.edges)
     if axis.lower is None or axis.upper is None:
-        return Codes(axis.cells)
-    return Edges(np.linspace(axis.lower, axis.upper, axis.cells + 1))
+        return Codes(axis.size)
+    return Edges(np.linspace(axis.lower, axis.upper, axis.size + 1))
 
 
-def _edges(axis: Edges | Codes | Everything) -> Vector:
+def _edges(axis: Edges | Codes) -> Vector:
     return axis.edges if isinstance(axis, Edges) else np.arange(axis.cells + 1, dtype=np.float64)
 
 
-def _cell_names(axis: Edges | Codes | Everything) -> tuple[str, ...]:
-    if isinstance(axis, Everything):
-        return ("all",)
+def _cell_names(axis: Edges | Codes) -> tuple[str, ...]:
     if isinstance(axis, Codes):
         return tuple(str(code) for code in range(axis.cells))
     return tuple(f"{low:.6g} to {high:.6g}" for low, high in zip(axis.edges, axis.edges[1:], strict=False))

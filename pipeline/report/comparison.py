@@ -256,8 +256,7 @@ def _numbers(a: Facts, b: Facts) -> dict[str, tuple[Change, ...]]:
         if value.shape != before.shape:
             continue
         error = np.atleast_1d(np.hypot(noise, noise_before))
-        named = a.matrix.names(1, value.size) if value.size == a.matrix.shape[1] else []
-        labels = named if value.ndim and named else [name] * value.size
+        labels = a.matrix.labels(name) or [name] * value.size
         rows = zip(labels, np.atleast_1d(value), np.atleast_1d(before), error, strict=True)
         found[name] = tuple(Change(label, float(x), float(y), float(e)) for label, x, y, e in rows)
     return found

@@ -15,6 +15,7 @@ from pipeline.errors import StoreError
 
 Array = NDArray[np.float64]
 Span = tuple[int, int]
+_Along = tuple[int, list[str] | None]
 
 _SLAB = 2**23
 """Entries of a part that is read at once where columns cannot be cut: 64 MiB."""
@@ -53,7 +54,8 @@ class Tile:
 class ReleasedMatrix:
     """The matrix that a release is about, as two axes, and the standard deviation of its noise.
 
-    A vector is one column; an array of more axes has its first as rows, and all combinations of the others as columns.
+    A vector is one column, a line of counts one row; an array of more axes has its first as rows, and all combinations
+    of the others as columns.
 
     Parameters
     ----------
@@ -76,8 +78,9 @@ class ReleasedMatrix:
                 "Give the folder or the pointer of a release that Blockveil has published",
             )
         self._stored = tuple(int(length) for length in self._arrays[self.kind].shape)
-        rows = self._stored[0] if self._stored else 1
-        self.shape = (rows, int(np.prod(self._stored[1:], dtype=np.int64)))
+        self._lying = self.kind == "counts" and len(self._stored) == 1
+        rows = self._stored[0] if self._stored and not self._lying else 1
+        self.shape = (rows, int(np.prod(self._stored[0 if self._lying else 1 :], dtype=np.int64)))
         axes = self._axes()
         self.symmetric = len(axes) == 2 and axes[1] == f"{axes[0]}_" and self.shape[0] == self.shape[1]
         self.shown = f"{self.kind}_psd" if self.symmetric and f"{self.kind}_psd" in self._arrays else self.kind
@@ -110,8 +113,13 @@ class ReleasedMatrix:
 
     def name(self, axis: int, position: int) -> str:
         """Name of a row (axis 0) or column (axis 1); its number from 1 where the release has none."""
-        names = self._names[axis]
-        return str(position + 1) if names is None else names[position]
+        along = self._names[axis]
+        places = np.unravel_index(position, [length for length, _ in along]) if along else ()
+        named = [
+            str(int(place) + 1) if names is None else names[int(place)]
+            for place, (_, names) in zip(places, along, strict=True)
+        ]
+        return ", ".join(named) if named else str(position + 1)
 
     def names(self, axis: int, most: int) -> list[str]:
         """The first names along an axis."""
@@ -126,17 +134,28 @@ class ReleasedMatrix:
                 found[name] = (np.asarray(array[...], np.float64), np.asarray(noise[...], np.float64))
         return found
 
+    def labels(self, name: str) -> list[str]:
+        """Names of the entries of a list; empty where the release has none."""
+        axes, shape = self._dimensions.get(name, ()), self._arrays[name].shape
+        return (self._axis_names(axes[0], int(shape[0])) or []) if len(axes) == 1 else []
+
     @cached_property
-    def _names(self) -> tuple[list[str] | None, list[str] | None]:
-        axes = self._axes()
-        rows, columns = axes[:1], axes[1:]
-        return self._axis_names(rows, self.shape[0]), self._axis_names(columns, self.shape[1])
+    def _names(self) -> tuple[list[_Along], list[_Along]]:
+        """Length and names of the entries along each axis that makes up the rows, and the columns."""
+        along = [
+            (length, self._axis_names(axis, length)) for axis, length in zip(self._axes(), self._stored, strict=True)
+        ]
+        return ([], along) if self._lying else (along[:1], along[1:])
 
     def _axes(self) -> tuple[str, ...]:
         return tuple(self._dimensions.get(self.kind, ())) or tuple(f"axis {i}" for i in range(len(self._stored)))
 
-    def _axis_names(self, axes: tuple[str, ...], length: int) -> list[str] | None:
-        array = self._arrays.get(axes[0].rstrip("_")) if len(axes) == 1 else None
+    def _axis_names(self, axis: str, length: int) -> list[str] | None:
+        """Names along an axis: the array that is called like it, or the text that lies along it alone."""
+        along = (
+            name for name, axes in self._dimensions.items() if tuple(axes) == (axis,) and _is_text(self._arrays[name])
+        )
+        array = self._arrays.get(axis.rstrip("_"), self._arrays.get(next(along, "")))
         if array is None or tuple(array.shape) != (length,):
             return None
         return [str(name) for name in array[...]]
@@ -151,6 +170,8 @@ class ReleasedMatrix:
         array = self._arrays[name]
         shape = tuple(int(length) for length in array.shape)
         size = rows[1] - rows[0], columns[1] - columns[0]
+        if shape == self._stored and self._lying:
+            return np.asarray(array[slice(*columns)], np.float64).reshape(size)
         if shape == self._stored and len(shape) > 2:
             return np.asarray(array[slice(*rows)], np.float64).reshape(size[0], -1)[:, slice(*columns)]
         if len(shape) == 2:
@@ -160,3 +181,7 @@ class ReleasedMatrix:
         if shape == self._stored:
             return np.asarray(array[slice(*rows)] if shape else array[()], np.float64).reshape(size)
         return np.broadcast_to(np.asarray(array[...], np.float64), self.shape)[slice(*rows), slice(*columns)]
+
+
+def _is_text(array: ArrayLikeOnDisk) -> bool:
+    return np.dtype(array.dtype).kind in "OTU" or array.dtype is str

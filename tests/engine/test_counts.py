@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.counts import Codes, CountError, CountQuery, Edges, Missing, Outside, partial_counts
+from engine.counts import Codes, CountError, CountQuery, Edges, Missing, Outside, partial_counts, unfolded
 from engine.fixedpoint import NotFiniteError
 from engine.guarantees import Neighbours
+from engine.problems import Counts
 
 RNG = np.random.default_rng(3)
 UNEVEN = np.array([-2.0, -1.5, 0.0, 0.1, 3.0])
@@ -18,10 +19,10 @@ EVEN = np.linspace(-1.0, 2.0, 11)
 
 def by_hand(records, query):
     """One record and one cell at a time, from the definition alone."""
-    grid = np.zeros(query.shape, dtype=np.int64)
+    grid = np.zeros(query.grid, dtype=np.int64)
     for record in records:
         place = []
-        for axis, value in zip((query.rows, query.columns), record, strict=True):
+        for axis, value in zip(query.axes, record, strict=True):
             edges = axis.edges
             if not np.isfinite(value) or (query.outside is Outside.DROP and not edges[0] <= value <= edges[-1]):
                 break
@@ -30,11 +31,11 @@ def by_hand(records, query):
             place.append(inside[0] if inside else axis.cells - 1)
         else:
             grid[tuple(place)] += 1
-    return grid
+    return grid.reshape(query.shape)
 
 
 def query(outside=Outside.CLIP, missing=Missing.REFUSE, rows=UNEVEN, columns=EVEN):
-    return CountQuery(Edges(rows), Edges(columns), outside, missing)
+    return CountQuery((Edges(rows), Edges(columns)), outside, missing)
 
 
 @pytest.mark.parametrize("outside", list(Outside))
@@ -82,7 +83,7 @@ def test_every_chunking_and_row_order_counts_the_same():
 
 def test_a_few_records_on_a_large_grid_count_like_many():
     records = RNG.integers(0, 1024, (3000, 2))
-    wanted = CountQuery(Codes(1024), Codes(1024), Outside.DROP, Missing.REFUSE)
+    wanted = CountQuery((Codes(1024), Codes(1024)), Outside.DROP, Missing.REFUSE)
     expected = np.zeros((1024, 1024), dtype=np.int64)
     for row, column in records:
         expected[row, column] += 1
@@ -93,7 +94,7 @@ def test_a_few_records_on_a_large_grid_count_like_many():
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64, np.float32, np.float64, ">i4"])
 def test_codes_of_any_type_count_the_same(dtype):
     records = RNG.integers(0, 7, (300, 2))
-    wanted = CountQuery(Codes(500), Codes(5), Outside.DROP, Missing.REFUSE)
+    wanted = CountQuery((Codes(500), Codes(5)), Outside.DROP, Missing.REFUSE)
     assert np.array_equal(
         partial_counts(records.astype(dtype), 0, 300, wanted, 50), partial_counts(records, 0, 300, wanted, 300)
     )
@@ -102,21 +103,21 @@ def test_codes_of_any_type_count_the_same(dtype):
 def test_codes_far_outside_are_clipped_or_dropped_and_never_wrap_around():
     extreme = np.array([[2**64 - 1, 0], [2**63, 0], [3, 0]], dtype=np.uint64)
     for outside, top in ((Outside.CLIP, 3), (Outside.DROP, 1)):
-        wanted = CountQuery(Codes(4), Codes(1), outside, Missing.REFUSE)
+        wanted = CountQuery((Codes(4), Codes(1)), outside, Missing.REFUSE)
         assert partial_counts(extreme, 0, 3, wanted, 2)[:, 0].tolist() == [0, 0, 0, top]
     signed = np.array([[-(2**63), 0], [-1, 0], [2**63 - 1, 0]], dtype=np.int64)
-    assert partial_counts(signed, 0, 3, CountQuery(Codes(4), Codes(1), Outside.CLIP, Missing.REFUSE), 9)[
+    assert partial_counts(signed, 0, 3, CountQuery((Codes(4), Codes(1)), Outside.CLIP, Missing.REFUSE), 9)[
         :, 0
     ].tolist() == [2, 0, 0, 1]
     floats = np.array([[1e300, 0.0], [-1e300, 0.0]])
-    assert partial_counts(floats, 0, 2, CountQuery(Codes(4), Codes(1), Outside.CLIP, Missing.REFUSE), 9)[
+    assert partial_counts(floats, 0, 2, CountQuery((Codes(4), Codes(1)), Outside.CLIP, Missing.REFUSE), 9)[
         :, 0
     ].tolist() == [1, 0, 0, 1]
 
 
 def test_other_columns_may_be_chosen_and_may_be_missing():
     records = np.array([[np.nan, 0.5, -1.7], [np.nan, 0.5, 0.05]])
-    wanted = CountQuery(Edges(UNEVEN), Edges(EVEN), Outside.DROP, Missing.REFUSE, features=(2, 1))
+    wanted = CountQuery((Edges(UNEVEN), Edges(EVEN)), Outside.DROP, Missing.REFUSE, features=(2, 1))
     found = partial_counts(records, 0, 2, wanted, 2)
     assert found.sum() == 2
     assert found[0].sum() == 1
@@ -138,12 +139,12 @@ def test_unusable_grids_and_codes_are_refused():
     with pytest.raises(CountError, match="at least one code"):
         Codes(0)
     with pytest.raises(CountError, match="not an integer"):
-        partial_counts(np.array([[0.5, 0.0]]), 0, 1, CountQuery(Codes(2), Codes(2), Outside.CLIP, Missing.DROP), 1)
+        partial_counts(np.array([[0.5, 0.0]]), 0, 1, CountQuery((Codes(2), Codes(2)), Outside.CLIP, Missing.DROP), 1)
 
 
 @pytest.mark.parametrize("outside", list(Outside))
 def test_the_sensitivity_is_reached_and_never_exceeded(outside):
-    wanted = CountQuery(Edges(UNEVEN), Edges(EVEN), outside, Missing.DROP)
+    wanted = CountQuery((Edges(UNEVEN), Edges(EVEN)), outside, Missing.DROP)
     candidates = np.concatenate([RNG.uniform(-4, 5, (40, 2)), [[np.nan, 0.0], [99.0, 99.0]]])
     grids = [partial_counts(record[None], 0, 1, wanted, 1).ravel() for record in candidates]
     add = max(float(np.abs(g).sum()) for g in grids)
@@ -156,6 +157,63 @@ def test_the_sensitivity_is_reached_and_never_exceeded(outside):
     assert wanted.l2(Neighbours.REPLACE_ONE).exact
 
 
+@pytest.mark.parametrize("axes", [1, 2, 3, 4])
+def test_a_grid_of_any_number_of_axes_is_counted_in_c_order_for_every_chunking(axes):
+    edges = [UNEVEN, EVEN, np.linspace(-1.0, 1.0, 4), np.array([-0.5, 0.0, 2.0])][:axes]
+    records = RNG.uniform(-2.5, 3.5, (1501, axes))
+    for outside in Outside:
+        wanted = CountQuery(tuple(Edges(e) for e in edges), outside, Missing.DROP)
+        inside = np.clip(records, [e[0] for e in edges], [e[-1] for e in edges]) if outside is Outside.CLIP else records
+        expected = np.histogramdd(inside, edges)[0].astype(np.int64)
+        assert wanted.grid == expected.shape
+        whole = partial_counts(records, 0, 1501, wanted, 1501)
+        assert np.array_equal(whole.reshape(wanted.grid), expected)
+        parts = [partial_counts(records, a, b, wanted, 97) for a, b in ((0, 700), (700, 701), (701, 1501))]
+        assert np.array_equal(sum(parts), whole)
+
+
+def test_a_missing_value_in_any_column_drops_the_record_or_is_refused():
+    records = np.zeros((4, 3))
+    for column in range(3):
+        records[column, column] = np.nan
+    axes = (Codes(2), Codes(3), Codes(4))
+    assert partial_counts(records, 0, 4, CountQuery(axes, Outside.DROP, Missing.DROP), 4).sum() == 1
+    for row in range(3):
+        with pytest.raises(NotFiniteError):
+            partial_counts(records, row, row + 1, CountQuery(axes, Outside.DROP, Missing.REFUSE), 1)
+
+
+def test_a_grid_becomes_a_matrix_that_is_no_longer_than_it_must_be():
+    assert unfolded((7,)) == (1, 7)
+    assert unfolded((2, 1000)) == (2, 1000)
+    assert unfolded((50, 20, 365)) == (1000, 365)
+    assert unfolded((2,) * 10) == (32, 32)
+    with pytest.raises(CountError, match="at least one axis"):
+        CountQuery((), Outside.DROP, Missing.DROP)
+    with pytest.raises(CountError, match="a column of the records for each"):
+        CountQuery((Codes(2), Codes(2)), Outside.DROP, Missing.DROP, (0,))
+
+
+def test_a_record_of_a_grid_of_three_axes_moves_what_the_sensitivity_says():
+    wanted = CountQuery((Codes(2), Codes(3), Codes(2)), Outside.DROP, Missing.DROP)
+    problems = [Counts(wanted.shape, relation, 9, (), 3) for relation in Neighbours]
+    grids = [
+        partial_counts(np.array([record]), 0, 1, wanted, 1)
+        for record in itertools.product(range(2), range(3), range(3))
+    ]
+    for problem in problems:
+        far = (
+            [g - h for g, h in itertools.combinations(grids, 2)]
+            if problem.neighbours is Neighbours.REPLACE_ONE
+            else grids
+        )
+        spread = problem.spread(np.ones(wanted.shape[0]), np.ones(wanted.shape[1]))
+        for norm, bound in ((1, problem.l1(spread)), (2, problem.l2(spread))):
+            largest = max(float(np.linalg.norm(change.ravel(), norm)) for change in far)
+            assert largest <= bound.bound <= largest * (1 + 1e-12)
+            assert wanted.l1(problem.neighbours).bound == pytest.approx(problem.l1(spread).bound)
+
+
 def test_a_single_cell_changes_by_one_at_most():
-    alone = CountQuery(Codes(1), Codes(1), Outside.DROP, Missing.DROP)
+    alone = CountQuery((Codes(1), Codes(1)), Outside.DROP, Missing.DROP)
     assert alone.changing(Neighbours.REPLACE_ONE) == 1

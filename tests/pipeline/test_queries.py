@@ -44,12 +44,12 @@ COUNTS = """kind = "counts"
 rows_at_most = 500
 missing = "refuse"
 outside = "drop"
-[query.row_axis]
+[[query.axes]]
 name = "latitude"
 lower = -0.5
 upper = 0.5
 cells = 9
-[query.column_axis]
+[[query.axes]]
 name = "longitude"
 lower = -0.5
 upper = 0.5
@@ -228,7 +228,7 @@ def test_columns_of_codes_are_counted_by_code_and_other_values_are_refused(tmp_p
     np.add.at(exact, (codes[:, 0].astype(int), np.minimum(codes[:, 1].astype(int), 2)), 1)
     assert np.all(group["counts"][...] == np.rint(group["counts"][...]))
     assert np.max(np.abs(group["counts"][...] - exact)) < 30 / 8.0 * 2
-    assert list(group["row"][...]) == ["0", "1", "2", "3"]
+    assert list(group["axis_1"][...]) == ["0", "1", "2", "3"]
     codes[3, 0] = 0.5
     support.write_records(tmp_path, codes)
     with pytest.raises(DataError, match="not a whole number"):
