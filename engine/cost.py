@@ -6,6 +6,7 @@ rows, s task slots on w workers.
 
 =================== =========================================================================
 operations          n w (w + 1) for a second moment of width w; 2 n p q for outer products
+pairs               n (s w)^2 / 2 where a share s of the values is not zero and only these are multiplied
 bytes read          8 g n c: each group of tiles reads the records once
 bytes moved         8 r A where r > 1: partial sums travel to where they are added up
 memory of a task    8 A / g (its sums) + a piece of integers + two chunks of records
@@ -21,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from math import ceil
+from math import ceil, sqrt
 
 from engine.layout import TILE_SIDE, Layout, Tile, banded, grid, grouped, row_ranges, summed
 
@@ -34,6 +35,9 @@ _WHOLE_ENTRIES = 2**24
 """Answers of up to this many entries are put together as one array before they are published."""
 
 _TASK_SECONDS = 1e-3
+_ENTRY_BYTES = 192 * 2**20
+"""Values other than zero that wait to be multiplied, their columns, and the product of one tile."""
+
 _SHARES = (1, 2, 4, 8)
 """Tasks for each slot that are tried: more of them even out slow workers and show progress."""
 
@@ -73,6 +77,8 @@ class Rates:
         Entries noised.
     write
         Bytes compressed and written.
+    pairs
+        Products of two values other than zero, found and added up.
     """
 
     flops: float = 2.0e10
@@ -81,10 +87,15 @@ class Rates:
     move: float = 4.0e8
     noise: float = 1.5e7
     write: float = 2.0e8
+    pairs: float = 1.0e8
 
 
 NOMINAL = Rates()
 """A common server core; estimates, not a measurement."""
+
+
+FEW = sqrt(NOMINAL.pairs / NOMINAL.flops * 2.0)
+"""Share of values other than zero below which multiplying only these is faster: s^2 / 2 pairs against one operation."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +143,8 @@ class Work:
         Entries in front of the first regular border of the answer's tiles.
     last_bytes, last_seconds
         What one task needs besides, once the whole answer is there.
+    density
+        Of a symmetric answer, public bound on the share of values other than zero; None where none is known.
     """
 
     kind: Kind
@@ -142,6 +155,18 @@ class Work:
     lead: int = 0
     last_bytes: int = 0
     last_seconds: float = 0.0
+    density: float | None = None
+
+    @property
+    def pairs(self) -> float:
+        """Products of two values other than zero, where there are no more of these than expected."""
+        share = 1.0 if self.density is None else self.density
+        return float(self.rows) * (share * self.shape[0]) ** 2 / 2.0
+
+    @property
+    def sparse(self) -> bool:
+        """Whether multiplying only values other than zero is faster; a function of public numbers, not of the data."""
+        return self.density is not None and self.density < FEW
 
     @property
     def flops(self) -> float:
@@ -236,7 +261,13 @@ class Cut:
         how = f"{self.groups} group{'' if self.groups == 1 else 's'} of {len(self.work.tiles)} tiles"
         what = how if self.work.kind is Kind.PRODUCTS else "the whole answer"
         again = f", reading the records {self.groups} times" if self.groups > 1 else ""
-        return f"{self.name}: {what} x {self.ranges} range{'' if self.ranges == 1 else 's'} of rows{again}"
+        parts = f"{self.name}: {what} x {self.ranges} range{'' if self.ranges == 1 else 's'} of rows{again}"
+        if self.work.density is None:
+            return parts
+        share = f"{100 * self.work.density:.3g} % of the values other than zero"
+        return (
+            f"{parts}; with {share} {'only these are' if self.work.sparse else 'it is faster to have all'} multiplied"
+        )
 
 
 def choose(work: Work, machine: Machine, chunk_bytes: int) -> Cut:
@@ -290,9 +321,10 @@ def _cost(work: Work, machine: Machine, chunk_bytes: int, groups: int, ranges: i
     else:
         own, waiting = ceil(answer / groups), (ranges + 1) * answer if ranges > 1 else answer
     piece = max(_PIECE_ROWS * 8 * sum(work.shape), _PIECE_BYTES)
-    task = own + piece + 3 * chunk_bytes
+    task = own + (max(piece, _ENTRY_BYTES) if work.sparse else piece) + 3 * chunk_bytes
     peak = _BASE_BYTES + max(machine.threads * task, work.last_bytes) + waiting / machine.workers
-    core_seconds = work.flops / rates.flops + bytes_read / rates.read + bytes_read / 8 / rates.quantise
+    products = work.pairs / rates.pairs if work.sparse else work.flops / rates.flops
+    core_seconds = products + bytes_read / rates.read + bytes_read / 8 / rates.quantise
     # The last wave of tasks may leave slots idle, and one slow task keeps the others waiting.
     waves = ceil(tasks / machine.slots)
     seconds = core_seconds / tasks * (waves + 0.1)
@@ -301,4 +333,6 @@ def _cost(work: Work, machine: Machine, chunk_bytes: int, groups: int, ranges: i
     # What is released is an answer and its error, written by as many threads as there are slots.
     writing = 16.0 * work.shape[0] * work.shape[1] / rates.write / min(machine.slots, 8)
     total = seconds + noise + writing + work.last_seconds
-    return Cost(work.flops, bytes_read, bytes_moved, int(peak), tasks, seconds, total)
+    return Cost(
+        2.0 * work.pairs if work.sparse else work.flops, bytes_read, bytes_moved, int(peak), tasks, seconds, total
+    )

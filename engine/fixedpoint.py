@@ -147,6 +147,67 @@ class Quantiser:
             integers[:, 0] = self.largest
             integers[:, 1:] = values
 
+    @property
+    def by_entries(self) -> bool:
+        """Whether a value that is zero becomes the same integer in every record, whatever the other values are."""
+        c = self.coordinates
+        return c.mixing is None and (c.body is not Body.BALL or not np.any(c.origin))
+
+    @cached_property
+    def at_zero(self) -> NDArray[np.int64]:
+        """Integers of a record of zeros, shape (width,); other records differ from it only where they are not zero.
+
+        Raises
+        ------
+        ValueError
+            That is not so for this shape; see :attr:`by_entries`.
+        """
+        if not self.by_entries:
+            raise ValueError("in this shape the integer of a zero depends on the rest of its record")
+        zero: NDArray[np.int64] = self.quantise(np.zeros((1, self.coordinates.dimension)))[0].astype(np.int64)
+        return zero
+
+    def quantise_entries(
+        self, values: NDArray[np.generic], columns: NDArray[np.int64], borders: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """What single values of sparse records add to :attr:`at_zero`.
+
+        Parameters
+        ----------
+        values, columns
+            Values, record by record, and their columns, shape (entries,). All other values are zero.
+        borders
+            First entry of each record and the end of the last, shape (records + 1,).
+
+        Returns
+        -------
+        Shape (entries,), int64: with :attr:`at_zero` exactly the integers of :meth:`quantise`.
+
+        Raises
+        ------
+        NotFiniteError
+            As for :meth:`quantise`.
+        """
+        c, found = self.coordinates, values.astype(np.float64)
+        missing = ~np.isfinite(found)
+        if missing.any():
+            if self.stand_in is None:
+                raise NotFiniteError
+            found[missing] = self.stand_in[columns[missing]]
+        with np.errstate(over="ignore"):
+            found -= c.origin[columns]
+            if c.body is Body.BALL:
+                # The same steps as for whole records: each is elementwise, and norms are exact.
+                found /= c.scale[columns]
+                _to_steps(found)
+                _pull_entries(found, borders, c.dimension, self.largest)
+            else:
+                found *= self._steps[columns]
+                np.rint(found, out=found)
+                np.minimum(found, self._highest[columns], out=found)
+                np.maximum(found, self._lowest[columns], out=found)
+        return found.astype(np.int64) - self.at_zero[columns + int(self.augmented)]
+
     def _settle_missing(self, values: NDArray[np.float64]) -> None:
         # A sum is finite only if every value is; finite values may overflow it, and are looked at one by one then.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -217,9 +278,7 @@ class Quantiser:
         bits = _FINE_BITS if c.mixing is None else _INPUT_BITS
         values -= c.origin
         values /= c.scale
-        np.clip(values, -RAY_LIMIT, RAY_LIMIT, out=values)
-        values *= 2.0**bits
-        np.rint(values, out=values)
+        _to_steps(values, bits)
         if c.mixing is not None:
             # |inputs| <= 2**20 and row sums of the integers <= 2**33: exact in float64 BLAS, in any order of summation.
             mixed = values @ c.mixing.integers.T
@@ -232,15 +291,45 @@ def pull_inside_ball(fine: NDArray[np.float64], largest: int) -> None:
 
     One radius is 2**20 fine steps; rows have fewer than 2**15 of them.
     """
-    radius = largest - (np.sqrt(fine.shape[1]) / 2.0) * (1.0 + 1e-9) - 1e-3
-    norms = np.sqrt(squared_norms(fine))
+    fine *= _shrinking(squared_norms(fine), fine.shape[1], largest)[:, None]
+    np.rint(fine, out=fine)
+    _check_inside(squared_norms(fine), largest)
+
+
+def _pull_entries(fine: NDArray[np.float64], borders: NDArray[np.int64], dimension: int, largest: int) -> None:
+    """:func:`pull_inside_ball` for the entries of sparse records alone; zeros stay zeros and add nothing to a norm."""
+
+    def norms() -> NDArray[np.float64]:
+        # Sums of all records may leave int64 and wrap around; their differences, below 2**63, are right all the same.
+        sums = np.concatenate([[0], np.cumsum(fine.astype(np.int64) ** 2)])
+        found: NDArray[np.float64] = (sums[borders[1:]] - sums[borders[:-1]]).astype(np.float64)
+        return found
+
+    fine *= np.repeat(_shrinking(norms(), dimension, largest), np.diff(borders))
+    np.rint(fine, out=fine)
+    _check_inside(norms(), largest)
+
+
+def _shrinking(squares: NDArray[np.float64], dimension: int, largest: int) -> NDArray[np.float64]:
+    """Factor of each record of these squared norms, in fine steps, that leads into the ball of integers."""
+    radius = largest - (np.sqrt(dimension) / 2.0) * (1.0 + 1e-9) - 1e-3
     steps = np.ldexp(float(largest), -_FINE_BITS)
     # Before rounding |k|_2 <= radius (1 + 4 ulp); rounding adds at most sqrt(d)/2, so |k|_2 <= largest.
-    fine *= np.minimum(steps, radius / np.maximum(norms, 1.0))[:, None]
-    np.rint(fine, out=fine)
+    factors: NDArray[np.float64] = np.minimum(steps, radius / np.maximum(np.sqrt(squares), 1.0))
+    return factors
+
+
+def _check_inside(squares: NDArray[np.float64], largest: int) -> None:
     # All, not any: what is no number is not inside either.
-    if not np.all(squared_norms(fine) <= largest * largest):
+    if not np.all(squares <= largest * largest):
         raise ArithmeticError("a quantised record left its ball; the machine's rounding is not IEEE 754")
+
+
+def _to_steps(scaled: NDArray[np.float64], bits: int = _FINE_BITS) -> None:
+    """Whole steps of 2**-bits from scaled values, cut to 16 radii; in place."""
+    np.clip(scaled, -RAY_LIMIT, RAY_LIMIT, out=scaled)
+    scaled *= 2.0**bits
+    np.rint(scaled, out=scaled)
 
 
 def squared_norms(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -128,7 +128,7 @@ def tile_sums(
     for side in sides:
         side.reserve(rows_at_once)
     exact_rows, pending = left.quantiser.exact_rows, 0
-    for chunk in _chunks(source, start, stop, chunk_rows, (low, high)):
+    for chunk in chunks(source, start, stop, chunk_rows, (low, high)):
         for offset in range(0, chunk.shape[0], rows_at_once):
             piece = chunk[offset : offset + rows_at_once]
             for side in sides:
@@ -237,7 +237,7 @@ class _Panels:
         return self._buffers[self._ranges.index(coordinates)][: self._rows]
 
 
-def _chunks(
+def chunks(
     source: RowSource, start: int, stop: int, chunk_rows: int, columns: tuple[int, int]
 ) -> Iterator[NDArray[Any]]:
     """Chunks of a row range, each read while the one before it is worked on."""

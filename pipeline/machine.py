@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse
 from scipy.linalg.blas import dsyrk
 from threadpoolctl import threadpool_limits
 
@@ -39,6 +40,9 @@ def measure(slots: int) -> Rates:
     records = np.random.default_rng(0).standard_normal((_ROWS, _FEATURES)).astype(np.float32)
     integers = quantiser.quantise(records)
     values, side = records.size, (0, 512)
+    few = (np.random.default_rng(0).random((_ROWS, _FEATURES)) < 0.01).astype(np.int64)
+    sparse = scipy.sparse.csr_array(few)
+    pairs = float(np.sum(np.diff(sparse.indptr).astype(np.float64) ** 2))
     key = NoiseKey(bytes(32))
     with tempfile.TemporaryDirectory() as folder, threadpool_limits(1, user_api="blas"):
         group = store.create_group(Path(folder) / "rates.zarr", {})
@@ -61,6 +65,7 @@ def measure(slots: int) -> Rates:
                 lambda _: GRID_TWO_LEVEL.draw(key, side, side, symmetric=False),
             ),
             write=_rate(8.0 * values, busy, write),
+            pairs=_rate(pairs, busy, lambda _: (sparse.T.tocsr() @ sparse).tocoo()),
         )
 
 

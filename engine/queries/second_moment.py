@@ -11,23 +11,29 @@ from numpy.typing import NDArray
 from engine.fixedpoint import Quantiser
 from engine.gram import Factor, RowSource, tile_sums
 from engine.layout import Tile
+from engine.sparse import entry_sums
 
 
 @dataclass(frozen=True, eq=False)
 class SecondMomentQuery:
-    """See :func:`engine.gram.tile_sums`.
+    """See :func:`engine.gram.tile_sums` and :func:`engine.sparse.entry_sums`, whose answers are the same bits.
 
     Attributes
     ----------
     quantiser
         Clip and quantisation of a record.
+    by_entries
+        Whether only values other than zero are multiplied.
     """
 
     quantiser: Quantiser
+    by_entries: bool = False
 
     def partial(
         self, source: RowSource, start: int, stop: int, chunk_rows: int, tiles: Sequence[Tile]
     ) -> list[NDArray[np.int64]]:
         """Tiles of the second moment of a range of rows, exact."""
+        if self.by_entries:
+            return entry_sums(source, start, stop, self.quantiser, chunk_rows, tiles)
         factor = Factor(self.quantiser, (0, self.quantiser.coordinates.dimension))
         return tile_sums(source, start, stop, factor, None, chunk_rows, tiles)

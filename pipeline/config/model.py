@@ -90,6 +90,8 @@ class ComputeSection(Section):
     """the memory that one worker may use, in GiB"""
     block_rows: Annotated[Whole, Field(ge=1)] | None = None
     """the records read at once; chosen from memory where it is not given"""
+    density_at_most: Annotated[Number, Field(gt=0, le=1)] | None = None
+    """of sparse records, a public bound on the share of values other than zero; it decides how they are multiplied"""
     patience_minutes: Annotated[Number, Field(gt=0, le=1e5)] = 60.0
     """the longest time in which no task of a cluster makes any progress, in minutes; the run fails then"""
 

@@ -33,12 +33,15 @@ class Moment:
     ----------
     directed
         Whether noise has declared directions.
+    density
+        Public bound on the share of values other than zero, where one is declared and the shape lets it be used.
     """
 
     problem: SecondMoment
     query: SecondMomentQuery
     features: tuple[str, ...]
     directed: bool = False
+    density: float | None = None
 
     @property
     def matrix(self) -> str:
@@ -67,7 +70,7 @@ class Moment:
     def work(self, rows: int) -> Work:
         """One triangle of products."""
         lead = int(self.problem.augmented)
-        return Work(Kind.PRODUCTS, rows, len(self.features), self.problem.shape, symmetric=True, lead=lead)
+        return _work(rows, len(self.features), lead, self.density)
 
     def error(self, design: NoiseDesign) -> ErrorReport:
         """Of the second moment, which everything else follows from."""
@@ -145,4 +148,12 @@ def build(loaded: LoadedConfig, asked: MomentQuery) -> Moment:
         asked.rows_at_most,
         clip.augmented,
     )
-    return Moment(problem, SecondMomentQuery(clip), asked.columns, directed=along is not None)
+    density = loaded.config.compute.density_at_most if clip.by_entries else None
+    query = SecondMomentQuery(clip, _work(1, len(asked.columns), int(clip.augmented), density).sparse)
+    return Moment(problem, query, asked.columns, directed=along is not None, density=density)
+
+
+def _work(rows: int, features: int, lead: int, density: float | None) -> Work:
+    """One triangle of products."""
+    width = features + lead
+    return Work(Kind.PRODUCTS, rows, features, (width, width), symmetric=True, lead=lead, density=density)
