@@ -8,7 +8,7 @@ verdict rests on either.
 Simulated continuous noise is rounded to a public grid after it is added. Without that, the last bits of a float sum
 tell the answers apart, a leak of its own that would drown what is audited: :func:`engine.audit.mutants.unrounded`.
 
-**Source**: Ji and Li, "Less is More", Definition 5, for rank-one noise; Mironov, 2012, for the last bits.
+**Source**: Ji and Li, "Less is More", Definition 8, for rank-one noise; Mironov, 2012, for the last bits.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ def rank_one(entries: int, variance: float, sensitivity: float, claim: Claim) ->
     claim
         What is promised; Theorem 5 of the paper promises what does not hold.
 
-    **Source**: Ji and Li, "Less is More", Definition 5; density ``~ r^(1 - M) exp(-r^2 / 2 sigma_star)``.
+    **Source**: Ji and Li, "Less is More", Definition 8; density ``~ r^(1 - M) exp(-r^2 / 2 sigma_star)``.
     """
     deviation = math.sqrt(variance)
 

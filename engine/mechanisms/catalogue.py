@@ -77,7 +77,7 @@ ENTRIES: tuple[Entry, ...] = (
         "shaped-gaussian",
         "Gaussian whose size follows the declared bounds",
         Status.PROVEN_EXACT,
-        "MVG (CCS 2018) Algorithms 1 and 2 with the exact budget of Balle and Wang, 2018",
+        "MVG (CCS 2018), section 6, Algorithms 1 and 2, with the exact budget of Balle and Wang, 2018",
         BOTH,
         ALL_QUERIES,
         "public bounds of a record; optionally an importance for each feature",
@@ -92,7 +92,7 @@ ENTRIES: tuple[Entry, ...] = (
         "imgm",
         "improved matrix Gaussian, a pair of covariances",
         Status.PROVEN_EXACT,
-        "IMGM, Theorem 2; composition: Theorem 4",
+        "IMGM, section 3.1, Theorem 2; composition: section 3.2, Theorem 4",
         BOTH,
         ALL_QUERIES,
         "public bounds of a record; optionally relative standard deviations by feature",
@@ -164,22 +164,24 @@ ENTRIES: tuple[Entry, ...] = (
         "mvg",
         "matrix-variate Gaussian as published",
         Status.PROVEN_LOOSE,
-        "MVG (CCS 2018), Theorems 2 and 3, Algorithms 1 and 2, numbered as in the full version",
+        "MVG (CCS 2018), as numbered in the full version: section 4, Theorems 2 and 3; section 6, Algorithms 1 and 2",
         BOTH,
         ADDITIVE,
-        "public bounds of a record and of the number of records; public allocation and directions, if any",
+        "public bounds of a record and of the number of records; public allocation; for second moments and rows public "
+        "directions, if any",
         "its exact mu, smaller than the claim by factors of 70 to 1e10",
         "tr(Sigma) tr(Psi)",
         "Both theorems are valid and both zeta variants are safe; the square root is the tight one. The standard "
         "deviation is 70 to 1e10 times what the claim needs. Theorem 7 (max PNR) needs the positive part and is no"
-        " Kronecker product; the experiments use data-dependent gamma, directions and centring.",
+        " Kronecker product; the experiments use data-dependent gamma, directions and centring. Directions would be "
+        "waste on gradients, which are bounded as a whole, and on counts; the sides of an outer product take none.",
         "release",
     ),
     Entry(
         "mvg-exact",
         "Algorithms 1 and 2 of MVG with the exact budget",
         Status.PROVEN_EXACT,
-        "corrects MVG (CCS 2018) by Balle and Wang, 2018, Theorem 8",
+        "corrects MVG (CCS 2018), section 6, by Balle and Wang, 2018, Theorem 8",
         BOTH,
         ("second-moment", "principal-directions", "rows"),
         "public box bounds; public allocation and directions, if any",
@@ -255,7 +257,7 @@ ENTRIES: tuple[Entry, ...] = (
         BOTH,
         ("second-moment",),
         "records in a ball",
-        "none: no config can name it; blockveil study wishart shows the exact (epsilon, delta) profile",
+        "none: no config can name it, see docs/mechanisms.md; blockveil study wishart shows the exact profile",
         "symmetric Gaussian noise times 1 + (d - 1) / nu, and bias",
         "The pure claims are false: with one more record some outputs are impossible, so delta is 1 - exp(-epsilon"
         " / 3) (Jiang and others) or 1 - exp(-epsilon) (Imtiaz and Sarwate) at any epsilon. Sheffet's (epsilon, "
@@ -270,8 +272,8 @@ ENTRIES: tuple[Entry, ...] = (
         BOTH,
         ("sketches of records",),
         "records in a ball; public regularisation that is added, not found",
-        "none: no config can name it; blockveil study johnson-lindenstrauss shows the exact profile",
-        "see expected_squared_error",
+        "none: no config can name it, see docs/mechanisms.md; blockveil study johnson-lindenstrauss shows the profile",
+        "((tr S)^2 + tr S^2) / k, with S = Y'Y + w^2 I, k rows and regularisation w: it grows with the data",
         "Valid where the regularisation is added to the data. To check the data's own least singular value instead"
         " asks a question about private data. At (1, 1e-6) and 100 rows the published regularisations are 12,916 "
         "and 26.6 where 5.96 is exact. Structured projections (Upadhyay) of short blocks are not private at all: with "
@@ -328,7 +330,7 @@ ENTRIES: tuple[Entry, ...] = (
         "r1smg",
         "rank-1 singular Gaussian as published",
         Status.NOT_PRIVATE,
-        "Ji and Li, Less is More, Definition 5, Theorem 5",
+        "Ji and Li, Less is More, section 5.2, Definition 8 and Theorem 5",
         BOTH,
         ALL_QUERIES,
         "the L2 sensitivity and the number of entries",
