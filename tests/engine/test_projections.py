@@ -19,6 +19,7 @@ from engine.mechanisms.projections import (
     sheffet_floor,
     sketch_delta,
 )
+from engine.mechanisms.subspace import least_noise
 
 SIGMAS = float(stats.norm.isf(0.5e-9))
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
@@ -179,3 +180,14 @@ def test_what_promises_nothing_is_refused():
             delta_more(*arguments)
     with pytest.raises(CalibrationError, match="floor 0"):
         sketch_delta(3, 1.0, 0.0, 1.0, ADD)
+
+
+def test_no_sketch_of_any_size_beats_symmetric_gaussian_noise():
+    guarantee, features = ApproxDP(1.0, 1e-6), 20
+    gaussian = least_noise(features, 1.0, guarantee, ADD).total_variance
+    floors = {rows: exact_floor(rows, 1.0, guarantee, ADD) for rows in (25, 100, 1000, 10_000, 100_000)}
+    for records, best in ((0, 3791), (100, 3832), (10_000, 8832)):
+        spectrum = np.full(features, records / features)
+        least = min(expected_squared_error(rows, floor, spectrum) for rows, floor in floors.items())
+        assert least > gaussian
+        assert least == pytest.approx(best, rel=1e-3)
