@@ -19,6 +19,7 @@ from prefect.artifacts import (
 )
 
 from flows import budgets
+from flows.pace import duration, pace
 from pipeline import summary
 from pipeline.planning import Plan
 from pipeline.report import Report, facts, markdown
@@ -98,35 +99,13 @@ def _rows(rows: list[dict[str, str]], key: str, description: str) -> None:
     create_table_artifact(rows, key=key, description=description)
 
 
-def pace(share: float, seconds: float) -> str:
-    """Throughput and time left of a stage, as shares: the number of records can be private, so none is shown.
-
-    Parameters
-    ----------
-    share
-        Fraction of the stage that is done.
-    seconds
-        Time it took.
-    """
-    if share <= 0.0 or seconds <= 0.0:
-        return "just begun"
-    rate, left = 100.0 * share / seconds, seconds * (1.0 - share) / share
-    speed = f"{rate:.3g} % a second" if rate >= 1.0 else f"{60.0 * rate:.3g} % a minute"
-    return f"{speed}, about {_duration(left)} left" if share < 1.0 else f"{speed}, done in {_duration(seconds)}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90.0:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60.0)} min" if seconds < 5400.0 else f"{seconds / 3600.0:.1f} h"
-
-
 class Teller:
     """Progress as an artifact with pace and time left, as a log line for each stage, and to a listening terminal."""
 
     def __init__(self, what: str, key: str = "release-progress") -> None:
         self._what = what
         self._artifact = self._create(what, key)
+        self._started = time.monotonic()
         self._stage, self._began, self._last, self._share = "", 0.0, 0.0, 0.0
 
     def __call__(self, stage: str, share: float | None) -> None:
@@ -143,6 +122,11 @@ class Teller:
         if share is not None and (share >= 1.0 or now - self._last >= _UPDATE_SECONDS):
             self._last, self._share = now, share
             self._update(f"{stage}: {pace(share, now - self._began)}")
+
+    def done(self) -> None:
+        """Say that there is nothing more to come."""
+        self._share = 1.0
+        self._update(f"done in {duration(time.monotonic() - self._started)}")
 
     @staticmethod
     @_optional

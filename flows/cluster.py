@@ -62,6 +62,7 @@ def open_compute(loaded: LoadedConfig) -> Iterator[Compute]:
     """
     section = loaded.config.cluster
     if not isinstance(section, LocalSection | Address | ClusterClass):
+        scratch.sweep()  # an earlier run of the same release may have had workers, and been killed
         yield ThreadCompute(section.threads_per_worker)
         return
     with ExitStack() as stack:
@@ -107,6 +108,8 @@ def _start(loaded: LoadedConfig, section: LocalSection, stack: ExitStack) -> Cli
     client = Client(cluster, set_as_default=False)
     stack.callback(_close, client.close)
     client.register_plugin(PrivateFilesPlugin())
+    # Workers have this process's code now; one that is restarted would have what an upgrade has put on the disk.
+    client.register_plugin(workers.SameCode(workers.versions()))
     return client
 
 

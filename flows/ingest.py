@@ -29,8 +29,9 @@ def ingest_dataset(config: str) -> State[Any]:
     try:
         steps.run("check the deployment", deployed.admit)
         source = steps.run("look at the source", lambda: run.look(load_ingest(config_file(config))))
-        tell = _coarse(artifacts.Teller(f"ingest {config}", "ingest-progress"))
-        outcome = steps.run("read, write and publish", lambda: run.ingest(source, tell))
+        teller = artifacts.Teller(f"ingest {config}", "ingest-progress")
+        outcome = steps.run("read, write and publish", lambda: run.ingest(source, _coarse(teller)))
+        teller.done()
         return Completed(message=f"{source.config.ingest.store}: {outcome.message}.")
     except Stopped as stopped:
         return stopped.state

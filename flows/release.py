@@ -141,11 +141,12 @@ def _release(steps: Steps, workspace: pipeline.Workspace, approver: str | None) 
     if reservation.resumed:
         get_run_logger().info("%s: %s", plan.release_id, reservation.resumed)
     steps.abandon = lambda reason: pipeline.abandon(workspace, reservation, reason)
-    published = reservation.published
+    published, tell = reservation.published, artifacts.Teller(plan.release_id)
     if published is None:
-        staged = steps.run("measure and add noise", lambda: _measure(workspace, reservation), _RETRIES)
+        staged = steps.run("measure and add noise", lambda: _measure(workspace, reservation, tell), _RETRIES)
         published = steps.run("publish", lambda: pipeline.publish(workspace, staged))
     outcome = steps.run("seal", lambda: pipeline.seal(workspace, reservation, published))
+    tell.done()
     steps.run("report", lambda: artifacts.show_report(outcome.release_id, make_report(workspace, outcome)))
     _warn_of_little(workspace)
     resumed = f" {outcome.resumed[0].upper()}{outcome.resumed[1:]}." if outcome.resumed else ""
@@ -172,9 +173,8 @@ def _warn_of_little(workspace: pipeline.Workspace) -> None:
         get_run_logger().warning("Whether the budget is low is not known (%s)", type(error).__name__)
 
 
-def _measure(workspace: pipeline.Workspace, reservation: pipeline.Reservation) -> Staged:
+def _measure(workspace: pipeline.Workspace, reservation: pipeline.Reservation, tell: artifacts.Teller) -> Staged:
     """Open the cluster for this step alone."""
-    tell = artifacts.Teller(workspace.plan.release_id)
     tell("starting workers", None)
     with open_compute(workspace.plan.loaded) as compute:
         return pipeline.measure(workspace, reservation, compute, tell)

@@ -32,10 +32,12 @@ class SameCode(WorkerPlugin):
         self._expected = expected
 
     def setup(self, worker: Any) -> None:
-        """Refuse to start with other versions; the message names packages only."""
-        del worker
+        """End a worker with other versions before it takes a task; the message names packages only."""
         found = versions()
         if found != self._expected:
+            # Dask logs what a plugin raises, and gives the worker tasks all the same: one that closes takes none. Not
+            # awaited here, where the worker still starts; a nanny would start it again, so that goes too.
+            worker.loop.add_callback(worker.close, nanny=True, reason="blockveil-other-versions")
             raise RuntimeError(f"other versions: {_differences(self._expected, found)}")
 
 

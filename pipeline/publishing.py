@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import json
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -99,6 +100,9 @@ class Draft:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        # What a killed attempt leaves may be noise on records that changed meanwhile: beside the release, whose noise
+        # is the same, it would show the difference. Nobody else reads it before all of it was checked.
+        path.mkdir(mode=0o700)
         self._group = store.create_group(path, {})
 
     def write(self, arrays: ReleaseArrays) -> None:
@@ -268,6 +272,7 @@ def _settle(staged: Staged, target: Path) -> dict[str, Any]:
     """Give the staged folder its final name, unless another attempt has put the same bits there."""
     if staged.path.exists():
         attributes = _verify(staged.path, staged.output_digest)
+        staged.path.chmod(stat.S_IMODE(target.parent.stat().st_mode))
         try:
             staged.path.rename(target)
         except OSError as error:

@@ -18,6 +18,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -302,6 +303,7 @@ def run_release(plan: Plan, compute: Compute, attempt: str, tell: Tell) -> Outco
     try:
         staged = measure(workspace, reservation, compute, tell)
     except BlockveilError as error:
-        abandon(workspace, reservation, type(error).__name__)
+        with suppress(BlockveilError):  # the first failure is the one to show; the next run settles what is held
+            abandon(workspace, reservation, type(error).__name__)
         raise
     return seal(workspace, reservation, publish(workspace, staged))

@@ -25,11 +25,8 @@ def ingest(config: Config, discard: Discard = False, debug: Debug = False) -> No
         found = staging.discard(loaded.target)
         typer.echo("What an unfinished ingest left is removed." if found else "No unfinished ingest left anything.")
         return
-    progress = Progress()
-    try:
+    with Progress() as progress:
         outcome = run.ingest(run.look(loaded), progress)
-    finally:
-        progress.close()
     unit, declared = loaded.config.unit, loaded.config
     bound = "one record each" if declared.rows_per_unit == 1 else f"at most {declared.rows_per_unit} rows each"
     print_rows(

@@ -16,6 +16,7 @@ import typer
 from flows import budgets
 from flows import overrides as allowed
 from flows.cli.common import Config, Date, Debug, Set, parse_date, parse_overrides, print_rows, read_config
+from flows.pace import pace
 from pipeline import summary
 from pipeline.approval import NotApproved
 from pipeline.config import LoadedConfig
@@ -87,12 +88,11 @@ def _release(
     question = budgets.approval_needed(made)
     if question is not None and approve is None:
         raise NotApproved.because(question.text, "Let who may decide give --approve NAME")
-    progress = Progress()
-    if no_prefect:
-        message = _plainly(made, progress, approve if question is not None else None)
-    else:
-        message = _by_flow(loaded, night, overrides, progress, approve)
-    progress.close()
+    with Progress() as progress:
+        if no_prefect:
+            message = _plainly(made, progress, approve if question is not None else None)
+        else:
+            message = _by_flow(loaded, night, overrides, progress, approve)
     _tell_result(made, message)
 
 
@@ -158,22 +158,35 @@ def _tell_result(plan: Plan, message: str) -> None:
 
 
 class Progress:
-    """One line that is rewritten on a terminal; silent elsewhere."""
+    """One line that is rewritten on a terminal; silent elsewhere. Its last words are "done", unless the work failed."""
 
     def __init__(self) -> None:
         self._live, self._started, self._open = sys.stderr.isatty(), time.monotonic(), False
+        self._stage, self._began = "", self._started
 
     def __call__(self, stage: str, share: float | None) -> None:
-        """Show a stage, and the fraction of it that is done where that is known."""
+        """Show a stage, and how far and how fast it goes where that is known."""
+        now = time.monotonic()
+        if stage != self._stage:
+            self._stage, self._began = stage, now
+        done = "" if share is None else f" {100 * share:3.0f} %, {pace(share, now - self._began)}"
+        self._show(f"{stage}{done}")
+
+    def _show(self, text: str) -> None:
         if self._live:
-            done = "" if share is None else f" {100 * share:3.0f} %"
-            sys.stderr.write(f"\r\x1b[K{time.monotonic() - self._started:5.1f} s  {stage}{done}")
+            sys.stderr.write(f"\r\x1b[K{time.monotonic() - self._started:5.1f} s  {text}")
             sys.stderr.flush()
             self._open = True
 
-    def close(self) -> None:
+    def __enter__(self) -> Progress:
+        """Begin."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """End the line."""
         if self._open:
+            if kind is None:
+                self._show("done")
             sys.stderr.write("\n")
 
 

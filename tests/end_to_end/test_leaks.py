@@ -168,7 +168,7 @@ def test_nothing_private_is_left_or_shown_anywhere(tmp_path, outcome):
 @pytest.mark.parametrize(
     "query",
     [
-        pytest.param(queries.ROWS, id="rows"),
+        pytest.param(queries.ROWS, id="rows", marks=pytest.mark.slow),
         pytest.param(queries.OUTER, id="outer-products", marks=pytest.mark.slow),
         pytest.param(queries.COUNTS, id="counts", marks=pytest.mark.slow),
     ],

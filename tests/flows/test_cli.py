@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import traceback
@@ -96,6 +97,32 @@ def test_a_run_without_prefect_releases_and_a_second_one_says_that_it_is_done(pe
     assert str(report) in first.stdout
     second = blockveil("run", people.path, "--no-prefect", "--date", "2026-11-20")
     assert "complete already" in second.stdout
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_shows_how_far_and_how_fast_a_run_goes_and_that_it_is_done(people):
+    with mock.patch("io.StringIO", Terminal):
+        found = blockveil("run", people.path, "--no-prefect", "--date", "2026-11-20")
+    lines = found.stderr.replace("\n", "").split("\r\x1b[K")
+    assert any(re.search(r"adding up +\d+ %, \d+ % a second, about 1 s left$", line) for line in lines), lines
+    assert any(re.search(r"writing the release 100 %, .*done in 1 s$", line) for line in lines), lines
+    assert lines[-1].endswith(" s  done")
+    assert found.stderr.endswith("done\n")
+
+
+def test_a_terminal_shows_a_refusal_on_a_line_of_its_own(people):
+    values = support.records()
+    values[3, 1] = float("nan")
+    support.write_records(people.path.parent, values)
+    with mock.patch("io.StringIO", Terminal):
+        found = blockveil("run", people.path, "--no-prefect", "--date", "2026-11-20")
+    assert found.returncode == 4
+    assert "\nblockveil: The records hold a missing" in found.stderr
+    assert "done\n" not in found.stderr
 
 
 def test_a_run_goes_through_prefect_by_default(people):

@@ -210,12 +210,23 @@ def test_scratch_is_gone_after_the_run_and_that_of_dead_runs_before_the_next(tmp
     loaded = support.prepare(tmp_path, cluster="local")
     home = tmp_path / f"blockveil-{os.getuid()}"
     home.mkdir(mode=0o700)
-    dead = home / f".staging-scratch-{''.join(c if c.isalnum() else '_' for c in socket.gethostname())}-999999999-ab"
-    dead.mkdir()
-    (dead / "spilled").write_bytes(b"raw")
+    host = "".join(c if c.isalnum() else "_" for c in socket.gethostname())
+    # The second has the number of a living process: in a container the next run often gets that of the one before.
+    left = [home / f".staging-scratch-{host}-{process}-ab" for process in (999999999, os.getpid())]
+
+    def leave():
+        for dead in left:
+            dead.mkdir()
+            (dead / "spilled").write_bytes(b"raw")
+
+    leave()
     with open_compute(loaded):
-        assert not dead.exists()
-        assert len(list(home.iterdir())) == 1
+        assert not any(dead.exists() for dead in left)
+        [alive] = home.iterdir()
+        leave()
+        with open_compute(load_config(loaded.path, overrides={"cluster.kind": '"threads"'})):
+            assert alive.exists(), "the folder of a run that lives is left alone"
+        assert not any(dead.exists() for dead in left)
     assert list(home.iterdir()) == []
 
 

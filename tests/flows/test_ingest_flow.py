@@ -102,7 +102,7 @@ def test_progress_that_prefect_sees_does_not_count_batches(source, monkeypatch):
     monkeypatch.setenv(release.CONFIG_ROOT, str(source.path.parent))
     monkeypatch.setattr(readers, "BATCH_BYTES", 8 * 7 * 6)  # batches of a few rows
     shares = []
-    monkeypatch.setattr(artifacts, "Teller", lambda *_: lambda stage, share: shares.append(share))
+    monkeypatch.setattr(artifacts.Teller, "__call__", lambda self, stage, share: shares.append(share))
     assert ingest_dataset(config="ingest", return_state=True).is_completed()
     assert len(shares) > 20
     assert {20 * share for share in shares} <= set(range(21))

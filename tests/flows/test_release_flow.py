@@ -1,6 +1,7 @@
 """The Prefect flow: states that explain themselves, artifacts, and forms that cannot spend by mistake."""
 
 import json
+import re
 import stat
 import time
 from datetime import date
@@ -23,6 +24,7 @@ from prefect.utilities.callables import parameter_schema
 from flows import artifacts as shown
 from flows import overrides, private_log
 from flows import release as module
+from flows.pace import pace
 from pipeline.errors import ConfigError
 from pipeline.ledger import Ledger
 from tests import support
@@ -83,7 +85,7 @@ def test_a_release_completes_with_name_tags_and_all_artifacts(people):
     assert str(loaded.output_root) in found["release-report"].data
     assert "Nothing has been read or spent" in found["release-plan"].data
     assert float(found["release-progress"].data) == 100.0
-    assert found["release-progress"].description.startswith("people/covariance/2026-11-20: ")
+    assert re.fullmatch(r"people/covariance/2026-11-20: done in \d+ s", found["release-progress"].description)
     assert "mechanisms-compared" not in found
     about = flow_run(state)
     assert about.name == "people 2026-11-20 (release)"
@@ -125,10 +127,11 @@ def test_the_log_says_what_was_planned_spent_and_where_the_report_lies(people):
         (0.01, 60.0, "1 % a minute, about 1.6 h left"),
         (0.001, 60.0, "0.1 % a minute, about 16.6 h left"),
         (1.0, 200.0, "30 % a minute, done in 3 min"),
+        (0.5, 0.001, "50000 % a second, about 1 s left"),
     ],
 )
 def test_progress_has_a_pace_and_a_time_left_and_no_number_of_records(share, seconds, said):
-    assert shown.pace(share, seconds) == said
+    assert pace(share, seconds) == said
 
 
 def test_each_step_is_a_task_and_keeps_no_result(people):

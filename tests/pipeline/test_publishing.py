@@ -105,6 +105,13 @@ class TestPublishing:
         second = stage_release(tmp_path, RELEASE, "b", dict(reversed(list(released().items()))), shuffled)
         assert content(first.path) == content(second.path)
 
+    def test_nobody_else_can_read_a_release_before_it_is_published(self, tmp_path: Path) -> None:
+        staged = stage(tmp_path)
+        assert staged.path.stat().st_mode & 0o777 == 0o700
+        staged.path.parent.chmod(0o755)
+        published = publish(tmp_path, RELEASE, staged)
+        assert published.path.stat().st_mode & 0o777 == 0o755
+
     def test_publishing_the_same_bits_again_changes_nothing(self, tmp_path: Path) -> None:
         first = release(tmp_path)
         before = content(tmp_path)

@@ -1,0 +1,214 @@
+"""Workers die, hang, join and leave in every phase of a run that is written block by block: the bits stay the same."""
+
+import contextlib
+import os
+import pickle
+import signal
+import time
+from pathlib import Path
+
+import dask
+import pytest
+from distributed import Client, LocalCluster, WorkerPlugin
+
+import engine.cost
+import engine.layout
+import engine.store
+from engine.noise import NoiseKey
+from engine.queries import graph
+from flows import workers
+from flows.cluster import open_compute
+from pipeline import publishing
+from pipeline.compute import ThreadCompute
+from pipeline.config import load_config
+from pipeline.ledger import Ledger
+from pipeline.planning import make_plan
+from pipeline.release import run_release
+from tests import support
+from tests.pipeline.test_release import NIGHT, no_trace
+
+PHASES = {"sum": "partial", "combine": "_added", "noise": "_release"}
+"""The function that a task of each phase calls."""
+
+
+@contextlib.contextmanager
+def started_cluster():
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as started,
+        Client(started, set_as_default=False) as client,
+    ):
+        yield started, client
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with started_cluster() as both:
+        yield both
+
+
+def in_small_blocks(patch):
+    """Tiles of two by two, written one by one, under one key: what differs between runs then comes from the faults."""
+    patch.setattr(engine.cost, "_WHOLE_ENTRIES", 4)
+    patch.setattr(engine.store, "CHUNK_SIDE", 2)
+    patch.setattr(engine.layout.grid, "__defaults__", (0, 2))
+    patch.setattr("pipeline.release.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
+
+
+@pytest.fixture
+def known(monkeypatch):
+    in_small_blocks(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """Digest of the release, without any fault."""
+    with pytest.MonkeyPatch.context() as patch:
+        in_small_blocks(patch)
+        plan = make_plan(support.prepare(tmp_path_factory.mktemp("alone"), kind="second-moment"), NIGHT)
+        work = plan.question.work(400)
+        assert work.blocked
+        assert len(work.tiles) == 3
+        return run_release(plan, ThreadCompute(2), "alone", lambda *_: None).output_digest
+
+
+def prepare(folder, cluster):
+    path = support.prepare(folder, kind="second-moment").path
+    path.write_text(path.read_text().replace('kind = "threads"', cluster))
+    return load_config(path)
+
+
+def at(cluster):
+    return f'kind = "address"\naddress = "{cluster.scheduler_address}"'
+
+
+def check_release(loaded, outcome, expected):
+    assert outcome.output_digest == expected
+    kinds = [entry.kind for entry in Ledger(loaded.ledger_url).history()]
+    assert kinds == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
+    no_trace(loaded)
+
+
+@contextlib.contextmanager
+def faults(client, folder, number, *phases):
+    """Have the first task of each phase send a signal to its own worker; a file says that it has not happened yet."""
+    places = {PHASES[phase]: str(folder / phase) for phase in phases}
+    for place in places.values():
+        Path(place).touch()
+
+    class Failing(WorkerPlugin):  # in here, so that it is pickled by value
+        def setup(self, worker):
+            self.sealed = graph._sealed
+            graph._sealed = self.failing
+
+        def teardown(self, worker):
+            graph._sealed = self.sealed
+
+        def failing(self, function, *args, **kwargs):
+            place = places.get(function.__name__, "")
+            if os.path.exists(place):
+                with contextlib.suppress(FileNotFoundError):  # another worker was faster
+                    os.unlink(place)
+                    os.kill(os.getpid(), number)
+            return self.sealed(function, *args, **kwargs)
+
+    client.register_plugin(Failing(), name="failing")
+    try:
+        yield
+        assert not [place for place in places.values() if os.path.exists(place)]
+    finally:
+        with contextlib.suppress(OSError):
+            client.unregister_worker_plugin("failing")
+
+
+def test_workers_that_join_and_leave_during_a_run_change_no_bit(tmp_path, known, expected, cluster):
+    started, client = cluster
+    client.wait_for_workers(2, timeout=60)
+    loaded, told = prepare(tmp_path, at(started)), []
+
+    def tell(stage, share):
+        if told[-1:] == [stage]:
+            return
+        told.append(stage)
+        if stage.startswith("reading"):
+            started.scale(3)
+            client.wait_for_workers(3, timeout=60)
+        if stage == "drawing the noise":  # with the exact answer in the memory of the one that leaves
+            holds = client.has_what()
+            leaving = max(holds, key=lambda address: len(holds[address]))
+            assert holds[leaving]
+            client.retire_workers([leaving])
+
+    with open_compute(loaded) as compute:
+        outcome = run_release(make_plan(loaded, NIGHT), compute, "test", tell)
+    assert told[0].startswith("reading")
+    assert "drawing the noise" in told
+    check_release(loaded, outcome, expected)
+    started.scale(2)
+
+
+def test_a_worker_that_joins_with_other_code_gets_no_task(tmp_path, cluster):
+    started, client = cluster
+    client.wait_for_workers(2, timeout=60)
+    with open_compute(prepare(tmp_path, at(started))) as compute:
+        ours = compute._client
+        wrong = pickle.dumps(workers.SameCode({**workers.versions(), "numpy": "0.0.1"}))
+
+        def expect(name, plugin, dask_scheduler):
+            # Only for workers that join from now on.
+            dask_scheduler.worker_plugins[name] = plugin
+
+        ours.run_on_scheduler(expect, workers.SameCode.name, wrong)
+        known = set(ours.scheduler_info(n_workers=-1)["workers"])
+        joined = set()
+
+        def seen(dask_scheduler):
+            return list(dask_scheduler.get_events("all"))
+
+        def address():
+            from distributed import get_worker
+
+            time.sleep(0.05)
+            return get_worker().address
+
+        # Enough work in the queue that the scheduler has some for a worker in the moment that it joins.
+        queue = [ours.submit(address, key=f"where-{i}", pure=False) for i in range(4000)]
+        started.scale(len(known) + 1)
+        while not joined:
+            joined = {
+                worker
+                for _, event in ours.run_on_scheduler(seen)
+                if isinstance(event, dict) and event.get("action") == "add-worker"
+                for worker in [event["worker"]]
+            } - known
+            time.sleep(0.05)
+        while joined & set(ours.scheduler_info(n_workers=-1)["workers"]):
+            time.sleep(0.05)
+        done = [future for future in queue if future.done()]
+        ours.cancel([future for future in queue if not future.done()])
+        assert 0 < len(done) < len(queue)
+        assert set(ours.gather(done)) <= known
+    started.scale(2)
+
+
+def test_a_worker_that_dies_in_every_phase_costs_one_charge_and_no_bit(tmp_path, monkeypatch, known, expected, cluster):
+    started, client = cluster
+    client.wait_for_workers(2, timeout=60)
+    loaded, finish = prepare(tmp_path, at(started)), publishing.Draft.finish
+
+    def killed_first(*args):
+        for process in client.run(os.getpid).values():
+            os.kill(process, signal.SIGKILL)
+        return finish(*args)
+
+    monkeypatch.setattr(publishing.Draft, "finish", killed_first)
+    with faults(client, tmp_path, signal.SIGKILL, *PHASES), open_compute(loaded) as compute:
+        outcome = run_release(make_plan(loaded, NIGHT), compute, "test", lambda *_: None)
+    check_release(loaded, outcome, expected)
+
+
+def test_a_worker_that_hangs_is_left_and_no_bit_changes(tmp_path, known, expected):
+    with dask.config.set({"distributed.scheduler.worker-ttl": "5s"}), started_cluster() as (started, client):
+        loaded = prepare(tmp_path, at(started))
+        with faults(client, tmp_path, signal.SIGSTOP, "sum", "noise"), open_compute(loaded) as compute:
+            outcome = run_release(make_plan(loaded, NIGHT), compute, "test", lambda *_: None)
+        check_release(loaded, outcome, expected)
