@@ -1,8 +1,9 @@
 """Exact second moment of sparse records: only values other than zero multiplied, against all, in the same run.
 
-Both read the same Zarr array, whose zeros are compressed, with one BLAS thread, and must give the same bits. Prints the
-median of interleaved pairs and their ratio (above 1: values other than zero alone are faster), and which of the two the
-cost model chooses. ``python -m benchmarks.sparse [ROWS FEATURES DENSITY]``
+Values other than zero are read from a Zarr array of whole rows, whose zeros are compressed, and from stored entries;
+all values from the array of rows. One BLAS thread; all must give the same bits. Prints medians and the ratios of
+interleaved runs (above 1: values other than zero alone are faster), and which of the two the cost model chooses.
+``python -m benchmarks.sparse [ROWS FEATURES DENSITY]``
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from engine.geometry import Box
 from engine.gram import Factor, tile_sums
 from engine.layout import grid
 from engine.sparse import entry_sums
+from engine.sparse_rows import SparseRows
+from pipeline.ingest.sparse import CHUNK_ENTRIES
 
 CHUNK_BYTES = 32 * 2**20
 
@@ -32,10 +35,10 @@ def main() -> None:
     words = sys.argv[1:]
     given = [(int(words[0]), int(words[1]), float(words[2]))] if words else None
     for rows, features, density in given or [
-        (20_000, 4_000, 0.001),
-        (20_000, 4_000, 0.01),
-        (20_000, 4_000, 0.1),
-        (4_000, 20_000, 0.005),
+        (10_000, 4_000, 0.001),
+        (10_000, 4_000, 0.01),
+        (10_000, 4_000, 0.05),
+        (2_000, 20_000, 0.005),
     ]:
         rng = np.random.default_rng(0)
         chunk_rows = max(1, CHUNK_BYTES // (8 * features))
@@ -47,9 +50,27 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder, threadpool_limits(1, user_api="blas"):
             group = store.create_group(Path(folder) / "x.zarr", {})
             array = store.create_array(group, "records", (rows, features), np.uint8, ("record", "feature"))
+            columns, borders = list[np.ndarray](), [np.zeros(1, np.int64)]
             for first in range(0, rows, 1024):
                 shape = (min(1024, rows - first), features)
-                array[first : first + shape[0]] = (rng.random(shape, dtype=np.float32) < density).astype(np.uint8)
+                found = rng.random(shape, dtype=np.float32) < density
+                array[first : first + shape[0]] = found.astype(np.uint8)
+                columns.append(np.nonzero(found)[1].astype(np.int32))
+                borders.append(borders[-1][-1] + np.cumsum(np.count_nonzero(found, axis=1)))
+            indices = np.concatenate(columns)
+            stored = {
+                "indices": indices,
+                "data": np.ones(indices.size, np.uint8),
+                "indptr": np.concatenate(borders),
+            }
+            parts = {}
+            for name, values in stored.items():
+                parts[name] = group.create_array(name, shape=values.shape, chunks=(CHUNK_ENTRIES,), dtype=values.dtype)
+                parts[name][...] = values
+            listed = SparseRows(parts["data"], parts["indices"], parts["indptr"], features)
+
+            def entries() -> list[np.ndarray]:
+                return entry_sums(listed, 0, rows, quantiser, chunk_rows, tiles)  # noqa: B023
 
             def sparse() -> list[np.ndarray]:
                 return entry_sums(array, 0, rows, quantiser, chunk_rows, tiles)  # noqa: B023
@@ -57,16 +78,17 @@ def main() -> None:
             def whole() -> list[np.ndarray]:
                 return tile_sums(array, 0, rows, factor, None, chunk_rows, tiles)  # noqa: B023
 
-            if not all(np.array_equal(a, b) for a, b in zip(sparse(), whole(), strict=True)):
-                raise SystemExit("the two answers differ")
-            timed = [(seconds(sparse), seconds(whole)) for _ in range(REPEATS)]
-        few, all_values = (statistics.median(column) for column in zip(*timed, strict=True))
-        ratio = statistics.median(b / a for a, b in timed)
+            for found_sums in zip(entries(), sparse(), whole(), strict=True):
+                if not all(np.array_equal(found_sums[0], other) for other in found_sums[1:]):
+                    raise SystemExit("the answers differ")
+            timed = [(seconds(entries), seconds(sparse), seconds(whole)) for _ in range(REPEATS)]
+        medians = [statistics.median(column) for column in zip(*timed, strict=True)]
+        ratios = [statistics.median(run[2] / run[which] for run in timed) for which in (0, 1)]
         chosen = Work(Kind.PRODUCTS, rows, features, (width, width), symmetric=True, lead=1, density=density).sparse
-        print(
-            f"{rows:>7} x {features:<6} {100 * density:5.1f} % other than zero: {few:7.2f} s   all {all_values:7.2f} s"
-            f"   ratio {ratio:6.2f}   the cost model multiplies {'values other than zero' if chosen else 'all'}"
-        )
+        print(f"{rows:>7} x {features:<6} {100 * density:.1f} % other than zero")
+        for name, median, ratio in zip(("entries", "rows"), medians[:2], ratios, strict=True):
+            print(f"    from {name:<8} {median:7.2f} s   all {medians[2]:7.2f} s   ratio {ratio:6.2f}")
+        print(f"    the cost model multiplies {'values other than zero' if chosen else 'all'}")
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ class Rates:
     move: float = 4.0e8
     noise: float = 1.5e7
     write: float = 2.0e8
-    pairs: float = 1.0e8
+    pairs: float = 5.0e7
 
 
 NOMINAL = Rates()

@@ -27,6 +27,9 @@ from engine.layout import Tile
 ENTRIES_AT_ONCE = 2**20
 """Values other than zero that are multiplied in one call: enough to make a call for each tile cheap."""
 
+_CHUNKS_AT_ONCE = 64
+"""Chunks of whole rows whose entries are read between two reports of progress."""
+
 Integers = NDArray[np.int64]
 Entries = tuple[Integers, NDArray[Any], Integers]
 """Columns and values of what is not zero, record by record, and the first of each record with the end of the last."""
@@ -95,11 +98,12 @@ def dense(columns: Integers, values: NDArray[Any], borders: Integers, dimension:
 
 def _blocks(source: RowSource, start: int, stop: int, chunk_rows: int, dimension: int) -> Iterator[Entries]:
     if isinstance(source, EntrySource):
-        done = 0
-        for columns, values, borders in source.entry_blocks(start, stop, ENTRIES_AT_ONCE):
-            yield columns, values, borders
-            done += len(borders) - 1
-            progress.advance(done / (stop - start))
+        step = _CHUNKS_AT_ONCE * chunk_rows
+        for first in range(start, stop, step):
+            last = min(first + step, stop)
+            yield from source.entry_blocks(first, last, ENTRIES_AT_ONCE)
+            # Told at rows that do not depend on the records: where blocks end says how many values are not zero.
+            progress.advance((last - start) / (stop - start))
         return
     for chunk in chunks(source, start, stop, chunk_rows, (0, dimension)):
         rows, columns = np.nonzero(chunk)  # what is no number is not zero

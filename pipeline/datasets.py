@@ -7,20 +7,22 @@ which is private when neighbours may differ by one record.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
 import numpy as np
-import zarr
 
 from engine.gram import OtherRecordsError
+from engine.sparse import Entries
 from pipeline.config import LoadedConfig
 from pipeline.errors import DataError
 from pipeline.fingerprint import fingerprint
 from pipeline.ingest.contract import Contract
-from pipeline.stores import check_complete, open_stored, unreadable
+from pipeline.sparse_store import Stored, StoredRows, open_rows, parts_of
+from pipeline.stores import check_complete, unreadable
 
 _identified: set[str] = set()
 """Openings whose records this process has identified."""
@@ -43,7 +45,7 @@ class Records:
         Name of one opening by one client.
     """
 
-    def __init__(self, array: zarr.Array[Any], fingerprint: str, opening: str) -> None:
+    def __init__(self, array: Stored, fingerprint: str, opening: str) -> None:
         self._array, self._fingerprint, self._opening = array, fingerprint, opening
         self.shape: tuple[int, ...] = array.shape
 
@@ -53,17 +55,29 @@ class Records:
 
     def __getitem__(self, key: Any) -> Any:
         """Some of the records; OtherRecordsError where they are not those that were opened."""
+        return self._identified_array()[key]
+
+    def _identified_array(self) -> Any:
         with _identifying:
             if self._opening not in _identified:
                 self._identify()
                 _identified.add(self._opening)
-        return self._array[key]
+        return self._array
 
     def _identify(self) -> None:
         with suppress(FileNotFoundError):
             if fingerprint(self._array) == self._fingerprint:
                 return
         raise OtherRecordsError
+
+
+class SparseRecords(Records):
+    """Records that are stored as their values other than zero."""
+
+    def entry_blocks(self, start: int, stop: int, most: int) -> Iterator[Entries]:
+        """See :class:`engine.sparse.EntrySource`; OtherRecordsError as for other records."""
+        found: Iterator[Entries] = self._identified_array().entry_blocks(start, stop, most)
+        return found
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -86,7 +100,7 @@ class Dataset:
         Identity of the data. Private: it stays in the ledger.
     """
 
-    array: zarr.Array[Any]
+    array: Stored
     rows: int
     features: int
     dtype: np.dtype[Any]
@@ -106,7 +120,8 @@ class Dataset:
     def source(self) -> Records:
         """The records for tasks, in whatever process they run."""
         _identified.add(self._opening)  # by this process, when they were opened
-        return Records(self.array, self.fingerprint, self._opening)
+        kind = SparseRecords if isinstance(self.array, StoredRows) else Records
+        return kind(self.array, self.fingerprint, self._opening)
 
     def check_unchanged(self, *, committed: bool = False) -> None:
         """Refuse to go on if the stored records are no longer those that were opened.
@@ -139,7 +154,8 @@ def open_records(loaded: LoadedConfig) -> Dataset:
     Parameters
     ----------
     loaded
-        Config; ``data.store`` is a Zarr array (format 2 or 3) or a group that holds ``data.array``.
+        Config; ``data.store`` is a Zarr array (format 2 or 3) or a group that holds ``data.array``, which is an array,
+        or a group of sparse records (:mod:`pipeline.sparse_store`).
 
     Returns
     -------
@@ -153,7 +169,7 @@ def open_records(loaded: LoadedConfig) -> Dataset:
         There is no readable Zarr array.
     """
     name = f'data.store "{loaded.config.data.store}"'
-    array = open_stored(loaded.store, loaded.config.data.array, name)
+    array = open_rows(loaded.store, loaded.config.data.array, name)
     _check_form(array, len(loaded.config.query.columns))
     _check_rows(array.shape[0], loaded.config.query.rows_at_most)
     contract = Contract.of(array)
@@ -165,13 +181,14 @@ def open_records(loaded: LoadedConfig) -> Dataset:
             "Only an ingest makes true how many rows a unit has",
             "Ingest the records with a unit column, or leave rows_per_unit out where each row is a unit",
         )
-    check_complete(array)
+    for part in parts_of(array):
+        check_complete(part)
     rows, features = array.shape
     chunks = (array.chunks[0], array.chunks[1])
     return Dataset(array, rows, features, np.dtype(array.dtype), chunks, _fingerprint(array))
 
 
-def _check_form(array: zarr.Array[Any], features: int) -> None:
+def _check_form(array: Stored, features: int) -> None:
     kind = array.dtype.kind
     if kind not in "iuf":
         raise DataError(
@@ -205,7 +222,7 @@ def _check_rows(rows: int, rows_at_most: int) -> None:
         )
 
 
-def _fingerprint(array: zarr.Array[Any]) -> str:
+def _fingerprint(array: Stored) -> str:
     try:
         return fingerprint(array)
     except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys

@@ -14,19 +14,21 @@ import zarr
 from engine.store import chunk_files, folder
 from pipeline.canonical import canonical_json
 from pipeline.objects import Objects
+from pipeline.sparse_store import Stored, StoredRows, parts_of
 from pipeline.stores import chunk_objects, metadata_of
 
 CONTENT_BYTES = 256 * 2**20
 """Stores up to this size are identified by the content of their chunks; reading it takes well under a second."""
 
 
-def fingerprint(array: zarr.Array[Any], content_bytes: int = CONTENT_BYTES) -> str:
+def fingerprint(array: Stored, content_bytes: int = CONTENT_BYTES) -> str:
     """Return the identity of an array's records.
 
     Parameters
     ----------
     array
-        Complete Zarr array. In an object store, chunks are identified by size and entity tag, whatever their size.
+        Complete Zarr array. Sparse records are identified by their shape and the arrays that hold them. In an object
+        store, chunks are identified by size and entity tag, whatever their size.
     content_bytes
         Stored size up to which chunks are identified by their content. Above it they are identified by size and
         modification time, so that a copy that does not keep times counts as other data.
@@ -41,6 +43,9 @@ def fingerprint(array: zarr.Array[Any], content_bytes: int = CONTENT_BYTES) -> s
     OSError, ValueError
         A file cannot be read, or the metadata is not JSON.
     """
+    if isinstance(array, StoredRows):
+        found = [repr(array.shape), *(fingerprint(part, content_bytes) for part in parts_of(array))]
+        return hashlib.sha256("\n".join(["blockveil records 1 sparse", *found]).encode()).hexdigest()
     names, remote = sorted(chunk_files(array)), chunk_objects(array)
     if remote is not None:
         return _by_tags(array, names, remote)

@@ -61,6 +61,11 @@ def open_stored(location: Location, member: str, name: str, key: str = "data.arr
     raise failure
 
 
+def kind(location: Location, member: str) -> str | None:
+    """Whether there is an "array" or a "group" of Zarr at a place, or neither."""
+    return _kind(location, member)[0]
+
+
 def check_complete(array: zarr.Array[Any]) -> None:
     """Refuse an array of which a chunk is not stored: it would be read as the fill value, without a word.
 

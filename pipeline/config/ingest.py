@@ -30,6 +30,8 @@ class IngestSection(Section):
     """the folder of the Zarr group to make, relative to the config file"""
     array: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")] = "records"
     """the name of the array in it"""
+    layout: Literal["rows", "entries"] = "rows"
+    """how records are stored: whole rows, or of sparse records the values other than zero"""
     dtype: DType = "float32"
     """the type of a stored element"""
     chunk_rows: Annotated[Whole, Field(ge=1, le=2**31)] | None = None
@@ -108,6 +110,13 @@ class NpzSource(_Arrays):
     """the arrays of each file, side by side"""
 
 
+class ScipySource(_Arrays):
+    """Sparse matrices by rows, as ``scipy.sparse.save_npz`` writes them."""
+
+    kind: Literal["scipy"]
+    """the format of the files"""
+
+
 class ZarrSource(_Arrays):
     """Zarr arrays, or groups whose arrays are put side by side."""
 
@@ -117,7 +126,9 @@ class ZarrSource(_Arrays):
     """the arrays of each group, side by side; none where files are arrays"""
 
 
-Source = Annotated[ParquetSource | CsvSource | NpySource | NpzSource | ZarrSource, Field(discriminator="kind")]
+Source = Annotated[
+    ParquetSource | CsvSource | NpySource | NpzSource | ScipySource | ZarrSource, Field(discriminator="kind")
+]
 
 
 class RowUnit(Section):
@@ -213,6 +224,13 @@ class IngestConfig(Section):
                 raise refusal(
                     "columns", f'"{min(unknown)}"', "Columns of arrays are named in source.names", "Correct the name"
                 )
+        if self.ingest.layout == "entries" and (self.ingest.chunk_rows or self.ingest.chunks_per_shard):
+            raise refusal(
+                "ingest.layout",
+                '"entries" with chunk_rows or chunks_per_shard',
+                "Entries have chunks of their own",
+                "Leave chunk_rows and chunks_per_shard out",
+            )
         if self.integer and (
             isinstance(self.unit, AggregatedRows) or any(isinstance(c, NumberColumn) for c in self.columns)
         ):

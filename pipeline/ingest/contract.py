@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import zarr
-
 from engine.guarantees import Neighbours
 from pipeline.config.ingest import IngestConfig, RowUnit
 from pipeline.config.model import ReleaseConfig
 from pipeline.errors import DataError, StoreError
+from pipeline.sparse_store import Stored
 
 ATTRIBUTE = "blockveil ingest"
 
@@ -53,7 +52,7 @@ class Contract:
         return cls(config.unit.name, config.rows_per_unit, grouped, config.drops, config.outputs, spec)
 
     @classmethod
-    def of(cls, array: zarr.Array[Any]) -> Contract | None:
+    def of(cls, array: Stored) -> Contract | None:
         """Contract of a store, or None where it was not made by an ingest.
 
         Raises

@@ -18,12 +18,22 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as arrow_parquet
 
-from pipeline.config.ingest import CsvSource, IngestConfig, NpySource, NpzSource, ParquetSource, RowUnit, ZarrSource
+from pipeline.config.ingest import (
+    CsvSource,
+    IngestConfig,
+    NpySource,
+    NpzSource,
+    ParquetSource,
+    RowUnit,
+    ScipySource,
+    ZarrSource,
+)
 from pipeline.config.ingest_columns import BinsColumn, BooleanColumn, CategoryColumn, NumberColumn, WholeColumn
 from pipeline.errors import BlockveilError, ConfigError, DataError
 from pipeline.ingest.batches import Batch, MatrixBatch, TableBatch
 from pipeline.ingest.files import SourceFile, unreadable
 from pipeline.ingest.npy import NpyStream, check_form
+from pipeline.ingest.sparse import SparseStream
 from pipeline.ingest.stored import StoredArrays
 
 BATCH_BYTES = 16 * 2**20
@@ -36,6 +46,7 @@ SUFFIXES = {
     "csv": (".csv", ".csv.gz", ".csv.bz2", ".csv.zst"),
     "npy": (".npy",),
     "npz": (".npz",),
+    "scipy": (".npz",),
 }
 
 
@@ -96,6 +107,8 @@ class Reader:
                 return self._npy(file, start)
             case NpzSource() as source:
                 return self._npz(file, start, source)
+            case ScipySource():
+                return self._scipy(file, start)
             case ZarrSource():
                 raise AssertionError("Zarr arrays are opened as a whole")
 
@@ -166,6 +179,18 @@ class Reader:
             opened = [bundle.open(f"{name}.npy") for name in source.arrays]
             with _all_closed(opened):
                 yield from self._streams(file, opened, start)
+
+    def _scipy(self, file: SourceFile, start: int) -> Iterator[Piece]:
+        with (
+            closing(file.open()) as stream,
+            zipfile.ZipFile(stream) as bundle,
+            SparseStream(bundle, file.name) as matrix,
+        ):
+            places = self._places(file.name, matrix.columns)
+            matrix.skip(start)
+            for first in range(start, matrix.rows, self._batch_rows):
+                count = min(self._batch_rows, matrix.rows - first)
+                yield Piece(MatrixBatch([matrix.take(count)], places), (first + count) / matrix.rows)
 
     def _streams(self, file: SourceFile, streams: list[Any], start: int) -> Iterator[Piece]:
         """Arrays side by side, from streams."""

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import zarr
 from numpy.typing import NDArray
 
 from engine.store import missing_chunks
@@ -35,11 +34,12 @@ from pipeline.ingest.contract import Contract
 from pipeline.ingest.files import SourceFile, find
 from pipeline.ingest.readers import SUFFIXES, Reader
 from pipeline.ingest.runs import Runs
+from pipeline.ingest.sparse import EntryWriter
 from pipeline.ingest.staging import Progress, Staging
 from pipeline.ingest.stored import StoredArrays, find_arrays
 from pipeline.ingest.units import Digester, Digests
 from pipeline.ingest.writing import BLOCK_BYTES, Saved, Writer, layout
-from pipeline.stores import open_stored
+from pipeline.sparse_store import open_rows, parts_of
 
 Tell = Callable[[str, float | None], None]
 Bounded = ChosenRows | AggregatedRows
@@ -47,6 +47,11 @@ Rows = NDArray[Any]
 Places = NDArray[np.int64]
 Stored = tuple[Rows, int, Places]
 """Rows, and where to go on after each: a file and its next row, or a range of units and its next row."""
+
+
+def _unsaved(written: int, part: int, row: int) -> None:
+    """Record nothing: what is written is written again after a kill."""
+
 
 PIECE_ROWS = 2**16
 """Rows of a range of units that are handed to the writer at once."""
@@ -168,7 +173,7 @@ def _already(source: Source) -> bool:
     if not target.exists():
         return False
     try:
-        contract = Contract.of(open_stored(target, section.array, "ingest.store", "ingest.array"))
+        contract = Contract.of(open_rows(target, section.array, "ingest.store", "ingest.array"))
     except StoreError:
         contract = None
     if contract is not None and contract.spec == source.spec:
@@ -195,7 +200,7 @@ def _fill(source: Source, staging: Staging, tell: Tell) -> None:
         scratch.remove(staging.store)
     stored, saved = _stored(source, staging, tell)
     contract, written = Contract.made(config, source.spec), staging.progress.written
-    with Writer(staging.store, config.ingest, config.outputs, written, saved) as writer:
+    with _writer(staging.store, config, written, saved) as writer:
         for rows, part, after in stored:
             writer.add(rows, part, after)
         for file in source.files:
@@ -203,9 +208,16 @@ def _fill(source: Source, staging: Staging, tell: Tell) -> None:
         attributes = {**contract.attributes(), "software": f"blockveil {version('blockveil')}"}
         if writer.finish(attributes) == 0:
             raise DataError("The source holds no record to store", "A store holds records", "Correct the source")
-    array = zarr.open_array(staging.store / config.ingest.array, mode="r")
-    if missing_chunks(array):
+    made = open_rows(staging.store, config.ingest.array, "ingest.store", "ingest.array")
+    if any(missing_chunks(part) for part in parts_of(made)):
         raise StoreError("The staged store is incomplete", "Each chunk must be on the disk", "Run again")
+
+
+def _writer(folder: Path, config: IngestConfig, written: int, saved: Saved) -> Writer | EntryWriter:
+    """What writes the store; entries are written from the start, so that a run that goes on has none of them."""
+    if config.ingest.layout == "entries":
+        return EntryWriter(folder, config.ingest, config.outputs)
+    return Writer(folder, config.ingest, config.outputs, written, saved)
 
 
 def _stored(source: Source, staging: Staging, tell: Tell) -> tuple[Iterator[Stored], Saved]:
@@ -215,6 +227,8 @@ def _stored(source: Source, staging: Staging, tell: Tell) -> tuple[Iterator[Stor
         staging.save(written=written, part=part, row=row)
 
     unit, progress = source.config.bounded, staging.progress
+    if source.config.ingest.layout == "entries":
+        saved = _unsaved
     if unit is None:
         return _read(source, progress, tell), saved
     if progress.phase == "read":

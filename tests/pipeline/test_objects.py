@@ -21,10 +21,12 @@ from pipeline.config import load_config
 from pipeline.datasets import open_records
 from pipeline.errors import DataError, StoreError
 from pipeline.fingerprint import fingerprint
+from pipeline.ingest.contract import Contract
 from pipeline.ingest.run import ingest, look
 from pipeline.planning import make_plan
 from pipeline.reading import read_release
 from pipeline.release import run_release
+from pipeline.sparse_store import StoredRows, open_rows, parts_of
 from pipeline.stores import check_complete
 from tests import support
 from tests.pipeline.ingest import ingest_support as people
@@ -91,6 +93,24 @@ def test_a_release_of_records_in_a_bucket_has_the_noise_free_parts_of_one_of_loc
     release = read_release(outcome.path)
     assert release.attributes["output_digest"] == outcome.output_digest
     assert SECRET not in str(release.attributes)
+
+
+def test_sparse_records_in_a_bucket_are_those_of_the_local_store(tmp_path, bucket):
+    people.write_parquet(tmp_path, people.visits())
+    people.run(people.configure(tmp_path, people.COLUMNS[2:], layout="entries"))
+    upload(bucket, tmp_path / "out.zarr", "sparse.zarr")
+    local, far = (
+        open_rows(place, "records", "data.store") for place in (tmp_path / "out.zarr", f"{bucket}/sparse.zarr")
+    )
+    assert isinstance(far, StoredRows)
+    assert np.array_equal(far[10:200], local[10:200])
+    assert Contract.of(far) == Contract.of(local)
+    for part in parts_of(far):
+        check_complete(part)
+    before = fingerprint(far)
+    assert np.array_equal(pickle.loads(pickle.dumps(far))[0:9], local[0:9])
+    obstore.put(objects.client(bucket), "sparse.zarr/records/indptr/c/0", b"other")
+    assert fingerprint(far) != before
 
 
 def test_the_array_that_travels_to_workers_holds_no_secret(remote):
