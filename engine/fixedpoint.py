@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,53 @@ ROUNDING_ALONG_DIRECTIONS = 0.5 + 2.0**-33
 """Largest distance of an integer from ``K A v`` where a cube is seen along directions."""
 
 _CACHED_BYTES = 2**18
+
+
+@dataclass(frozen=True, eq=False)
+class CubeGrid:
+    """Constants that turn raw values into the integers of a cube.
+
+    Attributes
+    ----------
+    origin, steps
+        ``k = (x - origin) steps``, shape (d,) each; steps are integers for one raw unit.
+    lowest, highest
+        Integers of the bounds, shape (d,) each.
+    """
+
+    origin: NDArray[Any]
+    steps: NDArray[Any]
+    lowest: NDArray[Any]
+    highest: NDArray[Any]
+
+    @property
+    def precision(self) -> np.dtype[Any]:
+        """Type of the constants, and of the values that they work on."""
+        return self.steps.dtype
+
+    @cached_property
+    def _centred(self) -> bool:
+        return not self.origin.any()
+
+    def narrow(self) -> CubeGrid:
+        """The same constants in single precision."""
+        parts = (self.origin, self.steps, self.lowest, self.highest)
+        with np.errstate(over="ignore"):
+            return CubeGrid(*(part.astype(np.float32) for part in parts))
+
+    def of(self, columns: NDArray[np.int64]) -> CubeGrid:
+        """Constants for single values of these columns."""
+        return CubeGrid(*(part[columns] for part in (self.origin, self.steps, self.lowest, self.highest)))
+
+    def round_inside(self, values: NDArray[Any]) -> None:
+        """Turn raw values, shape (n, d), into integers, in place."""
+        if not self._centred:
+            values -= self.origin
+        values *= self.steps
+        np.rint(values, out=values)
+        # The bound of the proof, on the integers themselves: |k_i| <= K, and 0 <= k_i in a half cube.
+        np.minimum(values, self.highest, out=values)
+        np.maximum(values, self.lowest, out=values)
 
 
 class NotFiniteError(ValueError):
@@ -57,12 +105,16 @@ class Quantiser:
         Whether a constant coordinate is put in front.
     stand_in
         Public constants that replace missing or infinite values, shape (d,), raw units; None refuses such records.
+    narrow
+        Whether records of single precision are worked on in single precision where that is precise enough for all
+        features. False in a part of a quantiser that does not, so that integers do not depend on how answers are cut.
     """
 
     coordinates: Coordinates
     largest: int
     augmented: bool
     stand_in: Vector | None
+    narrow: bool = True
 
     def __post_init__(self) -> None:
         """Refuse sizes for which the integer arithmetic would not be exact."""
@@ -71,7 +123,7 @@ class Quantiser:
         if self.coordinates.dimension > _LARGEST_DIMENSION:
             raise ValueError(f"more than {_LARGEST_DIMENSION} features; split the features into several releases")
         if self.coordinates.body is not Body.BALL:
-            _ = self._steps
+            _ = self._grid
         elif np.sqrt(self.coordinates.dimension) >= self.largest:
             raise ValueError("too few quantisation bits for this many features; raise quantisation_bits")
 
@@ -124,7 +176,8 @@ class Quantiser:
         lower, upper, origin, scale = (vector[features] for vector in (c.lower, c.upper, c.origin, c.scale))
         stand_in = None if self.stand_in is None else self.stand_in[features]
         coordinates = Coordinates(c.body, lower, upper, origin, scale)
-        return Quantiser(coordinates, self.largest, self.augmented and low == 0, stand_in)
+        lead_here, narrow = self.augmented and low == 0, self._narrow_grid is not None
+        return Quantiser(coordinates, self.largest, lead_here, stand_in, narrow)
 
     @property
     def cached_rows(self) -> int:
@@ -133,19 +186,25 @@ class Quantiser:
 
     def quantise_into(self, records: NDArray[np.generic], integers: NDArray[np.float64]) -> None:
         """Clip and quantise a few records into an array of shape (n, width); see :meth:`quantise`."""
+        grid = self._grid_for(records.dtype)
         # A leading constant would put every row of the rest out of step with the processor's vectors.
-        values = np.empty((len(records), self.coordinates.dimension)) if self.augmented else integers
+        own = self.augmented or grid.precision != integers.dtype
+        values = np.empty((len(records), self.coordinates.dimension), grid.precision) if own else integers
         values[...] = records
         if records.dtype.kind == "f":
             self._settle_missing(values)
         with np.errstate(over="ignore"):  # a huge value may overflow to infinity here and is clipped next
             if self.coordinates.body is Body.BALL:
                 self._inside_ball(values)
+            elif self.coordinates.mixing is not None:
+                self._inside_mixed_cube(values, self.coordinates.mixing)
             else:
-                self._inside_cube(values)
+                grid.round_inside(values)
         if self.augmented:
             integers[:, 0] = self.largest
             integers[:, 1:] = values
+        elif own:
+            integers[...] = values
 
     @property
     def by_entries(self) -> bool:
@@ -153,9 +212,13 @@ class Quantiser:
         c = self.coordinates
         return c.mixing is None and (c.body is not Body.BALL or not np.any(c.origin))
 
-    @cached_property
-    def at_zero(self) -> NDArray[np.int64]:
+    def at_zero(self, dtype: np.dtype[Any]) -> NDArray[np.int64]:
         """Integers of a record of zeros, shape (width,); other records differ from it only where they are not zero.
+
+        Parameters
+        ----------
+        dtype
+            Type of the records.
 
         Raises
         ------
@@ -164,8 +227,8 @@ class Quantiser:
         """
         if not self.by_entries:
             raise ValueError("in this shape the integer of a zero depends on the rest of its record")
-        zero: NDArray[np.int64] = self.quantise(np.zeros((1, self.coordinates.dimension)))[0].astype(np.int64)
-        return zero
+        zeros = np.zeros((1, self.coordinates.dimension), dtype)
+        return np.asarray(self.quantise(zeros)[0].astype(np.int64))
 
     def quantise_entries(
         self, values: NDArray[np.generic], columns: NDArray[np.int64], borders: NDArray[np.int64]
@@ -188,49 +251,44 @@ class Quantiser:
         NotFiniteError
             As for :meth:`quantise`.
         """
-        c, found = self.coordinates, values.astype(np.float64)
+        c, grid = self.coordinates, self._grid_for(values.dtype)
+        found = values.astype(grid.precision)
         missing = ~np.isfinite(found)
         if missing.any():
             if self.stand_in is None:
                 raise NotFiniteError
             found[missing] = self.stand_in[columns[missing]]
+        # The same steps as for whole records: each is elementwise, and norms are exact.
         with np.errstate(over="ignore"):
-            found -= c.origin[columns]
             if c.body is Body.BALL:
-                # The same steps as for whole records: each is elementwise, and norms are exact.
+                found -= c.origin[columns]
                 found /= c.scale[columns]
                 _to_steps(found)
                 _pull_entries(found, borders, c.dimension, self.largest)
             else:
-                found *= self._steps[columns]
-                np.rint(found, out=found)
-                np.minimum(found, self._highest[columns], out=found)
-                np.maximum(found, self._lowest[columns], out=found)
-        return found.astype(np.int64) - self.at_zero[columns + int(self.augmented)]
+                grid.of(columns).round_inside(found)
+        return np.asarray(found.astype(np.int64) - self.at_zero(values.dtype)[columns + int(self.augmented)])
 
-    def _settle_missing(self, values: NDArray[np.float64]) -> None:
+    def _settle_missing(self, values: NDArray[Any]) -> None:
         # A sum is finite only if every value is; finite values may overflow it, and are looked at one by one then.
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(np.add.reduce(values, axis=None)) or np.isfinite(values).all():
                 return
         if self.stand_in is None:
             raise NotFiniteError
-        np.copyto(values, self.stand_in, where=~np.isfinite(values))
+        np.copyto(values, self.stand_in, where=~np.isfinite(values), casting="same_kind")
 
-    def _inside_cube(self, values: NDArray[np.float64]) -> None:
+    def _inside_mixed_cube(self, values: NDArray[np.float64], mixing: Mixing) -> None:
         c = self.coordinates
-        if c.mixing is not None:
-            np.clip(values, c.lower, c.upper, out=values)
-            values -= c.origin
-            values /= c.scale
-            self._along_directions(values, c.mixing)
-            return
+        np.clip(values, c.lower, c.upper, out=values)
         values -= c.origin
-        values *= self._steps
-        np.rint(values, out=values)
-        # The bound of the proof, on the integers themselves: |k_i| <= K, and 0 <= k_i in a half cube.
-        np.minimum(values, self._highest, out=values)
-        np.maximum(values, self._lowest, out=values)
+        values /= c.scale
+        self._along_directions(values, mixing)
+
+    def _grid_for(self, dtype: np.dtype[Any]) -> CubeGrid:
+        """Constants in the precision that records of this type are worked on."""
+        narrow = self._narrow_grid if np.can_cast(dtype, np.float32) else None
+        return narrow or self._grid
 
     def _along_directions(self, values: NDArray[np.float64], mixing: Mixing) -> None:
         """Integers of ``A v`` from scaled values: v is what is left of them after rounding to 2**-20."""
@@ -243,29 +301,31 @@ class Quantiser:
         np.clip(values, -self.largest, self.largest, out=values)
 
     @cached_property
-    def _steps(self) -> Vector:
-        """Integers that stand for one raw unit, by feature."""
-        with np.errstate(over="ignore"):
-            steps: Vector = self.largest / self.coordinates.scale
-        # No step is left of an infinite half width, and zero times infinity is no number, which no bound would hold.
-        if not np.all(np.isfinite(steps) & (steps > 0)):
-            raise GeometryError("a feature's bounds are too close or too far for floating point; change its unit")
-        return steps
-
-    @cached_property
-    def _lowest(self) -> Vector:
-        """Integers of the lower bounds."""
-        return self._limit(self.coordinates.lower)
-
-    @cached_property
-    def _highest(self) -> Vector:
-        """Integers of the upper bounds."""
-        return self._limit(self.coordinates.upper)
-
-    def _limit(self, bound: Vector) -> Vector:
+    def _grid(self) -> CubeGrid:
+        """Constants of a cube in double precision."""
         c, largest = self.coordinates, float(self.largest)
-        integers = np.rint((bound - c.origin) * self._steps)
-        return np.clip(integers, 0.0 if c.body is Body.HALF_CUBE else -largest, largest)
+        with np.errstate(over="ignore"):
+            steps: Vector = largest / c.scale
+        # No step is left of an infinite half width, and zero times infinity is no number, which no bound would hold.
+        if c.body is not Body.BALL and not np.all(np.isfinite(steps) & (steps > 0)):
+            raise GeometryError("a feature's bounds are too close or too far for floating point; change its unit")
+        least = 0.0 if c.body is Body.HALF_CUBE else -largest
+        with np.errstate(over="ignore", invalid="ignore"):  # a ball has no bounds
+            lowest, highest = (np.clip(np.rint((x - c.origin) * steps), least, largest) for x in (c.lower, c.upper))
+        return CubeGrid(c.origin, steps, lowest, highest)
+
+    @cached_property
+    def _narrow_grid(self) -> CubeGrid | None:
+        """The same in single precision, where it is precise enough."""
+        c = self.coordinates
+        if not self.narrow or c.body is Body.BALL or c.mixing is not None or self.largest >= 2**15:
+            return None
+        narrow = self._grid.narrow()
+        far = np.maximum(np.abs(c.lower), np.abs(c.upper))
+        # An origin off by 2**-8 steps, and three roundings of 2**-24 of at most 2**15 steps: below 0.01 steps together.
+        precise = np.abs(narrow.origin - c.origin) * self._grid.steps <= 2.0**-8
+        usual = (self._grid.steps > 2.0**-96) & (self._grid.steps < 2.0**96) & (far < 2.0**96)
+        return narrow if np.all(precise & usual) else None
 
     def _inside_ball(self, values: NDArray[np.float64]) -> None:
         """Integers with ``sum k**2 <= K**2``, by way of fine coordinates in steps of 2**-20 radii."""

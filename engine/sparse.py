@@ -68,9 +68,9 @@ def entry_sums(
     totals = [np.zeros(tile.shape, dtype=np.int64) for tile in tiles]
     shift, width, dimension = int(quantiser.augmented), quantiser.width, quantiser.coordinates.dimension
     sums, rows = np.zeros(width, dtype=np.int64), 0
-    waiting = list[tuple[Integers, Integers, Integers]]()
+    waiting, dtype = list[tuple[Integers, Integers, Integers]](), np.dtype(float)
     for columns, values, borders in _blocks(source, start, stop, chunk_rows, dimension):
-        count = len(borders) - 1
+        count, dtype = len(borders) - 1, values.dtype
         if values.size > FEW * count * dimension:
             _add_whole(totals, tiles, dense(columns, values, borders, dimension), quantiser)
             continue
@@ -81,7 +81,7 @@ def entry_sums(
             waiting = []
     if waiting:
         sums += _multiply(totals, tiles, waiting, width)
-    zero = quantiser.at_zero
+    zero = quantiser.at_zero(dtype)
     for total, tile in zip(totals, tiles, strict=True):
         down, across = slice(*tile.rows), slice(*tile.columns)
         total += np.outer(zero[down], rows * zero[across] + sums[across])

@@ -9,6 +9,7 @@ import os
 import re
 import stat
 from pathlib import Path
+from secrets import token_bytes
 
 from pipeline.durable import sync
 from pipeline.errors import StoreError
@@ -41,7 +42,7 @@ class KeyStore:
         try:
             self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._check_mode(self._root, 0o077)
-            secret = os.urandom(SECRET_BYTES)
+            secret = token_bytes(SECRET_BYTES)
             # Written whole under another name and then linked: the name never shows a part of a secret, and of two
             # attempts that race exactly one link succeeds.
             draft = self._root / f".{charge_id}.{os.urandom(8).hex()}"

@@ -30,7 +30,7 @@ from pipeline.questions import Question, ask, settled
 from pipeline.splitting import check_share, guarantee_of
 
 ALGORITHMS = {
-    "quantise": "nearest integer, norm checked in int64, version 2",
+    "quantise": "nearest integer, norm checked in int64, single precision where precise enough, version 3",
     "answer": "exact int64, version 1",
     "noise": "AES-256-CTR, 127-bit table, 128 x 128 tiles, version 1",
     "laplace": "AES-256-CTR, digits to the base 1024 by 128-bit tables, version 1",

@@ -38,6 +38,8 @@ class IngestSection(Section):
     """the rows of a chunk; about 8 MiB where it is not given"""
     chunks_per_shard: Annotated[Whole, Field(ge=1, le=2**16)] | None = None
     """the chunks, one above the other, in one file; one file a chunk where it is not given"""
+    compression: Literal["auto", "zstd", "none"] = "auto"
+    """how chunks are compressed; "auto" compresses where the first rows shrink by a quarter or more"""
     memory_gib: Annotated[Number, Field(ge=0.6, le=1e6)] = 1.0
     """the memory to work in, in GiB"""
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import zarr
 from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec, ZstdCodec
@@ -31,7 +32,11 @@ CHUNK_COLUMNS = 4096
 BLOCK_BYTES = 32 * 2**20
 """Bytes that are written at once: its chunks are compressed in parallel."""
 
+_WORTH = 0.75
+"""Largest ratio of compressed to plain bytes at which decompressing is worth its time: it takes longer than reading."""
+
 _ROOM = 2**62
+_CONFIG: Any = {"write_empty_chunks": True}
 
 Rows = NDArray[Any]
 Saved = Callable[[int, int, int], None]
@@ -79,8 +84,10 @@ class Writer:
     def __init__(
         self, folder: Path, section: IngestSection, columns: tuple[str, ...], written: int, saved: Saved
     ) -> None:
-        self._root, self._saved = folder / section.array, saved
-        self._array, self._block = _open(folder, section, len(columns), written == 0)
+        self._folder, self._section, self._width, self._saved = folder, section, len(columns), saved
+        self._root = folder / section.array
+        self._array = None if written == 0 else zarr.open_array(self._root, mode="r+", config=_CONFIG)
+        self._block = layout(section, len(columns))[2]
         self._written, self._pending = written, 0
         self._parts: list[tuple[Rows, int, NDArray[np.int64]]] = []
         self._pool = ThreadPoolExecutor(1, "blockveil-write")
@@ -111,6 +118,8 @@ class Writer:
         if self._pending:
             self._flush()
         self._wait()
+        if self._array is None:
+            self._create(np.empty((0, self._width), self._section.dtype))
         _state(self._root / "zarr.json", self._written, attributes)
         return self._written
 
@@ -129,38 +138,42 @@ class Writer:
         block = np.concatenate([rows for rows, _, _ in parts]) if len(parts) > 1 else parts[0][0]
         _, part, after = parts[-1]
         stop = start + len(block)
-        self._array[start:stop] = block
-        shape = self._array.shards or self._array.chunks
+        array = self._array or self._create(block)
+        array[start:stop] = block
+        shape = array.shards or array.chunks
         folders = set()
         for row in range(start // shape[0], -(-stop // shape[0])):
-            for column in range(-(-self._array.shape[1] // shape[1])):
-                file = self._root / self._array.metadata.encode_chunk_key((row, column))
+            for column in range(-(-array.shape[1] // shape[1])):
+                file = self._root / array.metadata.encode_chunk_key((row, column))
                 durable.sync(file)
                 folders.add(file.parent)
         for folder in folders:
             durable.sync(folder)
         self._saved(stop, part, int(after[-1]))
 
+    def _create(self, block: Rows) -> zarr.Array[Any]:
+        """Make the array, compressed where its first rows say that it is worth it."""
+        chunks, shards, _ = layout(self._section, self._width)
+        dtype = np.dtype(self._section.dtype).newbyteorder("<")
+        self._array = create_group(self._folder, {}).create_array(
+            self._section.array,
+            shape=(_ROOM // shards[0] * shards[0] if shards else _ROOM, self._width),
+            chunks=chunks,
+            shards=shards,
+            dtype=dtype,
+            # A float chunk that got lost reads as NaN, not as a plausible zero.
+            fill_value=float("nan") if dtype.kind == "f" else 0,
+            compressors=_codecs(self._section.compression, block.astype(dtype)[: chunks[0]]),
+            dimension_names=("record", "feature"),
+            config=_CONFIG,
+        )
+        return self._array
 
-def _open(folder: Path, section: IngestSection, width: int, fresh: bool) -> tuple[zarr.Array[Any], int]:
-    chunks, shards, block = layout(section, width)
-    config: Any = {"write_empty_chunks": True}
-    if not fresh:
-        return zarr.open_array(folder / section.array, mode="r+", config=config), block
-    floating = np.dtype(section.dtype).kind == "f"
-    array = create_group(folder, {}).create_array(
-        section.array,
-        shape=(_ROOM // shards[0] * shards[0] if shards else _ROOM, width),
-        chunks=chunks,
-        shards=shards,
-        dtype=np.dtype(section.dtype).newbyteorder("<"),
-        # A float chunk that got lost reads as NaN, not as a plausible zero.
-        fill_value=float("nan") if floating else 0,
-        compressors=(ZstdCodec(level=1), Crc32cCodec()),
-        dimension_names=("record", "feature"),
-        config=config,
-    )
-    return array, block
+
+def _codecs(compression: str, sample: Rows) -> tuple[ZstdCodec | Crc32cCodec, ...]:
+    plain = sample.tobytes()
+    small = compression == "auto" and pa.Codec("zstd", compression_level=1).compress(plain).size <= _WORTH * len(plain)
+    return (ZstdCodec(level=1), Crc32cCodec()) if small or compression == "zstd" else (Crc32cCodec(),)
 
 
 def _state(metadata: Path, rows: int, attributes: dict[str, Any]) -> None:

@@ -71,6 +71,54 @@ def test_integers_stand_for_the_record_within_two_steps_when_it_is_inside(name):
     assert np.max(np.abs(found - v)) <= 2 / 32767
 
 
+@pytest.mark.parametrize("name", ["box", "half box"])
+@given(
+    records=hnp.arrays(
+        np.float32,
+        st.tuples(st.integers(1, 20), st.just(3)),
+        elements=st.floats(allow_nan=False, allow_infinity=False, width=32),
+    ),
+    bits=st.sampled_from([8, 16, 20]),
+)
+def test_the_bound_holds_on_the_integers_of_single_precision_records(name, records, bits):
+    q = quantiser(name, bits=bits)
+    integers = q.quantise(records)
+    assert np.array_equal(integers, np.rint(integers))
+    assert inside(name, integers.astype(np.int64), q.largest)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "origin"),
+    [(-3.0, 3.0, 0.0), (0.1, 0.7, 0.3), (0.0, 1e-20, 0.0), (1e6, 1e6 + 1, 1e6 + 0.3), (-1e38, 1e38, 1.0)],
+)
+def test_single_precision_records_are_rounded_to_the_nearest_integer_or_just_beyond_half_a_step(lower, upper, origin):
+    q = Quantiser(Box([lower] * 7, [upper] * 7, [origin] * 7).coordinates(), 32767, False, None)
+    records = np.random.default_rng(5).uniform(lower, upper, (4000, 7)).astype(np.float32)
+    scale = max(upper - origin, origin - lower)
+    exact = (np.clip(records.astype(np.longdouble), lower, upper) - origin) / scale * 32767
+    assert np.max(np.abs(q.quantise(records) - exact)) <= 0.51
+
+
+def test_a_single_precision_record_alone_decides_its_integers():
+    records = np.random.default_rng(3).standard_normal((500, 3)).astype(np.float32) * 4
+    q = quantiser("box", augmented=True)
+    whole = q.quantise(records)
+    assert np.array_equal(whole, np.vstack([q.quantise(record[None, :]) for record in records]))
+    assert np.array_equal(whole, q.quantise(np.asfortranarray(records)))
+    assert np.array_equal(whole, q.quantise(records.astype(">f4")))
+
+
+@pytest.mark.parametrize("lower", [[-1.0, -1.0, -1.0], [-1.0, -1.0, 1e6]])
+def test_a_part_gives_the_integers_of_the_whole_also_where_single_precision_is_too_little_for_one(lower):
+    low = np.array(lower)
+    q = Quantiser(Box(low, low + 2.0, low + 1.1).coordinates(), 32767, True, None)
+    records = (low + np.random.default_rng(6).uniform(0.0, 2.0, (5000, 3))).astype(np.float32)
+    whole = q.quantise(records)
+    first, second = q.parts([(0, 2), (2, 4)])
+    assert np.array_equal(whole[:, :2], first.quantise(records[:, :1]))
+    assert np.array_equal(whole[:, 2:], second.quantise(records[:, 1:]))
+
+
 def test_a_record_outside_a_ball_keeps_its_direction():
     q = quantiser("ball")
     integers = q.quantise(np.array([[1.0 + 30.0, -2.0 + 40.0, 0.0]]))[0] / q.largest

@@ -160,10 +160,11 @@ def test_a_prefect_server_that_is_away_ends_with_code_eight_and_says_what_to_do(
 
 def test_an_interrupt_ends_with_code_130_and_the_same_command_goes_on(people):
     script = """
-import os, signal, sys
+import signal, sys
 from pipeline.ledger import Ledger
 def interrupted(*a, **k):
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
+    signal.pause()
 Ledger.commit = interrupted
 sys.argv = ["blockveil", "run", sys.argv[1], "--no-prefect", "--date", "2026-11-20"]
 from flows.cli import main

@@ -15,6 +15,7 @@ import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from engine.store import missing_chunks
 from pipeline.ingest import readers, writing
@@ -169,6 +170,22 @@ def test_the_store_is_private_complete_checksummed_and_has_its_layout(tmp_path):
     assert stat.S_IMODE(os.stat(tmp_path / "out.zarr").st_mode) & 0o077 == 0
     np.testing.assert_array_equal(array[...], people.expected(people.visits()))
     assert people.left(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("compression", "random", "compressed"),
+    [("auto", True, False), ("auto", False, True), ("zstd", True, True), ("none", False, False)],
+)
+def test_chunks_are_compressed_where_they_shrink_unless_the_config_says_how(tmp_path, compression, random, compressed):
+    values = np.random.default_rng(0).standard_normal((400, 3)) if random else np.full((400, 3), 7.5)
+    np.save(tmp_path / "x.npy", values)
+    source = f'kind = "npy"\nfiles = ["x.npy"]\n{ABC}'
+    columns = [{"name": name, "kind": "number", "missing": "refuse"} for name in "abc"]
+    people.run(people.configure(tmp_path, columns, source, compression=compression))
+    array = zarr.open_array(tmp_path / "out.zarr" / "records", mode="r")
+    kinds = [type(codec) for codec in array.compressors]
+    assert kinds == [ZstdCodec, Crc32cCodec] if compressed else kinds == [Crc32cCodec]
+    np.testing.assert_array_equal(array[...], values.astype(np.float32))
 
 
 @pytest.mark.parametrize("zeros", [np.zeros((5, 3)), np.full((5, 3), -0.0)])
