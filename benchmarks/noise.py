@@ -1,19 +1,33 @@
-"""Secure discrete noise against NumPy's ``standard_normal``, one thread, interleaved, in the same run.
+"""Secure discrete noise against NumPy's ``standard_normal``, and noise with writing against writing, in the same run.
 
-Prints the median ratio (1: as fast as the generator that is not secure). ``python -m benchmarks.noise``
+* One thread, interleaved: the median ratio (1: as fast as the generator that is not secure).
+* As many processes as cores, each for a tile at a time: draw noise, add it, scale it and write the chunk, against
+  scaling and writing alone (1: the noise costs nothing).
+
+``python -m benchmarks.noise``
 """
 
 from __future__ import annotations
 
+import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from engine import layout, store
+from engine.layout import TILE_SIDE, Tile
 from engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL, NoiseKey, noise_block
 
 SIDE, REPEATS = 2048, 7
+KEY = NoiseKey.derive(bytes(32), b"benchmark")
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -23,13 +37,43 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def write_tile(target: Any, tile: Tile, noised: bool, mirrored: bool) -> None:
+    """Write a tile of exact sums, and its mirror image, with noise or without."""
+    steps = np.random.default_rng(tile.rows[0]).integers(-(2**40), 2**40, tile.shape)
+    if noised:
+        steps += GRID_TWO_LEVEL.draw(KEY, tile.rows, tile.columns, symmetric=mirrored)
+    values = steps * 2.0**-20
+    target[slice(*tile.rows), slice(*tile.columns)] = values
+    if mirrored and not tile.on_diagonal:
+        target[slice(*tile.columns), slice(*tile.rows)] = values.T
+
+
+def compare_writing(mirrored: bool) -> None:
+    """Print the time of writing alone over that of noise and writing."""
+    side, cores = 4 * TILE_SIDE, os.cpu_count() or 1
+    tiles = layout.grid((side, side), symmetric=mirrored)
+    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(cores, get_context("spawn")) as pool:
+        group = store.create_group(Path(folder) / "x.zarr", {})
+        target = store.create_array(group, "x", (side, side), float, ("i", "j"))
+
+        def run(noised: bool) -> float:
+            write = partial(write_tile, target, noised=noised, mirrored=mirrored)
+            return seconds(lambda: list(pool.map(write, tiles)))
+
+        timed = [(run(True), run(False)) for _ in range(REPEATS + 1)][1:]
+    ratio = statistics.median(plain / ours for ours, plain in timed)
+    rate = side * side / statistics.median(ours for ours, _ in timed) / 1e6
+    what = "symmetric" if mirrored else "not symmetric"
+    print(f"noise and writing, {cores} processes, {what}: {rate:.1f} M/s   ratio to writing alone {ratio:.2f}")
+
+
 def main() -> None:
-    """Print one line a grid."""
-    key, rng, size = NoiseKey.derive(bytes(32), b"benchmark"), np.random.default_rng(0), (0, SIDE)
+    """Print one line a grid, and one for writing."""
+    rng, size = np.random.default_rng(0), (0, SIDE)
     for grid in (GRID_TWO_LEVEL, GRID_THREE_LEVEL):
         timed = [
             (
-                seconds(lambda: noise_block(key, size, size, grid=grid, symmetric=False)),  # noqa: B023
+                seconds(lambda: noise_block(KEY, size, size, grid=grid, symmetric=False)),  # noqa: B023
                 seconds(lambda: rng.standard_normal((SIDE, SIDE))),
             )
             for _ in range(REPEATS)
@@ -37,7 +81,11 @@ def main() -> None:
         rates = [SIDE * SIDE / statistics.median(column) / 1e6 for column in zip(*timed, strict=True)]
         ratio = statistics.median(peer / ours for ours, peer in timed)
         print(f"{grid.label}: {rates[0]:6.1f} M/s   standard_normal {rates[1]:6.1f} M/s   ratio {ratio:.2f}")
+    compare_writing(mirrored=True)
+    compare_writing(mirrored=False)
 
 
 if __name__ == "__main__":
-    main()
+    from benchmarks import noise  # other processes find functions by the module's name
+
+    noise.main()

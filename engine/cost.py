@@ -81,11 +81,11 @@ class Rates:
         Products of two values other than zero, found and added up.
     """
 
-    flops: float = 2.0e10
-    read: float = 1.0e9
-    quantise: float = 2.0e8
+    flops: float = 4.0e10
+    read: float = 2.0e9
+    quantise: float = 5.0e8
     move: float = 4.0e8
-    noise: float = 1.5e7
+    noise: float = 4.0e7
     write: float = 2.0e8
     pairs: float = 5.0e7
 

@@ -31,30 +31,31 @@ _LAST = 30_000
 """Magnitudes above this have probability below 2**-150 in all."""
 
 _GUIDE_BITS = 16
-_SHIFT = np.uint64(63 - _GUIDE_BITS)
+_SHIFT = np.uint64(64 - _GUIDE_BITS)
+_ONE = np.uint64(1)
 
 Words = NDArray[np.uint64]
 
 
 class Table(NamedTuple):
-    """Cumulative entries, split for vector arithmetic, with a guide to them.
+    """Cumulative entries, split for vector arithmetic, with a guide to them; L is the leading 63 bits of an entry.
+
+    A word is ``2 w + sign``, so that ``L < w`` is ``2 L + 1 < word`` and ``L <= w`` is ``2 L <= word``.
 
     Attributes
     ----------
-    leading
-        Leading 63 bits of each entry, ascending, one more at the end above every uniform number.
+    odd, even
+        ``2 L + 1`` and ``2 L`` of each entry, ascending, with one more at the end that no word passes.
     trailing
         Trailing 64 bits of each entry.
     guide
-        For each value of the top 16 bits: how many entries lie below it.
-    crowded
-        Whether more than one entry has those top bits, so that one comparison is not enough.
+        For each value of the top 16 bits of a word: how many entries lie below it.
     """
 
-    leading: Words
+    odd: Words
+    even: Words
     trailing: Words
     guide: NDArray[np.int64]
-    crowded: NDArray[np.bool_]
 
 
 @cache
@@ -93,12 +94,12 @@ def _weights() -> list[int]:
 def table() -> Table:
     """Build the table once a process (some 30 ms)."""
     entries = cumulative()
-    leading = np.array([entry >> 64 for entry in entries] + [2**64 - 1], dtype=np.uint64)
+    leading = np.array([entry >> 64 for entry in entries], dtype=np.uint64)
     trailing = np.array([entry & (2**64 - 1) for entry in entries] + [0], dtype=np.uint64)
-    starts = np.arange(2**_GUIDE_BITS, dtype=np.uint64) << _SHIFT
+    starts = np.arange(2**_GUIDE_BITS, dtype=np.uint64) << (_SHIFT - _ONE)
     guide = np.searchsorted(leading, starts, side="left").astype(np.int64)
-    following = np.append(guide[1:], len(entries))
-    return Table(leading, trailing, guide, following - guide > 1)
+    even = np.append(leading << _ONE, np.uint64(2**64 - 1))
+    return Table(even | _ONE, even, trailing, guide)
 
 
 def invert(words: Words, more: Callable[[NDArray[np.int64]], Words], out: NDArray[np.int64]) -> None:
@@ -107,29 +108,34 @@ def invert(words: Words, more: Callable[[NDArray[np.int64]], Words], out: NDArra
     Parameters
     ----------
     words
-        Shape (n,), uint64; overwritten. The lowest bit is the sign, the others the leading bits of the uniform number.
+        Shape (n,), uint64. The lowest bit is the sign, the others the leading bits of the uniform number.
     more
         Gives 64 further random bits for some positions; called only for ties.
     out
         Shape (n,), int64; receives the values.
     """
-    leading, trailing, guide, crowded = table()
-    sign = (words & np.uint64(1)).view(np.int64)
-    np.right_shift(words, np.uint64(1), out=words)
-    slot = (words >> _SHIFT).view(np.int64)
-    np.take(guide, slot, out=out)
-    bound = leading[out]
-    out += bound < words
-    several = np.flatnonzero(crowded[slot])
-    out[several] = np.searchsorted(leading, words[several], side="left")
-    np.take(leading, out, out=bound)
-    ties = np.flatnonzero(bound == words)
-    if ties.size:
-        # Entries with the same leading bits are passed one by one while the further bits reach them.
-        further = more(ties)
-        for position, low in zip(ties, further, strict=True):
-            while leading[out[position]] == words[position] and trailing[out[position]] <= low:
-                out[position] += 1
-    np.negative(sign, out=sign)
-    np.bitwise_xor(out, sign, out=out)
-    np.subtract(out, sign, out=out)
+    odd, even, _, guide = table()
+    np.take(guide, (words >> _SHIFT).view(np.int64), out=out)
+    out += np.take(odd, out) < words
+    # One comparison is enough but for where entries crowd, and for ties.
+    unsure = np.flatnonzero(np.take(even, out) <= words)
+    if unsure.size:
+        known = words[unsure] & ~_ONE
+        found = np.searchsorted(even, known, side="left")
+        out[unsure] = found
+        _settle_ties(unsure[even[found] == known], words, more, out)
+    negative = words.view(np.int64) << 63 >> 63
+    np.bitwise_xor(out, negative, out=out)
+    np.subtract(out, negative, out=out)
+
+
+def _settle_ties(
+    ties: NDArray[np.int64], words: Words, more: Callable[[NDArray[np.int64]], Words], out: NDArray[np.int64]
+) -> None:
+    """Entries with the same leading bits are passed one by one while the further bits reach them."""
+    if ties.size == 0:
+        return
+    _, even, trailing, _ = table()
+    for position, known, low in zip(ties, words[ties] & ~_ONE, more(ties), strict=True):
+        while even[out[position]] == known and trailing[out[position]] <= low:
+            out[position] += 1

@@ -263,5 +263,5 @@ def _draw(key: NoiseKey, row: int, column: int, grid: Grid, stream: int) -> NDAr
 
 def _values(words: Words, for_ties: Callable[[], Words]) -> NDArray[np.int64]:
     values = np.empty(words.size, dtype=np.int64)
-    invert(words.copy(), lambda where: for_ties()[where], values)
+    invert(words, lambda where: for_ties()[where], values)
     return values

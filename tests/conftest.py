@@ -29,6 +29,8 @@ for _name in (
 
 from hypothesis import settings  # noqa: E402 - after the environment is set
 
+import flows  # noqa: E402, F401 - before NumPy is imported, as in the product
+
 # The same examples in every run, and none fails for being slow. HYPOTHESIS_PROFILE=search looks for new ones.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("search", deadline=None, max_examples=1000)
