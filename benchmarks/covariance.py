@@ -7,6 +7,8 @@ In one run, on the same store and with the same number of workers, medians of in
 * ours     read, clip, quantise, multiply, add up: the exact sums that a release adds noise to
 * floats   the same plan and tiles without quantising, in plain float64
 * peer     dask.array: ``X.T @ X`` after the clip that any private release needs, best of the chunkings tried
+* stock    the same on workers as Dask starts them, where :mod:`flows.processor` asks for other kernels
+* numpy    ``np.cov`` of the whole array read into one process with all its BLAS threads, where it fits
 
 ``python -m benchmarks.covariance [ROWS FEATURES [WORKERS [REPEATS]]]``
 """
@@ -31,7 +33,7 @@ import numpy as np
 import zarr
 from distributed import Client, LocalCluster, wait
 from scipy.linalg.blas import dsyrk
-from zarr.codecs import Crc32cCodec, ZstdCodec
+from zarr.codecs import Crc32cCodec
 
 from engine.cost import Kind, Machine, Work, choose
 from engine.fixedpoint import Quantiser
@@ -44,18 +46,22 @@ from pipeline.machine import measure
 
 SIZES = ((200_000, 2_000), (50_000, 8_000), (1_000_000, 500))
 MEMORY = 4 * 2**30
-CHUNK_BYTES = 4 * 2**20
+CHUNK_BYTES = 8 * 2**20
+LARGEST_ALONE = 4 * 10**8
+"""Values of an array that NumPy gets whole: 3.2 GB, and twice that while it works."""
+
+PEERS = {"peer": "dask.array", "stock": "dask.array with its own kernels", "numpy": "np.cov"}
 
 
 def make_store(path: Path, rows: int, features: int) -> zarr.Array[Any]:
-    """Write float32 records in chunks of 4 MiB, as ingest does."""
+    """Write float32 records in chunks of 8 MiB, as ingest does: uncompressed, since random numbers do not shrink."""
     chunk = max(1, min(rows, CHUNK_BYTES // (4 * features)))
     store = zarr.create_array(
         path,
         shape=(rows, features),
         chunks=(chunk, features),
         dtype="f4",
-        compressors=[ZstdCodec(level=1), Crc32cCodec()],
+        compressors=[Crc32cCodec()],
     )
     rng = np.random.default_rng(0)
     for first in range(0, rows, chunk):
@@ -149,9 +155,27 @@ def predicted(store: Any, workers: int) -> float:
 
 def peer(client: Client, store: Any, chunks: tuple[int, int], bound: float) -> None:
     """The same by dask.array."""
-    with dask.config.set({"array.slicing.split-large-chunks": False}):
+    with dask.config.set({"array.slicing.split-large-chunks": False}), client.as_current():
         records = da.from_zarr(store, chunks=chunks).clip(-bound, bound).astype("f8")
         wait(client.persist(records.T @ records))
+
+
+def numpy_alone(store: Any, bound: float) -> None:
+    """The same by NumPy in this process."""
+    np.cov(np.clip(store[...], -bound, bound), rowvar=False, dtype=np.float64)
+
+
+@contextmanager
+def cluster_of(workers: int, stock: bool = False) -> Iterator[Client]:
+    """Worker processes of this machine with one thread each; ``stock`` leaves the kernels to the library."""
+    chosen = os.environ.pop("OPENBLAS_CORETYPE", None) if stock else None
+    with LocalCluster(
+        n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=":0", silence_logs=50
+    ) as cluster:
+        if chosen is not None:
+            os.environ["OPENBLAS_CORETYPE"] = chosen
+        with Client(cluster, set_as_default=False) as client:
+            yield client
 
 
 def compare(rows: int, features: int, workers: int, repeats: int) -> None:
@@ -161,10 +185,8 @@ def compare(rows: int, features: int, workers: int, repeats: int) -> None:
     exact, floats = (kind(box.coordinates(), 32767, True, None) for kind in (Quantiser, Floats))
     with (
         tempfile.TemporaryDirectory() as folder,
-        LocalCluster(
-            n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=None, silence_logs=50
-        ) as cluster,
-        Client(cluster) as client,
+        cluster_of(workers) as client,
+        cluster_of(workers, stock=True) as stock,
     ):
         store = make_store(Path(folder) / "x", rows, features)
         ranges = row_ranges(rows, store.chunks[0], 4 * workers)
@@ -178,6 +200,10 @@ def compare(rows: int, features: int, workers: int, repeats: int) -> None:
         }
         best = min(chunkings, key=lambda chunks: seconds(partial(peer, client, store, chunks, bound)))
         runs["peer"] = partial(peer, client, store, best, bound)
+        if "OPENBLAS_CORETYPE" in os.environ:
+            runs["stock"] = partial(peer, stock, store, best, bound)
+        if rows * features <= LARGEST_ALONE:
+            runs["numpy"] = partial(numpy_alone, store, bound)
         times: dict[str, list[float]] = {name: [] for name in (*runs, "predicted")}
         memory: dict[str, float] = {}
         for _ in range(repeats):
@@ -199,14 +225,15 @@ def show(rows: int, features: int, workers: int, times: dict[str, list[float]], 
         return statistics.median(of(dict(zip(names, column, strict=True))) for column in columns)
 
     print(f"{rows:,} x {features:,}, {workers} workers: " + ", ".join(f"{n} {t:.2f} s" for n, t in middle.items()))
-    print(
-        f"  of the ceiling max(read, multiply): {ratio(lambda t: max(t['read'], t['multiply']) / t['ours']):.2f}"
-        f" (of read + multiply: {ratio(lambda t: (t['read'] + t['multiply']) / t['ours']):.2f})"
-        f"   against plain floats: {ratio(lambda t: t['floats'] / t['ours']):.2f}"
-        f"   predicted time: {ratio(lambda t: t['predicted'] / t['ours']):.2f}"
-        f"   times as fast as dask.array: {ratio(lambda t: t['peer'] / t['ours']):.2f}"
-        f"   memory of a worker: {memory['ours']:.2f} GiB against {memory['peer']:.2f} GiB"
-    )
+    ceiling = ratio(lambda t: max(t["read"], t["multiply"]) / t["ours"])
+    both = ratio(lambda t: (t["read"] + t["multiply"]) / t["ours"])
+    print(f"  of the ceiling max(read, multiply): {ceiling:.2f} (of read + multiply: {both:.2f})")
+    print(f"  against plain floats: {ratio(lambda t: t['floats'] / t['ours']):.2f}")
+    print(f"  predicted over measured time: {ratio(lambda t: t['predicted'] / t['ours']):.2f}")
+    for name, words in PEERS.items():
+        if name in times:
+            print(f"  times as fast as {words}: {ratio(lambda t, name=name: t[name] / t['ours']):.2f}")  # type: ignore[misc]
+    print(f"  memory of a worker: {memory['ours']:.2f} GiB, of dask.array: {memory['peer']:.2f} GiB")
 
 
 def main() -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-from distributed import Client, LocalCluster
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
@@ -35,12 +34,7 @@ def point(rows: int, features: int, workers: int, folder: Path) -> tuple[float, 
     box = Box(np.full(features, -3.0), np.full(features, 3.0), np.zeros(features))
     quantiser = Quantiser(box.coordinates(), 32767, True, None)
     store = covariance.open_store(folder)
-    with (
-        LocalCluster(
-            n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=None, silence_logs=50
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    with covariance.cluster_of(workers) as client:
         ours = partial(covariance.ours, client, store, quantiser)
         multiply = partial(covariance.multiply_alone, client, rows, features, workers)
         pairs = [(covariance.seconds(ours), covariance.seconds(multiply)) for _ in range(REPEATS + 1)][1:]
