@@ -84,7 +84,7 @@ class Rates:
     flops: float = 4.0e10
     read: float = 2.0e9
     quantise: float = 5.0e8
-    move: float = 4.0e8
+    move: float = 8.0e8
     noise: float = 4.0e7
     write: float = 2.0e8
     pairs: float = 5.0e7
