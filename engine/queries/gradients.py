@@ -24,13 +24,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.fixedpoint import NotFiniteError, Quantiser, pull_inside_ball, squared_norms
+from engine.fixedpoint import NotFiniteError, Quantiser
 from engine.geometry import Body
 from engine.gram import RowSource
 from engine.layout import Tile
 from engine.mechanisms.additive import Spread
 from engine.models import FEATURE_STEPS, Factors, Model, Output
 from engine.problems import OuterProducts
+from engine.rounding import pull_inside_ball, squared_norms
 from engine.sensitivity import Sensitivity
 
 Array = NDArray[np.float64]

@@ -103,7 +103,8 @@ def test_runs_at_once_end_with_one_charge_and_one_release(tmp_path):
     runs = [subprocess.Popen(command, cwd=Path(__file__).parents[2], stderr=subprocess.PIPE) for _ in range(4)]
     errors = [process.communicate()[1].decode() for process in runs]
     # One that comes late may find the key destroyed and says so; none draws with another key.
-    assert all(process.returncode == 0 or "KeyLost" in error for process, error in zip(runs, errors, strict=True))
+    failures = [error for process, error in zip(runs, errors, strict=True) if process.returncode != 0]
+    assert [error for error in failures if "KeyLost" not in error] == []
     assert any(process.returncode == 0 for process in runs)
     assert "complete already" in run(loaded).resumed
     assert len(charges(loaded)) == 1
