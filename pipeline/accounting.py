@@ -34,7 +34,7 @@ Dong, Roth and Su, 2022 (composition); Dwork and Roth, 2014, Theorem 3.16 (pure 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
@@ -282,16 +282,11 @@ class Cap:
         else:
             ways = [self._book_series(charge)]
 
-        def least(part: int) -> int:
-            return part - (part >> 30)
+        def enough(way: Ticks) -> bool:
+            parts = zip(astuple(booked), astuple(way), strict=True)
+            return all(stored >= part - (part >> 30) for stored, part in parts)
 
-        return any(
-            booked.loss >= least(way.loss)
-            and booked.sampler >= least(way.sampler)
-            and booked.pure >= least(way.pure)
-            and booked.failure >= least(way.failure)
-            for way in ways
-        )
+        return any(enough(way) for way in ways)
 
     def _book_series(self, series: Series) -> Ticks:
         loss, failure = Fraction(0), 0.0
@@ -332,6 +327,18 @@ class Cap:
         if not self.holds(spent + Ticks(1, 0)):
             return 0.0
         return math.sqrt(float((self.most_loss - spent.loss) * LOSS_TICK)) * (1.0 - _MARGIN)
+
+    def left_epsilon(self, spent: Ticks) -> float:
+        """Epsilon, on its own at the cap's delta, of the largest charge of any kind that still fits; 0 if none."""
+        return max(self.epsilon_of(self.left(spent)), self.left_pure(spent))
+
+    def left_pure(self, spent: Ticks) -> float:
+        """Largest pure loss that still fits as one, rounded down; beside other charges, that of the reserve."""
+        if (self.accountant is Accountant.ZCDP and self.reserve == 0) or not self.holds(spent + Ticks(0, 0, 1)):
+            return 0.0
+        alone = spent.loss == 0 and self.accountant is Accountant.GAUSSIAN
+        room = (Fraction(self.level) if alone else self.most_pure * LOSS_TICK) - spent.pure * LOSS_TICK
+        return max(0.0, float(room) * (1.0 - _MARGIN))
 
     def nights(self, spent: Ticks, charge: Ticks) -> int:
         """How many more charges like this one fit."""

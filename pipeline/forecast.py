@@ -53,6 +53,25 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class PeriodAhead:
+    """What a capped period holds.
+
+    Attributes
+    ----------
+    period
+        In words, such as ``this month``.
+    nights_left
+        Nights that still fit into it now.
+    nights
+        Nights that fit into a whole one.
+    """
+
+    period: str
+    nights_left: int
+    nights: int
+
+
+@dataclass(frozen=True)
 class Forecast:
     """What lies ahead of a budget.
 
@@ -75,6 +94,8 @@ class Forecast:
     until, nights_until, noise_factor, epsilons
         A date to last to, its nights, the factor on every standard deviation that lets the budget last (1 where no more
         noise is needed, None where nothing is left), and the epsilon to write into each config then.
+    periods
+        The same for each capped period; all other numbers are for the cap for ever.
     """
 
     dataset: str
@@ -90,6 +111,7 @@ class Forecast:
     nights_until: int | None
     noise_factor: float | None
     epsilons: tuple[float, ...]
+    periods: tuple[PeriodAhead, ...]
 
     def plain(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -97,7 +119,7 @@ class Forecast:
         def simple(value: Any) -> Any:
             if isinstance(value, date):
                 return value.isoformat()
-            if isinstance(value, Cost):
+            if isinstance(value, Cost | PeriodAhead):
                 return dict(value.__dict__)
             return [simple(item) for item in value] if isinstance(value, tuple) else value
 
@@ -142,6 +164,14 @@ def forecast(
         nights_until=None if until is None else (until - today).days,
         noise_factor=None,
         epsilons=(),
+        periods=tuple(
+            PeriodAhead(
+                part.period.words,
+                min(nights, _nights(part.cap, part.spent, losses)),
+                _nights(part.cap, NOTHING, losses),
+            )
+            for part in budget.periods
+        ),
     )
     return found if until is None else _until(found, budget, plans)
 
@@ -251,6 +281,10 @@ def lines(found: Forecast) -> list[tuple[str, str]]:
     ]
     end = "" if found.lasts_until is None else f", until {found.lasts_until}"
     rows.append(("Nights left", f"{found.nights_left} like this{end}"))
+    rows += [
+        (part.period.capitalize(), f"{part.nights_left} more nights like this; a whole one holds {part.nights}")
+        for part in found.periods
+    ]
     if found.rate_share > 0:
         when = "more than a hundred years" if found.rate_until is None else f"until {found.rate_until}"
         rows.append(("Present rate", f"{100 * found.rate_share:.3g} % a day lasts {when}"))

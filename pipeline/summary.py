@@ -97,17 +97,22 @@ def budget_lines(budget: BudgetStatus, loss: Loss | None = None) -> Rows:
             "Spent",
             f"epsilon {budget.spent_epsilon:.4g} by {budget.charges} release{'' if budget.charges == 1 else 's'}",
         ),
-        ("Left", f"epsilon {budget.left_epsilon:.4g} for one more release, at that delta"),
+        ("Left", f"epsilon {budget.left_epsilon:.4g} for one more {_kind(budget)}, at that delta"),
     ]
     rows += [(part.period.words.capitalize(), _period(part)) for part in budget.periods]
     rows += _parts(budget.cap)
     if loss is not None:
-        rows.append(("Nights left", f"{budget.nights_left(loss)} more releases like this one"))
+        soon = [f"; {budget.nights_now(part, loss)} of them in {part.period.words}" for part in budget.periods]
+        rows.append(("Nights left", f"{budget.nights_left(loss)} more releases like this one{''.join(soon)}"))
     return rows
 
 
+def _kind(budget: BudgetStatus) -> str:
+    return "release of pure loss" if budget.left_mu == 0 < budget.left_epsilon else "release"
+
+
 def _period(part: PeriodStatus) -> str:
-    left = part.cap.epsilon_of(part.cap.left(part.spent))
+    left = part.cap.left_epsilon(part.spent)
     count = f"{part.charges} release{'' if part.charges == 1 else 's'}"
     spent = part.spent.epsilon(part.cap.delta, part.cap.accountant)
     return f"epsilon {spent:.4g} by {count} of {part.cap.epsilon:g}; left {left:.4g}"

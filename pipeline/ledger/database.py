@@ -140,6 +140,10 @@ class Database(ABC):
         """
         return self._repeat(self.transaction, work)
 
+    def read(self, work: Callable[[sa.Connection], Result]) -> Result:
+        """Run ``work`` on all rows as they were at one moment; again where the connection is lost."""
+        return self._repeat(self.reading, work)
+
     @staticmethod
     def _repeat(
         begin: Callable[[], AbstractContextManager[sa.Connection]], work: Callable[[sa.Connection], Result]

@@ -371,8 +371,7 @@ class Ledger:
         Only what is reserved and not committed is given back, so nothing can have been drawn on it, and an attempt that
         still runs cannot commit it afterwards.
         """
-        with self._database.reading() as connection:
-            found = queries.stale(connection, dataset, before)
+        found = self._database.read(lambda connection: queries.stale(connection, dataset, before))
         charges = [(str(one.charge_id), str(one.release_id)) for one in found if not keep(str(one.charge_id))]
         return [release_id for charge_id, release_id in charges if self.void_if_reserved(charge_id, "expired")]
 

@@ -239,11 +239,15 @@ class BudgetStatus:
     @property
     def left_epsilon(self) -> float:
         """Epsilon, on its own at the cap's delta, of the largest release that still fits."""
-        return self.cap.epsilon_of(self.left_mu)
+        return self.cap.left_epsilon(self.spent)
 
     def nights_left(self, loss: Loss) -> int:
-        """How many more releases of this loss fit."""
+        """How many more releases of this loss fit, periods left aside."""
         return self.cap.nights(self.spent, self.cap.book(loss, self.spent))
+
+    def nights_now(self, part: PeriodStatus, loss: Loss) -> int:
+        """How many more releases of this loss fit into what is left of a period, at most as many as fit at all."""
+        return min(part.cap.nights(part.spent, self.cap.book(loss, self.spent)), self.nights_left(loss))
 
 
 @dataclass(frozen=True)

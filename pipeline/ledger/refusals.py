@@ -87,7 +87,8 @@ def exhausted(
     cap, spent = (budget.cap, budget.spent) if part is None else (part.cap, part.spent)
     charges = budget.charges if part is None else part.charges
     when = "" if part is None else f" in {part.period.words}"
-    left = cap.epsilon_of(cap.left(spent))
+    # Of the kind that was asked for: without a reserve, what pure losses leave is for pure losses.
+    left = cap.left_epsilon(spent) if ticks.pure else cap.epsilon_of(cap.left(spent))
     epsilon = ticks.epsilon(cap.delta, cap.accountant)
     asked = "more than it can state" if math.isinf(epsilon) else f"{epsilon:.3g}"
     return BudgetExhausted(

@@ -137,7 +137,7 @@ def _line(entry: Entry, account: _Account, states: dict[str, str]) -> Line:
     sign, size = _signed(entry.ticks)
     cap = account.cap
     cost = None if cap is None or size == NOTHING else _epsilon(size, cap)
-    left = None if cap is None else cap.epsilon_of(cap.left(account.spent))
+    left = None if cap is None else cap.left_epsilon(account.spent)
     state = states.get(str(entry.charge_id), "")
     return Line(
         sequence=entry.sequence,

@@ -21,14 +21,20 @@ from pipeline.ledger.records import counted
 from pipeline.ledger.schema import entry
 from pipeline.ledger.statement import statement
 from pipeline.ledger.transfer import read_rows
-from tests.pipeline.ledger.ledger_processes import attempt, race
+from tests.pipeline.ledger.ledger_processes import STEPS, attempt, race
 from tests.pipeline.ledger.ledger_support import MU, UNIT, grant, night_spec, reserve, reserve_night
 
 PROCESSES = 32
 NEVER = 0
 COLUMNS = [column.name for column in entry.columns]
-BEFORE = {"reserve": [], "commit": ["RESERVED"], "void": ["RESERVED"], "released": ["RESERVED", "COMMITTED"]}
-AFTER = {"reserve": "RESERVED", "commit": "COMMITTED", "void": "VOID", "released": "RELEASED"}
+BEFORE = {
+    "reserve": [],
+    "commit": ["RESERVED"],
+    "void": ["RESERVED"],
+    "expire": ["RESERVED"],
+    "released": ["RESERVED", "COMMITTED"],
+}
+AFTER = {"reserve": "RESERVED", "commit": "COMMITTED", "void": "VOID", "expire": "VOID", "released": "RELEASED"}
 
 
 FORGED = [
@@ -268,11 +274,42 @@ class LedgerContract:
             booked = kinds(ledger, night)
             assert booked in (BEFORE[step], [*BEFORE[step], AFTER[step]])
             seen.add(len(booked) - len(BEFORE[step]))
-            assert attempt(url, step, night, charge, NEVER)
+            STEPS[step](ledger, night, charge)
             assert kinds(ledger, night) == [*BEFORE[step], AFTER[step]]
         assert boundary > 8
         assert seen == {0, 1}, "kills before and after the commit were both tried"
-        assert ledger.budget("people").charges == (0 if step == "void" else boundary)
+        assert ledger.budget("people").charges == (0 if AFTER[step] == "VOID" else boundary)
+        assert ledger.verify().problems == []
+
+    def test_a_kill_at_any_statement_of_a_grant_leaves_the_old_budget_or_the_new_one(self, url):
+        ledger = grant(url, 1.0)
+        boundary, ended, seen = 0, False, set()
+        while not ended:
+            boundary += 1
+            old, new = ledger.budget("people").epsilon, 1.0 + boundary
+            ended = attempt(url, "grant", str(new), "none", boundary)
+            found = ledger.budget("people").epsilon
+            assert found in (old, new)
+            seen.add(found == new)
+            STEPS["grant"](ledger, new, "none")
+            assert ledger.budget("people").epsilon == new
+        assert boundary > 8
+        assert seen == {False, True}, "kills before and after the commit were both tried"
+        assert ledger.verify().problems == []
+
+    def test_a_kill_at_any_statement_of_a_closing_leaves_it_open_or_closed_and_the_next_try_ends_it(
+        self, url, tmp_path
+    ):
+        there = f"sqlite:///{tmp_path / 'there.db'}"
+        ledger = grant(url, 1000.0)
+        boundary, kinds = 0, ["BUDGET"]
+        while kinds == ["BUDGET"]:
+            boundary += 1
+            attempt(url, "close", there, "none", boundary)
+            kinds = [entry.kind for entry in ledger.history()]
+        assert boundary > 5
+        STEPS["close"](ledger, there, "none")
+        assert [entry.kind for entry in ledger.history()] == ["BUDGET", "CLOSED"]
         assert ledger.verify().problems == []
 
     def test_a_reservation_of_a_killed_run_can_be_given_back(self, url):

@@ -11,6 +11,7 @@ from pipeline.config import load_config
 from pipeline.errors import BudgetExhausted, ConfigError
 from pipeline.forecast import forecast, lines, picture
 from pipeline.ledger import Ledger
+from pipeline.ledger.periods import Period
 from pipeline.planning import make_plan
 from tests import support
 
@@ -134,3 +135,23 @@ def test_a_forecast_is_plain_json(plan):
     found = ahead(Ledger(plan.loaded.ledger_url), [plan], TODAY + timedelta(days=30)).plain()
     assert json.loads(json.dumps(found))["until"] == "2026-12-20"
     assert found["costs"][0]["release"] == "people/covariance"
+
+
+def test_a_forecast_says_what_a_period_holds(plan):
+    ledger = Ledger(plan.loaded.ledger_url)
+    budget = ledger.budget("people")
+    ledger.set_budget(
+        "people",
+        budget.epsilon,
+        budget.delta,
+        plan.neighbours,
+        support.UNIT,
+        periods=(Period("365d", budget.epsilon / 2),),
+    )
+    (part,) = ahead(ledger, [plan]).periods
+    assert 0 < part.nights_left == part.nights < ahead(ledger, [plan]).nights_left
+    book(ledger, plan, "1")
+    (after,) = ahead(ledger, [plan]).periods
+    assert (after.nights_left, after.nights) == (part.nights - 1, part.nights)
+    said = dict(lines(ahead(ledger, [plan])))
+    assert said["Any 365 days"] == f"{part.nights - 1} more nights like this; a whole one holds {part.nights}"

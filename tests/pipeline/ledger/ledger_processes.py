@@ -8,9 +8,10 @@ import sqlite3  # noqa: F401 - imported before a process gives up its rights
 
 import sqlalchemy as sa
 
+from engine.guarantees import Neighbours
 from pipeline.errors import BlockveilError, BudgetExhausted
 from pipeline.ledger import Ledger
-from tests.pipeline.ledger.ledger_support import reserve
+from tests.pipeline.ledger.ledger_support import UNIT, reserve
 
 WAIT = 120
 
@@ -64,6 +65,9 @@ STEPS = {
     "commit": lambda ledger, _, charge: ledger.commit(charge, "check"),
     "released": lambda ledger, _, charge: ledger.released(charge, "digest", "place"),
     "void": lambda ledger, _, charge: ledger.void_if_reserved(charge, "reason"),
+    "expire": lambda ledger, _, charge: ledger.expire("people", "9999", lambda other: other != charge),
+    "grant": lambda ledger, epsilon, _: ledger.set_budget("people", float(epsilon), 1e-6, Neighbours.ADD_REMOVE, UNIT),
+    "close": lambda ledger, address, _: ledger.close_for(address),
 }
 
 

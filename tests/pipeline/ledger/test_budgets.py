@@ -12,6 +12,7 @@ from pipeline.canonical import digest
 from pipeline.errors import BudgetExhausted, LedgerError
 from pipeline.ledger import Ledger
 from pipeline.ledger.periods import Period
+from pipeline.summary import budget_lines
 from tests.pipeline.ledger.ledger_support import UNIT, reserve
 
 ADD = Neighbours.ADD_REMOVE
@@ -236,3 +237,42 @@ def test_only_reservations_that_are_old_and_wanted_by_nobody_expire(ledger, cloc
         ledger.commit(old, "check")  # an attempt that wakes up draws nothing
     assert {ledger.find(f"people/covariance/{night}").charge_id for night in "234"} == {wanted, committed, new}
     assert ledger.verify().problems == []
+
+
+@pytest.mark.parametrize("reserve_", [None, 0.5])
+@pytest.mark.parametrize("first", [Loss(0.0, 0.4, 1e-25), Loss(0.1, 0.0, 1e-25)])
+def test_what_is_left_is_the_largest_release_that_fits(ledger, first, reserve_):
+    ledger.set_budget("people", 3.0, 1e-6, ADD, UNIT, reserve=reserve_)
+    book(ledger, "1", first)
+    status = ledger.budget("people")
+    pure, gaussian = status.cap.left_pure(status.spent), status.left_mu
+    assert status.left_epsilon == max(pure, status.cap.epsilon_of(gaussian)) > 0
+    kinds = dict(budget_lines(status))["Left"]
+    assert ("pure loss" in kinds) is (first.epsilon > 0 and reserve_ is None)
+    if gaussian:
+        with pytest.raises(BudgetExhausted):
+            book(ledger, "2", Loss(gaussian * (1 + 1e-6), 0.0, 1e-25))
+        ledger.void_if_reserved(book(ledger, "2", Loss(gaussian * (1 - 1e-6), 0.0, 1e-25)).charge_id, "test")
+    if pure:
+        booked = book(ledger, "3", Loss(0.0, pure * (1 - 1e-6), 1e-25))
+        assert ledger.history()[-1].loss_ticks == 0
+        ledger.void_if_reserved(booked.charge_id, "test")
+    if pure > gaussian == 0:
+        with pytest.raises(BudgetExhausted):
+            book(ledger, "4", Loss(0.0, pure * (1 + 1e-6), 1e-25))
+
+
+def test_the_nights_that_a_period_holds_are_said_beside_those_for_ever(ledger):
+    ledger.set_budget("people", 3.0, 1e-6, ADD, UNIT, periods=(Period("7d", 2.9), Period("month", 0.5)))
+    loss = Loss(0.05, 0.0, 1e-25)
+    book(ledger, "first", loss)
+    status = ledger.budget("people")
+    week, month = (status.nights_now(part, loss) for part in status.periods)
+    said = dict(budget_lines(status, loss))["Nights left"]
+    soon = f"{week} of them in any 7 days; {month} of them in this month"
+    assert said == f"{status.nights_left(loss)} more releases like this one; {soon}"
+    assert 0 < month < week <= status.nights_left(loss)
+    for night in range(month):
+        book(ledger, night, loss)
+    with pytest.raises(BudgetExhausted, match="this month"):
+        book(ledger, "last", loss)

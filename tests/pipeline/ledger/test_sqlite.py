@@ -1,5 +1,6 @@
 """The ledger in an SQLite file, and what only a file can suffer."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 from pipeline.errors import LedgerError
 from pipeline.ledger import Ledger
 from tests.contracts.ledger import Administrator, LedgerContract
-from tests.pipeline.ledger.ledger_processes import reserve_without_rights
+from tests.pipeline.ledger.ledger_processes import STEPS, attempt, reserve_without_rights
 from tests.pipeline.ledger.ledger_support import make, reserve
 
 ROOT = Path(__file__).parents[3]
@@ -125,3 +126,21 @@ def test_a_statement_that_reads_waits_for_no_writer(tmp_path):
     ledger = make(tmp_path)
     with ledger._database.transaction():
         assert Ledger(f"sqlite:///{tmp_path / 'ledger.db'}").budget("people").charges == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_kill_at_any_statement_that_makes_a_ledger_leaves_none_or_a_whole_one(tmp_path):
+    boundary, ended = 0, False
+    while not ended:
+        boundary += 1
+        url = f"sqlite:///{tmp_path / f'{boundary}.db'}"
+        ended = attempt(url, "grant", "5", "none", boundary)
+        if not ended:
+            with contextlib.suppress(LedgerError):
+                assert Ledger(url).verify().problems == []
+        STEPS["grant"](Ledger(url), 5.0, "none")
+        assert Ledger(url).verify().problems == []
+        assert Ledger(url).budget("people").epsilon == 5.0
+        assert reserve(Ledger(url), "1").is_new
+    assert boundary > 30
