@@ -11,7 +11,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pipeline import staging
@@ -36,8 +36,8 @@ def private_folder() -> Iterator[Path]:
 
 
 def sweep() -> None:
-    """Remove what dead runs left, for a run that spills nothing itself."""
-    with private_folder():
+    """Remove what dead runs left where that can be done, for a run that spills nothing itself."""
+    with suppress(StoreError), private_folder():
         pass
 
 

@@ -245,6 +245,8 @@ def test_a_scratch_place_that_somebody_else_prepared_is_refused(tmp_path, monkey
         home.rename(tmp_path / f"blockveil-{os.getuid()}")
     with pytest.raises(StoreError, match="not a folder of this user"), open_compute(loaded):
         pass
+    with open_compute(load_config(loaded.path, overrides={"cluster.kind": '"threads"'})) as threads:
+        assert isinstance(threads, ThreadCompute), "who spills nothing needs no such place"
 
 
 def test_partial_sums_leave_the_workers_while_others_are_still_computed(setting):
