@@ -84,9 +84,9 @@ def analytic_gaussian_B_eps0(rng):
 
 
 def gaussian_profile_logdelta(rng):
-    i = {"mu": between(rng, 1e-6, 20), "eps": "0" if rng.random() < 0.1 else between(rng, 1e-9, 1e3)}
-    while mpf(i["eps"]) / mpf(i["mu"]) > 36:  # beyond, delta is no normal float
-        i["mu"] = between(rng, 1e-6, 20)
+    mu = between(rng, 1e-6, 20)
+    # Beyond 36 mu delta is no normal float.
+    i = {"mu": mu, "eps": "0" if rng.random() < 0.1 else between(rng, 1e-9, 36 * float(mu))}
     found = log_delta(i["mu"], i["eps"])
     return i, {"log_delta": found, "delta": mpmath.exp(found)}
 
