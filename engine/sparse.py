@@ -121,18 +121,11 @@ def _multiply(
     sides = {span: matrix[:, span[0] : span[1]] for span in {s for tile in tiles for s in (tile.rows, tile.columns)}}
     turned = {span: sides[span].T.tocsr() for span in {tile.rows for tile in tiles}}
     for total, tile in zip(totals, tiles, strict=True):
-        product = turned[tile.rows] @ sides[tile.columns]
-        for place, found in _placed(product):
-            total[place] += found  # a product names no place twice
+        product = (turned[tile.rows] @ sides[tile.columns]).tocoo()
+        total[product.row, product.col] += product.data  # a product names no place twice
     found_sums = np.zeros(width, dtype=np.int64)
     np.add.at(found_sums, columns, integers)
     return found_sums
-
-
-def _placed(product: Any) -> Iterator[tuple[tuple[Integers, Integers], Integers]]:
-    if product.nnz:
-        listed = product.tocoo()
-        yield (listed.row, listed.col), listed.data
 
 
 def _add_whole(totals: list[Integers], tiles: Sequence[Tile], chunk: NDArray[Any], quantiser: Quantiser) -> None:

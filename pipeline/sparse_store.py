@@ -77,7 +77,7 @@ def parts_of(array: Stored) -> list[zarr.Array[Any]]:
 
 
 def _attributes(location: Location, member: str) -> dict[str, Any] | None:
-    """Attributes of a sparse group; None where there is none."""
+    """Attributes of an encoded group; None where there is none."""
     if stores.kind(location, "") != "group" or stores.kind(location, member) != "group":
         return None
     if isinstance(location, Path):
@@ -85,9 +85,11 @@ def _attributes(location: Location, member: str) -> dict[str, Any] | None:
     else:
         group = zarr.open_group(ObjectStore(objects.client(location), read_only=True), path=member, mode="r")
     found = dict(group.attrs)
-    if found.get("encoding-type") != ENCODING["encoding-type"]:
+    if "encoding-type" not in found:
+        return None
+    if found["encoding-type"] != ENCODING["encoding-type"]:
         raise StoreError(
-            f'"{member}" is a group and holds no compressed sparse rows',
+            f'"{member}" is an encoded group and holds no compressed sparse rows',
             'Sparse records are a group with encoding-type = "csr_matrix"',
             "Correct data.array, or write the records by rows",
         )

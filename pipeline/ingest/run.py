@@ -48,11 +48,6 @@ Places = NDArray[np.int64]
 Stored = tuple[Rows, int, Places]
 """Rows, and where to go on after each: a file and its next row, or a range of units and its next row."""
 
-
-def _unsaved(written: int, part: int, row: int) -> None:
-    """Record nothing: what is written is written again after a kill."""
-
-
 PIECE_ROWS = 2**16
 """Rows of a range of units that are handed to the writer at once."""
 
@@ -238,6 +233,10 @@ def _stored(source: Source, staging: Staging, tell: Tell) -> tuple[Iterator[Stor
     else:
         runs = Runs(staging.runs, progress.runs)
     return _merged(source, unit, runs, staging.progress, tell), saved
+
+
+def _unsaved(written: int, part: int, row: int) -> None:
+    """Record nothing: what is written is written again after a kill."""
 
 
 def _read(source: Source, progress: Progress, tell: Tell) -> Iterator[Stored]:
