@@ -43,7 +43,7 @@ def running(host: str, port: int, log: Path) -> Iterator[str]:
     host, port
         Where it listens.
     log
-        File for what it prints.
+        File for what it prints, in the Prefect home that the server is alone in.
 
     Raises
     ------
@@ -51,6 +51,7 @@ def running(host: str, port: int, log: Path) -> Iterator[str]:
         The port is taken, or the server does not come up.
     """
     _check_free(host, port)
+    _forget_dead_lock(log.parent)
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", host, "--port", str(port)]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}/api"
     with log.open("ab") as file:
@@ -78,6 +79,11 @@ def _end_with_parent() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGTERM)
+
+
+def _forget_dead_lock(home: Path) -> None:
+    """Remove what a killed server may have left: the lock names a process number, which another one may have now."""
+    (home / "concurrency_leases" / "expirations.lock").unlink(missing_ok=True)
 
 
 def _check_free(host: str, port: int) -> None:

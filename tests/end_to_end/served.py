@@ -8,8 +8,10 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -36,8 +38,16 @@ class Served:
         data = None if body is None else json.dumps(body).encode()
         wanted = {"content-type": "application/json", **(headers or {})}
         request = urllib.request.Request(f"{self.url}/api{path}", data, wanted)
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
+        end = time.monotonic() + self.patience
+        while True:
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    return json.load(answer)
+            except urllib.error.HTTPError as error:
+                if error.code != 503 or time.monotonic() > end:  # its database was busy and nothing was done
+                    raise
+                error.close()
+            time.sleep(0.3)
 
     def post(self, path):
         """A request whose answer is empty; again while the server's database is busy."""
@@ -104,3 +114,25 @@ def serve(folder, home, **environment):
                 process.wait(60)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+def kill_all(process):
+    """As when the power goes: nobody says good-bye."""
+    tree, found = [process.pid], True
+    while found:  # those that have been stopped start no more
+        for pid in tree:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        found = [pid for pid, parent in parents() if parent in tree and pid not in tree]
+        tree += found
+    for pid in tree:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait(30)
+
+
+def parents():
+    """Every process with its parent."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            yield int(stat.parent.name), int(stat.read_text().rpartition(")")[2].split()[1])

@@ -178,7 +178,7 @@ def test_the_commands_of_the_units_release_a_night_on_an_encrypted_cluster_with_
         for key, name in (("authority", "ca"), ("certificate", "cert"), ("key", "key"))
     )
     text = path.read_text().replace('kind = "threads"', cluster).replace('"ledger.db"', '"env:LEDGER_ADDRESS"')
-    path.write_text(text)
+    path.write_text(text.replace("[compute]", "[compute]\nmemory_gib = 1"))  # what the workers below have
     ledger_url = postgres.url(postgres.new_database())
     monkeypatch.setenv("LEDGER_ADDRESS", ledger_url)
     loaded = load_config(path)
