@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 from prefect import flow, get_run_logger, runtime
@@ -15,6 +16,7 @@ import flows.settings  # noqa: F401 - before Prefect reads its environment
 from flows import deployed
 from flows.release import resolve
 from flows.steps import Steps, Stopped
+from pipeline import forgotten
 from pipeline.ledger import Ledger, Verification
 from pipeline.ledger.address import place_of
 from pipeline.summary import budget_lines
@@ -60,6 +62,9 @@ def _verify(name: str) -> tuple[Verification, str | None]:
     place = head_variable(loaded.ledger_url)
     known = Variable.get(place)
     found = ledger.verify(None if known is None else str(known))
+    missing = forgotten.problem(loaded, ledger)
+    if missing is not None:
+        found = replace(found, problems=[*found.problems, missing])
     if not found.problems:
         Variable.set(place, found.head, tags=["blockveil"], overwrite=True)
         rows = [

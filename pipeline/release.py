@@ -25,7 +25,7 @@ from pathlib import Path
 
 from engine.noise import NoiseKey
 from engine.queries.graph import exact_graph, noisy_graph, released_layout
-from pipeline import outputs, publishing, writing
+from pipeline import forgotten, outputs, publishing, writing
 from pipeline.canonical import digest
 from pipeline.compute import Compute
 from pipeline.datasets import Dataset, open_records
@@ -109,10 +109,12 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
     Raises
     ------
     BlockveilError
-        The data cannot be read or does not fit its declaration, the budget does not hold the charge, or the same
-        release exists with other data or another config. Nothing is spent then.
+        The data cannot be read or does not fit its declaration, the budget does not hold the charge, the same
+        release exists with other data or another config, or the ledger has forgotten an earlier release. Nothing is
+        spent then.
     """
     plan = workspace.plan
+    forgotten.require_none(plan.loaded, workspace.ledger)
     dataset = open_records(plan.loaded)
     expire(workspace)
     history, night = (None, None) if plan.series is None else _growing(workspace, plan.series, dataset)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Literal, TextIO
 
 import typer
 
 from flows.cli.common import Config, Debug, address_of, open_ledger, parse_day, read_config
+from pipeline import forgotten
 from pipeline.config.secrets import read_secret
 from pipeline.errors import LedgerError, StoreError
 from pipeline.keys import KeyStore
@@ -97,9 +98,16 @@ def verify(
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Recompute every hash and replay every state; prints the head hash, to be kept elsewhere."""
+    """Recompute every hash and replay every state; prints the head hash, to be kept elsewhere.
+
+    With a config, the entry that paid for its newest release must be there too.
+    """
     del debug
-    found = open_ledger(config, ledger).verify(_kept_head(head, key))
+    opened = open_ledger(config, ledger)
+    found = opened.verify(_kept_head(head, key))
+    missing = None if config is None else forgotten.problem(read_config(config), opened)
+    if missing is not None:
+        found = replace(found, problems=[*found.problems, missing])
     if found.problems:
         raise broken(found)
     typer.echo(f"{found.entries} entries, chain intact. Head: {found.head}")

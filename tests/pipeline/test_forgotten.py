@@ -1,0 +1,128 @@
+"""Backup and restore: what was published shows that a ledger has forgotten charges, and nothing is spent with it."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+from datetime import date
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import app
+from pipeline import forgotten, release
+from pipeline.compute import ThreadCompute
+from pipeline.errors import LedgerError
+from pipeline.ledger import Ledger
+from pipeline.planning import make_plan
+from pipeline.reading import read_release
+from tests import support
+
+EVENTS = """
+neighbours = "add-remove"
+unit = "one person (one row)"
+
+[[event]]
+kind = "gaussian"
+mu = 0.24  # the night that was forgotten had 0.237
+"""
+
+
+@pytest.fixture
+def site(tmp_path):
+    return support.prepare(tmp_path)
+
+
+def run(loaded, day):
+    plan = make_plan(loaded, date(2026, 11, day))
+    return release.run_release(plan, ThreadCompute(1), "test", lambda *_: None)
+
+
+def blockveil(*words):
+    return CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
+
+
+def copy_of(ledger, to):
+    """What docs/operations.md says: a copy while the ledger may be in use."""
+    with closing(sqlite3.connect(ledger)) as source, closing(sqlite3.connect(to)) as target:
+        source.backup(target)
+    return to
+
+
+def put_back(loaded, copy):
+    """As after the loss of a disk: nothing of the old ledger is left."""
+    for extra in ("", "-wal", "-shm"):
+        loaded.ledger_path.with_name(loaded.ledger_path.name + extra).unlink(missing_ok=True)
+    shutil.copy(copy, loaded.ledger_path)
+
+
+def spent(loaded):
+    return Ledger(loaded.ledger_url).budget("people").spent_mu
+
+
+def test_ledger_and_releases_that_are_lost_and_restored_spend_on_where_they_were(site, tmp_path):
+    first = run(site, 19)
+    run(site, 20)
+    before = spent(site)
+    copy = copy_of(site.ledger_path, tmp_path / "copy.db")
+    shutil.copytree(site.output_root, tmp_path / "releases-copy")
+    shutil.rmtree(site.output_root)
+    put_back(site, copy)
+    shutil.copytree(tmp_path / "releases-copy", site.output_root)
+
+    assert blockveil("ledger", "verify", site.path).exit_code == 0
+    assert read_release(first.pointer).output_digest == first.output_digest
+    assert spent(site) == before
+    assert "complete already" in run(site, 20).resumed, "a restored night is neither drawn nor charged again"
+    assert spent(site) == before
+    run(site, 21)
+    assert spent(site) > before
+
+
+def test_a_restored_ledger_that_is_older_than_a_release_spends_nothing_until_it_is_put_right(site, tmp_path):
+    run(site, 19)
+    copy = copy_of(site.ledger_path, tmp_path / "copy.db")
+    newest = run(site, 20)
+    whole = copy_of(site.ledger_path, tmp_path / "whole.db")
+    before = spent(site)
+    put_back(site, copy)
+    entries = len(Ledger(site.ledger_url).history())
+    assert Ledger(site.ledger_url).verify().problems == [], "the chain itself is sound: that is the danger"
+
+    for day in (20, 21):  # the forgotten night and the next one
+        with pytest.raises(LedgerError, match="paid for people/covariance/2026-11-20"):
+            run(site, day)
+    with pytest.raises(LedgerError, match="is not in this ledger"):
+        blockveil("ledger", "verify", site.path)
+    assert len(Ledger(site.ledger_url).history()) == entries, "nothing was written"
+
+    put_back(site, whole)
+    assert blockveil("ledger", "verify", site.path).exit_code == 0
+    assert spent(site) == before
+
+    # Where there is no newer copy: book what was forgotten, and put away what the ledger does not know.
+    put_back(site, copy)
+    (tmp_path / "events.toml").write_text(EVENTS)
+    booked = blockveil(
+        "budget", "charge", site.path, tmp_path / "events.toml", "--name", "forgotten", "--date", "2026-11-20"
+    )
+    assert booked.exit_code == 0, booked.output
+    with pytest.raises(LedgerError, match="is not in this ledger"):
+        run(site, 21)
+    away = tmp_path / "away"
+    away.mkdir()
+    for file in newest.pointer.parent.glob("2026-11-20*"):
+        shutil.move(file, away)
+    assert spent(site) >= before
+    run(site, 21)
+
+
+def test_an_empty_ledger_before_releases_is_refused_too_and_what_is_no_pointer_is_no_release(site):
+    outcome = run(site, 19)
+    (outcome.pointer.parent / "notes.json").write_text("[1]")
+    (outcome.pointer.parent / "torn.json").write_text('{"ledger": {"sequence": "x"}}')
+    assert forgotten.problem(site, Ledger(site.ledger_url)) is None
+    site.ledger_path.unlink()
+    assert "is not in this ledger" in forgotten.problem(site, Ledger(site.ledger_url))
+    support.set_budget(site)
+    with pytest.raises(LedgerError, match="is not in this ledger"):
+        run(site, 20)
