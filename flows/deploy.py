@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import httpx
 from prefect import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
@@ -19,12 +20,13 @@ POOL_TYPE = "process"
 
 
 def require_server() -> str:
-    """Address of the server that the environment or the profile names.
+    """Address of the server that the environment or the profile names, once it has answered.
 
     Raises
     ------
     ServerFailed
-        None is named: a temporary server would forget everything at once.
+        None is named (a temporary server would forget everything at once), or it does not answer, cannot prove who it
+        is, or does not know the password.
     """
     address = get_current_settings().api.url
     if not address:
@@ -33,7 +35,41 @@ def require_server() -> str:
             "Deployments live on a permanent server",
             "Set PREFECT_API_URL, for example http://127.0.0.1:4200/api while `blockveil serve` runs",
         )
+    problem = _unfit(str(address))
+    if problem is not None:
+        raise problem
     return str(address)
+
+
+def _unfit(address: str) -> ServerFailed | None:
+    try:
+        with get_client(sync_client=True) as client:
+            client.read_global_concurrency_limits(limit=1)
+    except httpx.HTTPStatusError as error:
+        if error.response.status_code in (401, 403):
+            return ServerFailed(
+                f"The Prefect server at {address} does not let this command in ({error.response.status_code})",
+                "It asks for a password",
+                "Set PREFECT_API_AUTH_STRING=user:password as the server has it",
+            )
+        return ServerFailed(
+            f"The Prefect server at {address} answers with an error ({error.response.status_code})",
+            "It must know this version's requests",
+            "Look into its log, and give it the version that this package is installed with",
+        )
+    except httpx.TransportError as error:
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            return ServerFailed(
+                f"{address} shows a certificate that nobody known here has signed for that name",
+                "Who takes the server's place could take its password",
+                "Set PREFECT_API_SSL_CERT_FILE to the certificate of your authority, and use the name that it is for",
+            )
+        return ServerFailed(
+            f"Nobody answers at {address} ({type(error).__name__})",
+            "Deployments live on a server that runs",
+            "Start it, or correct PREFECT_API_URL",
+        )
+    return None
 
 
 def deploy(loaded: LoadedDeployments, tell: Callable[[str], None]) -> None:

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from pipeline.ledger import Ledger
-from tests import support
+from tests import certificates, mail_server, support
 from tests.end_to_end.served import COMMAND, serve
 
 NIGHT = """
@@ -27,7 +27,17 @@ cron = "0 6 * * *"
 timezone = "Europe/Berlin"
 """
 
-MAKE_BLOCK = "import sys; from prefect.blocks.webhook import Webhook; Webhook(url=sys.argv[1]).save('on-call')"
+MAKE_BLOCKS = """
+import sys
+from prefect.blocks.webhook import Webhook
+from flows.mail import Mail
+url, port, authority = sys.argv[1:]
+Webhook(url=url).save("on-call")
+Mail(
+    host="localhost", port=port, authority=authority, user="blockveil", password="a password of the mail server",
+    sender="blockveil@example.org", recipients=["ada@example.org"],
+).save("on-call")
+"""
 
 
 @pytest.fixture
@@ -52,23 +62,40 @@ def heard():
         thread.join()
 
 
+@pytest.fixture
+def mail(tmp_path):
+    """A mail server: its port, its authority and what it was sent."""
+    tls = certificates.make(tmp_path / "tls")
+    with mail_server.running(tls, {("blockveil", "a password of the mail server")}) as (port, messages):
+        yield str(port), str(tls / "authority.pem"), messages
+
+
 @pytest.mark.slow
-def test_failures_are_told_an_exhausted_budget_pauses_its_night_and_a_damaged_ledger_all_of_them(tmp_path, heard):
+@pytest.mark.timeout(600)
+def test_failures_are_told_by_webhook_and_mail_an_exhausted_budget_pauses_its_night_and_a_damaged_ledger_all_of_them(
+    tmp_path, heard, mail
+):
     address, messages = heard
+    port, authority, mails = mail
+
+    def written():
+        return [message.get_content() for _, _, message in mails]
+
     loaded = support.prepare(tmp_path, budget=1.1)
     file, home = tmp_path / "deployments.toml", tmp_path / "home"
     file.write_text(NIGHT)
     with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
         environment = {**os.environ, "PREFECT_API_URL": f"{served.url}/api", "PREFECT_HOME": str(home)}
-        subprocess.run([sys.executable, "-c", MAKE_BLOCK, address], env=environment, check=True, timeout=120)
+        blocks = [sys.executable, "-c", MAKE_BLOCKS, address, port, authority]
+        subprocess.run(blocks, env=environment, check=True, timeout=240)
 
         file.write_text(NIGHT + '[alerts]\nnotify = ["webhook/nobody"]\n')
         command = [*COMMAND, "deploy", str(tmp_path)]
-        unknown = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        unknown = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
         assert unknown.returncode == 2
         assert 'no block "webhook/nobody"' in unknown.stderr
 
-    file.write_text(NIGHT + '[alerts]\nnotify = ["webhook/on-call"]\nbudget_low_nights = 3\n')
+    file.write_text(NIGHT + '[alerts]\nnotify = ["webhook/on-call", "mail/on-call"]\nbudget_low_nights = 3\n')
     with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
         names = [each["name"] for each in served.ask("/automations/filter", {})]
         assert len(names) == len(set(names)) == 7, "made again, not twice"
@@ -92,6 +119,18 @@ def test_failures_are_told_an_exhausted_budget_pauses_its_night_and_a_damaged_le
         assert served.state(served.run("verify-ledger/people", config="people"))["name"] == "LedgerDamaged"
         served.wait(lambda: any("LedgerDamaged" in text for text in messages), f"ledger damaged: {messages}")
         served.wait(lambda: served.ask("/deployments/name/release/people")["paused"], "the nights were not paused")
+        for told in ("more nights like", "BudgetExhausted", "LedgerDamaged"):
+            served.wait(lambda told=told: any(told in each for each in written()), f"no mail of {told}: {written()}")
+
+        failed = served.run(
+            "release/by-hand", release="people", mode="dry-run", overrides={"privacy.epsilon": "no number"}
+        )
+        assert served.state(failed)["name"] == "BadConfig"
+        served.wait(lambda: any("BadConfig" in text for text in messages), f"failed: {messages}")
+
+    for text in written():
+        assert "a password of the mail server" not in text
+        assert str(support.CANARY) not in text
     assert Ledger(loaded.ledger_url).budget("people").epsilon == 50.0
     assert str(support.CANARY) not in json.dumps(messages)
 
@@ -123,7 +162,7 @@ def test_a_run_that_falls_silent_is_ended_and_runs_of_others_on_the_same_server_
             served.ask(f"/flow_runs/{run}/set_state", {"state": {"type": "RUNNING"}, "force": True})
             runs += [run, tag]
         environment = {**os.environ, "PREFECT_API_URL": f"{served.url}/api", "PREFECT_HOME": str(home)}
-        subprocess.run([sys.executable, "-c", BEAT, *runs], env=environment, check=True, timeout=120)
+        subprocess.run([sys.executable, "-c", BEAT, *runs], env=environment, check=True, timeout=240)
         served.patience = 300.0  # three beats of 30 s must be missed first
         state = served.state(runs[0], "Crashed")
         assert "No sign of life" in state["message"]

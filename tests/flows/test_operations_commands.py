@@ -13,6 +13,7 @@ from pipeline.errors import ConfigError
 from pipeline.ledger import Ledger
 from pipeline.planning import make_plan
 from tests import support
+from tests.end_to_end.served import free_port
 
 NIGHT = """
 [[night]]
@@ -83,6 +84,20 @@ def test_what_needs_a_permanent_server_refuses_to_work_without_one(command, site
         blockveil(command, site.base)
 
 
+@pytest.mark.parametrize("command", ["deploy", "catch-up"])
+def test_a_server_that_does_not_answer_is_told_in_words(command, site):
+    import socket
+
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from flows.server import ServerFailed
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"http://127.0.0.1:{free.getsockname()[1]}/api"
+    with temporary_settings({PREFECT_API_URL: address}), pytest.raises(ServerFailed, match="Nobody answers at"):
+        blockveil(command, site.base)
+
+
 def test_a_server_of_metrics_that_finds_its_port_taken_says_so(site):
     import socket
 
@@ -93,3 +108,35 @@ def test_a_server_of_metrics_that_finds_its_port_taken_says_so(site):
         pytest.raises(ServerFailed, match="cannot be listened at"),
     ):
         blockveil("metrics", site.base, "--port", taken.getsockname()[1])
+
+
+def test_a_deployment_file_of_prefect_itself_would_lose_the_forms(site):
+    from prefect.cli.deploy._models import DeploymentConfig
+    from prefect.utilities.callables import parameter_schema
+
+    from flows import deployments
+    from flows.plan import plan
+    from flows.release import release
+    from pipeline.config.deployments import load_deployments
+
+    assert not [field for field in DeploymentConfig.model_fields if "schema" in field and "enforce" not in field]
+    assert "enum" not in parameter_schema(release).properties["release"]
+    assert "\\p{" in str(parameter_schema(plan).definitions)
+    made = {each.full_name: each._parameter_openapi_schema for each in deployments.build(load_deployments(site.base))}
+    assert made["release/by-hand"].properties["release"]["enum"] == ["people"]
+    assert "\\p{" not in str(made["plan/people"].definitions)
+
+
+def test_the_lock_of_leases_that_a_killed_server_left_is_gone_before_the_next_one_starts(tmp_path, monkeypatch):
+    from flows import server
+
+    lock = tmp_path / "concurrency_leases" / "expirations.lock"
+    lock.parent.mkdir()
+    lock.write_text("1")  # a process that lives, and is no Prefect server: it would be waited for for ever
+    monkeypatch.setattr(server, "START_SECONDS", 0.0)
+    with (
+        pytest.raises(server.ServerFailed, match="did not come up"),
+        server.running("127.0.0.1", free_port(), tmp_path / "server.log"),
+    ):
+        pass
+    assert not lock.exists()

@@ -1,0 +1,105 @@
+"""A Prefect server behind a proxy with TLS, with a password: worker, command line and browser, all over the proxy."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import certificates
+from tests.end_to_end.served import COMMAND, serve
+from tests.end_to_end.test_browser import CHROMIUM
+from tests.end_to_end.test_serve import entries, site
+from tests.tls_proxy import TlsProxy
+
+BIN = Path(sys.executable).parent
+PASSWORD = "ops:a password of the team"
+
+
+@pytest.fixture
+def behind(tmp_path):
+    """A site that is served behind a proxy: its config, the server, the proxy, and the environment of a client."""
+    loaded = site(tmp_path)
+    tls = certificates.make(tmp_path / "tls")
+    with TlsProxy(tls) as proxy:
+        settings = {
+            "PREFECT_SERVER_API_AUTH_STRING": PASSWORD,
+            "PREFECT_API_AUTH_STRING": PASSWORD,
+            "PREFECT_UI_API_URL": f"{proxy.url}/api",
+        }
+        with serve(tmp_path, tmp_path / "home", PREFECT_RUNNER_POLL_FREQUENCY="600", **settings) as served:
+            proxy.target = int(served.url.rpartition(":")[2])
+            client = {
+                **os.environ,
+                "PREFECT_HOME": str(tmp_path / "client"),
+                "PREFECT_API_URL": f"{proxy.url}/api",
+                "PREFECT_API_SSL_CERT_FILE": str(tls / "authority.pem"),
+                "PREFECT_API_AUTH_STRING": PASSWORD,
+                "PREFECT_WORKER_QUERY_SECONDS": "2",
+                "BLOCKVEIL_CONFIG_ROOT": str(tmp_path),
+            }
+            yield loaded, served, proxy, client
+
+
+def tool(environment, *words):
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=200, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_worker_releases_a_night_over_tls_and_who_does_not_know_authority_or_password_is_refused(behind, tmp_path):
+    loaded, _, _, client = behind
+    deploy = (*COMMAND, "deploy", str(tmp_path))
+    unknown = tool({key: value for key, value in client.items() if key != "PREFECT_API_SSL_CERT_FILE"}, *deploy)
+    assert unknown.returncode == 8
+    assert "a certificate that nobody known here has signed" in unknown.stderr
+    stranger = tool({**client, "PREFECT_API_AUTH_STRING": "ops:guessed"}, *deploy)
+    assert stranger.returncode == 8
+    assert "asks for a password" in stranger.stderr
+
+    done = tool(client, *deploy)
+    assert done.returncode == 0, done.stderr
+    with (
+        (tmp_path / "worker.log").open("wb") as log,
+        subprocess.Popen(
+            [BIN / "prefect", "worker", "start", "--pool", "blockveil", "--type", "process"],
+            env=client,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        ) as worker,
+    ):
+        try:
+            run = ("deployment", "run", "release/people", "-p", "logical_date=2026-11-20", "--watch")
+            done = tool(client, str(BIN / "prefect"), *run)
+            assert "Completed" in done.stdout, done.stdout + done.stderr + (tmp_path / "worker.log").read_text()[-3000:]
+        finally:
+            worker.send_signal(signal.SIGINT)
+            worker.wait(60)
+    assert entries(loaded) == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
+    for text in (unknown.stderr, stranger.stderr, (tmp_path / "worker.log").read_text()):
+        assert "a password of the team" not in text
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on the PATH; tests download none")
+def test_a_browser_logs_in_over_tls_and_asks_nothing_but_the_proxy(behind):
+    from playwright.sync_api import sync_playwright
+
+    _, _, proxy, _ = behind
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_context(ignore_https_errors=True).new_page()
+        page.set_default_timeout(60_000)
+        asked = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(f"{proxy.url}/deployments")
+        page.locator("input").first.fill(PASSWORD)
+        page.keyboard.press("Enter")
+        page.get_by_text("by-hand").first.wait_for()
+        browser.close()
+    assert any("/api/deployments" in url for url in asked)
+    assert [url for url in asked if not url.startswith((proxy.url, "data:", "blob:"))] == []
