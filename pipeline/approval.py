@@ -63,8 +63,9 @@ def question(plan: Plan, budget: BudgetStatus | None, charged: bool) -> Question
     # A release takes 1 / fits of what is left. Where none fits, the ledger refuses it, and there is nothing to decide.
     if fits == 0 or 1.0 / fits <= section.above_share:
         return None
+    share = f"1/{fits}" if fits > 1 else "more than half"
     text = (
-        f"{plan.release_id} would take 1/{fits} of what is left of the budget of '{budget.dataset}'; "
+        f"{plan.release_id} would take {share} of what is left of the budget of '{budget.dataset}'; "
         f"above {section.above_share:g} a person decides. It would be charged epsilon {plan.guarantee.epsilon:g} at "
         f"delta {plan.guarantee.delta:g}; spent so far: epsilon {budget.spent_epsilon:.4g} of {budget.epsilon:g} at "
         f"delta {budget.delta:g}."

@@ -10,10 +10,10 @@ from scipy.special import ndtr
 
 
 def number(value: float) -> str:
-    """A number for a person: four significant digits, thousands marked, infinity as a sign."""
+    """A number for a person: four significant digits, whole up to ten thousand millions with thousands marked."""
     if not np.isfinite(value):
         return "∞" if value > 0 else ("-∞" if value < 0 else "undefined")
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e10 else f"{value:.4g}"
 
 
 def guess_at_most(guarantee: dict[str, Any]) -> float:

@@ -4,12 +4,13 @@ import json
 import os
 import re
 import shutil
+import time
 
 import pytest
 
 from pipeline.ledger import Ledger
 from tests import support
-from tests.end_to_end.served import serve
+from tests.end_to_end.served import PATIENCE, kill_all, serve
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -48,7 +49,7 @@ def page(site):
         page = browser.new_page(viewport={"width": 1200, "height": 1000})
         page.set_default_timeout(30_000)
         page.outside = []
-        inside = (site.url, "data:", "blob:", site.url.replace("http", "ws"))
+        inside = ("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:")
         page.on("request", lambda asked: asked.url.startswith(inside) or page.outside.append(asked.url))
         yield page
         browser.close()
@@ -120,6 +121,8 @@ def test_a_release_waits_for_a_person_who_approves_it_in_the_browser_and_then_th
     page.get_by_text("Artifacts", exact=True).click()
     page.get_by_text(re.compile("release-report", re.IGNORECASE)).first.wait_for()
     keep(page, "run")
+    page.get_by_text(re.compile(r"people/asked/\S+: done")).first.wait_for()
+    open_every_artifact(site, page, run)
     spent = site.ledger.budget("people").spent_mu
 
     state = site.state(submit(site, page, "people"))
@@ -127,6 +130,56 @@ def test_a_release_waits_for_a_person_who_approves_it_in_the_browser_and_then_th
     page.goto(f"{site.url}/runs/flow-run/{state['state_details']['flow_run_id']}")
     page.get_by_text("Nothing was spent").first.wait_for()
     assert site.ledger.budget("people").spent_mu == spent
+
+
+def open_every_artifact(site, page, run):
+    """Each is shown, and each picture of it is drawn."""
+    found = site.ask("/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})
+    assert {each["key"] for each in found} == {
+        "release-plan", "release-progress", "release-report", "release-guarantee", "release-heat-map",
+        "release-spectrum", "release-error", "privacy-budget", "budget-burn-down",
+    }  # fmt: skip
+    for each in found:
+        page.goto(f"{site.url}/artifacts/artifact/{each['id']}")
+        page.get_by_text(each["description"], exact=True).first.wait_for()
+        pictures = page.locator("img[src^='data:image']")
+        if "](data:image" in str(each["data"]):
+            pictures.first.wait_for()
+            assert all(pictures.evaluate_all("all => all.map(one => one.complete && one.naturalWidth > 100)"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_night_that_lost_its_machine_is_finished_at_the_next_start_and_its_pages_say_so(tmp_path, page):
+    loaded, home = support.prepare(tmp_path), tmp_path / "home"
+    (tmp_path / "deployments.toml").write_text(NIGHT)
+
+    def entries():
+        return [entry.kind for entry in Ledger(loaded.ledger_url).history()]
+
+    with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
+        run = served.run("release/people", release="people", mode="release", logical_date="2026-11-20")
+        end = time.monotonic() + PATIENCE
+        while "RESERVED" not in entries():  # by now it has its turn
+            assert time.monotonic() < end, served.log.read_text()
+            time.sleep(0.01)
+        kill_all(served.process)
+    assert "RELEASED" not in entries(), "it was too fast for this test"
+    with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
+        assert "did not survive the last stop" in served.log.read_text()
+        assert "Made up for: people 2026-11-20" in served.log.read_text()
+        page.goto(f"{served.url}/runs/flow-run/{run}")
+        page.get_by_text("Crashed").first.wait_for()
+        page.get_by_text("Details", exact=True).click()
+        page.get_by_text("Its process ended with the service").first.wait_for()
+        served.patience = 180.0  # the turn of the dead run ends within two minutes
+        served.wait(lambda: entries()[-1] == "RELEASED", "the night was not finished")
+        made = runs(served, served.deployment("release/people"))
+        (second,) = (each["id"] for each in made if "catch-up" in each["tags"])
+        assert "an earlier attempt" in served.state(second)["message"].lower()
+        page.goto(f"{served.url}/runs/flow-run/{second}")
+        page.get_by_text("Completed").first.wait_for()
+    assert [kind for kind in entries() if kind != "VOID"] == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
 
 
 def test_no_page_made_the_browser_ask_another_host(page):

@@ -263,6 +263,8 @@ def test_a_release_is_opened_without_reading_it_into_memory(tmp_path):
 def test_numbers_are_written_for_people():
     assert words.number(1234567.8) == "1,234,568"
     assert words.number(1.5e28) == "1.5e+28"
+    assert words.number(5_426_433_584.0) == "5,426,433,584"
+    assert words.number(281_123_558_965_959.0) == "2.811e+14"
     assert words.number(0.000123456) == "0.0001235"
     assert words.number(np.inf) == "∞"
     assert words.number(np.nan) == "undefined"
