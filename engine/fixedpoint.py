@@ -6,6 +6,7 @@ alone. The bound that the sensitivity needs is enforced on the integers themselv
 * cube: ``|k_i| <= K`` for each coordinate;
 * cube along dense directions: ``|k - K A v|_i <= 1/2 + 2**-33`` for a v in the cube, A the integer map, and
   ``|k_i| <= K``; the map is applied to integers of 2**-20 half widths, so that its sums are exact in any order;
+* cube within a ball: besides ``sum_i (share_i k_i)**2 <= K**2`` (:class:`engine.rounding.CappedGrid`);
 * ball: ``sum_i k_i**2 <= K**2``, by nearest rounding inside a radius shrunk by half a step a coordinate
   (rounding moves a record by at most ``sqrt(d)/2`` steps), checked afterwards in int64.
 
@@ -23,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.geometry import RAY_LIMIT, Body, Coordinates, GeometryError, Mixing, Vector, half_cube
-from engine.rounding import FINE_BITS, CubeGrid, pull_entries_inside_ball, pull_inside_ball, to_steps
+from engine.geometry import RAY_LIMIT, Body, CappedBox, Coordinates, GeometryError, Mixing, Vector, half_cube
+from engine.rounding import FINE_BITS, CappedGrid, CubeGrid, pull_entries_inside_ball, pull_inside_ball, to_steps
 
 _INPUT_BITS = 16
 _LARGEST_DIMENSION = 2**15 - 1
@@ -77,8 +78,13 @@ class Quantiser:
             raise ValueError(f"more than {_LARGEST_DIMENSION} features; split the features into several releases")
         if self.coordinates.body is not Body.BALL:
             _ = self._grid
-        elif np.sqrt(self.coordinates.dimension) >= self.largest:
+        if self._bounded_whole and np.sqrt(self.coordinates.dimension) >= self.largest:
             raise ValueError("too few quantisation bits for this many features; raise quantisation_bits")
+
+    @property
+    def _bounded_whole(self) -> bool:
+        """Whether an integer of a record depends on its other values, by a bound of its norm."""
+        return self.coordinates.body is Body.BALL or isinstance(self.coordinates.body, CappedBox)
 
     @property
     def width(self) -> int:
@@ -120,7 +126,7 @@ class Quantiser:
 
     def parts(self, ranges: Sequence[tuple[int, int]]) -> list[Quantiser]:
         """Quantisers of ranges of integer coordinates alone; none where a coordinate depends on the others."""
-        together = self.coordinates.body is Body.BALL or self.coordinates.mixing is not None
+        together = self._bounded_whole or self.coordinates.mixing is not None
         return [] if together else [self._part(low, high) for low, high in ranges]
 
     def _part(self, low: int, high: int) -> Quantiser:
@@ -151,6 +157,8 @@ class Quantiser:
                 self._inside_ball(values)
             elif self.coordinates.mixing is not None:
                 self._inside_mixed_cube(values, self.coordinates.mixing)
+            elif self._capped is not None:
+                self._capped.round_inside(values)
             else:
                 grid.round_inside(values)
         if self.augmented:
@@ -163,7 +171,7 @@ class Quantiser:
     def by_entries(self) -> bool:
         """Whether a value that is zero becomes the same integer in every record, whatever the other values are."""
         c = self.coordinates
-        return c.mixing is None and (c.body is not Body.BALL or not np.any(c.origin))
+        return c.mixing is None and not (self._bounded_whole and np.any(c.origin))
 
     def at_zero(self, dtype: np.dtype[Any]) -> NDArray[np.int64]:
         """Integers of a record of zeros, shape (width,); other records differ from it only where they are not zero.
@@ -218,6 +226,8 @@ class Quantiser:
                 found /= c.scale[columns]
                 to_steps(found)
                 pull_entries_inside_ball(found, borders, c.dimension, self.largest)
+            elif self._capped is not None:
+                self._capped.round_entries_inside(found, columns, borders)
             else:
                 grid.of(columns).round_inside(found)
         return np.asarray(found.astype(np.int64) - self.at_zero(values.dtype)[columns + int(self.augmented)])
@@ -262,16 +272,23 @@ class Quantiser:
         # No step is left of an infinite half width, and zero times infinity is no number, which no bound would hold.
         if c.body is not Body.BALL and not np.all(np.isfinite(steps) & (steps > 0)):
             raise GeometryError("a feature's bounds are too close or too far for floating point; change its unit")
-        least = 0.0 if c.body is Body.HALF_CUBE else -largest
+        box = c.body.box if isinstance(c.body, CappedBox) else c.body
+        least = 0.0 if box is Body.HALF_CUBE else -largest
         with np.errstate(over="ignore", invalid="ignore"):  # a ball has no bounds
             lowest, highest = (np.clip(np.rint((x - c.origin) * steps), least, largest) for x in (c.lower, c.upper))
         return CubeGrid(c.origin, steps, lowest, highest)
 
     @cached_property
+    def _capped(self) -> CappedGrid | None:
+        """The same with a bound of the norm, where there is one."""
+        body = self.coordinates.body
+        return CappedGrid(self._grid, body.shares, self.largest) if isinstance(body, CappedBox) else None
+
+    @cached_property
     def _narrow_grid(self) -> CubeGrid | None:
         """The same in single precision, where it is precise enough."""
         c = self.coordinates
-        if not self.narrow or c.body is Body.BALL or c.mixing is not None or self.largest >= 2**15:
+        if not self.narrow or self._bounded_whole or c.mixing is not None or self.largest >= 2**15:
             return None
         narrow = self._grid.narrow()
         far = np.maximum(np.abs(c.lower), np.abs(c.upper))

@@ -8,6 +8,7 @@ are taken about it), and *coordinates* ``v`` in which the admissible records for
 geometry   admissible records                           body in coordinates
 ========== ============================================ ==================================
 Box        lower <= x <= upper                          cube |v_i| <= 1, or 0 <= v_i <= 1
+with norm  and ``|x - origin|_2 <= C``                  the same, with ``sum (h_i v_i)^2 <= C^2``
 Ball       ``|x - origin|_2 <= radius``                 unit ball
 Ellipsoid  ``(x-origin)' E^-1 (x-origin) <= 1``         unit ball
 ========== ============================================ ==================================
@@ -41,6 +42,30 @@ class Body(StrEnum):
     CUBE = "cube"
     HALF_CUBE = "half-cube"
     BALL = "ball"
+
+
+@dataclass(frozen=True, eq=False)
+class CappedBox:
+    """Coordinates of a cube or half cube whose record is bounded as a whole too: ``sum (share_i v_i)^2 <= 1``.
+
+    Attributes
+    ----------
+    box
+        ``CUBE`` or ``HALF_CUBE``.
+    shares
+        Half width of each feature over the largest norm, in (0, 1], shape (d,).
+    """
+
+    box: Body
+    shares: Vector
+
+    @property
+    def value(self) -> str:
+        """Public name."""
+        return f"{self.box.value}-in-ball"
+
+
+AnyBody = Body | CappedBox
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +105,7 @@ class Coordinates:
         Further integer map of the scaled record, or None where the coordinates are the scaled record itself.
     """
 
-    body: Body
+    body: AnyBody
     lower: Vector
     upper: Vector
     origin: Vector
@@ -124,13 +149,18 @@ class Box:
         Raw bounds, d numbers each, ``lower < upper``.
     origin
         Point about which moments are taken, inside the bounds, d numbers.
+    norm_at_most
+        Largest Euclidean distance of a record from the origin, raw units, positive; None for no such bound.
     """
 
     lower: Vector
     upper: Vector
     origin: Vector
+    norm_at_most: float | None
 
-    def __init__(self, lower: ArrayLike, upper: ArrayLike, origin: ArrayLike) -> None:
+    def __init__(
+        self, lower: ArrayLike, upper: ArrayLike, origin: ArrayLike, norm_at_most: float | None = None
+    ) -> None:
         low, high, centre = _vector(lower, "lower"), _vector(upper, "upper"), _vector(origin, "origin")
         if not low.shape == high.shape == centre.shape:
             raise GeometryError("lower, upper and origin differ in length; give one number a feature in each")
@@ -139,6 +169,12 @@ class Box:
         # The half width must bound the distance to the origin: with the origin outside, clipping would not centre.
         if np.any(centre < low) or np.any(centre > high):
             raise GeometryError("the origin lies outside the bounds; choose an origin between lower and upper")
+        if norm_at_most is not None:
+            if not (np.isfinite(norm_at_most) and norm_at_most > 0):
+                raise GeometryError("the norm must be a positive finite number; give the largest allowed distance")
+            # No admissible record is further along one feature, so that no integers are kept for what is clipped.
+            low, high = np.maximum(low, centre - norm_at_most), np.minimum(high, centre + norm_at_most)
+        object.__setattr__(self, "norm_at_most", norm_at_most)
         for name, value in (("lower", low), ("upper", high), ("origin", centre)):
             object.__setattr__(self, name, value)
 
@@ -152,7 +188,13 @@ class Box:
         origin.
         """
         found = Coordinates(Body.CUBE, self.lower, self.upper, self.origin, self.half_widths)
-        return replace(found, body=Body.HALF_CUBE) if half_cube(found) else found
+        box = Body.HALF_CUBE if half_cube(found) else Body.CUBE
+        if self.norm_at_most is None:
+            return replace(found, body=box)
+        shares = np.minimum(self.half_widths / self.norm_at_most, 1.0)
+        # A norm that no corner reaches bounds nothing.
+        within = float(np.sum(shares**2)) <= 1.0
+        return replace(found, body=box if within else CappedBox(box, shares))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,9 @@
 """What is asked of the records, as a mechanism sees it: the answer's shape and what one record can change in it.
 
-Answers are in *coordinates* (:mod:`engine.geometry`), in which admissible records form a cube, a half cube or the unit
-ball. A mechanism proposes a spread r of the noise (:mod:`engine.mechanisms.additive`); a problem tells the sensitivity
-of the answer divided by it. Write ``N2 = sup |v / r|_2`` and ``N1 = sup |v / r|_1`` over the body.
+Answers are in *coordinates* (:mod:`engine.geometry`), in which admissible records form a cube, a half cube, one of
+these within a ball (:mod:`engine.reach`), or the unit ball. A mechanism proposes a spread r of the noise
+(:mod:`engine.mechanisms.additive`); a problem tells the sensitivity of the answer divided by it. Write
+``N2 = sup |v / r|_2`` and ``N1 = sup |v / r|_1`` over the body.
 
 ============== =============================== ======================================= =============================
 problem        answer                          L2                                      L1 (distinct entries)
@@ -14,6 +15,8 @@ counts         cells (m x n)                   1; replace-one sqrt(2)           
 ============== =============================== ======================================= =============================
 
 For half cubes replace-one costs no more than add-remove: entries lie in [0, largest], so their differences do too.
+For one within a ball: rows sqrt(2) N2 at most, and outer products sqrt(2) times in L2 and twice in L1, or the half
+cube's own if that is less.
 Cube, replace-one, y and z being v / r: off the diagonal ``sum |y_i y_j - z_i z_j|`` is convex in each entry, so largest
 at corners: twice the N1 of features whose signs agree times that of the others, at most ``N1^2 / 2`` and at most
 ``N1^2 - N2^2``; the diagonal adds at most ``N2^2``.
@@ -24,15 +27,17 @@ says that it is an upper bound.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import ClassVar, Protocol
 
 import numpy as np
 
-from engine.geometry import Body, Vector
+from engine.geometry import AnyBody, Body, CappedBox, Vector
 from engine.guarantees import Neighbours
 from engine.mechanisms.additive import CannotCalibrate, Scaling, Spread
+from engine.reach import capped_second_moment, largest_l1, largest_l2, uncapped, widest_l1, widest_l2
 from engine.sensitivity import Sensitivity, second_moment_sensitivity
 from engine.workloads import Workload
 
@@ -77,17 +82,6 @@ class Problem(Protocol):
         """Largest Frobenius norm of the answer itself, in coordinates, for any admissible data set."""
 
 
-def largest_l2(body: Body, spread: Vector) -> float:
-    """``sup |v / spread|_2`` over a body."""
-    return float(np.max(1.0 / spread)) if body is Body.BALL else float(np.sqrt(np.sum(spread**-2.0)))
-
-
-def largest_l1(body: Body, spread: Vector) -> float:
-    """``sup |v / spread|_1`` over a body; for the ball by Cauchy-Schwarz, attained along 1 / spread."""
-    inverse = 1.0 / spread
-    return float(np.sqrt(np.sum(inverse**2))) if body is Body.BALL else float(np.sum(inverse))
-
-
 def _exact(value: float) -> Sensitivity:
     return Sensitivity(value * _ROUND_UP, value)
 
@@ -113,7 +107,7 @@ class SecondMoment:
     """
 
     query: ClassVar[str] = "second-moment"
-    body: Body
+    body: AnyBody
     scale: Vector
     neighbours: Neighbours
     largest: int
@@ -151,17 +145,18 @@ class SecondMoment:
     def l2(self, spread: Spread) -> Sensitivity:
         """See :mod:`engine.sensitivity`."""
         weights = spread.rows**-2.0
-        if self.augmented:
-            found = second_moment_sensitivity(self.body, weights[1:], self.neighbours, float(weights[0]))
+        constant, free = (float(weights[0]), weights[1:]) if self.augmented else (0.0, weights)
+        if isinstance(self.body, CappedBox):
+            found = capped_second_moment(self.body, free, self.neighbours, constant)
         else:
-            found = second_moment_sensitivity(self.body, weights, self.neighbours)
+            found = second_moment_sensitivity(self.body, free, self.neighbours, constant)
         return self._of_triangle(found, weights) if spread.unscaled else found
 
     def _of_triangle(self, frobenius: Sensitivity, weights: Vector) -> Sensitivity:
         """L2 of the upper triangle and diagonal of a change D: ``(|D|_F^2 + |diag D|^2) / 2``, at most ``|D|_F^2``."""
         if self.body is Body.BALL and not self.augmented:
             return frobenius  # attained by records along axes, whose changes are diagonal
-        if self.neighbours is Neighbours.ADD_REMOVE and not self.augmented:
+        if self.neighbours is Neighbours.ADD_REMOVE and not self.augmented and isinstance(self.body, Body):
             # The corner has the largest |v|^2 and the largest entries at once.
             return _exact(float(np.sqrt((np.sum(weights) ** 2 + np.sum(weights**2)) / 2.0)))
         return Sensitivity(frobenius.bound, frobenius.attained * sqrt(0.5))
@@ -172,12 +167,15 @@ class SecondMoment:
         one, two = first + largest_l1(self.body, rest), first**2 + largest_l2(self.body, rest) ** 2
         # sum over i <= j of |y_i y_j| = (|y|_1^2 + |y|_2^2) / 2; both norms are at most their own suprema.
         value = (one**2 + two) / 2.0
-        attained = value if self.body is not Body.BALL else value * 0.5
+        attained = value if self.body in (Body.CUBE, Body.HALF_CUBE) else value * 0.5  # N1 alone
         if self.neighbours is Neighbours.ADD_REMOVE:
             return Sensitivity(value * _ROUND_UP, attained)
         # Cube: see the module; the constant stays. Half cube: entries in [0, largest] differ by at most largest.
         cube = min(one**2 / 2.0, one**2 - two) + two - first**2
-        bound = {Body.HALF_CUBE: value, Body.CUBE: cube, Body.BALL: 2.0 * value}[self.body]
+        if isinstance(self.body, CappedBox):
+            bound = min(2.0 * value, replace(self, body=self.body.box).l1(spread).bound)
+        else:
+            bound = {Body.HALF_CUBE: value, Body.CUBE: cube, Body.BALL: 2.0 * value}[self.body]
         # Moving a record from the far end to the origin attains what adding it does, less its constant entry.
         return Sensitivity(bound * _ROUND_UP, max(attained - first**2, 0.0))
 
@@ -199,7 +197,7 @@ class Rows:
     """
 
     query: ClassVar[str] = "rows"
-    body: Body
+    body: AnyBody
     scale: Vector
     neighbours: Neighbours
     largest: int
@@ -240,15 +238,11 @@ class Rows:
 
     def l2(self, spread: Spread) -> Sensitivity:
         """One row changes anywhere within the body: by its diameter."""
-        return _exact(self._diameter * largest_l2(self.body, spread.columns) / float(np.min(spread.rows)))
+        return _exact(widest_l2(self.body, spread.columns) / float(np.min(spread.rows)))
 
     def l1(self, spread: Spread) -> Sensitivity:
         """One row changes anywhere within the body."""
-        return _exact(self._diameter * largest_l1(self.body, spread.columns) / float(np.min(spread.rows)))
-
-    @property
-    def _diameter(self) -> float:
-        return 1.0 if self.body is Body.HALF_CUBE else 2.0
+        return _exact(widest_l1(self.body, spread.columns) / float(np.min(spread.rows)))
 
     def largest_norm(self) -> float:
         """``sqrt(rows) sup |v|``."""
@@ -272,8 +266,8 @@ class OuterProducts:
     """
 
     query: ClassVar[str] = "outer-products"
-    left: Body
-    right: Body
+    left: AnyBody
+    right: AnyBody
     left_scale: Vector
     right_scale: Vector
     neighbours: Neighbours
@@ -308,19 +302,21 @@ class OuterProducts:
 
     def l2(self, spread: Spread) -> Sensitivity:
         """``|a b'|_F = |a| |b|``."""
-        norm = largest_l2(self.left, spread.rows) * largest_l2(self.right, spread.columns)
-        return _exact(self._factor * norm)
+        return self._change(largest_l2, sqrt(2.0), spread)
 
     def l1(self, spread: Spread) -> Sensitivity:
         """``|a b'|_1 = |a|_1 |b|_1``."""
-        norm = largest_l1(self.left, spread.rows) * largest_l1(self.right, spread.columns)
-        return _exact(self._factor * norm)
+        return self._change(largest_l1, 2.0, spread)
 
-    @property
-    def _factor(self) -> float:
-        # Replace-one: a = c, b = -d attains twice the norm where either body is symmetric about 0.
-        half = self.left is Body.HALF_CUBE and self.right is Body.HALF_CUBE
-        return 1.0 if half or self.neighbours is Neighbours.ADD_REMOVE else 2.0
+    def _change(self, largest: Callable[[AnyBody, Vector], float], disjoint: float, spread: Spread) -> Sensitivity:
+        norm = largest(self.left, spread.rows) * largest(self.right, spread.columns)
+        if self.neighbours is Neighbours.ADD_REMOVE:
+            return _exact(norm)
+        if uncapped(self.left) is not Body.HALF_CUBE or uncapped(self.right) is not Body.HALF_CUBE:
+            return _exact(2.0 * norm)  # a = c, b = -d attains it where either body is symmetric about 0
+        # Entries of one sign differ by no more than the largest of them, and are furthest apart where none meet.
+        cubes = largest(Body.HALF_CUBE, spread.rows) * largest(Body.HALF_CUBE, spread.columns)
+        return Sensitivity(min(cubes, disjoint * norm) * _ROUND_UP, norm)
 
     def largest_norm(self) -> float:
         """``rows_at_most sup |a| |b|``."""

@@ -34,7 +34,18 @@ import numpy as np
 
 from engine.differences import RotatedBox
 from engine.fixedpoint import ROUNDING_ALONG_DIRECTIONS, Quantiser
-from engine.geometry import SUM_BITS, Body, Coordinates, GeometryError, Matrix, Mixing, Vector, half_cube, integer_map
+from engine.geometry import (
+    SUM_BITS,
+    Body,
+    CappedBox,
+    Coordinates,
+    GeometryError,
+    Matrix,
+    Mixing,
+    Vector,
+    half_cube,
+    integer_map,
+)
 from engine.guarantees import Neighbours
 from engine.mechanisms.additive import Spread
 from engine.problems import Rows, SecondMoment
@@ -70,6 +81,8 @@ def along(coordinates: Coordinates, directions: Matrix) -> Coordinates:
         raise GeometryError(
             f"the directions are {defect:.2g} from orthonormal; orthonormalise them, as numpy.linalg.qr does"
         )
+    if isinstance(coordinates.body, CappedBox):
+        raise GeometryError("directions are those of a box, a ball or an ellipsoid; leave out the box's norm_at_most")
     if coordinates.body is not Body.BALL:
         return replace(coordinates, body=Body.CUBE, mixing=_within_cube(directions))
     before = np.eye(d) if coordinates.mixing is None else coordinates.mixing.matrix

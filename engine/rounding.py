@@ -1,4 +1,7 @@
-"""From raw values to the integers of a cube, and from fine integers to those of a ball; elementwise, in place."""
+"""From raw values to the integers of a cube, of a cube within a ball, or of a ball; in place.
+
+All is elementwise but for norms, and these are summed in integers, so that all depends on the record alone.
+"""
 
 from __future__ import annotations
 
@@ -53,13 +56,88 @@ class CubeGrid:
 
     def round_inside(self, values: NDArray[Any]) -> None:
         """Turn raw values, shape (n, d), into integers, in place."""
+        self.place(values)
+        np.rint(values, out=values)
+        self.bound(values)
+
+    def place(self, values: NDArray[Any]) -> None:
+        """Steps from the origin, not yet whole, in place."""
         if not self._centred:
             values -= self.origin
         values *= self.steps
-        np.rint(values, out=values)
+
+    def bound(self, values: NDArray[Any]) -> None:
+        """Cut to the integers of the bounds, in place."""
         # The bound of the proof, on the integers themselves: |k_i| <= K, and 0 <= k_i in a half cube.
         np.minimum(values, self.highest, out=values)
         np.maximum(values, self.lowest, out=values)
+
+
+@dataclass(frozen=True, eq=False)
+class CappedGrid:
+    """Constants of a cube whose records are bounded as a whole too: integers have ``sum (share_i k_i)^2 <= K^2``.
+
+    A record is cut to its box, then shrunk towards the origin, which lies in the box, then rounded. With t the steps
+    in the box, ``f_i = rint(share_i t_i 2^20 / K)`` and the factor c below, ``c |f| <= R`` and ``c <= 1``, so that
+
+        |share k| / K <= c |share t| / K + |share| / (2 K) <= 2^-20 (R + sqrt(d) / 2) + |share| / (2 K) < 1.
+
+    Attributes
+    ----------
+    cube
+        Constants of the cube, in double precision.
+    shares
+        Half width of each feature over the largest norm, in (0, 1], shape (d,).
+    largest
+        K.
+    """
+
+    cube: CubeGrid
+    shares: NDArray[np.float64]
+    largest: int
+
+    def round_inside(self, values: NDArray[np.float64]) -> None:
+        """Turn raw values, shape (n, d), into integers, in place."""
+        self.cube.place(values)
+        self.cube.bound(values)
+        values *= self._shrinking(squared_norms(self._lengths(values, self.shares)))[:, None]
+        np.rint(values, out=values)
+        self.cube.bound(values)  # towards zero, so that no norm grows
+        own = values * self.shares
+        self._check(np.einsum("ij,ij->i", own, own))
+
+    def round_entries_inside(
+        self, values: NDArray[np.float64], columns: NDArray[np.int64], borders: NDArray[np.int64]
+    ) -> None:
+        """:meth:`round_inside` for the entries of sparse records alone; the origin must be zero in each feature."""
+        cube, shares = self.cube.of(columns), self.shares[columns]
+        cube.place(values)
+        cube.bound(values)
+        factors = self._shrinking(entry_norms(self._lengths(values, shares), borders))
+        values *= np.repeat(factors, np.diff(borders))
+        np.rint(values, out=values)
+        cube.bound(values)
+        of_record = np.repeat(np.arange(borders.size - 1), np.diff(borders))
+        self._check(np.bincount(of_record, weights=(values * shares) ** 2, minlength=borders.size - 1).astype(float))
+
+    def _lengths(self, values: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What each value adds to its record's norm, in whole steps of 2**-20 norms: sums of squares are exact."""
+        return np.asarray(np.rint(values * (shares * (2.0**FINE_BITS / self.largest))), dtype=np.float64)
+
+    def _shrinking(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Factor of each record of these squared norms, in fine steps."""
+        rounding = (
+            np.sqrt(self.shares.size) / 2.0 + np.sqrt(np.sum(self.shares**2)) * 2.0 ** (FINE_BITS - 1) / self.largest
+        )
+        # R: one fine step is to spare, far more than what the few float operations of each value can add.
+        radius = 2.0**FINE_BITS - rounding * (1.0 + 1e-9) - 1.0
+        factors: NDArray[np.float64] = np.minimum(1.0, radius / np.maximum(np.sqrt(squares), 1.0))
+        return factors
+
+    def _check(self, squares: NDArray[np.float64]) -> None:
+        # All, not any: what is no number is not inside either. What these sums round is below the step to spare.
+        if not np.all(squares <= float(self.largest) ** 2):
+            raise ArithmeticError("a quantised record exceeded its norm; the machine's rounding is not IEEE 754")
 
 
 def pull_inside_ball(fine: NDArray[np.float64], largest: int) -> None:
@@ -76,16 +154,17 @@ def pull_entries_inside_ball(
     fine: NDArray[np.float64], borders: NDArray[np.int64], dimension: int, largest: int
 ) -> None:
     """:func:`pull_inside_ball` for the entries of sparse records alone; zeros stay zeros and add nothing to a norm."""
-
-    def norms() -> NDArray[np.float64]:
-        # Sums of all records may leave int64 and wrap around; their differences, below 2**63, are right all the same.
-        sums = np.concatenate([[0], np.cumsum(fine.astype(np.int64) ** 2)])
-        found: NDArray[np.float64] = (sums[borders[1:]] - sums[borders[:-1]]).astype(np.float64)
-        return found
-
-    fine *= np.repeat(_shrinking(norms(), dimension, largest), np.diff(borders))
+    fine *= np.repeat(_shrinking(entry_norms(fine, borders), dimension, largest), np.diff(borders))
     np.rint(fine, out=fine)
-    _check_inside(norms(), largest)
+    _check_inside(entry_norms(fine, borders), largest)
+
+
+def entry_norms(fine: NDArray[np.float64], borders: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Sum of squares of each record's entries, integers of at most 2**24; exact as in :func:`squared_norms`."""
+    # Sums of all records may leave int64 and wrap around; their differences, below 2**63, are right all the same.
+    sums = np.concatenate([[0], np.cumsum(fine.astype(np.int64) ** 2)])
+    found: NDArray[np.float64] = (sums[borders[1:]] - sums[borders[:-1]]).astype(np.float64)
+    return found
 
 
 def _shrinking(squares: NDArray[np.float64], dimension: int, largest: int) -> NDArray[np.float64]:

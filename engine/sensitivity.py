@@ -130,7 +130,9 @@ def _cube(free: Vector, constant_weight: float) -> Sensitivity:
     if 2.0 * largest > total:
         value = largest * _dominated((total - largest) / largest)
         return Sensitivity(value * _ROUND_UP, value)
-    return Sensitivity(float(np.sqrt(2.0) * total * _ROUND_UP), float(np.sqrt(2 * total**2 - 2 * _split(weights) ** 2)))
+    return Sensitivity(
+        float(np.sqrt(2.0) * total * _ROUND_UP), float(np.sqrt(2 * total**2 - 2 * uneven_split(weights) ** 2))
+    )
 
 
 def _dominated(rest: float) -> float:
@@ -147,7 +149,7 @@ def _dominated(rest: float) -> float:
     return float(np.sqrt((1.0 + rest) ** 2 + best))
 
 
-def _split(weights: Vector) -> float:
+def uneven_split(weights: Vector) -> float:
     """How unevenly the signs of a greedy split leave the weights: largest first, always against the sum so far."""
     imbalance = 0.0
     for weight in np.sort(weights)[::-1]:

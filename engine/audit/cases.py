@@ -29,7 +29,7 @@ from engine.audit.subjects import Additive, Subject, visible_claim
 from engine.calibration import CalibrationError, gaussian_epsilon
 from engine.counts import CountQuery, Edges, Missing, Outside
 from engine.fixedpoint import Quantiser
-from engine.geometry import Body, Box
+from engine.geometry import Body, Box, CappedBox
 from engine.guarantees import ApproxDP, Loss, Neighbours, PureDP
 from engine.mechanisms import r1smg
 from engine.mechanisms.additive import CannotCalibrate, NoiseDesign, add_noise
@@ -171,6 +171,7 @@ def _problems() -> Sequence[tuple[Problem, Pairs]]:
             [(cube, np.outer(signs, signs)), (cube, np.zeros((3, 3)))],
         ),
         (Rows(Body.CUBE, units, REPLACE, K, 2), [(row, -row)]),
+        *_in_a_ball(),
         (
             OuterProducts(Body.BALL, Body.CUBE, np.ones(2), units, ADD, K, _ROWS),
             [(np.outer([K, 0], ones), np.zeros((2, 3)))],
@@ -178,6 +179,21 @@ def _problems() -> Sequence[tuple[Problem, Pairs]]:
         (Counts((2, 3), REPLACE, _ROWS), [(cell, other)]),
         (Counts((1, 8), ADD, _ROWS, _RANGES), [(line[0], np.zeros((1, 8)))]),
         (Counts((1, 8), REPLACE, _ROWS, _RANGES), [(line[0], line[7])]),
+    )
+
+
+def _in_a_ball() -> Sequence[tuple[Problem, Pairs]]:
+    """Records in a box within a ball: the integers of records that fill either, from the released quantiser."""
+    clips = [Quantiser(Box([low] * 3, np.ones(3), np.zeros(3), 1.25).coordinates(), K, False, None) for low in (-1, 0)]
+    signed, positive = (clip.quantise(np.array(list(product((1.0, 0.0, -1.0), repeat=3)))) for clip in clips)
+    moments = [np.outer(k, k) for k in signed]
+    rows = [np.vstack([k, np.zeros(3)]) for k in positive]
+    about, above = (clip.coordinates.body for clip in clips)
+    ones = np.ones(3)
+    return (
+        (SecondMoment(about, ones, ADD, K, _ROWS, False), [(moment, np.zeros((3, 3))) for moment in moments]),
+        (SecondMoment(about, ones, REPLACE, K, _ROWS, False), list(combinations(moments, 2))),
+        (Rows(above, ones, REPLACE, K, 2), list(combinations(rows, 2))),
     )
 
 
@@ -207,14 +223,19 @@ def _additive(
     difference = max((_difference(design, *pair) for pair in pairs), key=lambda d: float(np.linalg.norm(d, order)))
     sizes = np.full(difference.size, design.grid.privacy_scale)
     law = subjects.gaussian if gaussian else subjects.laplace
-    turned = " along directions" if isinstance(problem, rotation.RotatedSecondMoment | rotation.RotatedRows) else ""
-    label = f"{problem.query}{turned}, {problem.neighbours.value}"
+    label = f"{problem.query}{_place(problem)}, {problem.neighbours.value}"
     simulated = replace(law(difference, sizes, charged(design, guarantee)), name=f"{label}: likelihood ratio")
     drawn = subjects.grid_noise(design.grid, difference, visible_claim(design.loss))
     found = [simulated, replace(drawn, name=f"{label}: secure sampler")]
     if 0.0 < design.mu < _FAINT:
         found.append(_repeated(label, difference, sizes, design.mu))
     return [_mutated(subject, mutant) for subject in found]
+
+
+def _place(problem: Problem) -> str:
+    if isinstance(problem, rotation.RotatedSecondMoment | rotation.RotatedRows):
+        return " along directions"
+    return " in a box within a ball" if isinstance(getattr(problem, "body", None), CappedBox) else ""
 
 
 def _difference(design: NoiseDesign, first: Array, second: Array) -> Array:

@@ -13,7 +13,8 @@ shaped, importance u        1 / sqrt(c sqrt(u))          variance weighted by u 
 =========================== ============================ ============================================================
 
 For a box the budget is linear in the precisions, ``sum c_i^2 / variance_i = mu^2``, and the rows above follow by
-Lagrange multipliers. For a ball or an ellipsoid the shape itself is optimal for all importances at once.
+Lagrange multipliers; for a box within a ball see :func:`engine.mechanisms.shapes.box_with_ball_variances`. For a ball
+or an ellipsoid the shape itself is optimal for all importances at once.
 
 **Source**: MVG (CCS 2018) Algorithms 1 and 2 with the exact budget in place of Theorems 2 and 3; IMGM Theorem 2 for
 the isotropic case.
@@ -22,15 +23,18 @@ the isotropic case.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any, ClassVar
 
 import numpy as np
 
-from engine.geometry import Body, Vector
+from engine.geometry import AnyBody, Body, CappedBox, Vector
 from engine.guarantees import ApproxDP, Neighbours
 from engine.mechanisms.additive import CannotCalibrate, NoiseDesign, Spread, add_noise, gaussian_design
 from engine.mechanisms.contract import Importance, NotApplicable, free_units
-from engine.problems import Counts, OuterProducts, Problem, SecondMoment
+from engine.mechanisms.shapes import box_with_ball_variances
+from engine.problems import Counts, OuterProducts, Problem, Rows, SecondMoment
+from engine.reach import largest_l2, uncapped
 
 __all__ = ["CannotCalibrate", "Gaussian", "NoiseDesign", "ShapedGaussian", "add_noise", "calibrate"]
 
@@ -94,7 +98,9 @@ def shaped_spread(problem: Problem, importance: Importance) -> Spread:
             'choose "relative-error"'
         )
     sides = zip(free_units(problem), importance.weights(problem), bodies(problem), strict=True)
-    rows, columns = (_optimal(units, weights, body) for units, weights, body in sides)
+    # Two rows without negative entries differ by up to sqrt(2) norms; all other changes scale with one norm.
+    norms = sqrt(2.0) if isinstance(problem, Rows) and uncapped(problem.body) is Body.HALF_CUBE else 1.0
+    rows, columns = (_optimal(units, weights, body, norms) for units, weights, body in sides)
     return spread_of(problem, rows, columns)
 
 
@@ -141,7 +147,7 @@ def calibrate(
     return least_noise(problem, problem.spread(spread, spread), guarantee)
 
 
-def bodies(problem: Problem) -> tuple[Body, Body]:
+def bodies(problem: Problem) -> tuple[AnyBody, AnyBody]:
     """Set of admissible coordinates by row and by column of the answer; a cube where the side is free."""
     match problem:
         case OuterProducts():
@@ -160,18 +166,25 @@ def spread_of(problem: Problem, rows: Vector, columns: Vector) -> Spread:
     return problem.spread(rows, columns)
 
 
-def _with_constant(body: Body, spread: Vector) -> Vector:
+def _with_constant(body: AnyBody, spread: Vector) -> Vector:
     weights = spread**-2.0
-    total = float(np.max(weights) if body is Body.BALL else np.sum(weights))
+    if isinstance(body, CappedBox):
+        total = largest_l2(body, spread) ** 2
+    else:
+        total = float(np.max(weights) if body is Body.BALL else np.sum(weights))
     # The share that balances noise of sums against noise of products for records as far out as the shape allows.
     constant = 1.0 / (1.0 + np.sqrt(spread.size))
     found: Vector = np.concatenate([[constant], weights / total * (1.0 - constant)]) ** -0.5
     return found
 
 
-def _optimal(units: Vector, importance: Vector, body: Body) -> Vector:
+def _optimal(units: Vector, importance: Vector, body: AnyBody, norms: float) -> Vector:
     if body is Body.BALL:
         return np.ones(units.size)
+    if isinstance(body, CappedBox):
+        deviations = np.sqrt(box_with_ball_variances(body.shares, norms, importance / np.max(importance), 1.0))
+        found: Vector = deviations / body.shares
+        return found / np.min(found)
     weights = units * np.sqrt(importance)
     spread: Vector = (weights / np.max(weights)) ** -0.5
     return spread

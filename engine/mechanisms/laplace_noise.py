@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from engine.discrete_laplace import LAPLACE_GRID
-from engine.geometry import Body, Vector
+from engine.geometry import AnyBody, Body, Vector
 from engine.guarantees import ApproxDP
 from engine.mechanisms.additive import NoiseDesign, laplace_design, whole_laplace_design
 from engine.mechanisms.contract import Importance, NotApplicable, free_units
@@ -66,7 +66,7 @@ class WholeLaplace:
         return {}
 
 
-def _optimal(units: Vector, importance: Vector, body: Body) -> Vector:
+def _optimal(units: Vector, importance: Vector, body: AnyBody) -> Vector:
     """Minimise ``sum w_i c_i^2 r_i^2`` with ``sum 1 / r_i`` fixed: ``r_i ~ (w_i c_i^2)^(-1/3)`` in coordinates."""
     if body is Body.BALL:
         return np.ones(units.size)

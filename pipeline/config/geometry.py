@@ -84,6 +84,8 @@ class BoxGeometry(Section):
     """the kind of shape"""
     origin: Literal["midpoint", "zero"]
     """the point about which moments are taken"""
+    norm_at_most: Length | None = None
+    """the largest Euclidean distance of a record from the origin, in the features' unit, besides their bounds"""
     features: Annotated[
         tuple[BoxFeature, ...], Field(min_length=1), BeforeValidator(repeated), AfterValidator(unique_names)
     ]
@@ -103,7 +105,16 @@ class BoxGeometry(Section):
 
     def spans(self) -> tuple[Span, ...]:
         """Interval that contains each feature of every admissible record."""
-        return tuple((feature.lower, feature.upper) for feature in self.features)
+        bounds = ((feature.lower, feature.upper) for feature in self.features)
+        if self.norm_at_most is None:
+            return tuple(bounds)
+        middle = self.origin == "midpoint"
+        origins = [(feature.lower + feature.upper) / 2.0 if middle else 0.0 for feature in self.features]
+        reach = self.norm_at_most
+        return tuple(
+            (max(lower, origin - reach), min(upper, origin + reach))
+            for (lower, upper), origin in zip(bounds, origins, strict=True)
+        )
 
 
 class BallGeometry(Section):

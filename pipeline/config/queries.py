@@ -133,6 +133,13 @@ class GradientsQuery(Section):
     @model_validator(mode="after")
     def _settled(self) -> GradientsQuery:
         check_imputed("geometry", self.geometry, self.missing)
+        if self.geometry.norm_at_most is not None:
+            raise refusal(
+                "geometry.norm_at_most",
+                "given for the features of a model",
+                "A gradient is bounded as a whole by largest_gradient, whatever its features are",
+                "Remove it",
+            )
         if self.model.target.name in [feature.name for feature in self.geometry.features]:
             raise refusal(
                 "model.target.name",

@@ -17,8 +17,8 @@ from engine.mechanisms.additive import NoiseDesign
 from engine.mechanisms.directions import DirectionsDesign
 from engine.mechanisms.exact_bingham import STEP_BITS
 from engine.principal import PrincipalDirections
-from engine.problems import largest_l2
 from engine.queries.second_moment import SecondMomentQuery
+from engine.reach import largest_l2
 from pipeline.config import LoadedConfig
 from pipeline.config.queries import DirectionsQuery
 from pipeline.publishing import ReleaseArrays

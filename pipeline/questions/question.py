@@ -94,7 +94,7 @@ def geometry(loaded: LoadedConfig, shape: Geometry) -> Box | Ball | Ellipsoid:
         lower = np.array([feature.lower for feature in shape.features], dtype=np.float64)
         upper = np.array([feature.upper for feature in shape.features], dtype=np.float64)
         origin = (lower + upper) / 2.0 if shape.origin == "midpoint" else np.zeros_like(lower)
-        return Box(lower, upper, origin)
+        return Box(lower, upper, origin, shape.norm_at_most)
     origins = [feature.origin for feature in shape.features]
     if shape.kind == "ball":
         return Ball(origins, shape.radius)

@@ -9,7 +9,7 @@ from scipy import stats
 
 from engine.cell_estimates import cell_error
 from engine.errors import total_variance
-from engine.geometry import Body
+from engine.geometry import Body, CappedBox
 from engine.guarantees import ApproxDP, Neighbours
 from engine.mechanisms.additive import CannotCalibrate
 from engine.mechanisms.contract import NotApplicable
@@ -26,8 +26,10 @@ PROBLEMS = {
     "second moment, box": SecondMoment(Body.CUBE, UNITS, ADD, K, 1000, False),
     "second moment, positive box, replace-one": SecondMoment(Body.HALF_CUBE, UNITS, REPLACE, K, 1000, False),
     "second moment, ball": SecondMoment(Body.BALL, np.ones(4), REPLACE, K, 1000, False),
+    "second moment, box in a ball": SecondMoment(CappedBox(Body.CUBE, UNITS / 10.0), UNITS, ADD, K, 1000, False),
     "covariance": SecondMoment(Body.CUBE, UNITS, ADD, K, 1000, True),
     "rows": Rows(Body.CUBE, UNITS, REPLACE, K, 30),
+    "rows, positive box in a ball": Rows(CappedBox(Body.HALF_CUBE, UNITS / 10.0), UNITS, REPLACE, K, 30),
     "rows, ball": Rows(Body.BALL, np.ones(4), REPLACE, K, 30),
     "outer products": OuterProducts(Body.BALL, Body.CUBE, np.ones(3), UNITS, ADD, K, 1000),
     "counts": Counts((6, 5), ADD, 1000),

@@ -1,5 +1,7 @@
 """Quantised records: the bound holds on the integers, the record alone decides them, and nothing is biased."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +16,8 @@ MATRIX = np.array([[4.0, 1.9, 0.0], [1.9, 1.0, 0.1], [0.0, 0.1, 9.0]])
 GEOMETRIES: dict[str, Geometry] = {
     "box": Box([-1.0, 0.0, 5.0], [3.0, 1.0, 1e6], [1.0, 0.5, 10.0]),
     "half box": Box([0.0, 0.0, 5.0], [3.0, 1.0, 9.0], [0.0, 0.0, 5.0]),
+    "box in a ball": Box([-1.0, 0.0, 5.0], [3.0, 1.0, 1e6], [1.0, 0.5, 10.0], 2.1),
+    "half box in a ball": Box([0.0, 0.0, 5.0], [3.0, 1.0, 9.0], [0.0, 0.0, 5.0], 3.5),
     "ball": Ball([1.0, -2.0, 0.0], 3.0),
     "axes": Ellipsoid([0.0, 0.0, 7.0], [1.0, 1e-3, 1e4]),
     "matrix": Ellipsoid([0.0, 1.0, 0.0], MATRIX),
@@ -26,9 +30,17 @@ def quantiser(name, *, bits=16, augmented=False, stand_in=None):
 
 def inside(name, integers, largest):
     if "box" in name:
-        low = 0 if name == "half box" else -largest
-        return np.all(integers >= low) and np.all(integers <= largest)
+        low = 0 if "half box" in name else -largest
+        boxed = np.all(integers >= low) and np.all(integers <= largest)
+        return boxed and ("ball" not in name or within_norm(GEOMETRIES[name], integers, largest))
     return np.all(np.sum(integers.astype(object) ** 2, axis=1) <= largest**2)
+
+
+def within_norm(box, integers, largest):
+    """``sum (h_i k_i)^2 <= (C K)^2`` in whole numbers: floats are fractions, and these shares are not rounded."""
+    shares = [Fraction(h) / Fraction(box.norm_at_most) for h in box.half_widths]
+    norms = [sum((share * int(k)) ** 2 for share, k in zip(shares, row, strict=True)) for row in integers]
+    return all(norm <= largest**2 for norm in norms)
 
 
 @pytest.mark.parametrize("name", GEOMETRIES)
@@ -70,6 +82,47 @@ def test_integers_stand_for_the_record_within_two_steps_when_it_is_inside(name):
     records = coordinates.origin + (v * back if back.ndim == 1 else v @ back.T)
     found = quantiser(name).quantise(records) / 32767
     assert np.max(np.abs(found - v)) <= 2 / 32767
+
+
+@given(
+    d=st.integers(1, 40),
+    bits=st.sampled_from([8, 12, 16, 20]),
+    seed=st.integers(0, 2**32 - 1),
+    tightness=st.floats(1e-3, 1.0),
+    half=st.booleans(),
+)
+def test_box_and_norm_hold_on_the_integers_of_any_shape_and_neither_is_wasted(d, bits, seed, tightness, half):
+    rng = np.random.default_rng(seed)
+    widths = 10.0 ** rng.uniform(-3.0, 3.0, d)
+    norm = float(np.linalg.norm(widths) * tightness)
+    box = Box(np.zeros(d) if half else -widths * rng.uniform(0.0, 1.0, d), widths, np.zeros(d), norm)
+    q = Quantiser(box.coordinates(), 2 ** (bits - 1) - 1, False, None)
+    far = rng.standard_cauchy((30, d)) * widths
+    records = np.where(rng.random((30, d)) < 0.3, np.where(rng.random((30, d)) < 0.5, box.lower, box.upper), far)
+    integers = q.quantise(records).astype(np.int64)
+    assert np.all(integers <= q.largest)
+    assert np.all(integers >= (0 if half else -q.largest))
+    assert within_norm(box, integers, q.largest)
+    # What was asked for: the record cut to its box, then shrunk to the norm; here by other arithmetic.
+    cut = np.clip(records, box.lower, box.upper)
+    asked = cut * np.minimum(1.0, norm / np.maximum(np.linalg.norm(cut, axis=1), 1e-300))[:, None]
+    off = integers / q.largest - asked / box.half_widths
+    # Half a step of rounding, and the steps by which the norm is kept below its bound.
+    assert np.max(np.abs(off)) <= (1.0 + np.sqrt(d) / 2.0) / q.largest + (2.0 + np.sqrt(d)) * 2.0**-20
+
+
+def test_a_norm_that_no_corner_reaches_bounds_nothing():
+    plain, wide = Box([-1.0] * 3, [1.0] * 3, [0.0] * 3), Box([-1.0] * 3, [1.0] * 3, [0.0] * 3, 1.7321)
+    assert wide.coordinates().body is plain.coordinates().body
+    records = np.random.default_rng(2).standard_normal((100, 3))
+    q = [Quantiser(box.coordinates(), 32767, False, None) for box in (plain, wide)]
+    assert np.array_equal(q[0].quantise(records), q[1].quantise(records))
+
+
+@pytest.mark.parametrize("norm", [0.0, -1.0, np.inf, np.nan])
+def test_a_norm_that_is_none_is_refused(norm):
+    with pytest.raises(GeometryError, match="norm"):
+        Box([0.0], [1.0], [0.0], norm)
 
 
 @pytest.mark.parametrize("name", ["box", "half box"])

@@ -21,6 +21,8 @@ SHAPES = {
     "box about its midpoint": Box(-0.3 * UNEVEN, 2.0 * UNEVEN, 0.85 * UNEVEN),
     "box of counts": Box(ZEROS, UNEVEN, ZEROS),
     "box that zero is outside of": Box(UNEVEN, 2.0 * UNEVEN, 1.5 * UNEVEN),
+    "box of counts in a ball": Box(ZEROS, UNEVEN, ZEROS, 2.1),
+    "box about zero in a ball": Box(-UNEVEN, UNEVEN, ZEROS, 1.3),
     "ball": Ball(ZEROS, 1.7),
     "ellipsoid": Ellipsoid(ZEROS, UNEVEN),
 }
@@ -70,7 +72,7 @@ def test_extreme_and_missing_values_are_treated_as_in_whole_records():
     values = records(0.05)
     values[3, 5], values[9, 9], values[12, 0], values[13, 1] = 1e308, -1e308, -0.0, 5e-324
     tiles = grid((WIDTH, WIDTH), True, 0, 16)
-    for shape in (box, SHAPES["ball"]):
+    for shape in (box, SHAPES["ball"], SHAPES["box about zero in a ball"]):
         strict = Quantiser(shape.coordinates(), 32767, False, None)
         found, expected = entry_sums(values, 0, 301, strict, 50, tiles), whole(values, strict, tiles)
         assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
@@ -85,7 +87,7 @@ def test_extreme_and_missing_values_are_treated_as_in_whole_records():
 
 
 def test_a_shape_in_which_zeros_depend_on_the_record_is_refused():
-    shapes = [Ball(ONES, 9.0), Ellipsoid(ZEROS, np.eye(WIDTH) + 0.01)]
+    shapes = [Ball(ONES, 9.0), Box(ZEROS, 2.0 * ONES, ONES, 2.0), Ellipsoid(ZEROS, np.eye(WIDTH) + 0.01)]
     for shape in shapes:
         quantiser = Quantiser(shape.coordinates(), 32767, False, None)
         assert not quantiser.by_entries

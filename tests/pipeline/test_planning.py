@@ -40,10 +40,11 @@ MATRIX = (
     "[query.geometry]\nkind = 'ellipsoid'\nshape = 'e.npy'\n"
     "features = [{name='a', origin=0}, {name='b', origin=1}]\n\n",
 )
+CAPPED = ('kind = "box"', 'kind = "box"\nnorm_at_most = 6e5')
 ISOTROPIC = ('kind = "shaped-gaussian"\noptimise_for = "relative-error"', 'kind = "gaussian"')
 
 
-@pytest.mark.parametrize("change", [(), (BALL,), (AXES,), (ISOTROPIC,), (BALL, ISOTROPIC), (AXES, ISOTROPIC)])
+@pytest.mark.parametrize("change", [(), (BALL,), (AXES,), (CAPPED,), (ISOTROPIC,), (BALL, ISOTROPIC), (CAPPED, ISOTROPIC)])
 @pytest.mark.parametrize("kind", ["covariance", "second-moment"])
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_every_geometry_mechanism_query_and_relation_can_be_planned(tmp_path, change, kind, neighbours):
