@@ -14,7 +14,7 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.geometry import Body
+from engine.geometry import Body, CappedBox
 from engine.guarantees import ApproxDP, Neighbours
 from engine.mechanisms.auto import Comparison, Metric, compare
 from engine.mechanisms.bucket_release import Buckets, Dawa
@@ -36,6 +36,9 @@ def shapes() -> dict[str, Problem]:
         "rows 248 x 6, features in [-1, 1]": Rows(Body.CUBE, np.ones(6), replace, K, 248),
         "second moment, d = 100, bounds i^-1/2": SecondMoment(Body.CUBE, power[100], add, K, 50_000, False),
         "second moment, d = 2,400, bounds i^-1/2": SecondMoment(Body.CUBE, power[2400], add, K, 50_000, False),
+        "second moment, d = 2,400, bounds i^-1/2, norms at most 2": SecondMoment(
+            CappedBox(Body.CUBE, power[2400] / 2.0), power[2400], add, K, 50_000, False
+        ),
         "gradient 1,024 x 84, norms at most 1": OuterProducts(
             Body.BALL, Body.BALL, np.ones(1024), np.ones(84), add, K, 60_000
         ),

@@ -13,6 +13,7 @@ from engine.mechanisms.directions import DirectionsDesign
 from engine.noise import Grid
 from pipeline import nights
 from pipeline.accounting import Cap, Ticks
+from pipeline.config import BoxGeometry, ReleaseConfig
 from pipeline.ledger import BudgetStatus
 from pipeline.ledger.records import PeriodStatus
 from pipeline.planning import Plan
@@ -29,6 +30,7 @@ def describe(plan: Plan, budget: BudgetStatus | None, rates: Rates | None = None
     rows: Rows = [
         ("Release", plan.release_id),
         ("Query", query),
+        *_norms(config),
         ("Guarantee", plan.guarantee_sentence()),
         ("Neighbours", f"{plan.neighbours.value}; {config.privacy.unit}{_several(config.privacy.rows_per_unit)}"),
         ("Mechanism", plan.mechanism.name),
@@ -45,6 +47,19 @@ def describe(plan: Plan, budget: BudgetStatus | None, rates: Rates | None = None
         else [("Budget", "none granted yet: blockveil budget set")]
     )
     return [*rows, *_cost(plan, rates)]
+
+
+def _norms(config: ReleaseConfig) -> Rows:
+    """Bounds of a record's norm besides those of its features."""
+    shapes = [shape for shape in config.query.geometries.values() if isinstance(shape, BoxGeometry)]
+    return [
+        (
+            "Norm",
+            f"at most {shape.norm_at_most:g} from the origin, besides the bounds of {len(shape.features)} features",
+        )
+        for shape in shapes
+        if shape.norm_at_most is not None
+    ]
 
 
 def _several(rows: int | None) -> str:

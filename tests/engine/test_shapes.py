@@ -9,14 +9,18 @@ import pytest
 from engine import differences as sets
 from engine.calibration import CalibrationError
 from engine.geometry import Body
-from engine.guarantees import Neighbours
+from engine.guarantees import ApproxDP, Neighbours
 from engine.mechanisms import shape_designs as designs
 from engine.mechanisms import shapes
+from engine.mechanisms.contract import Importance
 from engine.mechanisms.duality import least_covariance, least_noise
+from engine.mechanisms.gaussian import ShapedGaussian
+from engine.problems import SecondMoment
 from engine.sensitivity import second_moment_sensitivity
 
 RNG = np.random.default_rng(8)
 MU = 0.7
+K = 2**15 - 1
 
 
 def length(covariance, changes):
@@ -399,3 +403,15 @@ def test_two_variances_state_their_exact_loss():
 def test_a_design_refuses_what_it_cannot_promise(make):
     with pytest.raises((CalibrationError, ValueError)):
         make()
+
+
+@pytest.mark.parametrize(("features", "gain"), [(2, 1.78), (10, 5.09), (100, 10.8)])
+def test_features_of_one_sign_cost_less_by_a_count_and_sums_about_the_midpoint(features, gain):
+    asked, target = ShapedGaussian(Importance("absolute-error")), ApproxDP(0.9, 1e-6)
+    zero = SecondMoment(Body.HALF_CUBE, np.ones(features), Neighbours.ADD_REMOVE, K, 50_000, False)
+    middle = SecondMoment(Body.CUBE, np.full(features, 0.5), Neighbours.ADD_REMOVE, K, 50_000, True)
+    alone, variance = (asked.design(problem, target).entry_standard_deviation() ** 2 for problem in (zero, middle))
+    # x = (1 + v) / 2, so that sum x x' = (sum v v' + sum v 1' + sum 1 v' + count) / 4, each with its own noise.
+    found = variance[1:, 1:] + variance[0, 1:] + variance[0, 1:, None] + variance[0, 0]
+    found += np.diag(2.0 * variance[0, 1:])  # twice the same number on the diagonal
+    assert np.sum(alone) / np.sum(found / 16.0) == pytest.approx(gain, rel=0.01)

@@ -125,6 +125,12 @@ class TestValues:
     def test_the_other_shapes_are_accepted(self, load: Load, geometry: str) -> None:
         assert len(load(with_geometry(geometry)).config.query.geometry.spans()) == 2
 
+    def test_a_box_may_bound_the_norm_too(self, load: Load) -> None:
+        geometry = load(
+            BOX.replace('geometry.kind = "box"', 'geometry.kind = "box"\ngeometry.norm_at_most = 70')
+        ).config
+        assert geometry.query.geometry.spans() == ((0.0, 120.0), (499_930.0, 500_070.0))
+
     def test_a_loaded_config_cannot_be_changed(self, load: Load) -> None:
         with pytest.raises(ValidationError, match="frozen"):
             load(BOX).config.privacy.epsilon = 2.0
@@ -272,6 +278,15 @@ class TestImputation:
     def test_constants_for_all_features_are_accepted(self, load: Load) -> None:
         features = load(self.IMPUTE.replace("1e6}", "1e6, impute = 0}")).config.query.geometry.features
         assert [feature.impute for feature in features] == [40.0, 0.0]
+
+    def test_a_constant_beyond_the_norm_is_refused(self, refused: Callable[..., str]) -> None:
+        norm = self.IMPUTE.replace('geometry.kind = "box"', 'geometry.kind = "box"\ngeometry.norm_at_most = 10')
+        assert "between 50.0 and 70.0" in refused(norm.replace("1e6}", "1e6, impute = 5e5}"))
+
+    @pytest.mark.parametrize("norm", ["0", "-1", "nan", "inf", '"1"', "true", "1e101"])
+    def test_a_norm_that_is_none_is_refused(self, refused: Callable[..., str], norm: str) -> None:
+        box = BOX.replace('geometry.kind = "box"', f'geometry.kind = "box"\ngeometry.norm_at_most = {norm}')
+        assert "query.geometry.norm_at_most" in refused(box)
 
     def test_a_constant_without_use_is_refused(self, refused: Callable[..., str]) -> None:
         assert "features[0].impute: given" in refused(BOX.replace("upper = 120", "upper = 120, impute = 40"))

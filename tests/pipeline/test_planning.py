@@ -44,7 +44,9 @@ CAPPED = ('kind = "box"', 'kind = "box"\nnorm_at_most = 6e5')
 ISOTROPIC = ('kind = "shaped-gaussian"\noptimise_for = "relative-error"', 'kind = "gaussian"')
 
 
-@pytest.mark.parametrize("change", [(), (BALL,), (AXES,), (CAPPED,), (ISOTROPIC,), (BALL, ISOTROPIC), (CAPPED, ISOTROPIC)])
+@pytest.mark.parametrize(
+    "change", [(), (BALL,), (AXES,), (CAPPED,), (ISOTROPIC,), (BALL, ISOTROPIC), (CAPPED, ISOTROPIC)]
+)
 @pytest.mark.parametrize("kind", ["covariance", "second-moment"])
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_every_geometry_mechanism_query_and_relation_can_be_planned(tmp_path, change, kind, neighbours):
@@ -56,6 +58,28 @@ def test_every_geometry_mechanism_query_and_relation_can_be_planned(tmp_path, ch
     norm = np.sum(made.design.spread.rows**-2.0) if made.config.query.geometry.kind == "box" else None
     assert norm is None or made.design.sensitivity.bound <= relation * norm * (1 + 1e-9)
     assert dict(summary.describe(made, None))["Charge"].startswith("mu 0.2367")
+
+
+@pytest.mark.parametrize("kind", ["covariance", "second-moment"])
+def test_a_norm_is_shown_lowers_the_noise_and_is_part_of_the_plan(tmp_path, kind):
+    free, bound = plan(tmp_path, kind=kind), plan(tmp_path, CAPPED, kind=kind)
+    assert "Norm" not in dict(summary.describe(free, None))
+    assert dict(summary.describe(bound, None))["Norm"].startswith(
+        "at most 600000 from the origin, besides the bounds of"
+    )
+    assert bound.digest != free.digest
+    assert np.all(np.diagonal(raw_deviation(bound)) < np.diagonal(raw_deviation(free)))
+
+
+def test_directions_and_a_norm_do_not_go_together(tmp_path):
+    np.save(tmp_path / "w.npy", np.eye(3))
+    along = (
+        'kind = "shaped-gaussian"\noptimise_for = "relative-error"',
+        'kind = "mvg-exact"\nallocation = { kind = "uniform" }\ndirections = "w.npy"\ndirections_source = "public"',
+    )
+    plan(tmp_path, along, kind="second-moment")
+    with pytest.raises(ConfigError, match="norm_at_most"):
+        plan(tmp_path, CAPPED, along, kind="second-moment")
 
 
 def test_a_full_matrix_is_planned_and_its_content_is_part_of_the_plan(tmp_path):

@@ -101,7 +101,9 @@ def truth(query):
     return VALUES if query is ROWS else VALUES[:, :3].T @ VALUES[:, 3:]
 
 
-@pytest.mark.parametrize(("query", "matrix"), [(ROWS, "rows"), (CAPPED, "rows"), (OUTER, "outer_products"), (COUNTS, "counts")])
+@pytest.mark.parametrize(
+    ("query", "matrix"), [(ROWS, "rows"), (CAPPED, "rows"), (OUTER, "outer_products"), (COUNTS, "counts")]
+)
 def test_the_release_is_near_the_truth_with_honest_errors_and_a_report(tmp_path, query, matrix):
     loaded = prepare(tmp_path, query, records(query))
     plan, outcome = run(loaded)

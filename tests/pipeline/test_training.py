@@ -175,3 +175,10 @@ def test_a_number_to_predict_is_seen_between_its_bounds(tmp_path):
     path = config(tmp_path, 'predicts = "squared"\ntarget = { name = "y", lower = -3, upper = 5 }\n')
     question = make_plan(load_config(path), NIGHT).question
     assert np.allclose(question.query._labels(np.array([-3.0, 1.0, 5.0, 99.0])), [-1.0, 0.0, 1.0, 1.0])
+
+
+def test_features_of_a_model_have_no_norm_of_their_own(tmp_path):
+    path = config(tmp_path, LOGISTIC)
+    path.write_text(path.read_text().replace('kind = "box"', 'kind = "box"\nnorm_at_most = 1.0'))
+    with pytest.raises(ConfigError, match="largest_gradient"):
+        load_config(path)
