@@ -7,7 +7,6 @@ In one run, on the same store and with the same number of workers, medians of in
 * ours     read, clip, quantise, multiply, add up: the exact sums that a release adds noise to
 * floats   the same plan and tiles without quantising, in plain float64
 * peer     dask.array: ``X.T @ X`` after the clip that any private release needs, best of the chunkings tried
-* stock    the same on workers as Dask starts them, where :mod:`flows.processor` asks for other kernels
 * numpy    ``np.cov`` of the whole array read into one process with all its BLAS threads, where it fits
 
 ``python -m benchmarks.covariance [ROWS FEATURES [WORKERS [REPEATS]]]``
@@ -50,7 +49,7 @@ CHUNK_BYTES = 8 * 2**20
 LARGEST_ALONE = 4 * 10**8
 """Values of an array that NumPy gets whole: 3.2 GB, and twice that while it works."""
 
-PEERS = {"peer": "dask.array", "stock": "dask.array with its own kernels", "numpy": "np.cov"}
+PEERS = {"peer": "dask.array", "numpy": "np.cov"}
 
 
 def make_store(path: Path, rows: int, features: int) -> zarr.Array[Any]:
@@ -166,16 +165,15 @@ def numpy_alone(store: Any, bound: float) -> None:
 
 
 @contextmanager
-def cluster_of(workers: int, stock: bool = False) -> Iterator[Client]:
-    """Worker processes of this machine with one thread each; ``stock`` leaves the kernels to the library."""
-    chosen = os.environ.pop("OPENBLAS_CORETYPE", None) if stock else None
-    with LocalCluster(
-        n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=":0", silence_logs=50
-    ) as cluster:
-        if chosen is not None:
-            os.environ["OPENBLAS_CORETYPE"] = chosen
-        with Client(cluster, set_as_default=False) as client:
-            yield client
+def cluster_of(workers: int) -> Iterator[Client]:
+    """Worker processes of this machine with one thread each."""
+    with (
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=":0", silence_logs=50
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
 
 
 def compare(rows: int, features: int, workers: int, repeats: int) -> None:
@@ -186,7 +184,6 @@ def compare(rows: int, features: int, workers: int, repeats: int) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         cluster_of(workers) as client,
-        cluster_of(workers, stock=True) as stock,
     ):
         store = make_store(Path(folder) / "x", rows, features)
         ranges = row_ranges(rows, store.chunks[0], 4 * workers)
@@ -200,8 +197,6 @@ def compare(rows: int, features: int, workers: int, repeats: int) -> None:
         }
         best = min(chunkings, key=lambda chunks: seconds(partial(peer, client, store, chunks, bound)))
         runs["peer"] = partial(peer, client, store, best, bound)
-        if "OPENBLAS_CORETYPE" in os.environ:
-            runs["stock"] = partial(peer, stock, store, best, bound)
         if rows * features <= LARGEST_ALONE:
             runs["numpy"] = partial(numpy_alone, store, bound)
         times: dict[str, list[float]] = {name: [] for name in (*runs, "predicted")}

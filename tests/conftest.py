@@ -17,6 +17,7 @@ os.environ.update(
     DO_NOT_TRACK="1",
     PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS="120",
     DASK_LOGGING__DISTRIBUTED="warning",
+    OPENBLAS_NUM_THREADS="1",  # test processes share the cores; threads of each would wait for one another
 )
 for _name in (
     "PREFECT_API_URL",
@@ -28,8 +29,6 @@ for _name in (
     os.environ.pop(_name, None)
 
 from hypothesis import settings  # noqa: E402 - after the environment is set
-
-import flows  # noqa: E402, F401 - before NumPy is imported, as in the product
 
 # The same examples in every run, and none fails for being slow. HYPOTHESIS_PROFILE=search looks for new ones.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
