@@ -40,7 +40,7 @@ from engine.geometry import Box
 from engine.layout import row_ranges
 from engine.queries.graph import exact_graph
 from engine.queries.second_moment import SecondMomentQuery
-from flows.cluster import DistributedCompute
+from flows.cluster import DistributedCompute, memory_settings
 from pipeline.machine import measure
 
 SIZES = ((200_000, 2_000), (50_000, 8_000), (1_000_000, 500))
@@ -166,8 +166,9 @@ def numpy_alone(store: Any, bound: float) -> None:
 
 @contextmanager
 def cluster_of(workers: int) -> Iterator[Client]:
-    """Worker processes of this machine with one thread each."""
+    """Worker processes of this machine with one thread each, started as a release starts them."""
     with (
+        dask.config.set(memory_settings()),
         LocalCluster(
             n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=":0", silence_logs=50
         ) as cluster,

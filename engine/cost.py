@@ -35,6 +35,9 @@ _WHOLE_ENTRIES = 2**24
 """Answers of up to this many entries are put together as one array before they are published."""
 
 _TASK_SECONDS = 1e-3
+_SETTLE = 1e9
+"""Bytes of sums that a task turns into whole numbers and mirrors in a second, when it ends."""
+
 _ENTRY_BYTES = 192 * 2**20
 """Values other than zero that wait to be multiplied, their columns, and the product of one tile."""
 
@@ -327,7 +330,7 @@ def _cost(work: Work, machine: Machine, chunk_bytes: int, groups: int, ranges: i
     core_seconds = products + bytes_read / rates.read + bytes_read / 8 / rates.quantise
     # The last wave of tasks may leave slots idle, and one slow task keeps the others waiting.
     waves = ceil(tasks / machine.slots)
-    seconds = core_seconds / tasks * (waves + 0.1)
+    seconds = core_seconds / tasks * (waves + 0.05) + waves * own / _SETTLE
     seconds += bytes_moved / rates.move / machine.workers + (tasks + 3 * len(work.tiles)) * _TASK_SECONDS
     noise = work.entries / rates.noise / machine.slots
     # What is released is an answer and its error, written by as many threads as there are slots.

@@ -34,6 +34,10 @@ from pipeline.errors import BlockveilError, ConfigError
 CONNECT_SECONDS = 30
 """How long to wait for a scheduler at an address."""
 
+_SPAWN = "distributed.nanny.pre-spawn-environ"
+_KEPT_BYTES = 128 * 2**20
+_LARGEST_KEPT_BYTES = 32 * 2**20  # the most that glibc takes
+
 
 # Its finalisers complain, as errors, about folders that went with the private one.
 logging.getLogger("distributed.diskutils").setLevel(logging.CRITICAL)
@@ -181,8 +185,19 @@ def _greet(address: str, security: Security | None) -> None:
         thread.submit(lambda: asyncio.run(limited())).result()
 
 
+def memory_settings() -> dict[str, Any]:
+    """Have the C library of a worker keep what it frees for the next task.
+
+    Dask's own setting gives every array back to the system at once and gets it anew, page by page, for each piece of
+    records: a fifth of the time of a narrow covariance.
+    """
+    kept = {"MALLOC_TRIM_THRESHOLD_": _KEPT_BYTES, "MALLOC_MMAP_THRESHOLD_": _LARGEST_KEPT_BYTES}
+    return {_SPAWN: {**dask.config.get(_SPAWN), **kept}}
+
+
 def _settings(folder: Path) -> dict[str, Any]:
     return {
+        **memory_settings(),
         "temporary-directory": str(folder),
         "distributed.p2p.storage.disk": False,
         "distributed.scheduler.allowed-failures": 3,

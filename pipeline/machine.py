@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse
 from scipy.linalg.blas import dsyrk
 from threadpoolctl import threadpool_limits
+from zarr.codecs import Crc32cCodec
 
 from engine import store
 from engine.cost import NOMINAL, Rates
@@ -27,7 +28,10 @@ _ROWS, _FEATURES = 1000, 1000
 
 
 def measure(slots: int) -> Rates:
-    """Rates of one core while as many work as there are task slots here; how fast workers exchange sums is nominal.
+    """Rates of one core; how fast workers exchange sums is nominal.
+
+    Writing is measured while as many cores work as there are task slots here. The rest is measured on one: workers are
+    processes, and here threads would wait for each other's interpreter.
 
     Parameters
     ----------
@@ -46,26 +50,29 @@ def measure(slots: int) -> Rates:
     key = NoiseKey(bytes(32))
     with tempfile.TemporaryDirectory() as folder, threadpool_limits(1, user_api="blas"):
         group = store.create_group(Path(folder) / "rates.zarr", {})
-        store.write_array(group, "records", records, ("record", "feature"))
+        stored = group.create_array("records", data=records, chunks=records.shape, compressors=(Crc32cCodec(),))
         targets = [store.create_array(group, f"w{i}", records.shape, np.float64, ("r", "c")) for i in range(busy)]
-        stored = group["records"]
+        sums = np.zeros((_FEATURES, _FEATURES), order="F")
 
         def write(thread: int) -> None:
             targets[thread][...] = integers
 
+        def multiply(_: int) -> None:
+            dsyrk(1.0, integers.T, beta=1.0, c=sums, lower=1, overwrite_c=1)
+
         return Rates(
-            flops=_rate(_ROWS * _FEATURES * (_FEATURES + 1.0), busy, lambda _: dsyrk(1.0, integers.T)),
+            flops=_rate(_ROWS * _FEATURES * (_FEATURES + 1.0), 1, multiply),
             # Rates of reading count a value as eight bytes, whatever its stored type.
-            read=_rate(8.0 * values, busy, lambda _: np.asarray(stored[...])),  # type: ignore[index]
-            quantise=_rate(values, busy, lambda _: quantiser.quantise(records)),
+            read=_rate(8.0 * values, 1, lambda _: np.asarray(stored[...])),
+            quantise=_rate(values, 1, lambda _: quantiser.quantise_by_steps(records, integers)),
             move=NOMINAL.move,
             noise=_rate(
                 512.0 * 512.0,
-                busy,
+                1,
                 lambda _: GRID_TWO_LEVEL.draw(key, side, side, symmetric=False),
             ),
             write=_rate(8.0 * values, busy, write),
-            pairs=_rate(pairs, busy, lambda _: (sparse.T.tocsr() @ sparse).tocoo()),
+            pairs=_rate(pairs, 1, lambda _: (sparse.T.tocsr() @ sparse).tocoo()),
         )
 
 

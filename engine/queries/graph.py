@@ -28,7 +28,7 @@ from engine.strategies import Strategy
 AnyDesign = NoiseDesign | DirectionsDesign | BucketsDesign
 """Noise on an answer, or what draws a release from the whole of it in another way."""
 
-_BRANCHES = 8
+_BRANCHES = 16
 """Partial answers combined in one task; bounds what a worker holds meanwhile."""
 
 Arguments = ParamSpec("Arguments")
