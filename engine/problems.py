@@ -238,11 +238,16 @@ class Rows:
 
     def l2(self, spread: Spread) -> Sensitivity:
         """One row changes anywhere within the body: by its diameter."""
-        return _exact(widest_l2(self.body, spread.columns) / float(np.min(spread.rows)))
+        return self._change(widest_l2(self.body, spread.columns), spread)
 
     def l1(self, spread: Spread) -> Sensitivity:
         """One row changes anywhere within the body."""
-        return _exact(widest_l1(self.body, spread.columns) / float(np.min(spread.rows)))
+        return self._change(widest_l1(self.body, spread.columns), spread)
+
+    @staticmethod
+    def _change(widest: Sensitivity, spread: Spread) -> Sensitivity:
+        least = float(np.min(spread.rows))
+        return Sensitivity(widest.bound / least * _ROUND_UP, widest.attained / least)
 
     def largest_norm(self) -> float:
         """``sqrt(rows) sup |v|``."""

@@ -50,22 +50,26 @@ def largest_l1(body: AnyBody, spread: Vector) -> float:
     return float(np.sqrt(np.sum(inverse**2))) if body is Body.BALL else float(np.sum(inverse))
 
 
-def widest_l2(body: AnyBody, spread: Vector) -> float:
+def widest_l2(body: AnyBody, spread: Vector) -> Sensitivity:
     """``sup |(v - w) / spread|_2`` over pairs of records."""
-    if body is Body.HALF_CUBE:
-        return largest_l2(body, spread)
     if isinstance(body, CappedBox) and body.box is Body.HALF_CUBE:
-        return _capped_l2(body, spread, _OF_ONE_SIGN)
-    return 2.0 * largest_l2(body, spread)
+        one = _furthest_squares(body, spread**-2.0)
+        rest = _furthest_squares(body, spread**-2.0, without=one)
+        bound = _capped_l2(body, spread, _OF_ONE_SIGN)
+        return Sensitivity(bound, min(bound, sqrt(float(np.sum(one) + np.sum(rest)))))
+    return _there_and_back(body, largest_l2(body, spread))
 
 
-def widest_l1(body: AnyBody, spread: Vector) -> float:
+def widest_l1(body: AnyBody, spread: Vector) -> Sensitivity:
     """``sup |(v - w) / spread|_1`` over pairs of records."""
-    if body is Body.HALF_CUBE:
-        return largest_l1(body, spread)
     if isinstance(body, CappedBox) and body.box is Body.HALF_CUBE:
-        return _capped_l1(body, spread, _OF_ONE_SIGN)
-    return 2.0 * largest_l1(body, spread)
+        return Sensitivity(_capped_l1(body, spread, _OF_ONE_SIGN), largest_l1(body, spread) / _UP)
+    return _there_and_back(body, largest_l1(body, spread))
+
+
+def _there_and_back(body: AnyBody, largest: float) -> Sensitivity:
+    value = largest if body is Body.HALF_CUBE else 2.0 * largest
+    return Sensitivity(value, value)
 
 
 def _capped_l2(body: CappedBox, spread: Vector, radius: float) -> float:

@@ -184,7 +184,8 @@ def _problems() -> Sequence[tuple[Problem, Pairs]]:
 
 def _in_a_ball() -> Sequence[tuple[Problem, Pairs]]:
     """Records in a box within a ball: the integers of records that fill either, from the released quantiser."""
-    clips = [Quantiser(Box([low] * 3, np.ones(3), np.zeros(3), 1.25).coordinates(), K, False, None) for low in (-1, 0)]
+    boxes = [Box([low] * 3, np.ones(3), np.zeros(3), norm) for low, norm in ((-1.0, 1.25), (0.0, 1.0))]
+    clips = [Quantiser(box.coordinates(), K, False, None) for box in boxes]
     signed, positive = (clip.quantise(np.array(list(product((1.0, 0.0, -1.0), repeat=3)))) for clip in clips)
     moments = [np.outer(k, k) for k in signed]
     rows = [np.vstack([k, np.zeros(3)]) for k in positive]

@@ -1,4 +1,4 @@
-"""``blockveil shape``: from a paid-for release to the public shape of later ones."""
+"""``blockveil shape``, ``shape-of-list``: from a paid-for release, or a public list, to the public shape of records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from engine.mechanisms.shapes import FLOOR
 from flows.cli.common import Debug, print_rows
-from pipeline import shaping
+from pipeline import listed, shaping
 
 Release = Annotated[Path, typer.Argument(help="Folder of a published covariance or second moment.")]
 Output = Annotated[Path, typer.Option(help="New .npy file for the matrix of the ellipsoid.")]
@@ -27,6 +27,15 @@ Floor = Annotated[
     ),
 ]
 
+List = Annotated[
+    Path,
+    typer.Argument(help="Public list of all records that there can be: .npy, or .csv with names above the numbers."),
+]
+Origin = Annotated[
+    listed.Origin,
+    typer.Option(help="Centre of the ellipsoid, from the list: moments are taken about it."),
+]
+
 
 def shape(
     release: Release, output: Output, headroom: Headroom = 3.0, floor: Floor = FLOOR, debug: Debug = False
@@ -35,4 +44,12 @@ def shape(
     del debug
     found = shaping.adapted_shape(release, headroom, floor)
     shaping.save(found, output)
+    print_rows(found.rows(output.name))
+
+
+def shape_of_list(records: List, output: Output, origin: Origin = "midpoint", debug: Debug = False) -> None:
+    """Write the ellipsoid of least noise that holds a public list of records, such as a price list or a code book."""
+    del debug
+    found = listed.shape_of_list(records, origin)
+    shaping.save_matrix(found.matrix, output)
     print_rows(found.rows(output.name))

@@ -9,6 +9,7 @@ from scipy import stats
 from engine.audit import audit
 from engine.audit.attacks import last_bits
 from engine.audit.bounds import CONFIDENCE
+from engine.audit.cases import cases
 from engine.audit.mutants import (
     half_scale,
     half_steps,
@@ -112,6 +113,15 @@ def test_exact_noise_passes_and_half_of_it_is_flagged(subject, trials):
 def test_noise_five_percent_too_small_is_flagged_where_exact_noise_passes(subject, trials):
     assert not verdict(subject, trials).flagged
     assert verdict(rescaled(subject, 0.95), trials).flagged
+
+
+def test_noise_five_percent_too_small_is_flagged_in_a_box_within_a_ball():
+    found = cases("shaped-gaussian", ApproxDP(0.5, gaussian_delta(1.0, 0.5)))
+    attacked = [subject for subject in found if "within a ball, " in subject.name and "ratio" in subject.name]
+    assert len(attacked) == 3
+    for subject in attacked:
+        assert not verdict(subject, 2**20).flagged
+        assert verdict(rescaled(subject, 0.95), 2**20).flagged
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
