@@ -82,8 +82,8 @@ ENTRIES: tuple[Entry, ...] = (
         ALL_QUERIES,
         "public bounds of a record; optionally an importance for each feature",
         "mu = sup over neighbours of the change divided by the noise, entry by entry",
-        "box, rows: (sum c_i sqrt(w_i))^2 / mu^2; ellipsoid: tr(E) / mu^2; second moment: ((tr E)^2 + tr E^2) / (2"
-        " mu^2), twice that under replace-one",
+        "box, rows: (sum c_i sqrt(w_i))^2 / mu^2, less within a ball; ellipsoid: tr(E) / mu^2; second moment: "
+        "((tr E)^2 + tr E^2) / (2 mu^2), twice that under replace-one",
         "Directional noise is worth it exactly when the set of changes is narrower than a ball; then it saves "
         "orders of magnitude.",
         "release",

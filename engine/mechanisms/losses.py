@@ -24,7 +24,7 @@ from engine.calibration import CalibrationError, gaussian_mu
 from engine.geometry import Vector
 from engine.guarantees import ApproxDP
 from engine.mechanisms.classic import classic_standard_deviation
-from engine.mechanisms.mvg import harmonic_number, root_harmonic_number
+from engine.mechanisms.mvg_limits import harmonic_number, root_harmonic_number
 
 _UP = 1.0 + 2.0**-50
 

@@ -21,7 +21,7 @@ import math
 
 from engine.calibration import CalibrationError
 from engine.guarantees import ApproxDP
-from engine.mechanisms.mvg import Zeta, zeta
+from engine.mechanisms.mvg_limits import Zeta, zeta
 
 _DOWN = 1.0 - 2.0**-47
 """Covers the roundings of zeta, a root, a sum and a quotient."""

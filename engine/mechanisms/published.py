@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.geometry import Body, Vector
 from engine.guarantees import ApproxDP
-from engine.mechanisms import mvg, mvg_allocation
+from engine.mechanisms import mvg, mvg_allocation, mvg_limits
 from engine.mechanisms.additive import NoiseDesign, gaussian_design, usable_mu
 from engine.mechanisms.classic import classic_standard_deviation
 from engine.mechanisms.contract import NotApplicable, free_units
@@ -173,9 +173,9 @@ class Mvg:
     def _spread(self, problem: Problem, guarantee: ApproxDP) -> Any:
         if getattr(problem, "augmented", False):
             raise NotApplicable('the published mechanism has no count and mean; choose query kind "second-moment"')
-        theorem, features = mvg.Theorem(self.theorem), problem.shape[1 if isinstance(problem, Rows) else 0]
-        limit = mvg.precision_limit(
-            _public_facts(problem), guarantee.epsilon, guarantee.delta, theorem, mvg.Zeta(self.zeta)
+        theorem, features = mvg_limits.Theorem(self.theorem), problem.shape[1 if isinstance(problem, Rows) else 0]
+        limit = mvg_limits.precision_limit(
+            _public_facts(problem), guarantee.epsilon, guarantee.delta, theorem, mvg_limits.Zeta(self.zeta)
         )
         shares = self.allocation.shares(features, usable_mu(guarantee, 0.0) ** 2)
         if isinstance(problem, SecondMoment):
@@ -222,8 +222,8 @@ class ExactMvg:
         return {"allocation": self.allocation.parameters()}
 
 
-def _public_facts(problem: Problem) -> mvg.Query:
+def _public_facts(problem: Problem) -> mvg_limits.Query:
     """Shape, largest norm and Frobenius sensitivity of the answer itself, in coordinates."""
     m, n = problem.shape
     plain = problem.spread(np.ones(m), np.ones(n))
-    return mvg.Query(m, n, problem.largest_norm(), problem.l2(plain).bound)
+    return mvg_limits.Query(m, n, problem.largest_norm(), problem.l2(plain).bound)

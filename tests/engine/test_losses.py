@@ -25,8 +25,9 @@ from engine.mechanisms.losses import (
     strong_composition,
     subsampled,
 )
-from engine.mechanisms.mvg import Query, Theorem, Zeta, equimodal, precision_limit
+from engine.mechanisms.mvg import equimodal
 from engine.mechanisms.mvg_allocation import uniform_allocation
+from engine.mechanisms.mvg_limits import Query, Theorem, Zeta, precision_limit
 
 # Raw and central kurtosis and skewness; independent, 25 digits.
 GAUSSIAN = {

@@ -12,16 +12,10 @@ from engine.guarantees import Neighbours
 from engine.mechanisms.imgm import ball_loss, mahalanobis
 from engine.mechanisms.mvg import (
     MatrixNoise,
-    Query,
-    Theorem,
-    Zeta,
     equimodal,
     exact_box,
     exact_second_moment,
     half_widths_along,
-    harmonic_number,
-    precision_limit,
-    root_harmonic_number,
     unimodal,
 )
 from engine.mechanisms.mvg_allocation import (
@@ -35,6 +29,7 @@ from engine.mechanisms.mvg_allocation import (
     trace_budget,
     uniform_allocation,
 )
+from engine.mechanisms.mvg_limits import Query, Theorem, Zeta, harmonic_number, precision_limit, root_harmonic_number
 
 GENERAL, SYMMETRIC = Theorem.GENERAL, Theorem.SYMMETRIC
 PUBLISHED, ROOT = Zeta.PUBLISHED, Zeta.SQUARE_ROOT

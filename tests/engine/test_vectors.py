@@ -11,7 +11,7 @@ import pytest
 from engine.calibration import gaussian_log_delta, gaussian_mu
 from engine.geometry import Body
 from engine.guarantees import ApproxDP, GaussianDP, Neighbours, compose
-from engine.mechanisms import imgm, losses, mvg, mvg_allocation, r1smg, r1smg_profile, shapes
+from engine.mechanisms import imgm, losses, mvg, mvg_allocation, mvg_limits, r1smg, r1smg_profile, shapes
 from engine.mechanisms.classic import classic_standard_deviation
 from engine.sensitivity import centred_covariance_sensitivity, second_moment_sensitivity
 
@@ -103,10 +103,10 @@ def r1smg_tv_law(i):
 
 
 def limit(i):
-    query = mvg.Query(int(i["m"]), int(i.get("n", i["m"])), number(i["gamma"]), number(i["s2"]))
-    variant = mvg.Zeta.PUBLISHED if i["zeta_variant"] == "published" else mvg.Zeta.SQUARE_ROOT
-    theorem = mvg.Theorem(int(i.get("theorem", 2)))
-    return query, mvg.precision_limit(query, number(i["eps"]), number(i["delta"]), theorem, variant)
+    query = mvg_limits.Query(int(i["m"]), int(i.get("n", i["m"])), number(i["gamma"]), number(i["s2"]))
+    variant = mvg_limits.Zeta.PUBLISHED if i["zeta_variant"] == "published" else mvg_limits.Zeta.SQUARE_ROOT
+    theorem = mvg_limits.Theorem(int(i.get("theorem", 2)))
+    return query, mvg_limits.precision_limit(query, number(i["eps"]), number(i["delta"]), theorem, variant)
 
 
 def mvg_bound(i):
