@@ -20,7 +20,7 @@ from itertools import combinations, product
 import numpy as np
 
 from engine import rotation
-from engine.audit import mutants, subjects
+from engine.audit import laws, mutants
 from engine.audit.bounds import Array, Claim
 from engine.audit.bucket_cases import bucket_cases
 from engine.audit.direction_cases import direction_cases, frame_cases
@@ -223,10 +223,10 @@ def _additive(
     order = 2 if gaussian else 1
     difference = max((_difference(design, *pair) for pair in pairs), key=lambda d: float(np.linalg.norm(d, order)))
     sizes = np.full(difference.size, design.grid.privacy_scale)
-    law = subjects.gaussian if gaussian else subjects.laplace
+    law = laws.gaussian if gaussian else laws.laplace
     label = f"{problem.query}{_place(problem)}, {problem.neighbours.value}"
     simulated = replace(law(difference, sizes, charged(design, guarantee)), name=f"{label}: likelihood ratio")
-    drawn = subjects.grid_noise(design.grid, difference, visible_claim(design.loss))
+    drawn = laws.grid_noise(design.grid, difference, visible_claim(design.loss))
     found = [simulated, replace(drawn, name=f"{label}: secure sampler")]
     if 0.0 < design.mu < _FAINT:
         found.append(_repeated(label, difference, sizes, design.mu))
@@ -256,7 +256,7 @@ def _repeated(label: str, difference: Array, sizes: Array, mu: float) -> Additiv
     times = int(mu**-2.0)
     # Squared losses add up, so that these cost at most mu one together.
     claim = visible_claim(Loss(mu * times**0.5, 0.0, 0.0))
-    subject = subjects.gaussian(difference * times**0.5, sizes, claim)
+    subject = laws.gaussian(difference * times**0.5, sizes, claim)
     return replace(subject, name=f"{label}: likelihood ratio of {times:,} releases")
 
 
@@ -329,5 +329,5 @@ def _counts_path(mechanism: Mechanism, guarantee: ApproxDP, mutant: str | None) 
 
 def _rank_one(label: str, entries: int, epsilon: float, delta: float) -> Subject:
     variance = r1smg.published(entries, epsilon, delta, 1.0).variance
-    found = subjects.rank_one(entries, variance, 1.0, ApproxDP(epsilon, delta))
+    found = laws.rank_one(entries, variance, 1.0, ApproxDP(epsilon, delta))
     return replace(found, name=f"r1smg as published, {label}")

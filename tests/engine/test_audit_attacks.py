@@ -9,6 +9,7 @@ from scipy import integrate, stats
 
 from engine.audit import attacks, audit
 from engine.audit.bounds import CONFIDENCE, claimed
+from engine.audit.laws import discrete_laplace, gaussian, grid_noise, laplace, rank_one
 from engine.audit.mutants import (
     half_scale,
     half_steps,
@@ -20,16 +21,7 @@ from engine.audit.mutants import (
     unrounded,
     whole_noise,
 )
-from engine.audit.subjects import (
-    Additive,
-    BlackBox,
-    discrete_laplace,
-    gaussian,
-    grid_noise,
-    laplace,
-    rank_one,
-    visible_claim,
-)
+from engine.audit.subjects import Additive, BlackBox, visible_claim
 from engine.calibration import CalibrationError, gaussian_delta
 from engine.discrete_laplace import LAPLACE_GRID
 from engine.fixedpoint import Quantiser

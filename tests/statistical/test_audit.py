@@ -10,6 +10,7 @@ from engine.audit import audit
 from engine.audit.attacks import last_bits
 from engine.audit.bounds import CONFIDENCE
 from engine.audit.cases import cases
+from engine.audit.laws import discrete_laplace, gaussian, grid_noise, laplace, rank_one
 from engine.audit.mutants import (
     half_scale,
     half_steps,
@@ -21,7 +22,6 @@ from engine.audit.mutants import (
     unclipped_quantiser,
     unrounded,
 )
-from engine.audit.subjects import discrete_laplace, gaussian, grid_noise, laplace, rank_one
 from engine.calibration import gaussian_delta, gaussian_mu
 from engine.discrete_laplace import LAPLACE_GRID
 from engine.fixedpoint import Quantiser
