@@ -90,7 +90,7 @@ class Rates:
     move: float = 8.0e8
     noise: float = 4.0e7
     write: float = 2.0e8
-    pairs: float = 5.0e7
+    pairs: float = 1.0e8
 
 
 NOMINAL = Rates()

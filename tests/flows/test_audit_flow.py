@@ -5,7 +5,7 @@ from prefect import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 from prefect.utilities.callables import parameter_schema
 
-from engine.audit.cases import MECHANISMS, MUTANTS
+from engine.audit.cases import LAWS, MECHANISMS, MUTANTS
 from flows.audit import audit
 
 
@@ -39,5 +39,5 @@ def test_a_sound_mechanism_completes_and_bad_parameters_are_named():
 
 def test_the_form_lists_exactly_what_can_be_audited():
     form = parameter_schema(audit).properties
-    assert set(form["mechanism"]["enum"]) == {*MECHANISMS, "r1smg"}
+    assert set(form["mechanism"]["enum"]) == {*MECHANISMS, *LAWS, "r1smg"}
     assert set(form["mutant"]["enum"]) == {"none", *MUTANTS}
