@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from engine.guarantees import Loss
 from pipeline.accounting import Cap, Chargeable, Ticks
 from pipeline.errors import BudgetExhausted, LedgerError, ReleaseConflict
 from pipeline.ledger.difference import differences
@@ -94,13 +95,13 @@ def exhausted(
     return BudgetExhausted(
         f"The budget of '{budget.dataset}' does not hold this release: asked epsilon {asked}, "
         f"left epsilon {left:.3g} of {cap.epsilon:g}{when} (each at delta {cap.delta:g})",
-        _rule(budget, ticks, part),
+        _rule(budget, charge, ticks, part),
         f"{_fits(cap, charge, spent, charges)} raise the budget with `blockveil budget set`"
         + ("" if part is None else ", or wait"),
     )
 
 
-def _rule(budget: BudgetStatus, ticks: Ticks, part: PeriodStatus | None) -> str:
+def _rule(budget: BudgetStatus, charge: Chargeable, ticks: Ticks, part: PeriodStatus | None) -> str:
     cap, together = budget.cap, budget.spent + ticks
     half = 0.5 * cap.slack * cap.delta
     if part is None and together.failure_probability > half:
@@ -108,6 +109,11 @@ def _rule(budget: BudgetStatus, ticks: Ticks, part: PeriodStatus | None) -> str:
         return f"Failures add up to at most half of the slack, {half:.3g} here; this asks {asked:.3g}"
     if part is None and together.loss and together.pure > cap.most_pure:
         return f"Beside other releases, pure losses add up to at most the reserve, {cap.reserve:g} here"
+    if isinstance(charge, Loss) and charge.epsilon > 0.0 and ticks.pure == 0:
+        return (
+            f"Beside other releases a pure loss beyond the reserve, {cap.reserve:g} here, counts as the Gaussian loss "
+            "that covers it; a Gaussian mechanism costs less, and a new budget can keep one (`budget set --reserve`)"
+        )
     return "All releases together stay within the budget, for ever and in each capped period"
 
 

@@ -189,6 +189,13 @@ def test_a_gaussian_after_pure_losses_beyond_the_reserve_is_refused_with_the_rea
         book(ledger, "2", Loss(0.1, 0.0, 1e-25))
 
 
+def test_a_pure_loss_beyond_the_reserve_that_does_not_fit_is_refused_with_what_it_counts_as(ledger):
+    ledger.set_budget("people", 3.0, 1e-5, ADD, UNIT)
+    book(ledger, "1", Loss(0.2, 0.0, 1e-25))
+    with pytest.raises(BudgetExhausted, match=r"reserve, 0 here, counts as the Gaussian loss.*budget set --reserve"):
+        book(ledger, "2", Loss(0.0, 1.0, 1e-25))
+
+
 def test_a_charge_stores_its_whole_event_and_its_failure_is_in_the_chain(ledger):
     ledger.set_budget("people", 3.0, 1e-5, ADD, UNIT, slack=0.1)
     series = (Step(PoissonGaussian(0.01, 1.0), 1000), Step(ApproxDP(0.1, 1e-9)))
