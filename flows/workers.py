@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from distributed import Client, WorkerPlugin
+from distributed.comm import CommClosedError
 
 from flows import code
 from pipeline.errors import BlockveilError
@@ -116,6 +117,8 @@ def check(client: Client, memory: int) -> None:
 
 def _compare(found: dict[str, Any], expected: dict[str, str], name: str) -> None:
     for answer in found.values():
+        if isinstance(answer, CommClosedError):
+            continue  # it left meanwhile; whoever comes back is checked as one that joins
         there = answer if isinstance(answer, str) else "none"
         if there != expected[name]:
             raise ClusterUnfit(

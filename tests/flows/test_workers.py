@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from dask import delayed
+from distributed.comm import CommClosedError
 
 from engine import layout
 from engine.queries.graph import ExactGraph, exact_graph
@@ -228,3 +229,10 @@ def test_a_store_that_always_fails_ends_the_run_with_the_kind_alone(tmp_path):
             exact_graph(Broken(support.records()), plan.question.query, cut, 50, "broken"), lambda _: None
         )
     assert str(support.CANARY) not in str(caught.value)
+
+
+def test_a_worker_that_leaves_while_it_is_asked_is_not_taken_for_one_with_other_code():
+    gone = CommClosedError("its address and more")
+    workers._compare({"a": "1.0", "b": gone}, {"zarr": "1.0"}, "zarr")
+    with pytest.raises(workers.ClusterUnfit, match="zarr none in place of"):
+        workers._compare({"a": "1.0", "b": ModuleNotFoundError("zarr")}, {"zarr": "1.0"}, "zarr")
