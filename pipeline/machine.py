@@ -1,4 +1,4 @@
-"""How fast this machine is, in about a second: the rates of the cost model, measured with all of its cores at work."""
+"""How fast this machine is, in about a second: the rates of the cost model."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class EntryWriter:
         self._root, self._width, self._dtype = folder / section.array, len(columns), np.dtype(section.dtype)
         create_group(folder, {})
         self._group = create_group(self._root, {})
-        kinds = (self._dtype, np.dtype(np.int32), np.dtype(np.int64))
+        kinds: tuple[np.dtype[Any], ...] = (self._dtype, np.dtype(np.int32), np.dtype(np.int64))
         self._arrays = {name: _array(self._group, name, kind) for name, kind in zip(PARTS, kinds, strict=True)}
         self._waiting: dict[str, list[NDArray[Any]]] = {"data": [], "indices": [], "indptr": [np.zeros(1, np.int64)]}
         self._rows = self._entries = 0
