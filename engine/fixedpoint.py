@@ -117,8 +117,11 @@ class Quantiser:
         self.quantise_by_steps(records, integers)
         return integers
 
-    def quantise_by_steps(self, records: NDArray[np.generic], integers: NDArray[np.float64]) -> None:
-        """Clip and quantise records into the first rows of an array of ``width`` columns; see :meth:`quantise`."""
+    def quantise_by_steps(self, records: NDArray[np.generic], integers: NDArray[Any]) -> None:
+        """Clip and quantise records into the first rows of an array of floats, ``width`` columns; see :meth:`quantise`.
+
+        Single precision must hold integers of ``largest``.
+        """
         step = self.cached_rows
         for first in range(0, len(records), step):
             few = records[first : first + step]
@@ -143,8 +146,8 @@ class Quantiser:
         """Rows whose integers stay in a core's cache while they are worked on."""
         return max(1, _CACHED_BYTES // (8 * self.width))
 
-    def quantise_into(self, records: NDArray[np.generic], integers: NDArray[np.float64]) -> None:
-        """Clip and quantise a few records into an array of shape (n, width); see :meth:`quantise`."""
+    def quantise_into(self, records: NDArray[np.generic], integers: NDArray[Any]) -> None:
+        """Clip and quantise a few records into an array of floats, shape (n, width); see :meth:`quantise`."""
         grid = self._grid_for(records.dtype)
         # A leading constant would put every row of the rest out of step with the processor's vectors.
         own = self.augmented or grid.precision != integers.dtype

@@ -1,8 +1,11 @@
-"""Exact products of quantised records: float64 BLAS on integers, added up in int64.
+"""Exact products of quantised records: BLAS on integers held as floats, added up in int64.
 
 A block of at most ``2**53 / K**2`` rows of integers bounded by K has products whose every partial sum is an integer of
 at most ``2**53``, so BLAS computes them exactly in any order; blocks add up in int64. The result is therefore the same
 bits for every chunking, tiling, row order, number of threads and scheduler.
+
+Single precision, which multiplies twice as fast, holds integers of up to ``2**24``. It is used where K is so small
+that blocks of enough rows are exact in it; the result is the same bits.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dgemm, dsyrk
+from scipy.linalg.blas import dgemm, dsyrk, sgemm, ssyrk
 
 from engine import progress
 from engine.fixedpoint import Quantiser
@@ -25,6 +28,34 @@ _PIECE_BYTES = 16 * 2**20
 _READS = 5
 _PIECE_ROWS = 256
 """Rows multiplied in one call: enough for BLAS to reach its speed, few enough to stay small."""
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Floats in which integers are multiplied.
+
+    Attributes
+    ----------
+    dtype
+        Type of the integers and of their sums.
+    exact_rows
+        Rows whose products add up exactly.
+    symmetric, general
+        BLAS functions for ``C + A A'`` and ``C + A B'``.
+    """
+
+    dtype: type[np.float32 | np.float64]
+    exact_rows: int
+    symmetric: Callable[..., NDArray[Any]]
+    general: Callable[..., NDArray[Any]]
+
+
+def arithmetic(largest: int) -> Arithmetic:
+    """Fastest arithmetic that is exact for integers of at most this size."""
+    few, many = 2**24 // largest**2, 2**53 // largest**2
+    if few >= _PIECE_ROWS:
+        return Arithmetic(np.float32, few, ssyrk, sgemm)
+    return Arithmetic(np.float64, many, dsyrk, dgemm)
 
 
 class OtherRecordsError(RuntimeError):
@@ -117,30 +148,43 @@ def tile_sums(
     NotFiniteError
         See :meth:`Quantiser.quantise`.
     """
-    sums = [_TileSum(tile, right is None) for tile in tiles]
+    how = arithmetic(left.quantiser.largest)
+    sums = [_TileSum(tile, right is None, how) for tile in tiles]
     down, across = {tile.rows for tile in tiles}, {tile.columns for tile in tiles}
     first = _Panels(left, down | across if right is None else down)
     second = first if right is None else _Panels(right, across)
     sides = (first,) if second is first else (first, second)
     low, high = min(side.columns[0] for side in sides), max(side.columns[1] for side in sides)
-    width = sum(side.width for side in sides)
-    rows_at_once = max(1, min(left.quantiser.exact_rows, max(_PIECE_ROWS, _PIECE_BYTES // (8 * width)), stop - start))
+    bytes_a_row = np.dtype(how.dtype).itemsize * sum(side.width for side in sides)
+    rows_at_once = max(1, min(how.exact_rows, max(_PIECE_ROWS, _PIECE_BYTES // bytes_a_row), stop - start))
     for side in sides:
-        side.reserve(rows_at_once)
-    exact_rows, pending = left.quantiser.exact_rows, 0
-    for chunk in chunks(source, start, stop, chunk_rows, (low, high)):
-        for offset in range(0, chunk.shape[0], rows_at_once):
-            piece = chunk[offset : offset + rows_at_once]
-            for side in sides:
-                side.fill(piece, low)
-            if pending + len(piece) > exact_rows:
-                for total in sums:
-                    total.settle()
-                pending = 0
-            pending += len(piece)
-            # Exact: every partial sum is an integer of at most pending * K**2 <= 2**53.
+        side.reserve(rows_at_once, how.dtype)
+    waiting = pending = 0
+
+    def multiply() -> None:
+        nonlocal waiting, pending
+        if pending + waiting > how.exact_rows:
             for total in sums:
-                total.add(first.panel(total.tile.rows), second.panel(total.tile.columns))
+                total.settle()
+            pending = 0
+        pending += waiting
+        # Exact: every partial sum is an integer of at most pending * K**2, 2**24 or 2**53 by the arithmetic.
+        for total in sums:
+            total.add(first.panel(total.tile.rows, waiting), second.panel(total.tile.columns, waiting))
+        waiting = 0
+
+    for chunk in chunks(source, start, stop, chunk_rows, (low, high)):
+        offset = 0
+        while offset < chunk.shape[0]:
+            piece = chunk[offset : offset + rows_at_once - waiting]
+            for side in sides:
+                side.fill(piece, low, waiting)
+            offset += len(piece)
+            waiting += len(piece)
+            if waiting == rows_at_once:
+                multiply()
+    if waiting:
+        multiply()
     return [total.finish() for total in sums]
 
 
@@ -152,28 +196,37 @@ def partial_gram(source: RowSource, start: int, stop: int, quantiser: Quantiser,
 
 
 class _TileSum:
-    """A tile that grows: float64 while it is exact, int64 from then on."""
+    """A tile that grows: floats while they are exact, int64 from then on."""
 
-    def __init__(self, tile: Tile, same_factor: bool) -> None:
+    def __init__(self, tile: Tile, same_factor: bool, how: Arithmetic) -> None:
         self.tile = tile
         self._half = same_factor and tile.on_diagonal
-        self._block = np.zeros(tile.shape, dtype=np.float64, order="F")
+        self._how = how
+        self._block: NDArray[Any] = np.zeros(tile.shape, dtype=how.dtype, order="F")
+        self._kept = 0.0
         self._settled: list[NDArray[np.int64]] = []
 
-    def add(self, left: NDArray[np.float64], right: NDArray[np.float64]) -> None:
+    def add(self, left: NDArray[Any], right: NDArray[Any]) -> None:
         """Add the product of two panels, shapes (rows, m) and (rows, n), C order, so that BLAS copies nothing."""
         if self._half:  # only one triangle is computed
-            self._block = dsyrk(1.0, left.T, beta=1.0, c=self._block, trans=0, lower=1, overwrite_c=1)
+            self._block = self._how.symmetric(
+                1.0, left.T, beta=self._kept, c=self._block, trans=0, lower=1, overwrite_c=1
+            )
         else:
-            self._block = dgemm(1.0, left.T, right.T, beta=1.0, c=self._block, trans_b=1, overwrite_c=1)
+            self._block = self._how.general(
+                1.0, left.T, right.T, beta=self._kept, c=self._block, trans_b=1, overwrite_c=1
+            )
+        self._kept = 1.0
 
     def settle(self) -> None:
-        """Move what is exact so far to int64."""
-        exact = self._block.astype(np.int64)
-        for earlier in self._settled:
-            exact += earlier
-        self._settled = [exact]
-        self._block[...] = 0.0
+        """Move what is exact so far to int64; the next product takes its place."""
+        if not self._settled:
+            self._settled = [self._block.astype(np.int64)]
+        else:
+            (total,) = self._settled
+            # In whole numbers: as float64 a total could be rounded.
+            np.add(total, self._block, out=total, dtype=np.int64, casting="unsafe")
+        self._kept = 0.0
 
     def finish(self) -> NDArray[np.int64]:
         """Whole tile; the accumulator is given up."""
@@ -198,43 +251,42 @@ class _Panels:
         self.columns = factor.columns
         if self._parts:
             self.columns = min(low for low, _ in self._places), max(high for _, high in self._places)
-        self._buffers: list[NDArray[np.float64]] = []
-        self._rows = 0
+        self._buffers: list[NDArray[Any]] = []
 
     @property
     def width(self) -> int:
         """Coordinates in all panels together."""
         return sum(high - low for low, high in self._ranges)
 
-    def reserve(self, rows: int) -> None:
-        """Make room for pieces of at most this many rows."""
-        self._buffers = [np.empty((rows, high - low)) for low, high in self._ranges]
+    def reserve(self, rows: int, dtype: type[np.float32 | np.float64]) -> None:
+        """Make room for this many rows of integers."""
+        self._buffers = [np.empty((rows, high - low), dtype) for low, high in self._ranges]
 
-    def fill(self, piece: NDArray[Any], first_column: int) -> None:
-        """Quantise a piece whose first column has this number in the records."""
-        self._rows = len(piece)
+    def fill(self, piece: NDArray[Any], first_column: int, after: int) -> None:
+        """Quantise a piece, whose first column has this number in the records, after the rows that are there."""
         if not self._parts:
-            self._fill_together(piece[:, self.columns[0] - first_column : self.columns[1] - first_column])
+            self._fill_together(piece[:, self.columns[0] - first_column : self.columns[1] - first_column], after)
             return
         for part, (low, high), buffer in zip(self._parts, self._places, self._buffers, strict=True):
-            part.quantise_by_steps(piece[:, low - first_column : high - first_column], buffer)
+            part.quantise_by_steps(piece[:, low - first_column : high - first_column], buffer[after:])
 
-    def _fill_together(self, piece: NDArray[Any]) -> None:
+    def _fill_together(self, piece: NDArray[Any], after: int) -> None:
         """A few whole rows at a time, so that they stay in the cache until they are in their panels."""
         if self._ranges == [(0, self._whole.width)]:
-            self._whole.quantise_by_steps(piece, self._buffers[0])
+            self._whole.quantise_by_steps(piece, self._buffers[0][after:])
             return
         step = self._whole.cached_rows
-        scratch = np.empty((min(step, len(piece)), self._whole.width))
+        scratch = np.empty((min(step, len(piece)), self._whole.width), self._buffers[0].dtype)
         for first in range(0, len(piece), step):
             few = piece[first : first + step]
             self._whole.quantise_into(few, scratch[: len(few)])
+            rows = slice(after + first, after + first + len(few))
             for (low, high), buffer in zip(self._ranges, self._buffers, strict=True):
-                buffer[first : first + len(few)] = scratch[: len(few), low:high]
+                buffer[rows] = scratch[: len(few), low:high]
 
-    def panel(self, coordinates: tuple[int, int]) -> NDArray[np.float64]:
-        """Integers of the last piece for a range of coordinates, shape (rows, length), C order."""
-        return self._buffers[self._ranges.index(coordinates)][: self._rows]
+    def panel(self, coordinates: tuple[int, int], rows: int) -> NDArray[Any]:
+        """First integers for a range of coordinates, shape (rows, length), C order."""
+        return self._buffers[self._ranges.index(coordinates)][:rows]
 
 
 def chunks(

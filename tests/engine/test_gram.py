@@ -76,6 +76,47 @@ def test_blocks_are_split_before_they_could_become_inexact():
     assert np.all(found == 20_000 * largest**2)
 
 
+@pytest.mark.parametrize("largest", [127, 255, 256, 257, 511])
+def test_few_bits_are_multiplied_in_single_precision_only_where_that_is_exact(largest):
+    how = gram.arithmetic(largest)
+    assert (how.dtype is np.float32) == (largest <= 256)
+    assert how.exact_rows * largest**2 <= (2**24 if how.dtype is np.float32 else 2**53)
+    coarse = Quantiser(BOX.coordinates(), largest, True, None)
+    furthest = np.broadcast_to(BOX.upper, (5_000, FEATURES))
+    assert np.all(gram.partial_gram(furthest, 0, 5_000, coarse, 5_000) == 5_000 * largest**2)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_single_precision_gives_the_sums_of_whole_numbers_for_every_chunking_and_tiling(dtype):
+    coarse, rng = Quantiser(BOX.coordinates(), 127, True, None), np.random.default_rng(10)
+    records = RECORDS.astype(dtype)
+    integers = coarse.quantise(records).astype(np.int64)
+    for _ in range(20):
+        start, stop = sorted(int(row) for row in rng.choice(ROWS + 1, 2, replace=False))
+        tiles = layout.grid((FEATURES + 1, FEATURES + 1), True, 1, int(rng.integers(1, 50)))
+        factor = gram.Factor(coarse, (0, FEATURES))
+        found = gram.tile_sums(records, start, stop, factor, None, int(rng.integers(1, 1500)), tiles)
+        exact = integers[start:stop].T @ integers[start:stop]
+        assert all(
+            np.array_equal(sums, exact[slice(*tile.rows), slice(*tile.columns)])
+            for sums, tile in zip(found, tiles, strict=True)
+        )
+
+
+def test_single_precision_gives_the_outer_products_of_whole_numbers():
+    left, right = (Quantiser(BOX.coordinates(), 127, False, None) for _ in range(2))
+    records = np.hstack([RECORDS, RECORDS[::-1]])
+    tiles = layout.grid((FEATURES, FEATURES), False, 0, 16)
+    factors = gram.Factor(left, (0, FEATURES)), gram.Factor(right, (FEATURES, 2 * FEATURES))
+    found = gram.tile_sums(records, 0, ROWS, *factors, 700, tiles)
+    a = left.quantise(RECORDS).astype(np.int64)
+    exact = a.T @ a[::-1]
+    assert all(
+        np.array_equal(sums, exact[slice(*tile.rows), slice(*tile.columns)])
+        for sums, tile in zip(found, tiles, strict=True)
+    )
+
+
 def test_fifty_random_chunkings_tilings_row_orders_and_schedulers_release_the_same_bits():
     rng = np.random.default_rng(9)
     for trial in range(50):
