@@ -5,8 +5,10 @@ In one run, on the same store and with the same number of workers, medians of in
 * read     every chunk read and decompressed, and nothing else
 * multiply the flops that are needed, by BLAS on integers already in memory, one process a core
 * ours     read, clip, quantise, multiply, add up: the exact sums that a release adds noise to
-* floats   the same plan and tiles without quantising, in plain float64
+* single   the same with 8 bits a value, whose products are computed in single precision
+* floats   the same plan and tiles as ours without quantising, in plain float64
 * peer     dask.array: ``X.T @ X`` after the clip that any private release needs, best of the chunkings tried
+* peer32   the same in float32, whose sums are not exact
 * numpy    ``np.cov`` of the whole array read into one process with all its BLAS threads, where it fits
 
 ``python -m benchmarks.covariance [ROWS FEATURES [WORKERS [REPEATS]]]``
@@ -37,6 +39,7 @@ from zarr.codecs import Crc32cCodec
 from engine.cost import Kind, Machine, Work, choose
 from engine.fixedpoint import Quantiser
 from engine.geometry import Box
+from engine.gram import arithmetic
 from engine.layout import row_ranges
 from engine.queries.graph import exact_graph
 from engine.queries.second_moment import SecondMomentQuery
@@ -49,7 +52,13 @@ CHUNK_BYTES = 8 * 2**20
 LARGEST_ALONE = 4 * 10**8
 """Values of an array that NumPy gets whole: 3.2 GB, and twice that while it works."""
 
-PEERS = {"peer": "dask.array", "numpy": "np.cov"}
+PEERS = {
+    ("peer", "ours"): "dask.array",
+    ("numpy", "ours"): "np.cov",
+    ("ours", "single"): "itself, with 8 bits a value",
+    ("peer32", "single"): "dask.array in float32, with 8 bits a value",
+}
+"""What is as many times as fast as what."""
 
 
 def make_store(path: Path, rows: int, features: int) -> zarr.Array[Any]:
@@ -137,7 +146,8 @@ def ours(client: Client, store: Any, quantiser: Quantiser) -> None:
     machine = Machine(compute.workers, compute.threads, MEMORY)
     chunk_rows = max(1, 2**25 // (8 * features) // store.chunks[0]) * store.chunks[0]
     width = quantiser.width
-    work = Work(Kind.PRODUCTS, rows, features, (width, width), symmetric=True, lead=1)
+    single = arithmetic(quantiser.largest).single
+    work = Work(Kind.PRODUCTS, rows, features, (width, width), symmetric=True, lead=1, single=single)
     cut = choose(work, machine, 8 * features * chunk_rows)
     graph = exact_graph(
         store, SecondMomentQuery(quantiser), cut.layout(rows, chunk_rows), chunk_rows, f"b{time.time()}"
@@ -152,10 +162,10 @@ def predicted(store: Any, workers: int) -> float:
     return choose(work, Machine(workers, 1, MEMORY, measure(workers)), 2**25).cost.exact_seconds
 
 
-def peer(client: Client, store: Any, chunks: tuple[int, int], bound: float) -> None:
+def peer(client: Client, store: Any, chunks: tuple[int, int], bound: float, dtype: str = "f8") -> None:
     """The same by dask.array."""
     with dask.config.set({"array.slicing.split-large-chunks": False}), client.as_current():
-        records = da.from_zarr(store, chunks=chunks).clip(-bound, bound).astype("f8")
+        records = da.from_zarr(store, chunks=chunks).clip(-bound, bound).astype(dtype)
         wait(client.persist(records.T @ records))
 
 
@@ -182,6 +192,7 @@ def compare(rows: int, features: int, workers: int, repeats: int) -> None:
     bound = 3.0
     box = Box(np.full(features, -bound), np.full(features, bound), np.zeros(features))
     exact, floats = (kind(box.coordinates(), 32767, True, None) for kind in (Quantiser, Floats))
+    coarse = Quantiser(box.coordinates(), 127, True, None)
     with (
         tempfile.TemporaryDirectory() as folder,
         cluster_of(workers) as client,
@@ -194,10 +205,12 @@ def compare(rows: int, features: int, workers: int, repeats: int) -> None:
             "read": lambda: client.gather([client.submit(_read, store, *r, pure=False) for r in ranges]),
             "multiply": partial(multiply_alone, client, rows, features, workers),
             "ours": partial(ours, client, store, exact),
+            "single": partial(ours, client, store, coarse),
             "floats": partial(ours, client, store, floats),
         }
         best = min(chunkings, key=lambda chunks: seconds(partial(peer, client, store, chunks, bound)))
         runs["peer"] = partial(peer, client, store, best, bound)
+        runs["peer32"] = partial(peer, client, store, best, bound, "f4")
         if rows * features <= LARGEST_ALONE:
             runs["numpy"] = partial(numpy_alone, store, bound)
         times: dict[str, list[float]] = {name: [] for name in (*runs, "predicted")}
@@ -226,9 +239,9 @@ def show(rows: int, features: int, workers: int, times: dict[str, list[float]], 
     print(f"  of the ceiling max(read, multiply): {ceiling:.2f} (of read + multiply: {both:.2f})")
     print(f"  against plain floats: {ratio(lambda t: t['floats'] / t['ours']):.2f}")
     print(f"  predicted over measured time: {ratio(lambda t: t['predicted'] / t['ours']):.2f}")
-    for name, words in PEERS.items():
-        if name in times:
-            print(f"  times as fast as {words}: {ratio(lambda t, name=name: t[name] / t['ours']):.2f}")  # type: ignore[misc]
+    for (slow, fast), words in PEERS.items():
+        if slow in times:
+            print(f"  times as fast as {words}: {ratio(lambda t, a=slow, b=fast: t[a] / t[b]):.2f}")  # type: ignore[misc]
     print(f"  memory of a worker: {memory['ours']:.2f} GiB, of dask.array: {memory['peer']:.2f} GiB")
 
 

@@ -41,6 +41,9 @@ _SETTLE = 1e9
 _ENTRY_BYTES = 192 * 2**20
 """Values other than zero that wait to be multiplied, their columns, and the product of one tile."""
 
+_SINGLE = 1.6
+"""Times as many operations in single precision, what its sums cost besides included."""
+
 _SHARES = (1, 2, 4, 8)
 """Tasks for each slot that are tried: more of them even out slow workers and show progress."""
 
@@ -148,6 +151,8 @@ class Work:
         What one task needs besides, once the whole answer is there.
     density
         Of a symmetric answer, public bound on the share of values other than zero; None where none is known.
+    single
+        Whether products are computed in single precision; see :func:`engine.gram.arithmetic`.
     """
 
     kind: Kind
@@ -159,6 +164,7 @@ class Work:
     last_bytes: int = 0
     last_seconds: float = 0.0
     density: float | None = None
+    single: bool = False
 
     @property
     def pairs(self) -> float:
@@ -326,7 +332,8 @@ def _cost(work: Work, machine: Machine, chunk_bytes: int, groups: int, ranges: i
     piece = max(_PIECE_ROWS * 8 * sum(work.shape), _PIECE_BYTES)
     task = own + (max(piece, _ENTRY_BYTES) if work.sparse else piece) + 3 * chunk_bytes
     peak = _BASE_BYTES + max(machine.threads * task, work.last_bytes) + waiting / machine.workers
-    products = work.pairs / rates.pairs if work.sparse else work.flops / rates.flops
+    flops = rates.flops * (_SINGLE if work.single else 1.0)
+    products = work.pairs / rates.pairs if work.sparse else work.flops / flops
     core_seconds = products + bytes_read / rates.read + bytes_read / 8 / rates.quantise
     # The last wave of tasks may leave slots idle, and one slow task keeps the others waiting.
     waves = ceil(tasks / machine.slots)

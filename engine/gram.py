@@ -49,6 +49,11 @@ class Arithmetic:
     symmetric: Callable[..., NDArray[Any]]
     general: Callable[..., NDArray[Any]]
 
+    @property
+    def single(self) -> bool:
+        """Whether it is single precision."""
+        return self.dtype is np.float32
+
 
 def arithmetic(largest: int) -> Arithmetic:
     """Fastest arithmetic that is exact for integers of at most this size."""

@@ -70,7 +70,7 @@ class Moment:
     def work(self, rows: int) -> Work:
         """One triangle of products."""
         lead = int(self.problem.augmented)
-        return _work(rows, len(self.features), lead, self.density)
+        return _work(rows, len(self.features), lead, self.density, self.problem.largest)
 
     def error(self, design: NoiseDesign) -> ErrorReport:
         """Of the second moment, which everything else follows from."""
@@ -149,11 +149,11 @@ def build(loaded: LoadedConfig, asked: MomentQuery) -> Moment:
         clip.augmented,
     )
     density = loaded.config.compute.density_at_most if clip.by_entries else None
-    query = SecondMomentQuery(clip, _work(1, len(asked.columns), int(clip.augmented), density).sparse)
+    query = SecondMomentQuery(clip, _work(1, len(asked.columns), int(clip.augmented), density, clip.largest).sparse)
     return Moment(problem, query, asked.columns, directed=along is not None, density=density)
 
 
-def _work(rows: int, features: int, lead: int, density: float | None) -> Work:
+def _work(rows: int, features: int, lead: int, density: float | None, largest: int) -> Work:
     """One triangle of products."""
-    width = features + lead
-    return Work(Kind.PRODUCTS, rows, features, (width, width), symmetric=True, lead=lead, density=density)
+    width, single = features + lead, gram.arithmetic(largest).single
+    return Work(Kind.PRODUCTS, rows, features, (width, width), True, lead, density=density, single=single)

@@ -54,7 +54,8 @@ class Outer:
 
     def work(self, rows: int) -> Work:
         """All products."""
-        return Work(Kind.PRODUCTS, rows, sum(self.problem.shape), self.problem.shape)
+        single = gram.arithmetic(self.problem.largest).single
+        return Work(Kind.PRODUCTS, rows, sum(self.problem.shape), self.problem.shape, single=single)
 
     def error(self, design: NoiseDesign) -> ErrorReport:
         """Of the sum."""

@@ -27,6 +27,13 @@ def test_answers_that_fit_beside_each_other_are_computed_by_row_panels(rows, fea
     assert "reading the records" not in cut.explain()
 
 
+def test_products_in_single_precision_are_predicted_to_be_faster_and_cost_as_many_operations():
+    work, machine = moment(200_000, 2_000), Machine(4, 1, 4 * GIB)
+    double, single = chosen(work, machine).cost, chosen(dataclasses.replace(work, single=True), machine).cost
+    assert single.seconds < double.seconds
+    assert single.flops == double.flops
+
+
 def test_an_answer_that_does_not_fit_beside_each_task_is_computed_by_tiles():
     work = moment(50_000, 40_000)
     cut = chosen(work, Machine(8, 1, 6 * GIB))
