@@ -10,12 +10,16 @@ In one run, on the same store and with the same number of workers, medians of in
 * peer     dask.array: ``X.T @ X`` after the clip that any private release needs, best of the chunkings tried
 * peer32   the same in float32, whose sums are not exact
 * numpy    ``np.cov`` of the whole array read into one process with all its BLAS threads, where it fits
+* sklearn  scikit-learn's IncrementalPCA, leading ten components, in one process with all its BLAS threads, up to 2,000
+           features, once, where scikit-learn is installed
 
 ``python -m benchmarks.covariance [ROWS FEATURES [WORKERS [REPEATS]]]``
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
 import statistics
 import sys
@@ -49,12 +53,14 @@ from pipeline.machine import measure
 SIZES = ((200_000, 2_000), (50_000, 8_000), (1_000_000, 500))
 MEMORY = 4 * 2**30
 CHUNK_BYTES = 8 * 2**20
+WIDEST_PCA = 2000
 LARGEST_ALONE = 4 * 10**8
 """Values of an array that NumPy gets whole: 3.2 GB, and twice that while it works."""
 
 PEERS = {
     ("peer", "ours"): "dask.array",
     ("numpy", "ours"): "np.cov",
+    ("sklearn", "ours"): "IncrementalPCA",
     ("ours", "single"): "itself, with 8 bits a value",
     ("peer32", "single"): "dask.array in float32, with 8 bits a value",
 }
@@ -174,6 +180,15 @@ def numpy_alone(store: Any, bound: float) -> None:
     np.cov(np.clip(store[...], -bound, bound), rowvar=False, dtype=np.float64)
 
 
+def incremental_pca(store: Any, bound: float) -> None:
+    """Principal components by scikit-learn, a few thousand records at a time."""
+    rows, features = store.shape
+    several = max(1, 2 * features // store.chunks[0]) * store.chunks[0]
+    found = importlib.import_module("sklearn.decomposition").IncrementalPCA(10)
+    for first in range(0, rows - features, several):
+        found.partial_fit(np.clip(store[first : first + several], -bound, bound), check_input=False)
+
+
 @contextmanager
 def cluster_of(workers: int) -> Iterator[Client]:
     """Worker processes of this machine with one thread each, started as a release starts them."""
@@ -221,6 +236,8 @@ def compare(rows: int, features: int, workers: int, repeats: int) -> None:
                     times[name].append(seconds(run))
                 memory[name] = max(memory.get(name, 0.0), peak[0])
             times["predicted"].append(predicted(store, workers))
+        if features <= WIDEST_PCA and importlib.util.find_spec("sklearn"):
+            times["sklearn"] = [seconds(partial(incremental_pca, store, bound))] * repeats
     show(rows, features, workers, times, memory)
 
 
