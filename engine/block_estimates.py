@@ -125,6 +125,12 @@ def records_block(released: NDArray[np.int64], design: NoiseDesign, coordinates:
     return Estimate(coordinates.origin + value * coordinates.scale, deviation * coordinates.scale)
 
 
+def cells_block(released: NDArray[np.int64], design: NoiseDesign, rows: Range, columns: Range) -> Estimate:
+    """Block of counts with noise of their own: the bits of :func:`engine.cell_estimates.cells`; parameters as above."""
+    value = released.astype(np.float64) * design.steps(rows, columns) / design.shifted_unit
+    return Estimate(value, design.standard_deviations(rows, columns))
+
+
 def _raw_block(
     released: NDArray[np.int64],
     design: NoiseDesign,

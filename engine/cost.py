@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, sqrt
 
-from engine.layout import TILE_SIDE, Layout, Tile, banded, grid, grouped, row_ranges, summed
+from engine.layout import TILE_SIDE, Layout, Tile, banded, boxes, grid, grouped, row_ranges, summed
 
 _PIECE_BYTES = 16 * 2**20
 _PIECE_ROWS = 256
@@ -59,7 +59,7 @@ class Kind(StrEnum):
     """A sum of products: a second moment, outer products."""
 
     CELLS = "cells"
-    """Counts: little arithmetic, every task needs all cells."""
+    """Counts in the cells of a grid: little arithmetic."""
 
     RECORDS = "records"
     """A row of the answer for each record."""
@@ -153,6 +153,9 @@ class Work:
         Of a symmetric answer, public bound on the share of values other than zero; None where none is known.
     single
         Whether products are computed in single precision; see :func:`engine.gram.arithmetic`.
+    grid
+        Of counts, cells along each axis where tiles of them may be counted apart; empty where the whole answer is
+        turned into something else by one task.
     """
 
     kind: Kind
@@ -165,6 +168,7 @@ class Work:
     last_seconds: float = 0.0
     density: float | None = None
     single: bool = False
+    grid: tuple[int, ...] = ()
 
     @property
     def pairs(self) -> float:
@@ -190,6 +194,8 @@ class Work:
         """Tiles of the answer; one where all cells are needed at once."""
         if self.kind is Kind.PRODUCTS:
             return grid(self.shape, self.symmetric, self.lead)
+        if self.grid:
+            return boxes(self.grid)
         return (Tile((0, self.shape[0]), (0, self.shape[1])),)
 
     @property
@@ -200,7 +206,13 @@ class Work:
     @property
     def blocked(self) -> bool:
         """Whether the answer is too large to be put together in one piece."""
-        return self.kind is not Kind.CELLS and self.shape[0] * self.shape[1] > _WHOLE_ENTRIES
+        in_one = self.kind is Kind.CELLS and not self.grid
+        return not in_one and self.shape[0] * self.shape[1] > _WHOLE_ENTRIES
+
+    @property
+    def in_tiles(self) -> bool:
+        """Whether tasks may compute some tiles of the answer each, over ranges of rows."""
+        return self.kind is Kind.PRODUCTS or bool(self.grid)
 
 
 @dataclass(frozen=True)
@@ -252,7 +264,7 @@ class Cut:
     @property
     def name(self) -> str:
         """Name of the plan."""
-        if self.work.kind is not Kind.PRODUCTS:
+        if self.work.kind is not Kind.PRODUCTS and (not self.work.grid or len(self.work.tiles) == 1):
             return "ranges of rows"
         return "row panels" if self.groups == 1 else "tiles of the answer"
 
@@ -268,7 +280,7 @@ class Cut:
     def explain(self) -> str:
         """The choice in words."""
         how = f"{self.groups} group{'' if self.groups == 1 else 's'} of {len(self.work.tiles)} tiles"
-        what = how if self.work.kind is Kind.PRODUCTS else "the whole answer"
+        what = "the whole answer" if self.name == "ranges of rows" else how
         again = f", reading the records {self.groups} times" if self.groups > 1 else ""
         parts = f"{self.name}: {what} x {self.ranges} range{'' if self.ranges == 1 else 's'} of rows{again}"
         if self.work.density is None:
@@ -298,16 +310,17 @@ def choose(work: Work, machine: Machine, chunk_bytes: int) -> Cut:
     fitting = [cut for cut in cuts if cut.cost.peak_bytes <= machine.memory]
     if not fitting:
         need = min(cut.cost.peak_bytes for cut in cuts) / 2**30
+        why = "the workload or mechanism needs all cells in one task: " if work.kind is Kind.CELLS else ""
         raise TooLarge(
-            f"a worker would need about {need:.2g} GiB and memory_gib is {machine.memory / 2**30:.3g}; raise it, add "
-            "workers, or lower block_rows or threads_per_worker"
+            f"{'' if work.grid else why}a worker would need about {need:.2g} GiB and memory_gib is "
+            f"{machine.memory / 2**30:.3g}; raise it, add workers, or lower block_rows or threads_per_worker"
         )
     return min(fitting, key=lambda cut: cut.cost.seconds)
 
 
 def _candidates(work: Work, machine: Machine) -> Iterator[tuple[int, int]]:
     """Groups and ranges to try: every number of tasks for each slot, with ever more groups."""
-    if work.kind is not Kind.PRODUCTS:
+    if not work.in_tiles:
         yield from ((1, machine.slots * share) for share in _SHARES)
         return
     most, groups = len(work.tiles), 1
@@ -329,9 +342,12 @@ def _cost(work: Work, machine: Machine, chunk_bytes: int, groups: int, ranges: i
         own, waiting = 8 * work.entries // tasks, answer
     else:
         own, waiting = ceil(answer / groups), (ranges + 1) * answer if ranges > 1 else answer
-    piece = max(_PIECE_ROWS * 8 * sum(work.shape), _PIECE_BYTES)
+    wide = _PIECE_ROWS * 8 * sum(work.shape) if work.kind is not Kind.CELLS else 0
+    piece = max(wide, _PIECE_BYTES)
     task = own + (max(piece, _ENTRY_BYTES) if work.sparse else piece) + 3 * chunk_bytes
-    peak = _BASE_BYTES + max(machine.threads * task, work.last_bytes) + waiting / machine.workers
+    # A tile of counts is exact, noised, and estimated from in a few copies.
+    last = 9 * 8 * max(tile.entries for tile in work.tiles) if work.grid else 0
+    peak = _BASE_BYTES + max(machine.threads * max(task, last), work.last_bytes) + waiting / machine.workers
     flops = rates.flops * (_SINGLE if work.single else 1.0)
     products = work.pairs / rates.pairs if work.sparse else work.flops / flops
     core_seconds = products + bytes_read / rates.read + bytes_read / 8 / rates.quantise

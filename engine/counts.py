@@ -22,7 +22,7 @@ R1SMG ("Less is more") use counts over an 89 x 89 grid.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -32,10 +32,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from engine import progress
 from engine.fixedpoint import NotFiniteError
 from engine.gram import RowSource, read_again
 from engine.guarantees import Neighbours
-from engine.layout import Tile
+from engine.layout import Tile, split
 from engine.sensitivity import Sensitivity
 
 _PIECE_ROWS = 2**18
@@ -172,23 +173,19 @@ class Codes:
 
 
 Axis = Edges | Codes
+Range = tuple[int, int]
 
 
 def unfolded(grid: Sequence[int]) -> tuple[int, int]:
-    """Shape of the matrix that holds the cells of a grid in C order.
-
-    Two axes are its rows and columns and one axis is its only row. More axes are split where the longer side of the
-    matrix is shortest (the first such place): noise is drawn by square tiles, so that a long thin matrix costs more.
+    """Shape of the matrix that holds the cells of a grid in C order; see :func:`engine.layout.split`.
 
     Parameters
     ----------
     grid
         Cells along each axis.
     """
-    if len(grid) == 1:
-        return 1, grid[0]
-    splits = [(prod(grid[:place]), prod(grid[place:])) for place in range(1, len(grid))]
-    return min(splits, key=max)
+    place = split(grid)
+    return prod(grid[:place]), prod(grid[place:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,9 +265,54 @@ class CountQuery:
     def partial(
         self, source: RowSource, start: int, stop: int, chunk_rows: int, tiles: Sequence[Tile]
     ) -> list[NDArray[np.int64]]:
-        """Tiles of :func:`partial_counts`."""
-        counts = partial_counts(source, start, stop, self, chunk_rows)
-        return [counts[slice(*tile.rows), slice(*tile.columns)] for tile in tiles]
+        """Tiles of :func:`partial_counts`; memory for these tiles alone.
+
+        Tiles have the same range of rows, or ranges that share no row; likewise of columns.
+        """
+        within = _Within(tiles, self.shape)
+        _count_all(source, start, stop, self, chunk_rows, within.counts, within.places)
+        return within.tiles()
+
+
+class _Within:
+    """Counts of some tiles, one after the other, and where in them a cell is."""
+
+    def __init__(self, tiles: Sequence[Tile], shape: tuple[int, int]) -> None:
+        self._tiles, self._columns, self._whole = tiles, shape[1], [tile.shape for tile in tiles] == [shape]
+        self._rows, self._across = sorted({t.rows for t in tiles}), sorted({t.columns for t in tiles})
+        self._starts = np.full((len(self._rows), len(self._across)), _NOWHERE, dtype=np.int64)
+        total = 0
+        for tile in tiles:
+            self._starts[self._rows.index(tile.rows), self._across.index(tile.columns)] = total
+            total += tile.entries
+        self.counts = np.zeros(total, dtype=np.int64)
+
+    def places(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Positions in the counts of flat cells; those of other tiles are left out."""
+        if self._whole:
+            return cells
+        low, high = self._rows[0][0] * self._columns, self._rows[-1][1] * self._columns
+        row, column = np.divmod(cells[(cells >= low) & (cells < high)], self._columns)
+        (tile_row, row, _), (tile_column, column, width) = _found(self._rows, row), _found(self._across, column)
+        start = self._starts[tile_row, tile_column]
+        kept = (start >= 0) & (row >= 0) & (column >= 0)
+        return (start + row * width + column)[kept]
+
+    def tiles(self) -> list[NDArray[np.int64]]:
+        """Counts by tile."""
+        ends = np.cumsum([tile.entries for tile in self._tiles])
+        parts = np.split(self.counts, ends[:-1])
+        return [part.reshape(tile.shape) for part, tile in zip(parts, self._tiles, strict=True)]
+
+
+def _found(ranges: list[Range], places: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    """Which of some ascending ranges a place lies in, how far from its start, and how long it is; -1 if in none."""
+    starts, ends = np.array(ranges, dtype=np.int64).T
+    number = np.searchsorted(starts, places, side="right") - 1
+    inside = places - starts[number]
+    length = (ends - starts)[number]
+    inside[(number < 0) | (inside >= length)] = _NOWHERE
+    return number, inside, length
 
 
 def partial_counts(source: RowSource, start: int, stop: int, query: CountQuery, chunk_rows: int) -> NDArray[np.int64]:
@@ -297,12 +339,26 @@ def partial_counts(source: RowSource, start: int, stop: int, query: CountQuery, 
     NotFiniteError, CountError
         See :meth:`CountQuery.cells`.
     """
-    total = np.zeros(query.shape[0] * query.shape[1], dtype=np.int64)
+    rows, columns = query.shape
+    (found,) = query.partial(source, start, stop, chunk_rows, [Tile((0, rows), (0, columns))])
+    return found
+
+
+def _count_all(
+    source: RowSource,
+    start: int,
+    stop: int,
+    query: CountQuery,
+    chunk_rows: int,
+    total: NDArray[np.int64],
+    places: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+) -> None:
     for first in range(start, stop, chunk_rows):
-        chunk = read_again(partial(source.__getitem__, slice(first, min(first + chunk_rows, stop))))
+        last = min(first + chunk_rows, stop)
+        chunk = read_again(partial(source.__getitem__, slice(first, last)))
         for offset in range(0, chunk.shape[0], _PIECE_ROWS):
-            _count(total, query.cells(chunk[offset : offset + _PIECE_ROWS]))
-    return total.reshape(query.shape)
+            _count(total, places(query.cells(chunk[offset : offset + _PIECE_ROWS])))
+        progress.advance((last - start) / (stop - start))
 
 
 def _count(total: NDArray[np.int64], cells: NDArray[np.int64]) -> None:

@@ -7,7 +7,12 @@ integers, and noise belongs to entries.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
+
+from engine.noise import TILE
 
 TILE_SIDE = 1024
 """Side of a tile of a large answer: 8 MiB of int64, and the side of a stored chunk."""
@@ -75,6 +80,87 @@ def grid(shape: tuple[int, int], symmetric: bool, lead: int = 0, side: int = TIL
     """
     rows, columns = (borders(length, side, lead) for length in shape)
     return tuple(Tile(r, c) for r in rows for c in columns if not symmetric or r <= c)
+
+
+def split(lengths: Sequence[int]) -> int:
+    """How many axes of a grid lie along the rows of the matrix that holds its cells in C order.
+
+    Of two axes the first one, of one axis none. More axes are split where the longer side of the matrix is shortest
+    (the first such place): noise is drawn by square tiles, so that a long thin matrix costs more.
+
+    Parameters
+    ----------
+    lengths
+        Cells along each axis.
+    """
+    places = range(1, len(lengths))
+    return min(places, key=lambda place: max(prod(lengths[:place]), prod(lengths[place:])), default=0)
+
+
+def box_sides(lengths: Sequence[int]) -> tuple[int, ...]:
+    """Cells along each axis of the boxes that a grid is cut into, about ``TILE_SIDE**2`` cells each.
+
+    A box is a block of the matrix of :func:`split`: along its rows as along its columns the cells of a box follow each
+    other in C order.
+    """
+    place = split(lengths)
+    rows, columns = lengths[:place], lengths[place:]
+    down, across = prod(rows), prod(columns)
+    # Where one side of the matrix is short, the other side of a box is longer.
+    return _contiguous(rows, TILE_SIDE * max(1, TILE_SIDE // across)) + _contiguous(
+        columns, TILE_SIDE * max(1, TILE_SIDE // down)
+    )
+
+
+def boxes(lengths: Sequence[int]) -> tuple[Tile, ...]:
+    """Tiles of the matrix of a grid, each of them a box of :func:`box_sides`, in rows of tiles."""
+    place, sides = split(lengths), box_sides(lengths)
+    rows, columns = (_ranges(lengths[part], sides[part]) for part in (slice(place), slice(place, None)))
+    return tuple(Tile(r, c) for r in rows for c in columns)
+
+
+def box(tile: Tile, lengths: Sequence[int]) -> tuple[slice, ...]:
+    """Where one of :func:`boxes` lies in the grid."""
+    place, sides = split(lengths), box_sides(lengths)
+    starts = _place(tile.rows[0], lengths[:place]) + _place(tile.columns[0], lengths[place:])
+    return tuple(
+        slice(start, min(start + side, length)) for start, side, length in zip(starts, sides, lengths, strict=True)
+    )
+
+
+def _contiguous(lengths: Sequence[int], most: int) -> tuple[int, ...]:
+    """Sides of boxes of about ``most`` cells: whole along the last axes, a part of one, one cell before that."""
+    found = list[int]()
+    left: float = most
+    for length in reversed(lengths):
+        pieces = max(1, round(length / left))
+        side = -(-length // pieces)
+        if not found and pieces > 1:
+            side = min(length, -(-side // TILE) * TILE)  # borders of drawn noise waste none of it
+        found.append(side)
+        left = left / length if pieces == 1 else 1
+        if pieces > 1:
+            break
+    return (1,) * (len(lengths) - len(found)) + tuple(reversed(found))
+
+
+def _ranges(lengths: Sequence[int], sides: Sequence[int]) -> list[tuple[int, int]]:
+    """Ranges of cells in C order, of one axis each of the boxes of these sides."""
+    found = list[tuple[int, int]]()
+    for cuts in itertools.product(*(borders(n, side) for n, side in zip(lengths, sides, strict=True))):
+        start = 0
+        for (low, _), length in zip(cuts, lengths, strict=True):
+            start = start * length + low
+        found.append((start, start + prod(high - low for low, high in cuts)))
+    return found
+
+
+def _place(flat: int, lengths: Sequence[int]) -> tuple[int, ...]:
+    found = list[int]()
+    for length in reversed(lengths):
+        flat, index = divmod(flat, length)
+        found.append(index)
+    return tuple(reversed(found))
 
 
 def grouped(tiles: tuple[Tile, ...], groups: int) -> tuple[tuple[int, ...], ...]:

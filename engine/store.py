@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -118,7 +119,12 @@ def write_array(group: zarr.Group, name: str, values: ArrayLike, dimensions: tup
 
 
 def create_array(
-    group: zarr.Group, name: str, shape: tuple[int, ...], dtype: Any, dimensions: tuple[str, ...]
+    group: zarr.Group,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: Any,
+    dimensions: tuple[str, ...],
+    chunks: tuple[int, ...] | None = None,
 ) -> zarr.Array[Any]:
     """Create an array to be written in blocks; blocks that share no chunk may be written at the same time.
 
@@ -127,13 +133,15 @@ def create_array(
     group, name, dimensions
         As for :func:`write_array`.
     shape, dtype
-        Of the array; chunks are ``CHUNK_SIDE`` a side, and of more than two axes as large as those of two.
+        Of the array.
+    chunks
+        Sides of a chunk; where none are given ``CHUNK_SIDE``, and of more than two axes as large as those of two.
     """
     dtype = np.dtype(dtype)
     return group.create_array(
         name,
         shape=shape,
-        chunks=_chunks(shape),
+        chunks=chunks or _chunks(shape),
         dtype=str if _kind(dtype) == _TEXT else dtype.newbyteorder("<"),
         # A float chunk that got lost reads as NaN, not as a plausible zero.
         fill_value=float("nan") if dtype.kind == "f" else None,
@@ -270,11 +278,20 @@ def _slabs(array: ArrayLikeOnDisk) -> Iterable[NDArray[Any]]:
     if len(array.shape) == 0:
         yield np.asarray(array[()])
         return
-    row_bytes = max(1, int(np.prod(array.shape[1:], dtype=np.int64)) * np.dtype(array.dtype).itemsize)
-    chunk_rows = int(getattr(array, "chunks", (1,))[0])
-    step = max(1, _SLAB_BYTES // (row_bytes * chunk_rows)) * chunk_rows
-    for start in range(0, array.shape[0], step):
-        yield np.asarray(array[start : start + step])
+    # Along the leading axes where a chunk has one entry and the rest is larger than a slab, entry by entry.
+    sides, inner = getattr(array, "chunks", (1,) * len(array.shape)), 0
+    while inner < len(array.shape) - 1 and sides[inner] == 1 and _bytes(array, inner + 1) > _SLAB_BYTES:
+        inner += 1
+    chunk_rows = int(sides[inner])
+    step = max(1, _SLAB_BYTES // (max(1, _bytes(array, inner + 1)) * chunk_rows)) * chunk_rows
+    for lead in itertools.product(*map(range, array.shape[:inner])):
+        for start in range(0, array.shape[inner], step):
+            yield np.asarray(array[(*lead, slice(start, start + step))])
+
+
+def _bytes(array: ArrayLikeOnDisk, axis: int) -> int:
+    """Bytes of one entry of the axes before this one."""
+    return math.prod(array.shape[axis:]) * int(np.dtype(array.dtype).itemsize)
 
 
 def _positions(array: zarr.Array[Any]) -> Iterator[tuple[int, ...]]:

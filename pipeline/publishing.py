@@ -111,9 +111,16 @@ class Draft:
             values, dimensions = arrays[name]
             store.write_array(self._group, name, values, dimensions)
 
-    def create(self, name: str, shape: tuple[int, ...], dimensions: tuple[str, ...]) -> zarr.Array[Any]:
-        """Create an array of float64 to be filled in blocks."""
-        return store.create_array(self._group, name, shape, np.float64, dimensions)
+    def create(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dimensions: tuple[str, ...],
+        dtype: Any = np.float64,
+        chunks: tuple[int, ...] | None = None,
+    ) -> zarr.Array[Any]:
+        """Create an array to be filled in blocks; chunks as usual where none are given."""
+        return store.create_array(self._group, name, shape, dtype, dimensions, chunks)
 
     def finish(self, attributes: Mapping[str, Any]) -> Staged:
         """Add attributes and the digest of the content, and bring all of it to the disk.

@@ -49,7 +49,7 @@ def post_processing(question: Question, design: AnyDesign, arrays: ReleaseArrays
     match question:
         case Moment() if f"{question.matrix}_psd" in arrays:
             return _moment(question, design, arrays)
-        case Cells() if "counts_whole" in arrays and design.strategy is None:
+        case Cells() if design.strategy is None:
             return _counts(question, design, arrays)
     return {}
 
@@ -103,6 +103,8 @@ def _counts(question: Cells, design: NoiseDesign, arrays: ReleaseArrays) -> dict
         # Each cell is off by at most twice its noise, and by at most half a count more than it.
         "after_frobenius_norm_bound": _digits(min(2.0 * noise, noise + rounding), up=True),
     }
+    if "counts_whole" not in arrays:  # too large to be held whole
+        return found
     simulated = simulated_errors.counts(
         _values(arrays, "counts_whole").astype(np.float64).reshape(design.shape), design
     )

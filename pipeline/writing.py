@@ -85,7 +85,10 @@ def _assembled(plan: Plan, layout: Layout, tiles: Tiles) -> NDArray[np.int64]:
 
 
 def _write_blocks(draft: Draft, blocks: Blocks, layout: Layout, tiles: Tiles) -> ReleaseArrays:
-    arrays = {name: draft.create(name, large.shape, large.dimensions) for name, large in blocks.large.items()}
+    arrays = {
+        name: draft.create(name, large.shape, large.dimensions, large.dtype, large.chunks)
+        for name, large in blocks.large.items()
+    }
     first: dict[Tile, NDArray[np.int64]] = {}
 
     def put(tile: Tile, released: NDArray[np.int64]) -> None:
@@ -101,4 +104,6 @@ def _write_blocks(draft: Draft, blocks: Blocks, layout: Layout, tiles: Tiles) ->
         put(tile, released)
     rest = sorted(set(range(len(layout.tiles))) - set(ahead))
     tiles.each(rest, lambda i, released: put(layout.tiles[i], released))
-    return small
+    last = blocks.last()
+    draft.write(last)
+    return {**small, **last}

@@ -152,7 +152,7 @@ class GradientsQuery(Section):
 
 MOST_AXES = 16
 MOST_CELLS = 2**28
-"""Most cells of a grid: 2 GiB of counts, which every task needs in one piece."""
+"""Most cells of a grid: 2 GiB of counts."""
 
 _TAKEN = ("row", "column", "block")
 _TAKEN_STARTS = ("strategy_", "workload_", "bucket_", "first_and_end")

@@ -18,7 +18,7 @@ from engine.mechanisms.additive import NoiseDesign
 from pipeline.publishing import ReleaseArrays
 
 Released = NDArray[np.int64]
-Block = tuple[str, tuple[slice, slice], NDArray[np.float64]]
+Block = tuple[str, tuple[slice, ...], NDArray[Any]]
 """Name of an array, where in it, and values."""
 
 
@@ -29,13 +29,19 @@ class Large:
     Attributes
     ----------
     shape
-        Shape of the array, float64.
+        Shape of the array.
     dimensions
         Name of each axis.
+    dtype
+        Type of an entry.
+    chunks
+        Sides of a stored chunk, where they are not the usual ones.
     """
 
-    shape: tuple[int, int]
-    dimensions: tuple[str, str]
+    shape: tuple[int, ...]
+    dimensions: tuple[str, ...]
+    dtype: type[np.float64 | np.int64] = np.float64
+    chunks: tuple[int, ...] | None = None
 
 
 class Blocks(Protocol):
@@ -60,6 +66,9 @@ class Blocks(Protocol):
     def values(self, tile: Tile, released: Released) -> Iterator[Block]:
         """What a released tile puts into the large arrays; mirror images included."""
 
+    def last(self) -> ReleaseArrays:
+        """Arrays that are written whole, once all tiles were there."""
+
 
 class _Plain:
     """An answer each entry of which is estimated alone."""
@@ -77,6 +86,10 @@ class _Plain:
         """Names of the axes."""
         del first
         return self._axes
+
+    def last(self) -> ReleaseArrays:
+        """None."""
+        return {}
 
     def _both(self, rows: tuple[int, int], columns: tuple[int, int], found: Estimate) -> Iterator[Block]:
         place = slice(*rows), slice(*columns)

@@ -36,7 +36,8 @@ class BucketCells(Cells):
     def work(self, rows: int) -> Work:
         """Of counting, and of the costs of all candidates."""
         cells = self.problem.cells[0] * self.problem.cells[1]
-        return replace(super().work(rows), last_bytes=_BYTES_A_CELL * cells, last_seconds=_SECONDS_A_CELL * cells)
+        last_bytes, last_seconds = _BYTES_A_CELL * cells, _SECONDS_A_CELL * cells
+        return replace(super().work(rows), grid=(), last_bytes=last_bytes, last_seconds=last_seconds)
 
     def error(self, design: BucketsDesign) -> None:  # type: ignore[override]
         """Not known: it depends on the records."""

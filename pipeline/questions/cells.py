@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
@@ -24,6 +24,7 @@ from pipeline.config import queries as declared
 from pipeline.config.workloads import Intervals
 from pipeline.publishing import ReleaseArrays
 from pipeline.questions.blocks import Blocks
+from pipeline.questions.cell_blocks import CellBlocks, whole_counts
 from pipeline.questions.question import span, text
 
 MOST_CELLS = 2**24
@@ -77,10 +78,12 @@ class Cells:
     def work(self, rows: int) -> Work:
         """Of reading and counting."""
         m, n = self.problem.cells
+        work = Work(Kind.CELLS, rows, len(self.query.axes), self.problem.cells)
+        if not self.problem.workload:
+            return replace(work, grid=self.query.grid)
         # A tree has at most twice as many sums as cells, and fills up one row of a tile for each level; its answers are
         # exact, noised, and estimated from in a few copies.
-        last = 9 * 8 * (2 * m * n + 64 * TILE) if self.problem.workload else 9 * 8 * m * n
-        return Work(Kind.CELLS, rows, len(self.query.axes), self.problem.cells, last_bytes=last)
+        return replace(work, last_bytes=9 * 8 * (2 * m * n + 64 * TILE))
 
     def error(self, design: NoiseDesign) -> ErrorReport:
         """Of the counts."""
@@ -88,7 +91,9 @@ class Cells:
 
     def error_sentence(self, design: NoiseDesign) -> str:
         """In records."""
-        deviations = cell_estimates.cell_deviations(design)
+        # The least and the largest of independent cells are among a few; a large grid is never held whole.
+        few = design.extremes() if design.strategy is None else design
+        deviations = cell_estimates.cell_deviations(few)
         sentence = f"a count's standard deviation is {span(deviations)} records"
         if self.problem.workload:
             error, weight = self._workload_error(design)
@@ -115,11 +120,15 @@ class Cells:
 
     def grid_arrays(self, found: estimates.Estimate) -> ReleaseArrays:
         """Counts of cells with their error, an axis each, and names and edges of the cells along each axis."""
-        arrays: ReleaseArrays = {
+        return {
             "counts": self.folded(found.value),
             "counts_standard_deviation": self.folded(found.standard_deviation),
-            "counts_whole": self.folded(np.rint(np.maximum(found.value, 0.0)).astype(np.int64)),
+            "counts_whole": self.folded(whole_counts(found.value)),
+            **self._axes(),
         }
+
+    def _axes(self) -> ReleaseArrays:
+        arrays: ReleaseArrays = {}
         for number, (name, axis) in enumerate(zip(self.names, self.query.axes, strict=True), start=1):
             arrays = {
                 **arrays,
@@ -147,9 +156,8 @@ class Cells:
         return arrays
 
     def blocks(self, design: NoiseDesign, rows: int) -> Blocks | None:
-        """Every task needs all cells, so they fit."""
-        del design, rows
-        return None
+        """Tile by tile, unless one task needs all cells, as for a workload."""
+        return CellBlocks(self.query.grid, self.names, self._axes(), design) if self.work(rows).grid else None
 
 
 def build(loaded: LoadedConfig, asked: declared.CountsQuery) -> Cells:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.layout import split
 from engine.store import CHUNK_SIDE, ArrayLikeOnDisk
 from pipeline.errors import StoreError
 
@@ -19,6 +21,9 @@ _Along = tuple[int, list[str] | None]
 
 _SLAB = 2**23
 """Entries of a part that is read at once where columns cannot be cut: 64 MiB."""
+
+_MOST_COLUMNS = 2**18
+"""Columns of an array of more than two axes; each of them takes a few numbers of memory."""
 
 
 class Shown(Protocol):
@@ -55,7 +60,7 @@ class ReleasedMatrix:
     """The matrix that a release is about, as two axes, and the standard deviation of its noise.
 
     A vector is one column, a line of counts one row; an array of more axes has its first as rows, and all combinations
-    of the others as columns.
+    of the others as columns. Where these would be too many, more of the axes are rows.
 
     Parameters
     ----------
@@ -79,8 +84,10 @@ class ReleasedMatrix:
             )
         self._stored = tuple(int(length) for length in self._arrays[self.kind].shape)
         self._lying = self.kind == "counts" and len(self._stored) == 1
-        rows = self._stored[0] if self._stored and not self._lying else 1
-        self.shape = (rows, int(np.prod(self._stored[0 if self._lying else 1 :], dtype=np.int64)))
+        self._down = 0 if self._lying else 1
+        if len(self._stored) > 2 and prod(self._stored[1:]) > _MOST_COLUMNS:
+            self._down = split(self._stored)
+        self.shape = prod(self._stored[: self._down]), prod(self._stored[self._down :])
         axes = self._axes()
         self.symmetric = len(axes) == 2 and axes[1] == f"{axes[0]}_" and self.shape[0] == self.shape[1]
         self.shown = f"{self.kind}_psd" if self.symmetric and f"{self.kind}_psd" in self._arrays else self.kind
@@ -145,7 +152,7 @@ class ReleasedMatrix:
         along = [
             (length, self._axis_names(axis, length)) for axis, length in zip(self._axes(), self._stored, strict=True)
         ]
-        return ([], along) if self._lying else (along[:1], along[1:])
+        return along[: self._down], along[self._down :]
 
     def _axes(self) -> tuple[str, ...]:
         return tuple(self._dimensions.get(self.kind, ())) or tuple(f"axis {i}" for i in range(len(self._stored)))
@@ -161,7 +168,7 @@ class ReleasedMatrix:
         return [str(name) for name in array[...]]
 
     def _tile_shape(self) -> tuple[int, int]:
-        if len(self._stored) <= 2:
+        if len(self._stored) <= 2 or self._down > 1 or self.shape[1] > _MOST_COLUMNS:
             return CHUNK_SIDE, CHUNK_SIDE
         return max(1, min(CHUNK_SIDE, _SLAB // max(self.shape[1], 1))), self.shape[1]
 
@@ -173,7 +180,7 @@ class ReleasedMatrix:
         if shape == self._stored and self._lying:
             return np.asarray(array[slice(*columns)], np.float64).reshape(size)
         if shape == self._stored and len(shape) > 2:
-            return np.asarray(array[slice(*rows)], np.float64).reshape(size[0], -1)[:, slice(*columns)]
+            return self._block(array, rows, columns)
         if len(shape) == 2:
             spans = (rows, columns)
             key = tuple(slice(None) if length == 1 else slice(*span) for length, span in zip(shape, spans, strict=True))
@@ -181,6 +188,30 @@ class ReleasedMatrix:
         if shape == self._stored:
             return np.asarray(array[slice(*rows)] if shape else array[()], np.float64).reshape(size)
         return np.broadcast_to(np.asarray(array[...], np.float64), self.shape)[slice(*rows), slice(*columns)]
+
+    def _block(self, array: ArrayLikeOnDisk, rows: Span, columns: Span) -> Array:
+        """Part of an array of more than two axes."""
+        found = np.empty((rows[1] - rows[0], columns[1] - columns[0]))
+        for down, high in _pieces(rows, self._stored[: self._down]):
+            for across, wide in _pieces(columns, self._stored[self._down :]):
+                found[down, across] = np.asarray(array[high + wide], np.float64).reshape(found[down, across].shape)
+        return found
+
+
+def _pieces(span: Span, lengths: tuple[int, ...], start: int = 0) -> Iterator[tuple[slice, tuple[slice, ...]]]:
+    """A range of entries in C order as blocks of the axes: where in the range, and which block."""
+    (low, high), inner = span, prod(lengths[1:])
+    while low < high:
+        first, within = divmod(low, inner)
+        if within == 0 and high - low >= inner:
+            count = (high - low) // inner
+            taken = count * inner
+            yield slice(start, start + taken), (slice(first, first + count), *(slice(0, n) for n in lengths[1:]))
+        else:
+            taken = min(high, (first + 1) * inner) - low
+            for place, block in _pieces((within, within + taken), lengths[1:], start):
+                yield place, (slice(first, first + 1), *block)
+        low, start = low + taken, start + taken
 
 
 def _is_text(array: ArrayLikeOnDisk) -> bool:

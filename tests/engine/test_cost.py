@@ -96,4 +96,24 @@ def test_records_are_cut_at_borders_of_stored_chunks():
     layout = chosen(work, Machine(4, 1, 8 * GIB)).layout(100_000, 700)
     assert all(part.start % 1024 == 0 for part in layout.parts)
     assert work.blocked
-    assert not Work(Kind.CELLS, 10, 2, (10_000, 10_000)).blocked
+
+
+def test_a_grid_larger_than_a_task_may_hold_is_cut_into_tiles_unless_one_task_needs_all_cells():
+    work = Work(Kind.CELLS, 10**8, 2, (16_384, 16_384), grid=(16_384, 16_384))
+    cut = chosen(work, Machine(4, 1, 3 * GIB // 2))
+    assert work.blocked
+    assert cut.name == "tiles of the answer"
+    assert cut.cost.peak_bytes <= 3 * GIB // 2
+    assert {tile for part in cut.layout(10**8, 10**5).parts for tile in part.tiles} == set(range(256))
+    assert f"{cut.groups} groups of 256 tiles" in cut.explain()
+    in_one = Work(Kind.CELLS, 10**8, 2, (16_384, 16_384))
+    assert not in_one.blocked
+    assert chosen(in_one, Machine(4, 1, 16 * GIB)).explain().startswith("ranges of rows: the whole answer x")
+    with pytest.raises(TooLarge, match="needs all cells in one task: a worker would need about"):
+        chosen(in_one, Machine(4, 1, 3 * GIB // 2))
+
+
+def test_a_small_grid_is_one_tile():
+    cut = chosen(Work(Kind.CELLS, 10**6, 3, (50, 24), grid=(50, 4, 6)), Machine(4, 1, GIB))
+    assert cut.groups == 1
+    assert cut.explain().startswith("ranges of rows: the whole answer x")

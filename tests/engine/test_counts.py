@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from engine.counts import Codes, CountError, CountQuery, Edges, Missing, Outside, partial_counts, unfolded
 from engine.fixedpoint import NotFiniteError
 from engine.guarantees import Neighbours
+from engine.layout import boxes, grouped
 from engine.problems import Counts
 
 RNG = np.random.default_rng(3)
@@ -170,6 +171,25 @@ def test_a_grid_of_any_number_of_axes_is_counted_in_c_order_for_every_chunking(a
         assert np.array_equal(whole.reshape(wanted.grid), expected)
         parts = [partial_counts(records, a, b, wanted, 97) for a, b in ((0, 700), (700, 701), (701, 1501))]
         assert np.array_equal(sum(parts), whole)
+
+
+@pytest.mark.parametrize("grid", [(40, 30), (7, 9, 11), (1, 200), (200, 3)])
+def test_any_tiles_of_a_grid_hold_the_counts_of_the_whole(monkeypatch, grid):
+    monkeypatch.setattr("engine.layout.TILE_SIDE", 8)
+    monkeypatch.setattr("engine.layout.TILE", 4)
+    wanted = CountQuery(tuple(Codes(cells) for cells in grid), Outside.DROP, Missing.REFUSE)
+    records = RNG.integers(-1, np.array(grid) + 1, (3000, len(grid)))
+    whole, tiles = partial_counts(records, 0, 3000, wanted, 3000), boxes(grid)
+    assert len(tiles) > 1
+    for groups in (1, 2, 5, len(tiles)):
+        for group in grouped(tiles, groups):
+            some = [tiles[number] for number in group]
+            parts = [wanted.partial(records, a, b, 700, some) for a, b in ((0, 1), (1, 3000))]
+            for tile, *found in zip(some, *parts, strict=True):
+                assert np.array_equal(sum(found), whole[slice(*tile.rows), slice(*tile.columns)])
+    apart = [tiles[0], tiles[-1]]
+    for tile, found in zip(apart, wanted.partial(records, 0, 3000, 700, apart), strict=True):
+        assert np.array_equal(found, whole[slice(*tile.rows), slice(*tile.columns)])
 
 
 def test_a_missing_value_in_any_column_drops_the_record_or_is_refused():

@@ -1,9 +1,13 @@
 """Tiles cover an answer once, groups and ranges cover the work once, and stored chunks belong to one tile."""
 
+import math
+
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.layout import TILE_SIDE, Tile, banded, grid, grouped, row_ranges, summed
+from engine.layout import TILE_SIDE, Tile, banded, box, box_sides, boxes, grid, grouped, row_ranges, split, summed
 from engine.store import CHUNK_SIDE
 
 
@@ -50,3 +54,44 @@ def test_each_tile_is_summed_over_all_ranges_and_each_band_is_a_tile():
     bands = banded(ranges, 5)
     assert bands.tiles == tuple(Tile(rows, (0, 5)) for rows in ranges)
     assert [part.tiles for part in bands.parts] == [(0,), (1,), (2,)]
+
+
+@given(
+    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=5),
+    side=st.integers(1, 12),
+)
+def test_boxes_cover_a_grid_once_and_are_blocks_of_its_matrix_and_of_the_grid(lengths, side):
+    place = split(lengths)
+    shape = math.prod(lengths[:place]), math.prod(lengths[place:])
+    numbers = np.arange(math.prod(lengths)).reshape(shape)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engine.layout.TILE_SIDE", side)
+        patch.setattr("engine.layout.TILE", 2)
+        found = [
+            (numbers[slice(*t.rows), slice(*t.columns)], numbers.reshape(lengths)[box(t, lengths)])
+            for t in boxes(lengths)
+        ]
+        sides = box_sides(lengths)
+    assert sorted(int(n) for block, _ in found for n in block.ravel()) == list(range(numbers.size))
+    for block, within in found:
+        assert np.array_equal(block.reshape(within.shape), within)
+        assert all(length <= most for length, most in zip(within.shape, sides, strict=True))
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        (16384, 16384),
+        (3, 9000, 9000),
+        (1000, 20, 13000),
+        (2**20,),
+        (2**20, 256),
+        (600, 400_000),
+        (100, 1025, 1025),
+        (64, 64, 64, 64, 16),
+    ],
+)
+def test_boxes_of_a_large_grid_hold_about_a_million_cells(lengths):
+    sizes = [tile.entries for tile in boxes(lengths)]
+    assert max(sizes) <= 2.25 * TILE_SIDE**2
+    assert len(sizes) <= 3 * math.prod(lengths) / TILE_SIDE**2 + 1

@@ -47,12 +47,20 @@ EXACT = np.histogramdd(
 
 
 def config(
-    folder, mechanism='kind = "gaussian"', *, neighbours="add-remove", query=QUERY, block_rows=50, more="", extra=""
+    folder,
+    mechanism='kind = "gaussian"',
+    *,
+    neighbours="add-remove",
+    query=QUERY,
+    block_rows=50,
+    more="",
+    extra="",
+    memory=4,
 ):
     text = support.CONFIG.format(kind="rows", epsilon=4.0, neighbours=neighbours, cluster="threads")
     start, end = text.index("[query]"), text.index("[privacy]")
     text = text[:start] + "[query]\n" + query.format(ages=AGES, more=more) + extra + "\n" + text[end:]
-    text = text.replace("block_rows = 50", f"block_rows = {block_rows}")
+    text = text.replace("block_rows = 50", f"block_rows = {block_rows}\nmemory_gib = {memory}")
     start, end = text.index("[mechanism]"), text.index("[compute]")
     path = folder / "people.toml"
     path.write_text(text[:start] + "[mechanism]\n" + mechanism + "\n" + text[end:])
@@ -150,7 +158,10 @@ def test_a_unit_of_several_rows_is_charged_for_all_of_them(tmp_path):
         ({"more": '{ name = "row", cells = 2 }'}, "dimension of other arrays"),
         ({"more": '{ name = "a", cells = 1_000_000 }, { name = "b", cells = 1_000_000 }'}, "at most 268435456 cells"),
         ({"more": '{ name = "a", cells = 2_000_000 }'}, "cells"),
-        ({"more": '{ name = "a", cells = 1_000_000 }'}, "memory_gib"),
+        (
+            {"more": '{ name = "a", cells = 1_000_000 }', "memory": 0.5},
+            "a worker would need about .* memory_gib is 0.5",
+        ),
         ({"query": QUERY[: QUERY.index("axes")] + "axes = []\n"}, "axes"),
     ],
 )
