@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import ive
+from scipy.special import hyp1f1, ive
 
 from engine.exact_matrix import complement, identity, integers, inverse_root
 from engine.exact_random import KeyBits
@@ -132,18 +132,21 @@ def test_on_the_circle_directions_follow_the_density():
         assert stats.kstest(found, stats.vonmises(3.0 * wrong).cdf).pvalue < 1e-9
 
 
-@pytest.mark.slow
-def test_on_the_circle_a_five_percent_wrong_concentration_is_rejected():
-    found = doubled_angles(integers(np.diag([12 * K * K, 0])), 0.5, 150_000)
-    mean = float(np.mean(np.cos(found)))
+def test_a_five_percent_wrong_concentration_is_rejected():
+    # With one eigenvalue k and the others 0, v_1^2 has a density as t^(-1/2) (1 - t)^((d-3)/2) exp(k t).
+    # A draw of ten dimensions says about k what a dozen on the circle say.
+    d, k = 10, 12
+    made = sampler(integers(np.diag([2 * k * K * K] + [0] * (d - 1))))
+    drawn = np.array([made.draw(KeyBits(KEY, 0, i))[0] for i in range(5000)], dtype=float) / 2.0**40
+    found = drawn**2
 
     def expected(size):
-        return ive(1, size) / ive(0, size)
+        return hyp1f1(1.5, d / 2 + 1, size) / hyp1f1(0.5, d / 2, size) / d
 
-    error = stats.norm.isf(0.5e-9) * float(np.std(np.cos(found))) / math.sqrt(found.size)
-    assert abs(mean - expected(3.0)) < error
+    error = stats.norm.isf(0.5e-9) * float(np.std(found)) / math.sqrt(found.size)
+    assert abs(np.mean(found) - expected(k)) < error
     for wrong in (0.95, 1.05):
-        assert abs(mean - expected(3.0 * wrong)) > error
+        assert abs(np.mean(found) - expected(k * wrong)) > error
 
 
 def test_a_draw_depends_on_key_and_matrix_alone_and_is_pinned():

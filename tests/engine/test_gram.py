@@ -133,7 +133,7 @@ def test_a_killed_worker_changes_no_bit(tmp_path):
     store[:] = RECORDS
     chosen = cut(layout.row_ranges(ROWS, 64, 12), side=20, groups=2)
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         client.run(keyring.install, "gram-test", KEY)
