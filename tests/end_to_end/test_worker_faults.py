@@ -3,6 +3,8 @@
 import contextlib
 import os
 import pickle
+import random
+import secrets
 import signal
 import time
 from pathlib import Path
@@ -21,6 +23,7 @@ from flows.cluster import open_compute
 from pipeline import publishing
 from pipeline.compute import ThreadCompute
 from pipeline.config import load_config
+from pipeline.datasets import Dataset
 from pipeline.ledger import Ledger
 from pipeline.planning import make_plan
 from pipeline.release import run_release
@@ -212,3 +215,32 @@ def test_a_worker_that_hangs_is_left_and_no_bit_changes(tmp_path, known, expecte
         with faults(client, tmp_path, signal.SIGSTOP, "sum", "noise"), open_compute(loaded) as compute:
             outcome = run_release(make_plan(loaded, NIGHT), compute, "test", lambda *_: None)
         check_release(loaded, outcome, expected)
+
+
+def test_a_store_that_fails_one_read_in_fifty_costs_one_charge_and_no_bit(
+    tmp_path, monkeypatch, known, expected, cluster
+):
+    started, client = cluster
+    client.wait_for_workers(2, timeout=60)
+    loaded, failures, steady = prepare(tmp_path, at(started)), tmp_path / "failures", Dataset.source.fget
+    failures.mkdir()
+
+    class Unsteady:  # in here, so that it is pickled by value
+        def __init__(self, records, chance):
+            self.records, self.shape, self.chance = records, records.shape, chance
+
+        def __reduce__(self):
+            return type(self), (self.records, random.Random(7))
+
+        def __getitem__(self, key):
+            if self.chance.random() < 1 / 50:
+                (failures / secrets.token_hex(8)).touch()
+                raise OSError("the store does not answer")
+            return self.records[key]
+
+    monkeypatch.setattr(Dataset, "source", property(lambda dataset: Unsteady(steady(dataset), None)))
+    loaded = load_config(loaded.path, overrides={"compute.block_rows": "1"})
+    with open_compute(loaded) as compute:
+        outcome = run_release(make_plan(loaded, NIGHT), compute, "test", lambda *_: None)
+    assert len(list(failures.iterdir())) > 3
+    check_release(loaded, outcome, expected)
