@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import asdict
 from functools import wraps
@@ -64,9 +64,7 @@ def show_plan(plan: Plan) -> None:
         "release-plan",
         "What this release costs and how exact it will be; no data was read for it",
     )
-    if plan.compared:
-        compared = facts.compared_text([asdict(candidate) for candidate in plan.compared])
-        _rows(compared, "mechanisms-compared", "Expected error of every mechanism; the best is used")
+    _show_compared(plan)
     said = dict(rows)
     get_run_logger().info(
         "%s is planned: charge %s; left: %s. Nothing has been read or spent.",
@@ -74,6 +72,22 @@ def show_plan(plan: Plan) -> None:
         said["Charge"],
         said.get("Left", "no budget is granted yet"),
     )
+
+
+def show_what_if(plan: Plan, rows: Sequence[tuple[str, str]]) -> None:
+    """Show the answer to a what-if question, as :func:`pipeline.summary.describe` gives it."""
+    _markdown(
+        f"## What if: {plan.release_id}\n\nNothing was read, charged or released.\n\n{markdown.pairs(rows)}\n",
+        "what-if",
+        f"What {plan.release_id} would cost and how exact it would be; no data was read for it",
+    )
+    _show_compared(plan)
+
+
+def _show_compared(plan: Plan) -> None:
+    if plan.compared:
+        compared = facts.compared_text([asdict(candidate) for candidate in plan.compared])
+        _rows(compared, "mechanisms-compared", "Expected error of every mechanism; the best is used")
 
 
 def show_report(release_id: str, made: Report) -> None:

@@ -154,7 +154,8 @@ def _study(loaded: LoadedDeployments) -> RunnerDeployment:
 def _what_if(loaded: LoadedDeployments, night: Night) -> RunnerDeployment:
     """Form filled with a reviewed config, so that a question is one change away."""
     parameters = {"question": question_of(loaded.configs[night.config].config), "budget_of": night.config}
-    return _deployment(plan, night.config, None, parameters, [], False)
+    made = _deployment(plan, night.config, None, parameters, [], False)
+    return _choices(made, "budget_of", loaded.offered)
 
 
 def _deployment(
@@ -205,6 +206,10 @@ def _schedule(entry: Scheduled) -> Schedule:
 def _choices(deployment: RunnerDeployment, field: str, names: Sequence[str]) -> RunnerDeployment:
     """Let the form offer these names alone; the flow itself refuses whatever is no reviewed config."""
     schema = deployment._parameter_openapi_schema
-    properties = {**schema.properties, field: {**schema.properties[field], "enum": list(names)}}
+    known: dict[str, Any] = schema.properties[field]
+    choice: dict[str, Any] = {"enum": list(names)}
+    if "anyOf" in known:  # what may be left empty too
+        choice = {"anyOf": [{**each, **(choice if each["type"] == "string" else {})} for each in known["anyOf"]]}
+    properties = {**schema.properties, field: {**known, **choice}}
     deployment._parameter_openapi_schema = schema.model_copy(update={"properties": properties})
     return deployment

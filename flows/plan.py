@@ -6,12 +6,11 @@ from datetime import date
 from typing import Any
 
 from prefect import flow, runtime
-from prefect.artifacts import create_table_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 import flows.settings  # noqa: F401 - before Prefect reads its environment
-from flows import budgets, deployed
+from flows import artifacts, budgets, deployed
 from flows import logical_date as night
 from flows.release import resolve
 from flows.steps import Steps, Stopped
@@ -19,14 +18,22 @@ from pipeline import summary
 from pipeline.errors import ConfigError
 from pipeline.ledger import BudgetStatus
 from pipeline.planning import Plan, plan_near
-from pipeline.what_if import WhatIf, plan_of
+from pipeline.what_if import Asked, WhatIf, parse, plan_of
 
 
 def _run_name() -> str:
     return f"what if {runtime.flow_run.parameters['budget_of'] or 'nobody pays'}"
 
 
-@flow(name="plan", flow_run_name=_run_name, persist_result=False, log_prints=False, retries=0)
+# Prefect's own check would name neither the value nor what to do, and would log the whole question: the flow checks.
+@flow(
+    name="plan",
+    flow_run_name=_run_name,
+    validate_parameters=False,
+    persist_result=False,
+    log_prints=False,
+    retries=0,
+)
 def plan(question: WhatIf, budget_of: str | None = None, logical_date: date | None = None) -> State[Any]:
     """Show what any release would cost and how exact it would be. Reads no data, spends nothing, releases nothing.
 
@@ -37,21 +44,17 @@ def plan(question: WhatIf, budget_of: str | None = None, logical_date: date | No
     """
     steps = Steps()
     try:
-        made = steps.run("plan", lambda: _plan(question, budget_of, logical_date))
+        made = steps.run("plan", lambda: _plan(parse(question, budget_of, logical_date)))
     except Stopped as stopped:
         return stopped.state
     return Completed(message=f"Plan of {made.release_id}: nothing was read, charged or released.")
 
 
-def _plan(question: WhatIf, budget_of: str | None, day: date | None) -> Plan:
+def _plan(asked: Asked) -> Plan:
     deployed.admit()
-    made = plan_of(question, day or night.of_run())
-    rows = summary.describe(made, None if budget_of is None else _budget(made, budget_of))
-    create_table_artifact(
-        [{"what": what, "value": value} for what, value in rows],
-        key="what-if",
-        description=f"What {made.release_id} would cost and how exact it would be; no data was read for it",
-    )
+    made = plan_of(asked.question, asked.logical_date or night.of_run())
+    rows = summary.describe(made, None if asked.budget_of is None else _budget(made, asked.budget_of))
+    artifacts.show_what_if(made, rows)
     return made
 
 

@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from pipeline.config import ComputeSection, LoadedConfig, PrivacySection, ReleaseConfig, ReleaseSection
 from pipeline.config.explain import explain
@@ -18,6 +18,7 @@ from pipeline.errors import ConfigError
 from pipeline.planning import Plan, make_plan
 
 _NOWHERE = Path("what-if.toml")
+_FORM = "the form"
 _SECTIONS = ("release", "query", "privacy", "mechanism", "compute")
 
 
@@ -34,6 +35,35 @@ class WhatIf(Section):
     """how noise would be shaped"""
     compute: ComputeSection = ComputeSection()
     """the memory and block size"""
+
+
+class Asked(BaseModel):
+    """Everything that the form of the plan flow takes."""
+
+    question: WhatIf
+    """the release in question"""
+    budget_of: str | None
+    """the name of a reviewed config"""
+    logical_date: date | None
+    """the night in question, as YYYY-MM-DD"""
+
+
+def parse(question: Any, budget_of: Any, logical_date: Any) -> Asked:
+    """Validate what came from a form, whether or not the form has checked it.
+
+    Raises
+    ------
+    ConfigError
+        A value is missing, unknown or not allowed.
+    """
+    tree = {"question": question, "budget_of": budget_of, "logical_date": logical_date}
+    root: type[BaseModel] = Asked
+    try:
+        return Asked.model_validate(tree)
+    except ValidationError as error:
+        failure = explain(error, tree, _FORM, root)
+    # Raised outside the handler: a chained pydantic error would print the whole input again.
+    raise failure
 
 
 def question_of(config: ReleaseConfig) -> dict[str, Any]:
@@ -64,7 +94,7 @@ def plan_of(question: WhatIf, logical_date: date) -> Plan:
     try:
         config = ReleaseConfig.model_validate(tree)
     except ValidationError as error:
-        failure = explain(error, tree, "the question")
+        failure = explain(error, tree, _FORM)
     else:
         return make_plan(LoadedConfig(config, _NOWHERE), logical_date)
     raise failure
