@@ -405,8 +405,8 @@ def test_of_two_runs_of_a_data_set_the_second_waits(site, monkeypatch):
 
     found = site()
     deployments.prepare_limits(found)
-    monkeypatch.setattr(turns, "WAIT_SECONDS", 1)
-    with concurrency(turns.limit_name("people"), strict=True):
+    with monkeypatch.context() as hurried, concurrency(turns.limit_name("people"), strict=True):
+        hurried.setattr(turns, "WAIT_SECONDS", 1)
         state = module.release(release="people", mode="release", logical_date=date(2026, 11, 20), return_state=True)
     assert state.name == "DatasetBusy"
     assert "Nothing was" in state.message
