@@ -54,7 +54,6 @@ TOTAL_VARIATION_PER_DRAW = 2.0**-115
 
 _LANES = 24
 _TIES = 4
-_ENTRIES = TILE * TILE
 _LARGEST_RATE = 64
 _CUT_BITS = 130
 _GUIDE_BITS = 16
@@ -166,14 +165,23 @@ class DiscreteLaplace:
         """
         if not 0 <= stream < 2**16:
             raise ValueError(f"stream is {stream}; it must lie between 0 and 65535")
-        return tiled(lambda row, column: self._tile(key, stream, row, column), rows, columns, symmetric)
 
-    def _tile(self, key: NoiseKey, stream: int, row: int, column: int) -> NDArray[np.int64]:
+        def tile(row: int, column: int) -> NDArray[np.int64]:
+            # Rows of a tile follow each other in the key stream, so that those beyond the range need not be drawn.
+            height = TILE if symmetric else min(TILE, rows[1] - row * TILE)
+            return self._tile(key, stream, row, column, height)
+
+        return tiled(tile, rows, columns, symmetric)
+
+    def _tile(self, key: NoiseKey, stream: int, row: int, column: int, height: int) -> NDArray[np.int64]:
+        """The first rows of a tile, shape (height, 128)."""
+        entries = height * TILE
+
         def words(lane: int) -> Words:
             counter = stream.to_bytes(2) + bytes((lane, 0)) + row.to_bytes(4) + column.to_bytes(4) + bytes(4)
-            return np.frombuffer(key.stream(counter, 8 * _ENTRIES), dtype="<u8").astype(np.uint64, copy=False)
+            return np.frombuffer(key.stream(counter, 8 * entries), dtype="<u8").astype(np.uint64, copy=False)
 
-        magnitude = np.zeros(_ENTRIES, dtype=np.int64)
+        magnitude = np.zeros(entries, dtype=np.int64)
         for digit, power in enumerate(powers(self.scale), start=1):
             high, low = digit_thresholds(self.scale, power)
             lane = _LANES + digit
@@ -185,7 +193,7 @@ class DiscreteLaplace:
         high, low = zero_threshold(self.numerator, self.scale)
         # Reaching the threshold of zero means a value other than zero.
         other = invert(high, low, first >> np.uint64(1), partial(words, _LANES + _TIES))
-        return (signs * magnitude * other).reshape(TILE, TILE)
+        return (signs * magnitude * other).reshape(height, TILE)
 
 
 LAPLACE_GRID = DiscreteLaplace(1, LARGEST_SCALE)

@@ -51,6 +51,7 @@ class Audit:
                 "at delta": f"{verdict.claimed_delta:.3g}",
                 "measured epsilon": f"at least {verdict.epsilon:.4g}",
                 "measured delta": f"at least {verdict.delta:.3g}",
+                "exact delta": "" if verdict.exact_delta is None else f"{verdict.exact_delta:.3g}",
                 "verdict": "REFUTED" if verdict.flagged else "not refuted",
             }
             for verdict in self.verdicts

@@ -1,7 +1,7 @@
 """Audit of privacy claims: attacks that bound the true loss from below, and flag a claim that cannot hold.
 
 An audit never proves privacy. It refutes: a flagged claim is false but for a probability that is chosen beforehand, by
-the proof in :mod:`engine.audit.bounds`. What can be audited is in :mod:`engine.audit.subjects`, what is tried in
+the proof in :mod:`engine.audit.bounds`, or for certain, by an exact privacy profile where one is known. What can be audited is in :mod:`engine.audit.subjects`, what is tried in
 :mod:`engine.audit.attacks`, and what an audit must refute in :mod:`engine.audit.mutants`.
 
 What n trials can show is limited: an event that is certain on one side and never seen on the other proves an epsilon of
@@ -28,6 +28,7 @@ from engine.audit.bounds import (
     delta_lower,
     epsilon_lower,
     epsilons_and_deltas,
+    exceeds,
 )
 from engine.audit.subjects import Subject
 from engine.calibration import CalibrationError
@@ -121,6 +122,7 @@ def _verdict(
     epsilon, delta = claimed(subject.claim)
     found = [epsilon_lower(counts, delta, aim.error) for counts in counted]
     best = max(range(len(events)), key=found.__getitem__)
+    exact = subject.delta(epsilon)
     return Verdict(
         subject=subject.name,
         claimed_epsilon=epsilon,
@@ -130,8 +132,9 @@ def _verdict(
         confidence=confidence,
         event=events[best].description,
         trials=trials,
-        # epsilon >= the bound holds for the true epsilon; a claim below it is false.
-        flagged=found[best] > epsilon,
+        # epsilon >= the bound holds for the true epsilon; a claim below it is false. So is one below the exact delta.
+        flagged=found[best] > epsilon or exceeds(exact, delta),
+        exact_delta=exact,
     )
 
 

@@ -15,7 +15,8 @@ The proof that an audit flags a true claim with probability at most ``error``:
 3. Where they hold, a private mechanism has ``p <= P(S | D) <= e^epsilon P(S | D') + delta <= e^epsilon q + delta``.
    Hence ``epsilon >= ln((p - delta) / q)`` and ``delta >= p - e^epsilon q``. A larger value refutes the claim.
 
-Nothing here trusts a density, a model of the noise or an attack: these only make the bounds large.
+Nothing in these bounds trusts a density, a model of the noise or an attack: these only make them large. Where the exact
+privacy profile of a pair is known, it is a second way to refute, without chance: :func:`exceeds`.
 
 **Source**: Clopper and Pearson, 1934; Jagielski, Ullman and Oprea, 2020 (auditing by counts of an event).
 """
@@ -40,6 +41,9 @@ CONFIDENCE = 1.0 - 1e-6
 
 _OUTWARD = 1e-9
 """Relative margin by which every bound is moved outward: covers the error of the inverse beta function."""
+
+_PROFILE = 1e-6
+"""Margin of an exact profile, relative to the claimed delta: far above the rounding of any profile here."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,10 @@ class Verdict:
     trials
         Outputs drawn from each data set, both halves.
     flagged
-        Whether the claim is refuted.
+        Whether the claim is refuted, by the counts or by the exact profile.
+    exact_delta
+        Smallest delta of this pair of neighbours at the claimed epsilon, from its exact profile; None where it is not
+        known.
     """
 
     subject: str
@@ -100,6 +107,12 @@ class Verdict:
     event: str
     trials: int
     flagged: bool
+    exact_delta: float | None
+
+
+def exceeds(exact_delta: float | None, delta: float) -> bool:
+    """Whether an exact profile refutes a claim by more than its own rounding; False where none is known."""
+    return exact_delta is not None and exact_delta > (delta * (1.0 + _PROFILE) if delta else _PROFILE)
 
 
 def claimed(claim: Claim) -> tuple[float, float]:

@@ -176,6 +176,7 @@ def _problems() -> Sequence[tuple[Problem, Pairs]]:
             OuterProducts(Body.BALL, Body.CUBE, np.ones(2), units, ADD, K, _ROWS),
             [(np.outer([K, 0], ones), np.zeros((2, 3)))],
         ),
+        (Counts((2, 3), ADD, _ROWS), [(cell, np.zeros((2, 3)))]),
         (Counts((2, 3), REPLACE, _ROWS), [(cell, other)]),
         (Counts((1, 8), ADD, _ROWS, _RANGES), [(line[0], np.zeros((1, 8)))]),
         (Counts((1, 8), REPLACE, _ROWS, _RANGES), [(line[0], line[7])]),

@@ -62,10 +62,8 @@ class DirectionLaw:
         """Exact, shape (trials,)."""
         return self._log_density(0, outputs) - self._log_density(1, outputs)
 
-    def delta(self, epsilon: float) -> float | None:
-        """Not needed where the ratio is known."""
-        del epsilon
-        return None
+    def delta(self, epsilon: float) -> None:
+        """No closed form is known."""
 
     def _log_density(self, which: int, outputs: Array) -> Array:
         size, centre = self._polar(which)

@@ -59,10 +59,14 @@ class ChiSquare:
         first = law.logpdf((outputs[:, 0] - self.shift) / self.factor) - np.log(self.factor)
         return np.asarray(first - law.logpdf(outputs[:, 0]))
 
-    def delta(self, epsilon: float) -> float | None:
-        """Not needed where the ratio is known."""
-        del epsilon
-        return None
+    def delta(self, epsilon: float) -> float:
+        """Exact but for a rounding upwards, in the worse order of the two data sets."""
+        if self.factor == 1.0:
+            both = (order(self.degrees, self.shift, epsilon) for order in (wishart.delta_less, wishart.delta_more))
+        else:
+            ratio = self.factor - 1.0
+            both = (order(self.degrees, ratio, epsilon) for order in (projections.delta_less, projections.delta_more))
+        return max(both)
 
 
 def wishart_cases(guarantee: ApproxDP, mutant: str | None) -> list[Subject]:

@@ -1,9 +1,9 @@
 """What is audited: a claim, and outputs on two neighbouring data sets.
 
 A subject draws outputs for ``which = 0`` (data set D) and ``which = 1`` (its neighbour D'). The pair should be the
-worst one that the relation admits; any admissible pair gives a valid audit. Where an exact likelihood ratio or an exact
-privacy profile is known a subject states it, so that attacks are as strong as possible and tests have an oracle; no
-verdict rests on either.
+worst one that the relation admits; any admissible pair gives a valid audit. Where an exact likelihood ratio is known a
+subject states it, so that attacks are as strong as possible; no verdict rests on it. Where an exact privacy profile is
+known a claim below it is refuted, whatever the attacks find.
 
 The laws of noise are in :mod:`engine.audit.laws`.
 """

@@ -42,7 +42,8 @@ def audit(
     found = run_audit(mechanism, guarantee, trials, seed, lambda *_: None, mutant)
     for row in found.rows():
         claim = f"claimed {row['claimed epsilon']} at delta {row['at delta']}, measured {row['measured epsilon']}"
-        typer.echo(f"{row['verdict']:<12} {claim:<60} {row['case']}")
+        claim += f", exact delta {row['exact delta']}" if row["exact delta"] else ""
+        typer.echo(f"{row['verdict']:<12} {claim:<82} {row['case']}")
     typer.echo(found.sentence)
     if found.flagged:
         sys.exit(REFUTED)

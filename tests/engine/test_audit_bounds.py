@@ -16,6 +16,7 @@ from engine.audit.bounds import (
     claimed,
     delta_lower,
     epsilon_lower,
+    exceeds,
     probability_lower,
     probability_upper,
 )
@@ -106,6 +107,13 @@ def test_a_large_epsilon_does_not_overflow():
 def test_the_error_of_a_confidence_is_never_rounded_up():
     assert allowed_error(CONFIDENCE) <= 1e-6
     assert allowed_error(CONFIDENCE) == pytest.approx(1e-6, rel=1e-8)
+
+
+def test_an_exact_profile_refutes_what_it_exceeds_by_more_than_rounding():
+    assert exceeds(1.001e-9, 1e-9)
+    assert exceeds(1e-9, 0.0)
+    for exact, delta in ((1e-9, 1e-9), (1e-9 * (1 + 1e-9), 1e-9), (1e-12, 1e-9), (1e-15, 0.0), (None, 0.0)):
+        assert not exceeds(exact, delta)
 
 
 def test_a_pure_claim_has_no_delta():

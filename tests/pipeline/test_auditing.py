@@ -38,7 +38,7 @@ def test_no_proven_mechanism_is_refuted(name):
     assert find(name).status is not Status.NOT_PRIVATE
     found = run(name, 20_000)
     assert not found.flagged
-    assert len(found.verdicts) >= {"discrete-laplace": 2, "analyze-gauss": 3}.get(name, 5)
+    assert len(found.verdicts) >= {"discrete-laplace": 4, "analyze-gauss": 3}.get(name, 5)
     assert all(verdict.epsilon <= verdict.claimed_epsilon for verdict in found.verdicts)
 
 
@@ -143,6 +143,35 @@ def test_the_attacked_pair_has_all_of_the_charged_loss_or_nearly():
     assert list(losses("laplace", "second-moment", "replace-one")) == pytest.approx([0.8], abs=0.01)
 
 
+@pytest.mark.parametrize("name", [*MECHANISMS, "wishart", "johnson-lindenstrauss", "r1smg"])
+def test_what_is_measured_is_at_most_the_exact_profile(name):
+    found = [verdict for verdict in run(name, 20_000).verdicts if verdict.exact_delta is not None]
+    assert found or name == "hierarchical", "Laplace noise has a profile where one entry changes"
+    for verdict in found:
+        assert verdict.delta <= verdict.exact_delta
+        assert verdict.flagged == (verdict.exact_delta > verdict.claimed_delta * (1 + 1e-6))
+
+
+@pytest.mark.parametrize("name", ["gaussian", "wishart", "johnson-lindenstrauss"])
+def test_an_exact_calibration_has_all_of_the_claimed_delta(name):
+    shares = [v.exact_delta / v.claimed_delta for v in run(name, 20_000).verdicts if v.exact_delta and v.claimed_delta]
+    assert max(shares) == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["wishart", "johnson-lindenstrauss"])
+@pytest.mark.parametrize("epsilon", [0.1, 0.6])
+def test_the_exact_profile_of_one_chi_square_is_that_of_its_ratio(name, epsilon):
+    rng = np.random.default_rng(4)
+    for subject in cases(name, EASY):
+        ratios = [subject.log_ratio(subject.sample(which, 200_000, rng)) for which in (0, 1)]
+        # delta(epsilon) = E_D max(0, 1 - e^(epsilon - L)), in either order of the data sets; alpha 1e-9.
+        means = [-np.expm1(np.minimum(epsilon - loss, 0.0)) for loss in (ratios[0], -ratios[1])]
+        slack = [6.2 * np.std(values) / np.sqrt(values.size) + 30 / values.size for values in means]
+        exact = subject.delta(epsilon)
+        assert all(np.mean(values) - more <= exact for values, more in zip(means, slack, strict=True))
+        assert any(abs(np.mean(values) - exact) <= more for values, more in zip(means, slack, strict=True))
+
+
 def test_the_same_seed_finds_the_same():
     assert run.__wrapped__("gaussian", 4000) == run.__wrapped__("gaussian", 4000)
 
@@ -152,6 +181,9 @@ def test_the_command_ends_with_10_for_a_refuted_claim_and_says_so():
     refuted = CliRunner().invoke(app, ["audit", "gaussian", *arguments, "--mutant", "unclipped"])
     assert refuted.exit_code == 10
     assert "REFUTED" in refuted.stdout
+    rank_one = CliRunner().invoke(app, ["audit", "r1smg", *arguments])
+    assert "claimed 1e-05 at delta 1e-07" in rank_one.stdout
+    assert "exact delta 0.217" in rank_one.stdout
     fine = CliRunner().invoke(app, ["audit", "gaussian", *arguments])
     assert fine.exit_code == 0
     assert "cannot prove privacy" in fine.stdout

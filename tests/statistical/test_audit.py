@@ -115,6 +115,18 @@ def test_noise_five_percent_too_small_is_flagged_where_exact_noise_passes(subjec
     assert verdict(rescaled(subject, 0.95), trials).flagged
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_a_claim_below_its_exact_profile_is_refuted_where_no_trials_could_show_it(epsilon):
+    delta = 1e-14
+    mu = gaussian_mu(epsilon, delta)
+    honest, wrong = (gaussian([mu], [size], ApproxDP(epsilon, delta)) for size in (1.0, 0.95))
+    assert not verdict(honest, 400).flagged
+    found = verdict(wrong, 400)
+    assert found.flagged
+    assert found.epsilon < epsilon
+    assert found.exact_delta > 1.5 * delta
+
+
 def test_noise_five_percent_too_small_is_flagged_in_a_box_within_a_ball():
     found = cases("shaped-gaussian", ApproxDP(0.5, gaussian_delta(1.0, 0.5)))
     attacked = [subject for subject in found if "within a ball, " in subject.name and "ratio" in subject.name]
