@@ -207,8 +207,8 @@ def tiled(
     Parameters
     ----------
     draw
-        Tile of a tile row and a tile column, shape (128, 128), int64; where the matrix is not symmetric, rows beyond the
-        range may be left out.
+        Tile of a tile row and a tile column, shape (128, 128), int64; rows beyond the range may be left out where the
+        matrix is not symmetric.
     rows, columns
         Half-open ranges, below 2**32.
     symmetric
