@@ -3,8 +3,8 @@
 No records, no clock. The error of data-aware counts depends on the records, so it is measured on made-up tables.
 
 Run ``python -m benchmarks.mechanisms``. Each number is the expected squared error of all entries in raw units, divided
-by that of the mechanism that ``auto`` chooses; 1 is the best. The tables of ``docs/mechanisms.md`` are compared with it by
-a test. R1SMG has no guarantee to be compared at; see ``benchmarks.r1smg_attack``.
+by that of the mechanism that ``auto`` chooses; 1 is the best. A test compares the tables of ``docs/mechanisms.md`` with
+it. R1SMG has no guarantee to be compared at; see ``benchmarks.r1smg_attack``.
 """
 
 from __future__ import annotations

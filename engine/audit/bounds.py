@@ -45,6 +45,9 @@ _OUTWARD = 1e-9
 _PROFILE = 1e-6
 """Margin of an exact profile, relative to the claimed delta: far above the rounding of any profile here."""
 
+_NOTHING = 1e-12
+"""More than the rounding of a pure loss alone may show as a delta."""
+
 
 @dataclass(frozen=True)
 class Counts:
@@ -112,7 +115,7 @@ class Verdict:
 
 def exceeds(exact_delta: float | None, delta: float) -> bool:
     """Whether an exact profile refutes a claim by more than its own rounding; False where none is known."""
-    return exact_delta is not None and exact_delta > (delta * (1.0 + _PROFILE) if delta else _PROFILE)
+    return exact_delta is not None and exact_delta > (delta * (1.0 + _PROFILE) if delta else _NOTHING)
 
 
 def claimed(claim: Claim) -> tuple[float, float]:

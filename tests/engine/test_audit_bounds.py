@@ -112,7 +112,7 @@ def test_the_error_of_a_confidence_is_never_rounded_up():
 def test_an_exact_profile_refutes_what_it_exceeds_by_more_than_rounding():
     assert exceeds(1.001e-9, 1e-9)
     assert exceeds(1e-9, 0.0)
-    for exact, delta in ((1e-9, 1e-9), (1e-9 * (1 + 1e-9), 1e-9), (1e-12, 1e-9), (1e-15, 0.0), (None, 0.0)):
+    for exact, delta in ((1e-9, 1e-9), (1e-9 * (1 + 1e-9), 1e-9), (1e-12, 1e-9), (1e-16, 0.0), (None, 0.0)):
         assert not exceeds(exact, delta)
 
 

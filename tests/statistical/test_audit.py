@@ -29,7 +29,7 @@ from engine.geometry import Body, Box
 from engine.guarantees import ApproxDP, Neighbours, PureDP
 from engine.mechanisms.gaussian import calibrate
 from engine.mechanisms.r1smg import published
-from engine.mechanisms.r1smg_profile import true_delta
+from engine.mechanisms.r1smg_profile import correct_variance, true_delta
 from engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL
 
 DELTA = 1e-5
@@ -192,7 +192,10 @@ def test_rank_one_noise_five_percent_too_small_for_its_true_loss_is_flagged():
 
 
 def test_rank_one_noise_passes_once_its_variance_is_the_true_one():
-    assert not verdict(rank_one(7921, 2 * 1.218e19, np.sqrt(2), ApproxDP(1e-5, 1e-7)), 2**17).flagged
+    claim, variance = ApproxDP(1e-5, 1e-7), 2 * correct_variance(7921, 1e-5, 1e-7)
+    assert variance == pytest.approx(2 * 1.218e19, rel=1e-3)
+    assert not verdict(rank_one(7921, variance, np.sqrt(2), claim), 2**17).flagged
+    assert verdict(rank_one(7921, variance * 0.95**2, np.sqrt(2), claim), 2**17).flagged
 
 
 CLAIM = ApproxDP(0.5, 0.24)  # half the noise is visible in a few hundred outputs
