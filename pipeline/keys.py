@@ -8,6 +8,7 @@ import contextlib
 import os
 import re
 import stat
+import time
 from pathlib import Path
 from secrets import token_bytes
 
@@ -15,6 +16,11 @@ from pipeline.durable import sync
 from pipeline.errors import StoreError
 
 SECRET_BYTES = 32
+_TRIES = 100
+"""A secret that is destroyed while it is made is made again; its charge is committed, so that it cannot be used."""
+
+_PAUSE_SECONDS = 0.01
+
 _CHARGE = re.compile(r"[0-9a-f]{16,64}")
 
 
@@ -38,33 +44,40 @@ class KeyStore:
         StoreError
             The store cannot be written, or others may read it.
         """
-        path = self._path(charge_id)
-        try:
-            self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._check_mode(self._root, 0o077)
-            secret = token_bytes(SECRET_BYTES)
-            # Written whole under another name and then linked: the name never shows a part of a secret, and of two
-            # attempts that race exactly one link succeeds.
-            draft = self._root / f".{charge_id}.{os.urandom(8).hex()}"
+        path, failure = self._path(charge_id), _failure(FileNotFoundError())
+        for _ in range(_TRIES):
             try:
-                descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(secret)
-                    file.flush()
-                    os.fsync(file.fileno())
-                with contextlib.suppress(FileExistsError):
-                    os.link(draft, path)
-            finally:
-                self._wipe(draft)
-            sync(self._root)
-        except OSError as error:
-            failure = _failure(error)
-        else:
-            found = self.read(charge_id)
+                self._link(path)
+                found = self.read(charge_id)
+            except FileNotFoundError as error:  # an attempt that has just finished destroyed the secret, or our draft
+                failure = _failure(error)
+                continue
+            except OSError as error:
+                failure = _failure(error)
+                break
             if found is not None:
                 return found
-            failure = _failure(FileNotFoundError())
+            time.sleep(_PAUSE_SECONDS)  # let it be removed
         raise failure
+
+    def _link(self, path: Path) -> None:
+        """Make a secret unless one is there."""
+        self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._check_mode(self._root, 0o077)
+        # Written whole under another name and then linked: the name never shows a part of a secret, and of two
+        # attempts that race exactly one link succeeds.
+        draft = self._root / f".{path.name}.{os.urandom(8).hex()}"
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(token_bytes(SECRET_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, path)
+        finally:
+            self._wipe(draft)
+        sync(self._root)
 
     def read(self, charge_id: str) -> bytes | None:
         """Secret of a charge, or None where there is none.
@@ -76,13 +89,15 @@ class KeyStore:
         """
         path = self._path(charge_id)
         try:
-            if not path.exists():
-                return None
             self._check_mode(path, 0o077)
             secret = path.read_bytes()
+        except FileNotFoundError:
+            return None
         except OSError as error:
             failure = _failure(error)
         else:
+            if secret == bytes(SECRET_BYTES):  # it is being destroyed
+                return None
             if len(secret) == SECRET_BYTES:
                 return secret
             failure = StoreError(
@@ -128,12 +143,12 @@ class KeyStore:
     @staticmethod
     def _wipe(path: Path) -> None:
         # A second link of the same file (a draft) must not be overwritten, or the secret itself would be.
-        if path.exists():
+        with contextlib.suppress(FileNotFoundError):  # another attempt removed it
             if path.stat().st_nlink == 1:
                 with path.open("r+b", buffering=0) as file:
                     file.write(bytes(SECRET_BYTES))
                     os.fsync(file.fileno())
-            path.unlink(missing_ok=True)
+            path.unlink()
 
     @staticmethod
     def _check_mode(path: Path, forbidden: int) -> None:

@@ -41,6 +41,24 @@ def test_racing_attempts_get_one_secret_and_leave_no_drafts(store, tmp_path):
     assert store.read(CHARGE) in found
 
 
+def test_a_secret_that_others_destroy_meanwhile_is_whole_and_no_error(store, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # more races in less time
+
+    def act(number):
+        return store.create(CHARGE) if number % 2 else store.destroy(CHARGE)
+
+    with ThreadPoolExecutor(8) as pool:
+        found = [secret for secret in pool.map(act, range(4000)) if secret is not None]
+    assert len(found) == 2000
+    assert all(len(secret) == 32 and any(secret) for secret in found)
+
+
+def test_a_secret_that_is_being_destroyed_is_none(store, tmp_path):
+    store.create(CHARGE)
+    (tmp_path / "keys" / CHARGE).write_bytes(bytes(32))  # overwritten, and not yet removed
+    assert store.read(CHARGE) is None
+
+
 def test_a_destroyed_secret_is_overwritten_and_gone(store, tmp_path):
     secret = store.create(CHARGE)
     os.link(tmp_path / "keys" / CHARGE, tmp_path / "held")
