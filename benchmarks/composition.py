@@ -1,6 +1,6 @@
 """Composed epsilon of nights of releases: this ledger, dp-accounting, and naive addition.
 
-Run ``python -m benchmarks.composition``; ``--time`` also times the ledger's sums. Every epsilon is at delta 1e-6.
+Run ``python -m benchmarks.composition``. Every epsilon is at delta 1e-6.
 
 * ledger: the least epsilon of a budget at that delta that holds the nights, whatever else is chosen on the way (a
   filter); Gaussian and pure releases are one charge a night, sampled ones one charge for the whole series;
@@ -12,9 +12,7 @@ Run ``python -m benchmarks.composition``; ``--time`` also times the ledger's sum
 from __future__ import annotations
 
 import math
-import statistics
 import sys
-import time
 from collections.abc import Callable
 
 import dp_accounting
@@ -24,7 +22,7 @@ from engine.accounting.domination import fixed_epsilon
 from engine.accounting.events import Event, PoissonGaussian, Series, Step
 from engine.calibration import gaussian_epsilon
 from engine.guarantees import ApproxDP, GaussianDP, Loss, PureDP
-from pipeline.accounting import NOTHING, Accountant, Cap, Ticks
+from pipeline.accounting import NOTHING, Accountant, Cap
 
 DELTA = 1e-6
 NIGHTS = (30, 365, 3650)
@@ -125,38 +123,12 @@ def table() -> list[tuple[str, int, float, float, float, float]]:
     ]
 
 
-def timing() -> None:
-    """Time of a sum of 10,000 charges with its decision, against the same in dp-accounting; median of five."""
-    charges = [Ticks.of(Loss(1e-3 * (1 + k % 7), 0.0, 1e-25)) for k in range(10_000)]
-    cap = Cap(5.0, DELTA)
-    ours, theirs = [], []
-    for _ in range(5):
-        start = time.perf_counter()
-        spent = Ticks(sum(c.loss for c in charges), sum(c.sampler for c in charges), sum(c.pure for c in charges))
-        cap.holds(spent)
-        ours.append(time.perf_counter() - start)
-        start = time.perf_counter()
-        accountant = pld_privacy_accountant.PLDAccountant()
-        for k in range(7):
-            accountant.compose(dp_accounting.GaussianDpEvent(1e3 / (1 + k)), 10_000 // 7 + 1)
-        accountant.get_epsilon(DELTA)
-        theirs.append(time.perf_counter() - start)
-    mine, other = statistics.median(ours), statistics.median(theirs)
-    print(f"\n10,000 Gaussian charges: {1e3 * mine:.2f} ms")
-    print(f"dp-accounting, equal charges grouped by hand: {other / mine:.0f} times that")
-    start = time.perf_counter()
-    fixed_epsilon(series("one of each", 3650), 1e-7)
-    print(f"3,650 nights of three kinds as a fixed series: {time.perf_counter() - start:.2f} s")
-
-
 def main() -> None:
     """Print the table."""
     print("| nights of | nights | ledger | series | dp-accounting | naive |")
     print("|---|---|---|---|---|---|")
     for kind, nights, *values in table():
         print(f"| {kind} | {nights:,} | " + " | ".join(f"{value:.4g}" for value in values) + " |")
-    if "--time" in sys.argv[1:]:
-        timing()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks import composition
+from engine.calibration import gaussian_epsilon
 from engine.guarantees import Neighbours
 from flows.cli import app
 from pipeline.config import load_config
@@ -61,3 +63,15 @@ def test_the_numbers_that_the_page_explains_are_those_of_the_statement(config):
     assert example["State"] == first["state"]
     assert f"not {2 * first['cost']:.4g}:" in PAGE
     assert first["delta"] == 1e-5
+
+
+def test_the_nights_on_the_page_are_those_of_the_page_on_accounting():
+    """Whose table another test holds against the benchmark."""
+    accounting = (ROOT / "docs" / "accounting.md").read_text()
+    wanted = re.findall(
+        r"^\| Gaussian, mu 0.05 \| (\S+) \| (\S+) \| \S+ \| (\S+) \| (\S+) \|$", accounting, re.MULTILINE
+    )
+    shown = re.findall(r"^\| ([\d,]+) \| (\S+) \| (\S+) \| (\S+) \|$", PAGE, re.MULTILINE)
+    assert shown == wanted
+    assert [int(row[0].replace(",", "")) for row in shown] == [*composition.NIGHTS]
+    assert f"alone, epsilon {gaussian_epsilon(0.05, composition.DELTA):.3g}" in PAGE

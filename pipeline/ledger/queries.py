@@ -9,51 +9,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from engine.guarantees import Neighbours
-from pipeline.accounting import Cap, Chargeable, Ticks
+from pipeline.accounting import Cap, Chargeable
 from pipeline.errors import LedgerError
 from pipeline.ledger import refusals
 from pipeline.ledger.grants import Grant
 from pipeline.ledger.periods import Period
 from pipeline.ledger.records import BudgetStatus, Charge, Entry, Night, PeriodStatus, State, state_of
 from pipeline.ledger.schema import entry
-
-_DRAWN = ("COMMITTED", "RELEASED")
-_HALF = 2**32
-
-
-def standing(row: Any) -> sa.ColumnElement[bool]:
-    """Whether a RESERVED row's charge stands: nothing gave it back, or it was committed, after which nothing can."""
-    other = entry.alias()
-    of_charge = sa.select(sa.literal(1)).where(other.c.charge_id == row.c.charge_id)
-    same = (other.c.dataset == row.c.dataset, other.c.release_id == row.c.release_id)
-    sizes = [other.c[name] == -row.c[name] for name in ("loss_ticks", "sampler_ticks", "pure_ticks")]
-    sizes.append(sa.func.coalesce(other.c.failure_ticks, 0) == -sa.func.coalesce(row.c.failure_ticks, 0))
-    given_back = of_charge.where(other.c.kind == "VOID", *same, *sizes).exists()
-    return sa.or_(~given_back, of_charge.where(other.c.kind.in_(_DRAWN)).exists())
-
-
-def _sums(*wanted: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    """Number of rows, and sums of their sizes in two halves each; a size below zero counts as none."""
-    columns = (entry.c.loss_ticks, entry.c.sampler_ticks, entry.c.pure_ticks, entry.c.failure_ticks)
-    sizes = [sa.case((column > 0, column), else_=0) for column in columns]
-    # A sum of many whole numbers of 63 bits is more than SQLite adds up.
-    halves = [half for size in sizes for half in (size // _HALF, size % _HALF)]
-    return sa.select(sa.func.count(), *(sa.func.coalesce(sa.func.sum(half), 0) for half in halves)).where(*wanted)
-
-
-_RESERVED = (entry.c.dataset == sa.bindparam("dataset"), entry.c.kind == "RESERVED")
-_BOOKED = _sums(*_RESERVED)
-_VOIDS = sa.select(entry.c.charge_id).where(entry.c.dataset == sa.bindparam("dataset"), entry.c.kind == "VOID")
-_GIVEN_BACK = _sums(entry.c.charge_id.in_(_VOIDS), entry.c.kind == "RESERVED", ~standing(entry))
-# By place in the chain, not by what a row says of its time: one that was dated back counts too.
-_FIRST = sa.select(sa.func.min(entry.c.sequence)).where(entry.c.time >= sa.bindparam("start")).scalar_subquery()
-_IN_PERIOD = _sums(*_RESERVED, entry.c.sequence >= _FIRST, standing(entry))
-
-
-def _sum(connection: sa.Connection, sums: sa.Select[Any], **values: str) -> tuple[Ticks, int]:
-    """Exact sums and the number of rows."""
-    count, *found = (int(total) for total in connection.execute(sums, values).one())
-    return Ticks(*(high * _HALF + low for high, low in zip(found[::2], found[1::2], strict=True))), count
+from pipeline.ledger.sums import spent, standing
 
 
 def budget(connection: sa.Connection, dataset: str, now: str) -> BudgetStatus | None:
@@ -67,15 +30,12 @@ def budget(connection: sa.Connection, dataset: str, now: str) -> BudgetStatus | 
     if granted is None:
         return None
     grant = Grant.of(json.loads(granted))
-    # What was given back is looked up by its reservation: a VOID row after the commit gives nothing back, whoever wrote
-    # it, nor does one that says other sizes.
-    booked, count = _sum(connection, _BOOKED, dataset=dataset)
-    back, fewer = _sum(connection, _GIVEN_BACK, dataset=dataset)
+    ticks, count = spent(connection, dataset)
     return BudgetStatus(
         dataset=dataset,
         grant=grant,
-        spent=booked + -back,
-        charges=count - fewer,
+        spent=ticks,
+        charges=count,
         periods=tuple(_period(connection, dataset, grant, period, now) for period in grant.periods),
     )
 
@@ -83,8 +43,8 @@ def budget(connection: sa.Connection, dataset: str, now: str) -> BudgetStatus | 
 def _period(connection: sa.Connection, dataset: str, grant: Grant, period: Period, now: str) -> PeriodStatus:
     # A charge belongs to the time of its reservation, also where it is given back later.
     start = period.start(now)
-    spent, count = _sum(connection, _IN_PERIOD, dataset=dataset, start=start)
-    return PeriodStatus(period, grant.period_cap(period), start, spent, count)
+    ticks, count = spent(connection, dataset, start)
+    return PeriodStatus(period, grant.period_cap(period), start, ticks, count)
 
 
 def require_budget(connection: sa.Connection, dataset: str, now: str) -> BudgetStatus:

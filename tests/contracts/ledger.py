@@ -494,6 +494,33 @@ class LedgerContract:
             ledger._append(connection, "VOID", "people", nothing, "r0", f"{0:032x}", -most)
         assert ledger.budget("people").spent == most.times(4)
 
+    def test_what_is_spent_is_the_sum_of_the_rows_that_count(self, url, tamper):
+        ledger, nothing = grant(url, 1000.0), {"spec": {}, "spec_digest": ""}
+        month = [Period("month", 900.0)]
+        ledger.set_budget("people", 1000.0, 1e-6, Neighbours.ADD_REMOVE, UNIT, periods=month)
+        sizes = [Ticks(3**night, 2**night, 5 * night % 3, night % 2) for night in range(30)]
+
+        def rows(kind, nights, sign=1):
+            with ledger._database.transaction() as connection:
+                for night in nights:
+                    ticks = sizes[night] if sign > 0 else -sizes[night]
+                    ledger._append(connection, kind, "people", nothing, f"r{night}", f"{night:032x}", ticks)
+
+        def summed():
+            return sum((one.ticks for one in counted(ledger.history())), NOTHING)
+
+        rows("RESERVED", range(30))
+        rows("VOID", range(0, 30, 4), -1)
+        for forged in (False, True):  # sizes below zero are counted another way
+            if forged:
+                tamper("SELECT 1")
+                sizes.append(Ticks(-7, 4, -2, 1))
+                rows("RESERVED", [30])
+            budget = ledger.budget("people")
+            assert budget.spent == summed() == budget.periods[0].spent
+            assert budget.charges == budget.periods[0].charges == 22 + forged
+            assert budget.spent.loss == sum(3**night for night in range(30) if night % 4)
+
     def test_a_closed_ledger_takes_no_entry_and_goes_on_where_it_was_closed_for(self, url, tmp_path):
         ledger, there = grant(url, 5.0), f"sqlite:///{tmp_path / 'there' / 'ledger.db'}"
         charges = [reserve(ledger, night) for night in "12"]

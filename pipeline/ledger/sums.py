@@ -1,0 +1,95 @@
+"""What charges cost together: exact sums of whole numbers, added up by the database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from pipeline.accounting import Ticks
+from pipeline.ledger.schema import entry
+
+_DRAWN = ("COMMITTED", "RELEASED")
+_HALF = 2**32
+
+
+def standing(row: Any) -> sa.ColumnElement[bool]:
+    """Whether a RESERVED row's charge stands: nothing gave it back, or it was committed, after which nothing can."""
+    other = entry.alias()
+    of_charge = sa.select(sa.literal(1)).where(other.c.charge_id == row.c.charge_id)
+    same = (other.c.dataset == row.c.dataset, other.c.release_id == row.c.release_id)
+    sizes = [other.c[name] == -row.c[name] for name in ("loss_ticks", "sampler_ticks", "pure_ticks")]
+    sizes.append(sa.func.coalesce(other.c.failure_ticks, 0) == -sa.func.coalesce(row.c.failure_ticks, 0))
+    given_back = of_charge.where(other.c.kind == "VOID", *same, *sizes).exists()
+    return sa.or_(~given_back, of_charge.where(other.c.kind.in_(_DRAWN)).exists())
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Number of rows, and sums of their sizes, in two ways.
+
+    Attributes
+    ----------
+    quick
+        The sizes as they are, and a number that is below zero where any size is.
+    halves
+        Two halves of each size, where one below zero counts as none: exact whatever the sizes are.
+    """
+
+    quick: sa.Select[Any]
+    halves: sa.Select[Any]
+
+    @classmethod
+    def of(cls, *wanted: sa.ColumnElement[bool]) -> Sums:
+        """Sums over the rows that are wanted."""
+        loss, sampler, pure, failure = sizes = (
+            entry.c.loss_ticks,
+            entry.c.sampler_ticks,
+            entry.c.pure_ticks,
+            entry.c.failure_ticks,
+        )
+        signs = loss.bitwise_or(sampler).bitwise_or(pure).bitwise_or(sa.func.coalesce(failure, 0))
+        counted = [sa.case((size > 0, size), else_=0) for size in sizes]
+        halves = [half for size in counted for half in (size // _HALF, size % _HALF)]
+        return cls(
+            sa.select(sa.func.min(signs), sa.func.count(), *map(sa.func.sum, sizes)).where(*wanted),
+            sa.select(sa.func.count(), *map(sa.func.sum, halves)).where(*wanted),
+        )
+
+    def read(self, connection: sa.Connection, values: dict[str, str]) -> tuple[Ticks, int]:
+        """Exact sums, and the number of rows."""
+        try:
+            sign, count, *totals = connection.execute(self.quick, values).one()
+        except sa.exc.OperationalError as error:
+            # SQLite refuses a sum beyond 64 bits; PostgreSQL has none that is too large.
+            if "integer overflow" not in str(error.orig):
+                raise
+        else:
+            # SQLite's sum is a float, which is not exact, where somebody put something else than a whole number.
+            if (sign or 0) >= 0 and not any(isinstance(total, float) for total in totals):
+                return Ticks(*(int(total or 0) for total in totals)), int(count)
+        count, *halves = (int(total or 0) for total in connection.execute(self.halves, values).one())
+        return Ticks(*(high * _HALF + low for high, low in zip(halves[::2], halves[1::2], strict=True))), count
+
+
+_RESERVED = (entry.c.dataset == sa.bindparam("dataset"), entry.c.kind == "RESERVED")
+_VOIDS = sa.select(entry.c.charge_id).where(entry.c.dataset == sa.bindparam("dataset"), entry.c.kind == "VOID")
+# What was given back is looked up by its reservation: a VOID row after the commit gives nothing back, whoever wrote it,
+# nor does one that says other sizes.
+_UNDONE = (entry.c.charge_id.in_(_VOIDS), entry.c.kind == "RESERVED", ~standing(entry))
+# By place in the chain, not by what a row says of its time: one that was dated back counts too.
+_SINCE = entry.c.sequence >= (
+    sa.select(sa.func.min(entry.c.sequence)).where(entry.c.time >= sa.bindparam("start")).scalar_subquery()
+)
+_ALL = (Sums.of(*_RESERVED), Sums.of(*_UNDONE))
+_LATE = (Sums.of(*_RESERVED, _SINCE), Sums.of(*_UNDONE, _SINCE))
+
+
+def spent(connection: sa.Connection, dataset: str, start: str | None = None) -> tuple[Ticks, int]:
+    """What the charges of a budget cost that stand, all or those that were reserved since a time; how many they are."""
+    booked, undone = _ALL if start is None else _LATE
+    values = {"dataset": dataset} | ({} if start is None else {"start": start})
+    ticks, count = booked.read(connection, values)
+    back, fewer = undone.read(connection, values)
+    return ticks + -back, count - fewer
