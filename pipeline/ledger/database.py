@@ -15,6 +15,9 @@ from pipeline.errors import BlockveilError, LedgerError
 WAIT_SECONDS = 60
 """How long a transaction waits for the one that is before it."""
 
+NOT_BOOKED = "nothing was booked, and nothing more is spent"
+"""Part of a refusal, where that is certain."""
+
 REVISION = "0004"
 """The schema that this version reads and writes; the newest file in ``migrations/versions``."""
 
@@ -43,7 +46,7 @@ class Unreachable(LedgerError):
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"The ledger's server {reason}",
-            "Nothing is released without the ledger",
+            f"Nothing is released without the ledger; {NOT_BOOKED}",
             "Check the address, the role and its password that output.ledger refers to, and that the server runs",
         )
 
@@ -230,6 +233,6 @@ def locked() -> LedgerError:
     """Refusal after waiting for the lock."""
     return LedgerError(
         f"The ledger stayed locked for {WAIT_SECONDS} seconds",
-        "One transaction at a time may write it",
+        f"One entry at a time is written; {NOT_BOOKED}",
         "Find the process that holds it, then run again",
     )

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from pipeline.errors import BlockveilError, LedgerError, StoreError
 from pipeline.ledger.database import (
+    NOT_BOOKED,
     WAIT_SECONDS,
     ConnectionLost,
     Database,
@@ -175,7 +176,7 @@ def _explain(error: sa.exc.DBAPIError) -> BlockveilError:
     if state in ("42501", "25006"):
         return StoreError(
             "The ledger cannot be written",
-            "The role needs SELECT and INSERT on the ledger, on a server that accepts writes",
+            f"The role needs SELECT and INSERT on the ledger, on a server that accepts writes; {NOT_BOOKED}",
             "Run what `blockveil ledger role` prints as the database's owner, or use the primary server",
         )
     return LedgerError(

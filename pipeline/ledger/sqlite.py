@@ -12,7 +12,9 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from pipeline.errors import BlockveilError, LedgerError, StoreError
-from pipeline.ledger.database import WAIT_SECONDS, Database, broken_rule, locked, translated
+from pipeline.ledger.database import NOT_BOOKED, WAIT_SECONDS, Database, broken_rule, locked, translated
+
+_FOUND_AGAIN = "if this one was, it is found again and not booked twice"
 
 
 class SqliteDatabase(Database):
@@ -72,12 +74,14 @@ class SqliteDatabase(Database):
         """Transaction; a writing one has the file's write lock from its start."""
         if not self.exists():
             raise self.missing()
+        ending = False
         with (
-            translated(_explain),
+            translated(lambda error: _explain(error, self._path.name, NOT_BOOKED if not ending else _FOUND_AGAIN)),
             self._engine.connect().execution_options(writing=writing) as connection,
             connection.begin(),
         ):
             yield connection
+            ending = True  # what fails now fails in the commit
 
 
 def _configure(connection: Any, _record: Any) -> None:
@@ -98,18 +102,18 @@ def _damaged() -> LedgerError:
     )
 
 
-def _explain(error: sa.exc.DBAPIError) -> BlockveilError:
+def _explain(error: sa.exc.DBAPIError, name: str, outcome: str) -> BlockveilError:
     reason = str(error.orig).lower()
     if "full" in reason or "disk i/o" in reason:
         return StoreError(
-            "The ledger cannot be written: the disk is full or failing",
-            "An entry is booked whole or not at all",
+            f'The ledger cannot be written: the disk of "{name}" is full or failing',
+            f"An entry is booked whole or not at all; {outcome}",
             "Free some space and run again",
         )
     if "readonly" in reason or "unable to open" in reason or "permission" in reason:
         return StoreError(
-            "The ledger cannot be written",
-            "Reading and writing it needs permission on file and folder",
+            f'The ledger cannot be written: "{name}" or its folder does not allow it',
+            f"Reading and writing it needs permission on file and folder; {outcome}",
             "Give the user that runs Blockveil write permission there",
         )
     if "locked" in reason or "busy" in reason:
