@@ -25,7 +25,7 @@ from pathlib import Path
 
 from engine.noise import NoiseKey
 from engine.queries.graph import exact_graph, noisy_graph, released_layout
-from pipeline import forgotten, outputs, publishing, writing
+from pipeline import forgotten, lineage, outputs, publishing, writing
 from pipeline.canonical import digest
 from pipeline.compute import Compute
 from pipeline.datasets import Dataset, open_records
@@ -267,6 +267,7 @@ def seal(workspace: Workspace, reservation: Reservation, published: Published) -
     if series is None or series.is_last:
         workspace.keys.destroy(reservation.charge.continues or charge_id)
     workspace.ledger.released(charge_id, published.output_digest, published.path.name)
+    lineage.tell(workspace.plan.loaded, workspace.ledger, reservation.charge)
     return Outcome(
         workspace.plan.release_id,
         published.path,
@@ -287,6 +288,7 @@ def abandon(workspace: Workspace, reservation: Reservation, reason: str) -> bool
     voided = workspace.ledger.void_if_reserved(reservation.charge.charge_id, reason)
     if voided:
         workspace.keys.destroy(reservation.charge.charge_id)
+    lineage.tell(workspace.plan.loaded, workspace.ledger, reservation.charge)
     return voided
 
 

@@ -189,6 +189,11 @@ class OutputSection(Section):
     """the private folder of noise keys, relative to the config file"""
     reservation_hours: Annotated[Number, Field(ge=1, le=8760)] = 24.0
     """the hours after which the budget that a dead run had reserved is given back"""
+    lineage: PathOrReference | None = None
+    """a file, relative to the config file, that OpenLineage run events are added to; or "env:NAME" or "file:PATH" of a
+    variable or a private file that holds the https address of an endpoint they are sent to"""
+    lineage_key: Reference | None = None
+    """"env:NAME" or "file:PATH" of the key that the endpoint asks for"""
 
 
 def _local_by_default(value: Any) -> Any:

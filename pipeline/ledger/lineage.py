@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 from importlib.metadata import version
 from typing import Any
@@ -25,15 +25,21 @@ _NAMESPACE = "blockveil"
 _TYPES = {State.RESERVED: "START", State.RELEASED: "COMPLETE", State.VOID: "ABORT"}
 
 
-def run_events(entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """Return one event for each reservation, release and charge given back, in the ledger's order."""
+def run_events(entries: Iterable[Entry], granted: Mapping[str, Grant] | None = None) -> list[dict[str, Any]]:
+    """Return one event for each reservation, release and charge given back, in the ledger's order.
+
+    Parameters
+    ----------
+    granted
+        Budgets from before the entries, by name.
+    """
     producer = f"urn:blockveil:{version('blockveil')}"
-    budgets: dict[str, Entry] = {}
+    budgets = dict(granted or {})
     reserved: dict[str, Entry] = {}
     events = []
     for entry in entries:
         if entry.kind == "BUDGET":
-            budgets[entry.dataset] = entry
+            budgets[entry.dataset] = Grant.of(entry.payload)
         if entry.kind == State.RESERVED:
             reserved[str(entry.charge_id)] = entry
         if entry.kind in _TYPES:
@@ -42,7 +48,7 @@ def run_events(entries: Iterable[Entry]) -> list[dict[str, Any]]:
     return events
 
 
-def _event(entry: Entry, charge: Entry | None, budget: Entry | None, producer: str) -> dict[str, Any]:
+def _event(entry: Entry, charge: Entry | None, budget: Grant | None, producer: str) -> dict[str, Any]:
     release = str(entry.release_id)
     job, _, day = release.rpartition("/")
     facets = {"blockveil_privacy": _privacy(entry, charge, budget, producer)}
@@ -65,7 +71,7 @@ def _event(entry: Entry, charge: Entry | None, budget: Entry | None, producer: s
     }
 
 
-def _privacy(entry: Entry, charge: Entry | None, budget: Entry | None, producer: str) -> dict[str, Any]:
+def _privacy(entry: Entry, charge: Entry | None, budget: Grant | None, producer: str) -> dict[str, Any]:
     said: dict[str, Any] = {
         "_producer": producer,
         "_schemaURL": f"{_SPEC}/RunFacet",
@@ -73,13 +79,12 @@ def _privacy(entry: Entry, charge: Entry | None, budget: Entry | None, producer:
         "ledgerHash": entry.hash,
     }
     if charge is not None and budget is not None:
-        cap = Grant.of(budget.payload).cap
-        epsilon = charge.ticks.epsilon(cap.delta, cap.accountant)
+        epsilon = charge.ticks.epsilon(budget.cap.delta, budget.cap.accountant)
         said |= {
             "epsilon": epsilon if math.isfinite(epsilon) else None,
-            "delta": cap.delta,
-            "neighbours": budget.payload["neighbours"],
-            "privacyUnit": budget.payload["unit"],
+            "delta": budget.cap.delta,
+            "neighbours": budget.neighbours.value,
+            "privacyUnit": budget.unit,
         }
     return said
 
