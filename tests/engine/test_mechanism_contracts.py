@@ -1,19 +1,26 @@
 """Every mechanism that releases keeps the contract."""
 
+from typing import ClassVar
+
 import numpy as np
 from scipy import stats
 
+from engine.geometry import Body
 from engine.guarantees import ApproxDP
 from engine.mechanisms import workload_mechanisms
 from engine.mechanisms.auto import Auto, Metric
+from engine.mechanisms.bucket_release import Dawa
 from engine.mechanisms.contract import Importance
+from engine.mechanisms.directions import Exponential
 from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from engine.mechanisms.laplace_noise import Laplace, WholeLaplace
 from engine.mechanisms.matrix_mechanism import ProductStrategy
 from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
 from engine.mechanisms.workload_mechanisms import Hierarchical, MatrixMechanism
 from engine.noise import NoiseKey
-from tests.contracts.mechanism import PROBLEMS, MechanismContract
+from engine.principal import PrincipalDirections
+from engine.problems import Counts
+from tests.contracts.mechanism import ADD, PROBLEMS, REPLACE, K, MechanismContract, ReleaseContract
 
 NOT_AUGMENTED = tuple(name for name in PROBLEMS if name != "covariance")
 WORKLOADS = ("ranges", "ranges, replace-one", "ranges on a line")
@@ -59,6 +66,25 @@ class TestMvgTheorem3(MechanismContract):
 class TestMvgBinary(MechanismContract):
     mechanism = Mvg(2, "square-root", Allocation("binary", (1.0, 0.0, 0.0, 1.0), 0.55))
     applies = ("second moment, box", "second moment, ball", "rows", "one row")
+
+
+class TestMvgMaxPnr(MechanismContract):
+    """Of signals so strong that the budget reaches all of them: else a feature would not be released."""
+
+    mechanism = Mvg(2, "published", Allocation("max-pnr", (4e4, 3e4, 2e4, 1e4)))
+    applies = ("second moment, box", "rows", "one row")
+    guarantees = (ApproxDP(0.5, 1e-6), ApproxDP(0.05, 1e-6), ApproxDP(0.9, 1e-3))
+
+
+class TestMvgTheorem3AsPrinted(MechanismContract):
+    mechanism = Mvg(3, "published", Allocation("uniform"))
+    applies = MOMENTS
+
+
+class TestExactMvgMaxPnr(MechanismContract):
+    mechanism = ExactMvg(Allocation("max-pnr", (4e4, 3e4, 2e4, 1e4)))
+    applies = ("second moment, box", "rows", "one row")
+    guarantees = (ApproxDP(0.5, 1e-6), ApproxDP(0.05, 1e-6), ApproxDP(0.9, 1e-3))
 
 
 class TestExactMvg(MechanismContract):
@@ -124,3 +150,50 @@ class TestHierarchicalLaplace(TestHierarchicalGaussian):
 
 class TestLaplace(MechanismContract):
     mechanism = Laplace(Importance("absolute-error"))
+
+
+class TestExponential(ReleaseContract):
+    """The law of what is drawn, and a 5 % wrong one, are in ``tests/engine/test_directions.py``."""
+
+    mechanism = Exponential()
+    problems: ClassVar = {
+        "two features": PrincipalDirections(Body.BALL, np.full(2, 3.0), ADD, K, 1000, False, 1),
+        "all but one direction": PrincipalDirections(Body.BALL, np.full(6, 0.1), REPLACE, K, 1000, False, 5),
+        "many features": PrincipalDirections(Body.BALL, np.ones(256), ADD, 255, 10**6, False, 2),
+    }
+    applies = tuple(problems)
+
+    def error(self, problem, design):
+        return 1.0 / design.concentration
+
+    def check_noise(self, design):
+        # A finite concentration times finite records gives every direction a positive density.
+        assert 0.0 < design.concentration < np.inf
+
+    def check_same(self, design, again):
+        assert again == design
+
+
+class TestDawa(ReleaseContract):
+    """The law of its noise, and a 5 % wrong rate, are in ``tests/engine/test_bucket_release.py``."""
+
+    mechanism = Dawa(0.25)
+    problems: ClassVar = {
+        "two cells": Counts((1, 2), REPLACE, 10),
+        "a row of cells": Counts((1, 40), ADD, 10**9),
+        "a column of cells": Counts((40, 1), REPLACE, 1000),
+        "a grid": Counts((6, 5), ADD, 1000),
+    }
+    applies = tuple(problems)
+
+    def error(self, problem, design):
+        return design.bucket_law.standard_deviation
+
+    def check_noise(self, design):
+        assert design.partition_law.rate > 0
+        assert design.bucket_law.standard_deviation > 0
+
+    def check_same(self, design, again):
+        counts = np.arange(np.prod(design.cells)).reshape(design.cells)
+        key = NoiseKey(bytes(range(32)))
+        assert np.array_equal(again.release(key, counts), design.release(key, counts))
