@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from engine.mechanisms.auto import Auto, Metric, proven
 from engine.mechanisms.catalogue import ENTRIES, Entry, find
 from flows.cli.common import Debug, print_rows
 from pipeline.errors import ConfigError
@@ -25,6 +26,9 @@ def mechanisms(name: Name = None, debug: Debug = False) -> None:
     if name is None:
         _list()
         return
+    if name == Auto.name:
+        print_rows(_auto())
+        return
     entry = find(name)
     if entry is None:
         raise ConfigError(
@@ -40,6 +44,22 @@ def _list() -> None:
     for entry in ENTRIES:
         typer.echo(f"{entry.name:<{width}}  {entry.status.value:<12}  {entry.use:<7}  {entry.title}")
     typer.echo('\nWith mechanism kind "auto" a release takes the proven one with the least expected error.')
+
+
+def _auto() -> list[tuple[str, str]]:
+    compared = dict.fromkeys(mechanism.name for mechanism in proven(Metric("total")))
+    return [
+        ("Mechanism", "auto: the proven mechanism with the least expected error"),
+        ("Compared", ", ".join(compared)),
+        ("Left out", "dawa, whose error depends on the records, so that nobody knows it beforehand"),
+        (
+            "By",
+            "the expected error that minimise names, at the same epsilon and delta, for the declared query and shape",
+        ),
+        ("Where", "the comparison is in the plan, the ledger's entry and the report"),
+        ("Loss charged", "that of the mechanism that is chosen; choosing reads no records and costs nothing"),
+        ("Use", _USES["release"]),
+    ]
 
 
 def _lines(entry: Entry) -> list[tuple[str, str]]:

@@ -34,6 +34,14 @@ def test_each_mechanism_is_explained(entry):
     assert all(relation.value in shown for relation in entry.relations)
 
 
+def test_auto_is_explained_by_what_it_compares_and_leaves_out():
+    lines = {line.split("  ")[0]: line for line in RUN.invoke(app, ["mechanisms", "auto"]).stdout.splitlines()}
+    compared = {entry.name for entry in ENTRIES if entry.use == "release" and entry.name in lines["Compared"]}
+    left_out = {entry.name for entry in ENTRIES if entry.use == "release"} - compared
+    assert left_out == {"dawa"}
+    assert "dawa" in lines["Left out"]
+
+
 def test_a_config_may_name_exactly_the_releasing_mechanisms_and_auto():
     assert config_names() == {entry.name for entry in ENTRIES if entry.use == "release"} | {"auto"}
 
