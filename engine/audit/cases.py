@@ -119,11 +119,15 @@ def cases(name: str, guarantee: ApproxDP, mutant: str | None = None) -> list[Sub
     """
     if name in LAWS:
         return LAWS[name](guarantee, mutant)
-    if name == "r1smg" and mutant is None:
+    if name == "r1smg":
+        if mutant is not None:
+            raise CalibrationError(f"mutant {mutant!r} of r1smg cannot be audited; it is false as published; name none")
         return [_rank_one(*setting) for setting in R1SMG_SETTINGS]
-    if name not in MECHANISMS or mutant not in (None, *MUTANTS):
+    if name not in MECHANISMS:
         known = ", ".join([*MECHANISMS, *LAWS, "r1smg"])
-        raise CalibrationError(f"{name!r} with mutant {mutant!r} cannot be audited; names are {known}")
+        raise CalibrationError(f"{name[:60]!r} cannot be audited; names are {known}")
+    if mutant not in (None, *MUTANTS):
+        raise CalibrationError(f"mutant {mutant[:60]!r} cannot be audited; mutants are {', '.join(MUTANTS)}")
     found: list[Subject] = []
     refusal = f"{name!r} answers none of the problems; audit another mechanism"
     tried = [(m, *each) for m in (MECHANISMS[name], *_VARIANTS.get(name, ())) for each in _problems()]

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from engine.calibration import CalibrationError
 from engine.geometry import Body, Vector
 from engine.guarantees import ApproxDP
 from engine.mechanisms import mvg, mvg_allocation, mvg_limits
-from engine.mechanisms.additive import NoiseDesign, gaussian_design, usable_mu
+from engine.mechanisms.additive import CannotCalibrate, NoiseDesign, gaussian_design, usable_mu
 from engine.mechanisms.classic import classic_standard_deviation
 from engine.mechanisms.contract import NotApplicable, free_units
 from engine.mechanisms.gaussian import bodies, even_spread, least_noise
@@ -25,10 +26,19 @@ class ClassicGaussian:
     name: ClassVar[str] = "classic-gaussian"
 
     def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
-        """Published noise; its exact, smaller loss is charged."""
+        """Published noise; its exact, smaller loss is charged.
+
+        Raises
+        ------
+        CannotCalibrate
+            epsilon is 1 or more, where the theorem does not hold.
+        """
         spread = even_spread(problem)
         sensitivity = problem.l2(spread)
-        deviation = classic_standard_deviation(sensitivity.bound, guarantee.epsilon, guarantee.delta)
+        try:
+            deviation = classic_standard_deviation(sensitivity.bound, guarantee.epsilon, guarantee.delta)
+        except CalibrationError as error:
+            raise CannotCalibrate(str(error)) from None
         return gaussian_design(spread, sensitivity, problem.scaling, guarantee, deviation)
 
     def parameters(self) -> dict[str, Any]:

@@ -114,7 +114,10 @@ class ReleaseContract:
             assert again.loss == design.loss
             self.check_same(design, again)
 
-    @pytest.mark.parametrize("guarantee", [ApproxDP(1e-6, 1e-9), ApproxDP(0.99, 1e-15), ApproxDP(0.5, 0.4)])
+    @pytest.mark.parametrize(
+        "guarantee",
+        [ApproxDP(1e-6, 1e-9), ApproxDP(0.99, 1e-15), ApproxDP(0.5, 0.4), ApproxDP(40.0, 1e-6), ApproxDP(1e3, 1e-12)],
+    )
     def test_extreme_guarantees_are_kept_or_refused_in_words(self, guarantee):
         for name in self.applies:
             refusal = ""

@@ -190,15 +190,16 @@ def test_the_command_ends_with_10_for_a_refuted_claim_and_says_so():
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "words"),
     [
-        ["audit", "gausian", "--epsilon", "1", "--delta", "1e-5"],
-        ["audit", "gaussian", "--epsilon", "1", "--delta", "1e-5", "--mutant", "worse"],
-        ["audit", "r1smg", "--epsilon", "1", "--delta", "1e-5", "--mutant", "half-scale"],
-        ["audit", "gaussian", "--epsilon", "0", "--delta", "1e-5"],
-        ["audit", "classic-gaussian", "--epsilon", "2", "--delta", "1e-5"],
+        (["gausian", "--epsilon", "1", "--delta", "1e-5"], "names are gaussian, "),
+        (["gaussian", "--epsilon", "1", "--delta", "1e-5", "--mutant", "worse"], "mutants are half-scale, "),
+        (["r1smg", "--epsilon", "1", "--delta", "1e-5", "--mutant", "half-scale"], "name none"),
+        (["gaussian", "--epsilon", "0", "--delta", "1e-5"], "epsilon is 0"),
+        (["classic-gaussian", "--epsilon", "2", "--delta", "1e-5"], "needs epsilon < 1"),
     ],
 )
-def test_what_cannot_be_audited_is_refused_in_words(arguments):
-    found = CliRunner().invoke(app, arguments)
+def test_what_cannot_be_audited_is_refused_in_words(arguments, words):
+    found = CliRunner().invoke(app, ["audit", *arguments])
     assert isinstance(found.exception, ConfigError)
+    assert words in str(found.exception)
