@@ -30,6 +30,10 @@ PREFIX = "blockveil: "
 _BEATS = 3
 # A window below three heartbeats would mark healthy runs as crashed.
 
+_NOT_STARTED = ("Late", "AwaitingConcurrencySlot", "Pending")
+_STARTED = ("Running", "Completed", "Cancelled", "Cancelling", "Suspended", *FAILURES)
+# Suspended and failed runs have been told of already.
+
 _MESSAGE = "{{ flow_run.name }}: {{ flow_run.state.name }}. {{ flow_run.state.message }} {{ flow_run|ui_url }}"
 
 
@@ -72,7 +76,7 @@ def build(loaded: LoadedDeployments) -> list[AutomationCore]:
     if notify:
         made += [
             _alarm("failed", FAILURES, tell(_MESSAGE), "tells of runs that failed or crashed"),
-            _alarm("late", ["Late"], tell(_MESSAGE), "tells of runs that do not start"),
+            _late(loaded.deployments.alerts.late_minutes, tell),
             _alarm("waits for approval", ["Suspended"], tell(_MESSAGE), "tells of runs that wait for a person"),
             _budget_low(tell("{{ event.payload.message }}")),
         ]
@@ -118,6 +122,25 @@ def _zombies() -> AutomationCore:
                 message="No sign of life: its process is gone. What it had charged stands; running it again is free.",
             )
         ],
+    )
+
+
+def _late(minutes: int, tell: Callable[[str], list[ActionTypes]]) -> AutomationCore:
+    """Tell of a run that nobody takes, that waits for another one, or that was taken and shows no sign of life."""
+    return AutomationCore(
+        name=PREFIX + "late",
+        description=f"tells of runs that do not start within {minutes} min",
+        trigger=EventTrigger(
+            after={f"prefect.flow-run.{state}" for state in _NOT_STARTED},
+            expect={f"prefect.flow-run.{state}" for state in _STARTED},
+            match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
+            match_related=_ours(),
+            for_each={"prefect.resource.id"},
+            posture=Posture.Proactive,
+            threshold=1,
+            within=timedelta(minutes=minutes),
+        ),
+        actions=tell(f"Not started within {minutes} min: {_MESSAGE}"),
     )
 
 

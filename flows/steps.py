@@ -68,7 +68,16 @@ _STATE_NAMES: dict[type[BaseException], str] = {
 }
 
 
-FAILURES = ("Failed", "Crashed", "TimedOut", "NotApproved", "DatasetBusy", "Refuted", *_STATE_NAMES.values())
+FAILURES = (
+    "Failed",
+    "Crashed",
+    "TimedOut",
+    "NotApproved",
+    "DatasetBusy",
+    "Refuted",
+    "BadParameter",
+    *_STATE_NAMES.values(),
+)
 """Names of all states in which a run has failed."""
 
 

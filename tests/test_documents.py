@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from flows.steps import FAILURES
+from flows.verify import DAMAGED
 from pipeline.config import load_config
 from pipeline.config.deployments import load_deployments
 from pipeline.config.ingest import load_ingest
@@ -35,6 +37,12 @@ def test_the_map_of_files_in_the_architecture_page_is_true():
     assert len(named) > 15
     for name in named:
         assert (ROOT / name).exists(), name
+
+
+def test_the_runbook_says_what_to_do_in_every_state_that_a_failed_run_has():
+    table = (ROOT / "docs" / "operations.md").read_text().partition("## What went wrong")[2].partition("\n## ")[0]
+    named = {name for line in table.splitlines() if line.startswith("| ") for name in re.findall(r"`(\w+)`", line)}
+    assert {*FAILURES, DAMAGED} - named == set()
 
 
 OTHERS = ("ingest-", "deployments.")

@@ -124,6 +124,8 @@ class AlertsSection(Section):
     """the Prefect blocks to notify, each as "type/name", such as "webhook/privacy-team" or "sendgrid-email/on-call" """
     budget_low_nights: Annotated[Whole, Field(ge=1, le=3650)] = 7
     """a release that leaves room for fewer such nights raises the alarm"""
+    late_minutes: Annotated[Whole, Field(ge=1, le=1440)] = 15
+    """a run that has not started this long after its time raises the alarm"""
 
 
 class Deployments(Section):

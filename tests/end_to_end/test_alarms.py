@@ -150,20 +150,41 @@ EventsWorker.instance().drain()
 
 
 @pytest.mark.slow
-def test_a_run_that_falls_silent_is_ended_and_runs_of_others_on_the_same_server_are_left_alone(tmp_path):
+@pytest.mark.timeout(600)
+def test_a_run_that_falls_silent_is_ended_one_that_nobody_takes_is_told_of_and_runs_of_others_are_left_alone(
+    tmp_path, heard, mail
+):
+    (address, messages), (port, authority, _) = heard, mail
     support.prepare(tmp_path)
-    (tmp_path / "deployments.toml").write_text(NIGHT)
-    home = tmp_path / "home"
+    file, home = tmp_path / "deployments.toml", tmp_path / "home"
+    file.write_text(NIGHT)
     with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="600") as served:
+        environment = {**os.environ, "PREFECT_API_URL": f"{served.url}/api", "PREFECT_HOME": str(home)}
+        blocks = [sys.executable, "-c", MAKE_BLOCKS, address, port, authority]
+        subprocess.run(blocks, env=environment, check=True, timeout=240)
+        file.write_text(NIGHT + '[alerts]\nnotify = ["webhook/on-call"]\nlate_minutes = 1\n')
+        subprocess.run([*COMMAND, "deploy", str(tmp_path)], env=environment, check=True, timeout=240)
+
         runs = []
         for tag in ("blockveil", "others"):
             flow = served.ask("/flows/", {"name": f"of {tag}"})["id"]
             run = served.ask("/flow_runs/", {"flow_id": flow, "tags": [tag]})["id"]
             served.ask(f"/flow_runs/{run}/set_state", {"state": {"type": "RUNNING"}, "force": True})
             runs += [run, tag]
-        environment = {**os.environ, "PREFECT_API_URL": f"{served.url}/api", "PREFECT_HOME": str(home)}
         subprocess.run([sys.executable, "-c", BEAT, *runs], env=environment, check=True, timeout=240)
-        served.patience = 300.0  # three beats of 30 s must be missed first
+
+        # There is no worker. One of two late runs is cancelled before the alarm.
+        late, cancelled = (served.run("verify-ledger/people", config="people") for _ in range(2))
+        for run in (late, cancelled):
+            served.state(run, "Late")
+        served.ask(f"/flow_runs/{cancelled}/set_state", {"state": {"type": "CANCELLED"}, "force": True})
+
+        served.patience = 300.0  # a minute of lateness; and three beats of 30 s must be missed
+        told = served.wait(lambda: [text for text in messages if "Not started" in text], f"late: {messages}")
+        assert "Not started within 1 min" in told[0]
+        assert "Late" in told[0]
+        assert f"/runs/flow-run/{late}" in told[0]
         state = served.state(runs[0], "Crashed")
         assert "No sign of life" in state["message"]
         assert served.ask(f"/flow_runs/{runs[2]}")["state"]["type"] == "RUNNING"
+        assert not any(cancelled in text for text in messages)

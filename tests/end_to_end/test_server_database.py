@@ -1,0 +1,73 @@
+"""Prefect's own database: an older one is upgraded at the start of the server, and old runs are removed."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from pipeline.ledger import Ledger
+from tests import support
+from tests.end_to_end.served import serve
+
+NIGHT = """
+[[night]]
+config = "people"
+cron = "30 2 * * *"
+timezone = "Europe/Berlin"
+mode = "release"
+missed = "latest"
+"""
+
+
+def asked(database, question):
+    with closing(sqlite3.connect(database)) as opened, opened:
+        return opened.execute(question).fetchall()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_an_older_database_is_upgraded_with_all_that_it_holds_and_runs_beyond_the_retention_are_removed(tmp_path):
+    loaded, home = support.prepare(tmp_path), tmp_path / "home"
+    (tmp_path / "deployments.toml").write_text(NIGHT)
+    database, backup = home / "prefect.db", tmp_path / "prefect-backup.db"
+
+    with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
+        night = {"release": "people", "mode": "release", "logical_date": "2026-11-20"}
+        released = served.run("release/people", **night)
+        assert served.state(released)["type"] == "COMPLETED"
+        tried = served.run("release/people", release="people", mode="dry-run")
+        assert served.state(tried)["type"] == "COMPLETED"
+        served.post(f"/deployments/{served.deployment('release/people')}/pause_deployment")
+        kept = served.deployment("release/people")
+        with closing(sqlite3.connect(database)) as live, closing(sqlite3.connect(backup)) as copy:
+            live.backup(copy)
+
+    newest = asked(database, "select version_num from alembic_version")
+    command = [sys.executable, "-m", "prefect", "server", "database", "downgrade", "--yes", "--revision=-3"]
+    environment = {**os.environ, "PREFECT_HOME": str(home)}
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=240)
+    assert asked(database, "select version_num from alembic_version") != newest
+    asked(database, f"update flow_run set end_time = datetime(end_time, '-100 days') where id = '{tried}'")
+
+    vacuum = {"PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "true"}
+    with serve(tmp_path, home, PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD="7776000", **vacuum) as served:
+        assert asked(database, "select version_num from alembic_version") == newest
+        assert served.deployment("release/people") == kept
+        assert served.ask("/deployments/name/release/people")["paused"]
+        served.wait(lambda: not asked(database, f"select 1 from flow_run where id = '{tried}'"), "it was not removed")
+        assert served.ask(f"/flow_runs/{released}")["state"]["type"] == "COMPLETED"
+        found = served.ask("/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [released]}}})
+        assert "release-guarantee" in {each["key"] for each in found}
+
+    asked(database, "vacuum")
+    assert asked(backup, "pragma integrity_check") == [("ok",)]
+    for extra in ("", "-wal", "-shm"):
+        database.with_name(database.name + extra).unlink(missing_ok=True)
+    database.write_bytes(backup.read_bytes())
+    with serve(tmp_path, home) as served:
+        assert served.ask(f"/flow_runs/{tried}")["state"]["type"] == "COMPLETED", "as in the backup"
+    kinds = [entry.kind for entry in Ledger(loaded.ledger_url).history()]
+    assert kinds == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"], "no charge was added by any of it"
