@@ -157,6 +157,20 @@ def open_every_artifact(site, page, run):
             assert all(pictures.evaluate_all("all => all.map(one => one.complete && one.naturalWidth > 100)"))
 
 
+def test_a_night_that_an_alarm_paused_is_resumed_with_the_switch_beside_its_schedules(site, page):
+    deployment = site.deployment("release/people")
+
+    def paused():
+        return site.ask(f"/deployments/{deployment}")["paused"]
+
+    site.post(f"/deployments/{deployment}/pause_deployment")
+    assert paused()
+    page.goto(f"{site.url}/deployments/deployment/{deployment}")
+    page.get_by_text("At 02:30 AM every day").wait_for()
+    page.locator(".p-toggle").first.click()  # the second is the schedule's own
+    site.wait(lambda: not paused(), "the switch did not resume it")
+
+
 def ask_what_if(site, page, epsilon="1", replaced=("", "")):
     """Change an answer of the plan flow's form, which holds those of the reviewed config, and send it."""
     page.goto(f"{site.url}/deployments/deployment/{site.deployment('plan/people')}/run")
