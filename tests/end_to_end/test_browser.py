@@ -166,7 +166,7 @@ def test_a_night_that_an_alarm_paused_is_resumed_with_the_switch_beside_its_sche
     site.post(f"/deployments/{deployment}/pause_deployment")
     assert paused()
     page.goto(f"{site.url}/deployments/deployment/{deployment}")
-    page.get_by_text("At 02:30 AM every day").wait_for()
+    page.get_by_text("At 02:30 AM every day").first.wait_for()
     page.locator(".p-toggle").first.click()  # the second is the schedule's own
     site.wait(lambda: not paused(), "the switch did not resume it")
 
