@@ -36,9 +36,12 @@ def is_paid(plan: Plan) -> bool:
 
 
 def nights_left(plan: Plan, status: BudgetStatus) -> int:
-    """How many more nights like this one fit; of nights that share a charge, how many come after this one."""
+    """How many more nights like this one fit; of nights that share a charge, how many come after this one.
+
+    Of releases of parts of the records, it is how many a part holds of which nothing was released.
+    """
     if plan.series is None:
-        return status.nights_left(plan.charge)
+        return status.nights_left(plan.charge, plan.new_part)
     return plan.series.nights - plan.series.night if is_paid(plan) else 0
 
 

@@ -159,7 +159,7 @@ def _warn_of_little(workspace: pipeline.Workspace) -> None:
         here = deployed.of_run()
         wanted = None if here is None else here.tag(deployed.LOW)
         left = budgets.nights_left(workspace.plan, workspace.budget())
-        if wanted is None or left >= int(wanted):
+        if wanted is None or left >= (int(wanted) if workspace.plan.new_part is None else 1):
             return
         account = workspace.plan.config.release.account
         message = f"The budget of '{account}' holds {left} more nights like {workspace.plan.release_id}."

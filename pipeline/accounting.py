@@ -34,6 +34,7 @@ Dong, Roth and Su, 2022 (composition); Dwork and Roth, 2014, Theorem 3.16 (pure 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -302,24 +303,6 @@ class Cap:
             loss, failure = loss + Fraction(above.mu) ** 2, above.failure
         return Ticks(math.ceil(loss / LOSS_TICK), 0, 0, math.ceil(Fraction(failure) / FAILURE_TICK))
 
-    def fitting_factor(self, charge: Chargeable, spent: Ticks, charges: int) -> float | None:
-        """Factor on the noise of a release, rounded up to three digits, with which it fits; None where none does."""
-        if not isinstance(charge, Loss):
-            return None
-
-        def fits(factor: float) -> bool:
-            scaled = Loss(charge.mu / factor, charge.epsilon / factor, charge.total_variation)
-            return self.holds(spent + self.book(scaled, spent), charges + 1)
-
-        low, high = 1.0, 1e4
-        if not fits(high):
-            return None
-        for _ in range(40):
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if fits(middle) else (middle, high)
-        step = 10.0 ** (math.floor(math.log10(high)) - 2)
-        return math.ceil(high / step) * step
-
     def left(self, spent: Ticks) -> float:
         """Largest mu of one more charge (with a sampler distance of at most 2**-70), rounded down; 0 if none."""
         if spent == NOTHING:
@@ -343,16 +326,7 @@ class Cap:
     def nights(self, spent: Ticks, charge: Ticks) -> int:
         """How many more charges like this one fit."""
         first = spent == NOTHING
-        if not self.holds(spent + charge, 1 if first else None):
-            return 0
-        most = 1
-        while self.holds(spent + charge.times(2 * most)):
-            most *= 2
-        least, most = most, 2 * most
-        while most - least > 1:
-            middle = (least + most) // 2
-            least, most = (middle, most) if self.holds(spent + charge.times(middle)) else (least, middle)
-        return least
+        return most(lambda count: self.holds(spent + charge.times(count), 1 if first and count == 1 else None))
 
     def epsilon_of(self, mu: float) -> float:
         """Epsilon of a loss on its own at the cap's delta; 0 for no loss."""
@@ -368,6 +342,19 @@ class Cap:
         half = 0.5 * self.slack * self.delta
         shares += [spent.failure_probability / half, (1.0 + math.exp(self.level)) * spent.total_variation / half]
         return max(shares)
+
+
+def most(fits: Callable[[int], bool]) -> int:
+    """Largest count that fits; 0 where one does not."""
+    if not fits(1):
+        return 0
+    least, beyond = 1, 2
+    while fits(beyond):
+        least, beyond = beyond, 2 * beyond
+    while beyond - least > 1:
+        middle = (least + beyond) // 2
+        least, beyond = (middle, beyond) if fits(middle) else (least, middle)
+    return least
 
 
 def _alone(cap: Cap) -> float:

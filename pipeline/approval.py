@@ -60,8 +60,12 @@ def question(plan: Plan, budget: BudgetStatus | None, charged: bool) -> Question
     if section is None or charged or budget is None:
         return None
     fits = budget.nights_left(plan.charge)
-    # A release takes 1 / fits of what is left. Where none fits, the ledger refuses it, and there is nothing to decide.
-    if fits == 0 or 1.0 / fits <= section.above_share:
+    # Where none fits, not even of a part of which nothing was released, the ledger refuses it, and there is nothing to
+    # decide.
+    if fits == 0 and budget.nights_left(plan.charge, plan.new_part) == 0:
+        return None
+    # A release takes 1 / fits of what is left; one of a part that much at most, if that part is the dearest.
+    if fits and 1.0 / fits <= section.above_share:
         return None
     share = f"1/{fits}" if fits > 1 else "more than half"
     text = (

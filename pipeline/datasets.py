@@ -7,7 +7,7 @@ which is private when neighbours may differ by one record.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
@@ -21,6 +21,7 @@ from pipeline.config import LoadedConfig
 from pipeline.errors import DataError
 from pipeline.fingerprint import fingerprint
 from pipeline.ingest.contract import Contract
+from pipeline.parts import Part
 from pipeline.sparse_store import Stored, StoredRows, open_rows, parts_of
 from pipeline.stores import check_complete, unreadable
 
@@ -98,6 +99,8 @@ class Dataset:
         Shape of the smallest part that can be read.
     fingerprint
         Identity of the data. Private: it stays in the ledger.
+    part
+        Part of the records that the release is of; None where it is charged as one of all.
     """
 
     array: Stored
@@ -106,6 +109,8 @@ class Dataset:
     dtype: np.dtype[Any]
     chunk_shape: tuple[int, int]
     fingerprint: str
+    part: Part | None
+    _again: Callable[[], Contract | None]
     _opening: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def __repr__(self) -> str:
@@ -139,13 +144,29 @@ class Dataset:
             The data cannot be read any more.
         """
         if _fingerprint(self.array) != self.fingerprint:
-            raise DataError(
-                "The records changed while the release was computed",
-                "A release is of one state of the data",
-                "Put back the records that the charge is for and run again, which costs nothing more"
-                if committed
-                else "Run again when nothing writes to the store",
-            )
+            raise _changed("The records", committed=committed)
+        self.check_part(committed=committed)
+
+    def check_part(self, *, committed: bool = False) -> None:
+        """Refuse to go on if the store no longer says that it holds the part that the release is of.
+
+        The fingerprint is of the records alone. Raises as :meth:`check_unchanged`.
+        """
+        if self.part is None:
+            return
+        contract = self._again()
+        if contract is None or contract.only != (self.part.column, self.part.value) or contract.grouped:
+            raise _changed("What the store says of its records", committed=committed)
+
+
+def _changed(what: str, *, committed: bool) -> DataError:
+    return DataError(
+        f"{what} changed while the release was computed",
+        "A release is of one state of the data",
+        "Put back the records that the charge is for and run again, which costs nothing more"
+        if committed
+        else "Run again when nothing writes to the store",
+    )
 
 
 def open_records(loaded: LoadedConfig) -> Dataset:
@@ -175,6 +196,12 @@ def open_records(loaded: LoadedConfig) -> Dataset:
     contract = Contract.of(array)
     if contract is not None:
         contract.check(loaded.config)
+    elif loaded.config.data.part_of is not None:
+        raise DataError(
+            f'data.part_of = "{loaded.config.data.part_of}" with records that were not ingested',
+            "Only an ingest makes true which part of the records a store holds",
+            "Ingest the records with `only`, or leave data.part_of out",
+        )
     elif (loaded.config.privacy.rows_per_unit or 1) > 1:
         raise DataError(
             f"privacy.rows_per_unit = {loaded.config.privacy.rows_per_unit} with records that were not ingested",
@@ -185,7 +212,16 @@ def open_records(loaded: LoadedConfig) -> Dataset:
         check_complete(part)
     rows, features = array.shape
     chunks = (array.chunks[0], array.chunks[1])
-    return Dataset(array, rows, features, np.dtype(array.dtype), chunks, _fingerprint(array))
+    dtype, of_part = np.dtype(array.dtype), None
+
+    def again() -> Contract | None:
+        return Contract.of(open_rows(loaded.store, loaded.config.data.array, name))
+
+    if contract is not None and contract.only is not None and loaded.config.data.part_of is not None:
+        of_part = Part(loaded.config.release.dataset, *contract.only)
+    dataset = Dataset(array, rows, features, dtype, chunks, _fingerprint(array), of_part, again)
+    dataset.check_part()  # the store may have been replaced since its attributes were read
+    return dataset
 
 
 def _check_form(array: Stored, features: int) -> None:

@@ -20,10 +20,11 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from engine.guarantees import Loss
-from pipeline.accounting import NOTHING, Cap, Ticks
+from pipeline.accounting import NOTHING, Cap, Ticks, most
 from pipeline.errors import ConfigError
 from pipeline.ledger import BudgetStatus, Entry
 from pipeline.ledger.records import counted
+from pipeline.parts import Tally
 from pipeline.planning import Plan
 
 RATE_DAYS = 28
@@ -145,6 +146,13 @@ def forecast(
             "A forecast is for nights that are charged one by one",
             "See its charge with `blockveil plan`, and forecast with the other configs",
         )
+    parts = next((plan for plan in plans if plan.new_part is not None), None)
+    if parts is not None:
+        raise ConfigError(
+            f"'{parts.release_id}' is of one part of the records",
+            "A forecast is for nights that add up; of those of parts the dearest counts",
+            "See what a further part holds with `blockveil plan`, and forecast with the other configs",
+        )
     cap, losses = budget.cap, [plan.charge for plan in plans]
     nights = _nights(cap, budget.spent, losses)
     rate = _rate(cap, history, today)
@@ -203,24 +211,20 @@ def _fits(cap: Cap, spent: Ticks, losses: Sequence[Loss], nights: int) -> bool:
 
 
 def _nights(cap: Cap, spent: Ticks, losses: Sequence[Loss]) -> int:
-    if not losses or not _fits(cap, spent, losses, 1):
-        return 0
-    least, most = 1, 2
-    while _fits(cap, spent, losses, most):
-        least, most = most, 2 * most
-    while most - least > 1:
-        middle = (least + most) // 2
-        least, most = (middle, most) if _fits(cap, spent, losses, middle) else (least, middle)
-    return least
+    return most(lambda nights: _fits(cap, spent, losses, nights)) if losses else 0
 
 
 def _rate(cap: Cap, history: Sequence[Entry], today: date) -> float:
     """Share of the budget a day, over the last days or since the first charge, whichever is shorter."""
-    booked = [(day_of(entry), entry.ticks) for entry in counted(history) if entry.ticks != NOTHING]
+    booked = [entry for entry in counted(history) if entry.ticks != NOTHING]
     if not booked:
         return 0.0
-    days = min(RATE_DAYS, max(1, (today - booked[0][0]).days + 1))
-    recent = sum((ticks for day, ticks in booked if (today - day).days < days), NOTHING)
+    days = min(RATE_DAYS, max(1, (today - day_of(booked[0])).days + 1))
+    tally, before = Tally(), NOTHING
+    for entry in booked:
+        tally.add(entry.ticks, entry.of_part)
+        before = before if (today - day_of(entry)).days < days else tally.total.ticks
+    recent = tally.total.ticks + -before
     return cap.used(recent) / days if min(recent.loss, recent.pure) >= 0 else 0.0
 
 
@@ -347,13 +351,14 @@ def _number(day: date) -> float:
 def _past(cap: Cap, history: Sequence[Entry]) -> tuple[list[date], list[float]]:
     days: list[date] = []
     left: list[float] = []
-    spent = NOTHING
+    tally = Tally()
     for entry in counted(history):
         if entry.ticks == NOTHING and days:
             continue
         if not days:
             days, left = [day_of(entry)], [100.0]
-        spent = spent + entry.ticks
+        if entry.ticks != NOTHING:
+            tally.add(entry.ticks, entry.of_part)
         days.append(day_of(entry))
-        left.append(100.0 * (1.0 - cap.used(spent)))
+        left.append(100.0 * (1.0 - cap.used(tally.total.ticks)))
     return days, left

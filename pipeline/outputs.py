@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.errors import CONFIDENCE
 from pipeline.ledger import Charge
+from pipeline.parts import Part
 from pipeline.planning import Plan
 from pipeline.publishing import ReleaseArrays
 from pipeline.simulated import post_processing
@@ -27,7 +28,7 @@ _TITLES = {
 }
 
 
-def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays) -> dict[str, Any]:
+def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, part: Part | None = None) -> dict[str, Any]:
     """Attributes of the release group: plain JSON, public, the same for every attempt."""
     config = plan.config
     public = plan.public
@@ -46,8 +47,9 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays) -> dict[str, A
             "loss": asdict(plan.charge),
             "neighbours": plan.neighbours.value,
             "privacy_unit": config.privacy.unit,
-            "sentence": plan.guarantee_sentence(),
+            "sentence": plan.guarantee_sentence(part),
         },
+        **({} if part is None else {"part": {"column": part.column, "equals": part.value}}),
         "mechanism": {**public["mechanism"], **public["calibration"], "algorithms": public["algorithms"]},
         "error": {**error_facts(plan), **post_processing(plan.question, plan.design, arrays)},
         "reliable": _reliable(arrays),

@@ -26,6 +26,7 @@ from pipeline.config import LoadedConfig, ReleaseConfig, release_world
 from pipeline.errors import ConfigError
 from pipeline.grouping import charge_of_a_unit, guarantee_of_a_row
 from pipeline.mechanisms import mechanism_of
+from pipeline.parts import Part
 from pipeline.questions import Question, ask, settled
 from pipeline.splitting import check_share, guarantee_of
 
@@ -100,10 +101,18 @@ class Plan:
         """What every further night costs; None where one charge pays for several."""
         return self.charge if self.series is None else None
 
-    def spec(self, fingerprint: str, history: str | None = None) -> dict[str, Any]:
+    @property
+    def new_part(self) -> Part | None:
+        """A part of the records of which nothing was released; None where the release is charged as one of all."""
+        column = self.config.data.part_of
+        return None if column is None else Part(self.config.release.dataset, column, "")
+
+    def spec(self, fingerprint: str, history: str | None = None, part: Part | None = None) -> dict[str, Any]:
         """Return the full specification that the ledger stores: the plan and the data it is for."""
         data = {**self.public["data"], "fingerprint": fingerprint}
-        return {**self.public, "data": data if history is None else {**data, "history": history}}
+        data |= {} if history is None else {"history": history}
+        data |= {} if part is None else {"equals": part.value}
+        return {**self.public, "data": data}
 
     def chunk_rows(self, stored_rows: int) -> int:
         """Rows a task reads at once: as configured, else whole stored chunks up to 32 MiB."""
@@ -137,14 +146,24 @@ class Plan:
         chunk = min(rows, self.chunk_rows(1)) * 8 * len(self.columns)
         return choose(self.question.work(rows), machine, chunk)
 
-    def guarantee_sentence(self) -> str:
-        """Return the guarantee in one sentence."""
+    def guarantee_sentence(self, part: Part | None = None) -> str:
+        """Return the guarantee in one sentence; in another one, which part of the records it is of."""
         change = "adding or removing" if self.neighbours is Neighbours.ADD_REMOVE else "replacing"
         drawn = "this release" if self.series is None else f"all {self.series.nights} nights of this release together"
         return (
             f"Whatever an attacker knows already, {change} {self.config.privacy.unit} multiplies the probability of "
             f"any conclusion drawn from {drawn} by at most e^{self.guarantee.epsilon:g} and adds at most "
-            f"{self.guarantee.delta:g} to it."
+            f"{self.guarantee.delta:g} to it.{self._part_sentence(part)}"
+        )
+
+    def _part_sentence(self, part: Part | None) -> str:
+        column = self.config.data.part_of
+        if column is None:
+            return ""
+        which = f"one {column}, which its store names," if part is None else part.words
+        return (
+            f" It is of the records of {which} alone, and as each unit has one record, with one {column}, the budget "
+            f"counts such releases once, for the dearest {column}."
         )
 
 

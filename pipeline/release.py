@@ -118,7 +118,7 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
     dataset = open_records(plan.loaded)
     expire(workspace)
     history, night = (None, None) if plan.series is None else _growing(workspace, plan.series, dataset)
-    spec = plan.spec(dataset.fingerprint, history)
+    spec = plan.spec(dataset.fingerprint, history, dataset.part)
     charge = workspace.ledger.reserve(
         release_id=plan.release_id,
         dataset=plan.config.release.account,
@@ -129,6 +129,7 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
         unit=plan.config.privacy.unit,
         attempt=attempt,
         night=night,
+        part=dataset.part,
     )
     try:
         published = publishing.find_published(workspace.root, plan.release_id, charge.charge_id)
@@ -217,7 +218,7 @@ def measure(workspace: Workspace, reservation: Reservation, compute: Compute, te
             # two states of a record, and could count one twice: the sensitivity is that of a single state.
             dataset.check_unchanged(committed=True)
             tell("closing the release", None)
-            return draft.finish(outputs.attributes(plan, charge, small))
+            return draft.finish(outputs.attributes(plan, charge, small, dataset.part))
     finally:
         compute.forget(handle)
 

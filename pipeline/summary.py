@@ -22,6 +22,7 @@ from pipeline.accounting import Cap, Ticks
 from pipeline.config import BoxGeometry, ReleaseConfig
 from pipeline.ledger import BudgetStatus
 from pipeline.ledger.records import PeriodStatus
+from pipeline.parts import Part
 from pipeline.planning import Plan
 
 Rows = list[tuple[str, str]]
@@ -52,7 +53,7 @@ def describe(plan: Plan, budget: BudgetStatus | None, rates: Rates | None = None
         rows += nights.describe(config.continual, plan.series)
     rows += [("Compared", comparison_text(plan.compared))] if plan.compared else []
     rows += (
-        budget_lines(budget, plan.charge_of_a_night)
+        budget_lines(budget, plan.charge_of_a_night, plan.new_part)
         if budget is not None
         else [("Budget", "none granted yet: blockveil budget set")]
     )
@@ -137,8 +138,8 @@ def loss_text(loss: Loss, delta: float) -> str:
     return f"{' and '.join(parts)} (epsilon {Ticks.of(loss).epsilon(delta):.4g} at delta {delta:g})"
 
 
-def budget_lines(budget: BudgetStatus, loss: Loss | None = None) -> Rows:
-    """Lines of a budget: cap, spent, left and how often a charge still fits."""
+def budget_lines(budget: BudgetStatus, loss: Loss | None = None, part: Part | None = None) -> Rows:
+    """Lines of a budget: cap, spent, left and how often a charge still fits, all of one part of the records."""
     rows: Rows = [
         ("Budget", f"epsilon {budget.epsilon:g} at delta {budget.delta:g} for '{budget.dataset}'"),
         (
@@ -150,13 +151,15 @@ def budget_lines(budget: BudgetStatus, loss: Loss | None = None) -> Rows:
     rows += [(part.period.words.capitalize(), _period(part)) for part in budget.periods]
     rows += _parts(budget.cap)
     if loss is not None:
-        soon = [f"; {budget.nights_now(part, loss)} of them in {part.period.words}" for part in budget.periods]
-        rows.append(("Nights left", f"{budget.nights_left(loss)} more releases like this one{''.join(soon)}"))
+        soon = [f"; {budget.nights_now(one, loss, part)} of them in {one.period.words}" for one in budget.periods]
+        like = "like this one" if part is None else f"like this one of each {part.column} that has none yet"
+        rows.append(("Nights left", f"{budget.nights_left(loss, part)} more releases {like}{''.join(soon)}"))
     return rows
 
 
 def _kind(budget: BudgetStatus) -> str:
-    return "release of pure loss" if budget.left_mu == 0 < budget.left_epsilon else "release"
+    kind = "release of pure loss" if budget.left_mu == 0 < budget.left_epsilon else "release"
+    return f"{kind} of all records" if budget.tally.has_parts else kind
 
 
 def _period(part: PeriodStatus) -> str:

@@ -12,6 +12,7 @@ from engine.calibration import gaussian_mu
 from engine.guarantees import Loss
 from flows.cli import app
 from pipeline.accounting import LOSS_TICK, NOTHING, Cap, Ticks
+from pipeline.parts import Part, Tally
 
 PAGE = (Path(__file__).parents[1] / "docs" / "accounting.md").read_text()
 ROWS = [
@@ -45,6 +46,18 @@ def test_the_example_of_a_budget_is_true():
     assert cap.nights(NOTHING, Ticks.of(Loss(mu, 0.0, 1e-24))) == 9
     for shown in ("0.5171", "0.2367", "0.05603", "nine fit"):
         assert shown in PAGE
+
+
+def test_the_example_of_parts_is_true():
+    cap, mu, tally = Cap(3.0, 1e-5), gaussian_mu(1.0, 1e-6), Tally()
+    ticks, days = Ticks.of(Loss(mu, 0.0, 1e-24)), [Part("people", "day", day) for day in "123"]
+    for day in days:
+        assert tally.nights(cap, ticks, day) == 9
+        for _ in range(9):
+            tally.add(ticks, day)
+    assert tally.total.ticks == ticks.times(9)
+    assert tally.nights(cap, ticks, None) == 0
+    assert "nine of each day" in PAGE
 
 
 def test_the_example_of_a_series_is_what_the_command_prints(tmp_path):

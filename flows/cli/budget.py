@@ -81,7 +81,8 @@ def show(config: Config, debug: Debug = False) -> None:
     del debug
     loaded = read_config(config)
     status = Ledger(loaded.ledger_url).budget(loaded.config.release.account)
-    print_rows(budget_lines(status, plan_near(loaded, parse_date(None)).charge_of_a_night))
+    plan = plan_near(loaded, parse_date(None))
+    print_rows(budget_lines(status, plan.charge_of_a_night, plan.new_part))
 
 
 @app.command()

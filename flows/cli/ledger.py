@@ -83,7 +83,8 @@ def _state(line: Line) -> str:
     if line.kind == "RELEASED":
         return f"RELEASED as {line.note}"
     failure = f", failure {line.failure:.3g}" if line.failure else ""
-    return line.state + failure if line.kind == "RESERVED" else line.kind
+    note = f", {line.note}" if line.note else ""
+    return line.state + failure + note if line.kind == "RESERVED" else line.kind
 
 
 @app.command()

@@ -152,7 +152,7 @@ def _tell_result(plan: Plan, message: str) -> None:
         raise LedgerError("The release is not there", "A finished release has a pointer", "Run again")
     rows = [("Result", message), *error_lines(open_release(published.path))]
     status = Ledger(plan.loaded.ledger_url).budget(plan.config.release.account)
-    rows += summary.budget_lines(status, plan.charge_of_a_night)
+    rows += summary.budget_lines(status, plan.charge_of_a_night, plan.new_part)
     rows += [("Release", str(published.path)), ("Report", str(report_path(published.path)))]
     print_rows(rows)
 

@@ -104,4 +104,4 @@ def _budget(path: Path, loaded: LoadedConfig | None) -> Rows:
         return []
     plan = plan_near(loaded, parse_date(None))
     status = budgets.granted(plan)
-    return [] if status is None else budget_lines(status, plan.charge_of_a_night)
+    return [] if status is None else budget_lines(status, plan.charge_of_a_night, plan.new_part)

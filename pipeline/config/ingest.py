@@ -23,6 +23,20 @@ DType = Literal["float32", "float64", "int8", "int16", "int32", "int64"]
 _MEMBER = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
 
 
+class OnlySection(Section):
+    """Which records are kept, by one column."""
+
+    column: Label
+    """the column of the source: text, whole numbers or dates, each of which has one text"""
+    equals: Label | Annotated[Whole, Field(ge=-(2**63), lt=2**63)]
+    """the value of the records that are kept: a text, a whole number, or a date as text such as "2026-11-20" """
+
+    @property
+    def value(self) -> str:
+        """Canonical text of the value."""
+        return str(self.equals)
+
+
 class IngestSection(Section):
     """``[ingest]``: what is made."""
 
@@ -42,6 +56,8 @@ class IngestSection(Section):
     """how chunks are compressed; "auto" compresses where the first rows shrink by a quarter or more"""
     memory_gib: Annotated[Number, Field(ge=0.6, le=1e6)] = 1.0
     """the memory to work in, in GiB"""
+    only: OnlySection | None = None
+    """which records are kept, so that releases of the store are of one part of the records; all by default"""
 
 
 class _Files(Section):
@@ -195,12 +211,14 @@ class IngestConfig(Section):
     def inputs(self) -> tuple[str, ...]:
         """Columns of the source that are read, each once."""
         unit = () if isinstance(self.unit, RowUnit) else (self.unit.column,)
-        return tuple(dict.fromkeys((*unit, *(name for column in self.columns for name in column.inputs))))
+        only = () if self.ingest.only is None else (self.ingest.only.column,)
+        return tuple(dict.fromkeys((*unit, *only, *(name for column in self.columns for name in column.inputs))))
 
     @property
     def drops(self) -> bool:
         """Whether a record may be left out."""
-        return getattr(self.unit, "missing", None) == "drop" or any(column.drops for column in self.columns)
+        policies = getattr(self.unit, "missing", None) == "drop" or any(column.drops for column in self.columns)
+        return policies or self.ingest.only is not None
 
     @property
     def bounded(self) -> ChosenRows | AggregatedRows | None:

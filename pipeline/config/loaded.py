@@ -171,7 +171,8 @@ def release_world(config: ReleaseConfig) -> dict[str, Any]:
         world["mechanism"]["directions"] = "matrix"
     if "weights" in world["query"].get("model", {}):
         world["query"]["model"]["weights"] = "file"
-    return {**world, "data": {"array": config.data.array}}
+    part = {} if config.data.part_of is None else {"part_of": config.data.part_of}
+    return {**world, "data": {"array": config.data.array, **part}}
 
 
 @dataclass(frozen=True)

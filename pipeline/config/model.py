@@ -55,6 +55,9 @@ class DataSection(Section):
     """the folder of a Zarr array or group, relative to the config file, or its address in an object store"""
     array: Annotated[str, StringConstraints(pattern=_ARRAY_PATTERN)] = "records"
     """the name of the array in the group: letters, digits, dots, dashes and underscores"""
+    part_of: Label | None = None
+    """the column by whose value the records were ingested: the release is charged as one of the records of that value
+    alone, since a unit has one record and so one value in all stores of the data set; as one of all by default"""
 
 
 class PrivacySection(Section):
@@ -248,6 +251,27 @@ class ReleaseConfig(Section):
                 f'{self.privacy.rows_per_unit} with neighbours = "replace-one"',
                 "Under replace-one the number of records is public, and units with several rows differ in it",
                 'Set neighbours = "add-remove", or ingest one row or record a unit',
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _parts_are_disjoint(self) -> ReleaseConfig:
+        if self.data.part_of is None:
+            return self
+        if self.privacy.neighbours is not Neighbours.ADD_REMOVE:
+            raise refusal(
+                "data.part_of",
+                f'"{self.data.part_of}" with neighbours = "{self.privacy.neighbours.value}"',
+                "A record that is replaced may leave one part and enter another",
+                'Set neighbours = "add-remove", or leave part_of out',
+            )
+        several = (self.privacy.rows_per_unit or 1) > 1
+        if several or self.privacy.share is not None or self.continual is not None:
+            raise refusal(
+                "data.part_of",
+                f'"{self.data.part_of}" with rows_per_unit, share or [continual]',
+                "The charge of a part is for records that are units of their own, and is neither split nor shared",
+                "Leave part_of out, or the others",
             )
         return self
 

@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+_TEXTS = "Records are divided by a column of text, whole numbers or dates"
+
 UNKNOWN, ABSENT = -1, -2
 """Codes of a category that is not in the list, and of a missing value."""
 
@@ -59,6 +61,12 @@ class Batch(Protocol):
 
     def identifiers(self, name: str) -> pa.Array:
         """Whole numbers (int64) or text; null for a missing one."""
+
+    def texts(self, name: str) -> pa.Array:
+        """The one text of each value: text as it is, whole numbers in decimal, dates as YYYY-MM-DD; null if missing."""
+
+    def taken(self, keep: Flags) -> Batch:
+        """Some of the rows."""
 
 
 class TableBatch:
@@ -120,6 +128,20 @@ class TableBatch:
         if _is_text(column.type):
             return column.cast(pa.large_string())
         return self._integer(name, column, "A unit is identified by whole numbers or text")
+
+    def texts(self, name: str) -> pa.Array:
+        """See :class:`Batch`."""
+        column = self._columns[name]
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if not (_is_text(column.type) or pa.types.is_date32(column.type)):
+            column = self._integer(name, column, _TEXTS)
+        return column.cast(pa.large_string())
+
+    def taken(self, keep: Flags) -> TableBatch:
+        """See :class:`Batch`."""
+        mask = pa.array(keep)
+        return TableBatch({name: column.filter(mask) for name, column in self._columns.items()}, int(keep.sum()))
 
     def _number(self, name: str) -> NDArray[Any]:
         column = self._columns[name]
@@ -219,6 +241,14 @@ class MatrixBatch:
         whole, missing = self._integers([name], "A unit is identified by whole numbers or text")
         return pa.array(whole[:, 0], mask=None if missing is None else missing[:, 0])
 
+    def texts(self, name: str) -> pa.Array:
+        """See :class:`Batch`."""
+        return self.identifiers(name).cast(pa.large_string())
+
+    def taken(self, keep: Flags) -> MatrixBatch:
+        """See :class:`Batch`."""
+        return MatrixBatch([part[keep] for part in self._parts], self._places)
+
     def _values(self, names: Sequence[str]) -> NDArray[Any]:
         """Columns by name: a view where they are adjacent in one array."""
         places = np.array([self._places[name] for name in names])
@@ -245,6 +275,12 @@ class MatrixBatch:
             _check_all(fits, names, "holds a number beyond 64 bits", "Whole numbers lie between -2^63 and 2^63 - 1")
         whole: Whole = values.astype(np.int64)
         return whole, missing
+
+
+def having(batch: Batch, name: str, text: str) -> Flags:
+    """Which rows have a value of that text in a column: a function of each row by itself; shape (rows,)."""
+    found: Flags = pc.fill_null(pc.equal(batch.texts(name), text), False).to_numpy(zero_copy_only=False)
+    return found
 
 
 def _check_all(fits: NDArray[np.bool_], names: Sequence[str], problem: str, rule: str) -> None:

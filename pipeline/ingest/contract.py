@@ -36,6 +36,8 @@ class Contract:
         Names of the columns.
     spec
         Digest of the config and of the identities of the source's files. Private, as the store is.
+    only
+        Column and canonical text of its value in all records that were kept; None where all values were kept.
     """
 
     unit: str
@@ -44,12 +46,14 @@ class Contract:
     dropping: bool
     columns: tuple[str, ...]
     spec: str
+    only: tuple[str, str] | None = None
 
     @classmethod
     def made(cls, config: IngestConfig, spec: str) -> Contract:
         """Contract of an ingest."""
         grouped = not isinstance(config.unit, RowUnit)
-        return cls(config.unit.name, config.rows_per_unit, grouped, config.drops, config.outputs, spec)
+        only = None if config.ingest.only is None else (config.ingest.only.column, config.ingest.only.value)
+        return cls(config.unit.name, config.rows_per_unit, grouped, config.drops, config.outputs, spec, only)
 
     @classmethod
     def of(cls, array: Stored) -> Contract | None:
@@ -65,9 +69,11 @@ class Contract:
             return None
         try:
             fields = dict(found)
-            contract = cls(**{**fields, "columns": tuple(fields["columns"])})
+            only = None if "only" not in fields else (fields["only"]["column"], fields["only"]["equals"])
+            contract = cls(**{**fields, "columns": tuple(fields["columns"]), "only": only})
             types = (str, int, bool, bool, tuple, str)
-            valid = all(type(value) is kind for value, kind in zip(vars(contract).values(), types, strict=True))
+            valid = all(type(value) is kind for value, kind in zip(vars(contract).values(), types, strict=False))
+            valid &= only is None or all(type(text) is str and text != "" for text in only)
         except (TypeError, KeyError, ValueError):
             valid = False
         if not valid or contract.rows_per_unit < 1 or len(contract.columns) != array.shape[1]:
@@ -80,7 +86,11 @@ class Contract:
 
     def attributes(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return {ATTRIBUTE: {**asdict(self), "columns": list(self.columns)}}
+        said = {**asdict(self), "columns": list(self.columns)}
+        del said["only"]
+        if self.only is not None:
+            said["only"] = {"column": self.only[0], "equals": self.only[1]}
+        return {ATTRIBUTE: said}
 
     def check(self, config: ReleaseConfig) -> None:
         """Refuse a release whose promise does not hold for these records.
@@ -93,6 +103,7 @@ class Contract:
         """
         self._check_unit(config)
         self._check_relation(config)
+        self._check_part(config)
         for position, (stored, declared) in enumerate(zip(self.columns, config.query.columns, strict=True)):
             if stored != declared:
                 raise DataError(
@@ -114,6 +125,24 @@ class Contract:
                 f"One unit may have {self.rows_per_unit} rows in the store and privacy.rows_per_unit is {declared}",
                 "The noise must hide all rows of a unit",
                 f"Set privacy.rows_per_unit = {self.rows_per_unit}, or ingest fewer rows or one record a unit",
+            )
+
+    def _check_part(self, config: ReleaseConfig) -> None:
+        part_of = config.data.part_of
+        if part_of is None:
+            return
+        if self.only is None or self.only[0] != part_of:
+            kept = "all records" if self.only is None else f'the records of one "{self.only[0]}"'
+            raise DataError(
+                f'data.part_of = "{part_of}" with a store that was ingested to hold {kept}',
+                "A release is of a part of the records where an ingest kept the records of one value alone",
+                f'Ingest with only = {{ column = "{part_of}", equals = ... }}, or correct data.part_of',
+            )
+        if self.grouped:
+            raise DataError(
+                f'data.part_of = "{part_of}" with records that were ingested by the column of their unit',
+                "A unit that is found by a column may have records in several parts",
+                "Leave data.part_of out, or ingest records that are units of their own",
             )
 
     def _check_relation(self, config: ReleaseConfig) -> None:

@@ -253,6 +253,9 @@ def _csv_types(config: IngestConfig) -> dict[str, pa.DataType]:
     types: dict[str, pa.DataType] = {}
     if not isinstance(config.unit, RowUnit):
         types[config.unit.column] = pa.string()
+    if config.ingest.only is not None:
+        # Always as it is written: read as a number, "07" would be another value than in another ingest.
+        types[config.ingest.only.column] = pa.string()
     for column in config.columns:
         match column:
             case NumberColumn() | BinsColumn():

@@ -28,7 +28,7 @@ from pipeline.canonical import digest
 from pipeline.config.ingest import AggregatedRows, ChosenRows, IngestConfig, LoadedIngest, ZarrSource
 from pipeline.errors import BlockveilError, ConfigError, DataError, StoreError
 from pipeline.ingest import staging as scratch
-from pipeline.ingest.batches import Batch, Unfit
+from pipeline.ingest.batches import Batch, Unfit, having
 from pipeline.ingest.columns import Encoder
 from pipeline.ingest.contract import Contract
 from pipeline.ingest.files import SourceFile, find
@@ -119,7 +119,9 @@ def look(loaded: LoadedIngest) -> Source:
         files = tuple(find_arrays(config.source, base))
     else:
         files = tuple(find(config.source.files, base, SUFFIXES[config.source.kind]))
-    decides = config.model_dump(mode="json", exclude={"ingest": {"memory_gib"}})
+    # A key without a value is left out: a store from before it was known is still the same.
+    left_out = {"memory_gib"} if config.ingest.only else {"memory_gib", "only"}
+    decides = config.model_dump(mode="json", exclude={"ingest": left_out})
     spec = {"algorithm": ALGORITHM, "config": decides, "files": [[file.location, file.identity] for file in files]}
     return Source(loaded, files, digest(spec))
 
@@ -202,7 +204,9 @@ def _fill(source: Source, staging: Staging, tell: Tell) -> None:
             file.check_unchanged()
         attributes = {**contract.attributes(), "software": f"blockveil {version('blockveil')}"}
         if writer.finish(attributes) == 0:
-            raise DataError("The source holds no record to store", "A store holds records", "Correct the source")
+            raise DataError(
+                "The source holds no record to store", "A store holds records", "Correct the source, or ingest.only"
+            )
     made = open_rows(staging.store, config.ingest.array, "ingest.store", "ingest.array")
     if any(missing_chunks(part) for part in parts_of(made)):
         raise StoreError("The staged store is incomplete", "Each chunk must be on the disk", "Run again")
@@ -291,15 +295,18 @@ def _encoded(
 ) -> Iterator[tuple[Rows, Any, int, Places]]:
     """Encoded rows that are kept, their units, their file, and the row of the file behind each."""
     config = source.config
-    reader, encoder = Reader(config), Encoder(config)
+    reader, encoder, only = Reader(config), Encoder(config), config.ingest.only
     total, before = max(1, sum(file.size for file in source.files)), 0
     for part, file in enumerate(source.files):
         start = progress.row if part == progress.part else 0
         if part >= progress.part:
             for batch, share in reader.read(file, start):
-                rows, keep = _checked(lambda batch=batch: encoder.encode(batch), file)  # type: ignore[misc]
                 after = np.arange(start + 1, start + batch.rows + 1)
                 start += batch.rows
+                if only is not None:  # before anything else: of other records only this column is looked at
+                    chosen = _checked(lambda batch=batch: having(batch, only.column, only.value), file)  # type: ignore[misc]
+                    batch, after = batch.taken(chosen), after[chosen]
+                rows, keep = _checked(lambda batch=batch: encoder.encode(batch), file)  # type: ignore[misc]
                 digests = None
                 if digester is not None and config.bounded is not None:
                     keep, digests = _units(config.bounded, batch, keep, digester, file)

@@ -14,6 +14,7 @@ from pipeline.canonical import canonical_json
 from pipeline.ledger import refusals
 from pipeline.ledger.records import Entry
 from pipeline.ledger.schema import GENESIS, entry, row_hash
+from pipeline.parts import Part
 
 
 def identifier() -> str:
@@ -31,6 +32,7 @@ def append(
     charge_id: str | None = None,
     ticks: Ticks = NOTHING,
     nonce: str | None = None,
+    part: Part | None = None,
 ) -> Entry:
     """Add an entry inside a writing transaction.
 
@@ -60,6 +62,7 @@ def append(
         "nonce": nonce or identifier(),
         "previous_hash": GENESIS if last is None else last.hash,
         "failure_ticks": ticks.failure or None,
+        "part": None if part is None else part.text,
     }
     row["hash"] = row_hash(row)
     connection.execute(entry.insert().values(**row))

@@ -18,7 +18,7 @@ WAIT_SECONDS = 60
 NOT_BOOKED = "nothing was booked, and nothing more is spent"
 """Part of a refusal, where that is certain."""
 
-REVISION = "0004"
+REVISION = "0005"
 """The schema that this version reads and writes; the newest file in ``migrations/versions``."""
 
 _FIRST = "0001"

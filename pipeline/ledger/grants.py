@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.guarantees import Neighbours
-from pipeline.accounting import Accountant, Cap, Ticks
+from pipeline.accounting import Accountant, Cap
 from pipeline.errors import LedgerError
 from pipeline.ledger.periods import Period
+from pipeline.parts import Sum
 
 _PLAIN = Cap(1.0, 0.5)
 
@@ -79,7 +80,7 @@ class Grant:
         return Cap(period.epsilon, cap.delta, reserve, cap.slack, cap.accountant)
 
 
-def check_change(dataset: str, present: Cap, spent: Ticks, charges: int, new: Cap) -> None:
+def check_change(dataset: str, present: Cap, total: Sum, new: Cap) -> None:
     """Refuse a grant below what is spent, or one that moves what may be spent on what after it was looked at.
 
     Raises
@@ -87,6 +88,7 @@ def check_change(dataset: str, present: Cap, spent: Ticks, charges: int, new: Ca
     LedgerError
         With what is spent, or what is fixed.
     """
+    spent = total.ticks
     parts = (present.reserve, present.slack, present.accountant)
     # While only pure losses are charged, no outcome has exceeded epsilon, and the split may still be chosen.
     if (spent.loss or spent.failure) and parts != (new.reserve, new.slack, new.accountant):
@@ -95,7 +97,7 @@ def check_change(dataset: str, present: Cap, spent: Ticks, charges: int, new: Ca
             "What may be spent on what is fixed before anything is released",
             "Leave them out, or grant another budget for other people",
         )
-    if not new.holds(spent, charges):
+    if not new.holds(spent, total.charges):
         raise LedgerError(
             f"A budget of epsilon {new.epsilon:g} at delta {new.delta:g} is below what '{dataset}' has spent",
             f"At that delta epsilon {spent.epsilon(new.delta, new.accountant):.4g} is spent",

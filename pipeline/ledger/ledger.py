@@ -20,6 +20,7 @@ from pipeline.errors import LedgerError
 from pipeline.events import plain
 from pipeline.ledger import moving, queries, refusals
 from pipeline.ledger.address import open_database
+from pipeline.ledger.booking import booked, check_part
 from pipeline.ledger.chain import append, identifier
 from pipeline.ledger.grants import Grant, check_change
 from pipeline.ledger.heads import Head
@@ -28,6 +29,7 @@ from pipeline.ledger.records import BudgetStatus, Charge, Entry, Night, State, V
 from pipeline.ledger.schema import entry
 from pipeline.ledger.transfer import Form, write_rows
 from pipeline.ledger.verify import verify_chain
+from pipeline.parts import Part
 
 
 def _now() -> str:
@@ -109,7 +111,7 @@ class Ledger:
             if present is not None:
                 if present.charges:
                     queries.check_scope(present, neighbours, privacy_unit)
-                check_change(dataset, present.cap, present.spent, present.charges, cap)
+                check_change(dataset, present.cap, present.tally.total, cap)
             self._append(connection, "BUDGET", dataset, grant.payload(), nonce=nonce, time=now)
             return queries.require_budget(connection, dataset, now)
 
@@ -143,6 +145,7 @@ class Ledger:
         unit: str,
         attempt: str,
         night: Night | None = None,
+        part: Part | None = None,
     ) -> Charge:
         """Hold budget for a release, or find the charge that it already has.
 
@@ -154,6 +157,8 @@ class Ledger:
             Loss of the release, or a series of events that is fixed before its first step.
         night
             Which of nights that share a charge this is; the first of them pays.
+        part
+            Part of the records that the release is of (:mod:`pipeline.parts`); None for all of them.
 
         Raises
         ------
@@ -162,9 +167,10 @@ class Ledger:
         ReleaseConflict
             The release has a charge for another specification.
         LedgerError
-            There is no budget, relation or unit differ from the budget's, or other releases of the data set are charged
-            to another budget.
+            There is no budget, relation or unit differ from the budget's, other releases of the data set are charged
+            to another budget, or no charge can be of that part.
         """
+        check_part(part, release_id, charge, neighbours, night)
         charge_id = identifier()
 
         def work(connection: sa.Connection) -> Charge:
@@ -177,7 +183,7 @@ class Ledger:
             if known is not None:
                 if known.spec_digest != spec_digest:
                     raise refusals.conflict(release_id, known.payload["spec"], spec)
-                queries.check_paid(connection, known, dataset, charge, budget.cap, night)
+                queries.check_paid(connection, known, dataset, charge, budget.cap, night, part)
                 return queries.charge(connection, known, is_new=known.charge_id == charge_id)
             queries.check_scope(budget, neighbours, unit)
             queries.check_account(connection, release_id, dataset)
@@ -186,21 +192,16 @@ class Ledger:
                 payload = {"continues": payer, "spec": dict(spec), "spec_digest": spec_digest, "attempt": attempt}
                 row = self._append(connection, State.RESERVED, dataset, payload, release_id, charge_id, time=now)
                 return queries.charge(connection, row, is_new=True)
-            ticks = budget.cap.book(charge, budget.spent)
-            if not budget.cap.holds(budget.spent + ticks, budget.charges + 1):
-                raise refusals.exhausted(budget, charge, ticks)
-            for part in budget.periods:
-                if not part.cap.holds(part.spent + ticks, part.charges + 1):
-                    raise refusals.exhausted(budget, charge, ticks, part)
-            if not ticks.storable:
-                raise refusals.not_storable()
+            ticks = booked(budget, charge, part)
             payload = {
                 "event": asdict(charge) if isinstance(charge, Loss) else {"series": plain(charge)},
                 "spec": dict(spec),
                 "spec_digest": spec_digest,
                 "attempt": attempt,
             }
-            row = self._append(connection, State.RESERVED, dataset, payload, release_id, charge_id, ticks, time=now)
+            row = self._append(
+                connection, State.RESERVED, dataset, payload, release_id, charge_id, ticks, time=now, part=part
+            )
             return queries.charge(connection, row, is_new=True)
 
         return self._database.write(work)
@@ -391,7 +392,7 @@ class Ledger:
         ticks: Ticks = NOTHING,
         nonce: str | None = None,
         time: str | None = None,
+        part: Part | None = None,
     ) -> Entry:
-        return append(
-            connection, kind, dataset, payload, time or self._time(connection), release_id, charge_id, ticks, nonce
-        )
+        now = time or self._time(connection)
+        return append(connection, kind, dataset, payload, now, release_id, charge_id, ticks, nonce, part)

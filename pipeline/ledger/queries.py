@@ -17,6 +17,7 @@ from pipeline.ledger.periods import Period
 from pipeline.ledger.records import BudgetStatus, Charge, Entry, Night, PeriodStatus, State, state_of
 from pipeline.ledger.schema import entry
 from pipeline.ledger.sums import spent, standing
+from pipeline.parts import Part
 
 
 def budget(connection: sa.Connection, dataset: str, now: str) -> BudgetStatus | None:
@@ -30,12 +31,10 @@ def budget(connection: sa.Connection, dataset: str, now: str) -> BudgetStatus | 
     if granted is None:
         return None
     grant = Grant.of(json.loads(granted))
-    ticks, count = spent(connection, dataset)
     return BudgetStatus(
         dataset=dataset,
         grant=grant,
-        spent=ticks,
-        charges=count,
+        tally=spent(connection, dataset),
         periods=tuple(_period(connection, dataset, grant, period, now) for period in grant.periods),
     )
 
@@ -43,8 +42,7 @@ def budget(connection: sa.Connection, dataset: str, now: str) -> BudgetStatus | 
 def _period(connection: sa.Connection, dataset: str, grant: Grant, period: Period, now: str) -> PeriodStatus:
     # A charge belongs to the time of its reservation, also where it is given back later.
     start = period.start(now)
-    ticks, count = spent(connection, dataset, start)
-    return PeriodStatus(period, grant.period_cap(period), start, ticks, count)
+    return PeriodStatus(period, grant.period_cap(period), start, spent(connection, dataset, start))
 
 
 def require_budget(connection: sa.Connection, dataset: str, now: str) -> BudgetStatus:
@@ -235,9 +233,15 @@ def check_key(connection: sa.Connection, reserved: Entry, key_check: str) -> Non
 
 
 def check_paid(
-    connection: sa.Connection, known: Entry, dataset: str, charge: Chargeable, cap: Cap, night: Night | None
+    connection: sa.Connection,
+    known: Entry,
+    dataset: str,
+    charge: Chargeable,
+    cap: Cap,
+    night: Night | None,
+    part: Part | None,
 ) -> None:
-    """Refuse to go on with a charge that is booked to another budget, or below what the release costs.
+    """Refuse to go on with a charge that is booked to another budget or part, or below what the release costs.
 
     The ledger books no such charge; somebody who may add entries could.
 
@@ -252,7 +256,9 @@ def check_paid(
         if first is None or first.charge_id != known.payload["continues"]:
             raise refusals.underpaid(str(known.release_id))
         payer = first
-    if (known.dataset, payer.dataset) != (dataset, dataset) or not cap.covers(charge, payer.ticks):
+    # One that says no part, or none that can be read, counts as of all records, which is more.
+    other = (part is None and known.part is not None) or known.of_part not in (None, part)
+    if other or (known.dataset, payer.dataset) != (dataset, dataset) or not cap.covers(charge, payer.ticks):
         raise refusals.underpaid(str(known.release_id))
 
 

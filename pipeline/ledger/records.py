@@ -12,6 +12,7 @@ from engine.guarantees import Loss, Neighbours
 from pipeline.accounting import NOTHING, Cap, Ticks
 from pipeline.ledger.grants import Grant
 from pipeline.ledger.periods import Period
+from pipeline.parts import Part, Tally
 
 
 class State(StrEnum):
@@ -45,6 +46,7 @@ class Entry:
     previous_hash: str
     hash: str
     failure_ticks: int | None = None
+    part: str | None = None
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Entry:
@@ -56,12 +58,18 @@ class Entry:
         """What the entry adds to the spent budget."""
         return Ticks(self.loss_ticks, self.sampler_ticks, self.pure_ticks, self.failure_ticks or 0)
 
-    def sized(self, ticks: Ticks) -> Entry:
-        """The same entry with other sizes."""
-        if ticks == self.ticks:
+    @property
+    def of_part(self) -> Part | None:
+        """Part of the records that it is of; None for all of them."""
+        return Part.read(self.part)
+
+    def sized(self, ticks: Ticks, part: str | None) -> Entry:
+        """The same entry with other sizes, of another part."""
+        if (ticks, part) == (self.ticks, self.part):
             return self
         return replace(
             self,
+            part=part,
             loss_ticks=ticks.loss,
             sampler_ticks=ticks.sampler,
             pure_ticks=ticks.pure,
@@ -84,6 +92,8 @@ def state_of(entries: Iterable[Entry]) -> State:
 def counted(entries: Sequence[Entry]) -> list[Entry]:
     """Entries with the sizes that count: what gives back a charge that stands gives back nothing.
 
+    What gives back a charge is of the part that the charge is of.
+
     Parameters
     ----------
     entries
@@ -101,7 +111,11 @@ def counted(entries: Sequence[Entry]) -> list[Entry]:
         same = (charge.dataset, charge.release_id, -charge.ticks) == (entry.dataset, entry.release_id, entry.ticks)
         return -charge.ticks.not_negative() if same else NOTHING
 
-    return [entry.sized(size(entry)) for entry in entries]
+    def part(entry: Entry) -> str | None:
+        charge = reserved.get(entry.charge_id) if entry.kind == State.VOID else entry
+        return None if charge is None else charge.part
+
+    return [entry.sized(size(entry), part(entry)) for entry in entries]
 
 
 @dataclass(frozen=True)
@@ -163,15 +177,24 @@ class PeriodStatus:
         The same as a cap.
     start
         Its first moment.
-    spent, charges
+    tally
         What was booked since then.
     """
 
     period: Period
     cap: Cap
     start: str
-    spent: Ticks
-    charges: int
+    tally: Tally
+
+    @property
+    def spent(self) -> Ticks:
+        """The most that all charges of a unit cost together."""
+        return self.tally.total.ticks
+
+    @property
+    def charges(self) -> int:
+        """How many charges there are."""
+        return self.tally.charges
 
 
 @dataclass(frozen=True)
@@ -184,17 +207,26 @@ class BudgetStatus:
         Its name.
     grant
         What was granted.
-    spent, charges
-        What all charges cost together, and how many they are.
+    tally
+        What was booked.
     periods
         The same for each capped period.
     """
 
     dataset: str
     grant: Grant
-    spent: Ticks
-    charges: int
+    tally: Tally
     periods: tuple[PeriodStatus, ...] = ()
+
+    @property
+    def spent(self) -> Ticks:
+        """The most that all charges of a unit cost together."""
+        return self.tally.total.ticks
+
+    @property
+    def charges(self) -> int:
+        """How many charges there are."""
+        return self.tally.charges
 
     @property
     def cap(self) -> Cap:
@@ -241,13 +273,17 @@ class BudgetStatus:
         """Epsilon, on its own at the cap's delta, of the largest release that still fits."""
         return self.cap.left_epsilon(self.spent)
 
-    def nights_left(self, loss: Loss) -> int:
-        """How many more releases of this loss fit, periods left aside."""
-        return self.cap.nights(self.spent, self.cap.book(loss, self.spent))
+    def nights_left(self, loss: Loss, part: Part | None = None) -> int:
+        """How many more releases of this loss fit, all of one part of the records, periods left aside."""
+        return self._nights(self.cap, self.tally, loss, part)
 
-    def nights_now(self, part: PeriodStatus, loss: Loss) -> int:
+    def nights_now(self, period: PeriodStatus, loss: Loss, part: Part | None = None) -> int:
         """How many more releases of this loss fit into what is left of a period, at most as many as fit at all."""
-        return min(part.cap.nights(part.spent, self.cap.book(loss, self.spent)), self.nights_left(loss))
+        return min(self._nights(period.cap, period.tally, loss, part), self.nights_left(loss, part))
+
+    def _nights(self, cap: Cap, tally: Tally, loss: Loss, part: Part | None) -> int:
+        booked = self.tally.book(self.cap, loss, part)
+        return cap.nights(tally.total.ticks, booked) if part is None else tally.nights(cap, booked, part)
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.guarantees import Loss
-from pipeline.accounting import Cap, Chargeable, Ticks
+from pipeline.accounting import Chargeable, Ticks
 from pipeline.errors import BudgetExhausted, LedgerError, ReleaseConflict
 from pipeline.ledger.difference import differences
 from pipeline.ledger.records import BudgetStatus, PeriodStatus, Verification
+from pipeline.parts import Part
 
 
 def conflict(release_id: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> ReleaseConflict:
@@ -82,12 +83,12 @@ def other_key(release_id: str) -> LedgerError:
 
 
 def exhausted(
-    budget: BudgetStatus, charge: Chargeable, ticks: Ticks, part: PeriodStatus | None = None
+    budget: BudgetStatus, charge: Chargeable, ticks: Ticks, part: Part | None, period: PeriodStatus | None = None
 ) -> BudgetExhausted:
     """Refusal of a charge that a budget, or its cap for a period, does not hold: asked, left, and what would fit."""
-    cap, spent = (budget.cap, budget.spent) if part is None else (part.cap, part.spent)
-    charges = budget.charges if part is None else part.charges
-    when = "" if part is None else f" in {part.period.words}"
+    cap, tally = (budget.cap, budget.tally) if period is None else (period.cap, period.tally)
+    spent, when = tally.of(part), "" if period is None else f" in {period.period.words}"
+    when += "" if part is None else f" for {part.words}"
     # Of the kind that was asked for: without a reserve, what pure losses leave is for pure losses.
     left = cap.left_epsilon(spent) if ticks.pure else cap.epsilon_of(cap.left(spent))
     epsilon = ticks.epsilon(cap.delta, cap.accountant)
@@ -95,19 +96,21 @@ def exhausted(
     return BudgetExhausted(
         f"The budget of '{budget.dataset}' does not hold this release: asked epsilon {asked}, "
         f"left epsilon {left:.3g} of {cap.epsilon:g}{when} (each at delta {cap.delta:g})",
-        _rule(budget, charge, ticks, part),
-        f"{_fits(cap, charge, spent, charges)} raise the budget with `blockveil budget set`"
-        + ("" if part is None else ", or wait"),
+        _rule(budget, charge, ticks, part, period),
+        f"{_fits(tally.fitting_factor(cap, charge, part))} raise the budget with `blockveil budget set`"
+        + ("" if period is None else ", or wait"),
     )
 
 
-def _rule(budget: BudgetStatus, charge: Chargeable, ticks: Ticks, part: PeriodStatus | None) -> str:
-    cap, together = budget.cap, budget.spent + ticks
+def _rule(
+    budget: BudgetStatus, charge: Chargeable, ticks: Ticks, part: Part | None, period: PeriodStatus | None
+) -> str:
+    cap, together = budget.cap, budget.tally.after(ticks, part).ticks
     half = 0.5 * cap.slack * cap.delta
-    if part is None and together.failure_probability > half:
+    if period is None and together.failure_probability > half:
         asked = ticks.failure_probability
         return f"Failures add up to at most half of the slack, {half:.3g} here; this asks {asked:.3g}"
-    if part is None and together.loss and together.pure > cap.most_pure:
+    if period is None and together.loss and together.pure > cap.most_pure:
         return f"Beside other releases, pure losses add up to at most the reserve, {cap.reserve:g} here"
     if isinstance(charge, Loss) and charge.epsilon > 0.0 and ticks.pure == 0:
         return (
@@ -117,9 +120,8 @@ def _rule(budget: BudgetStatus, charge: Chargeable, ticks: Ticks, part: PeriodSt
     return "All releases together stay within the budget, for ever and in each capped period"
 
 
-def _fits(cap: Cap, charge: Chargeable, spent: Ticks, charges: int) -> str:
+def _fits(factor: float | None) -> str:
     """How much more noise would let the release fit, where any does."""
-    factor = cap.fitting_factor(charge, spent, charges)
     if factor is None:
         return "No noise makes it fit:"
     return f"With {factor:.3g} times the noise it fits: lower privacy.epsilon, or"
@@ -138,9 +140,18 @@ def broken(found: Verification) -> LedgerError:
 def underpaid(release_id: str) -> LedgerError:
     """Refusal to go on with a charge that the ledger would not have booked."""
     return LedgerError(
-        f"The charge of '{release_id}' is not what this release costs, or not of this budget",
+        f"The charge of '{release_id}' is not what this release costs, or not of this budget or part of the records",
         "A release goes on only with a charge that pays for it",
         "Run `blockveil ledger verify`, find who added the entry, and give it back with `blockveil ledger void`",
+    )
+
+
+def no_part(rule: str) -> LedgerError:
+    """Refusal of a charge of a part of the records."""
+    return LedgerError(
+        "This release cannot be charged as one of a part of the records",
+        rule,
+        "Leave data.part_of out: it is then charged as a release of all records",
     )
 
 

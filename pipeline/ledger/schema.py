@@ -36,12 +36,13 @@ entry = sa.Table(
     sa.Column("previous_hash", sa.String(64), nullable=False),
     sa.Column("hash", sa.String(64), nullable=False, unique=True),
     sa.Column("failure_ticks", sa.BigInteger),
+    sa.Column("part", sa.Text),
     sa.CheckConstraint(
         "kind IN ('BUDGET', 'RESERVED', 'COMMITTED', 'RELEASED', 'VOID', 'CLOSED', 'OPENED')", name="known_kind"
     ),
     sa.Index("one_entry_a_state", "charge_id", "kind", unique=True),
     sa.Index("by_release", "release_id"),
-    sa.Index("by_dataset", "dataset", "kind", "loss_ticks", "sampler_ticks", "pure_ticks", "failure_ticks"),
+    sa.Index("by_dataset", "dataset", "kind", "part", "loss_ticks", "sampler_ticks", "pure_ticks", "failure_ticks"),
 )
 
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pipeline.accounting import NOTHING, Cap, Ticks
 from pipeline.ledger.grants import Grant
 from pipeline.ledger.records import Entry, State, counted, state_of
+from pipeline.parts import Tally
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Line:
     state
         Where the charge stands today; empty for an entry of no charge.
     note
-        Reason of a charge given back, place of a release, what a budget is for, or why the ledger was closed.
+        Reason of a charge given back, place of a release, part of the records that a charge is of, what a budget is
+        for, or why the ledger was closed.
     """
 
     sequence: int
@@ -74,7 +76,7 @@ class _Account:
     """One data set while the entries are read."""
 
     cap: Cap | None = None
-    spent: Ticks = field(default=NOTHING)
+    tally: Tally = field(default_factory=Tally)
 
 
 def statement(
@@ -110,7 +112,8 @@ def statement(
         account = accounts.setdefault(entry.dataset, _Account())
         if entry.kind == "BUDGET":
             account.cap = Grant.of(entry.payload).cap
-        account.spent = account.spent + entry.ticks
+        if entry.ticks != NOTHING:
+            account.tally.add(entry.ticks, entry.of_part)
         moves = entry.kind not in (State.COMMITTED, State.RELEASED)
         chosen = dataset in (None, entry.dataset) and _is_of(entry, release) and (days is None or days.holds(entry))
         if chosen and (moves or every_entry):
@@ -135,9 +138,9 @@ def _is_of(entry: Entry, release: str | None) -> bool:
 
 def _line(entry: Entry, account: _Account, states: dict[str, str]) -> Line:
     sign, size = _signed(entry.ticks)
-    cap = account.cap
+    cap, spent = account.cap, account.tally.total.ticks
     cost = None if cap is None or size == NOTHING else _epsilon(size, cap)
-    left = None if cap is None else cap.left_epsilon(account.spent)
+    left = None if cap is None else cap.left_epsilon(spent)
     state = states.get(str(entry.charge_id), "")
     return Line(
         sequence=entry.sequence,
@@ -149,7 +152,7 @@ def _line(entry: Entry, account: _Account, states: dict[str, str]) -> Line:
         pure_epsilon=sign * size.pure_epsilon if size.pure else 0.0,
         failure=sign * size.failure_probability if size.failure else 0.0,
         cost=None if cost is None else sign * cost,
-        spent=None if cap is None else _epsilon(account.spent, cap),
+        spent=None if cap is None else _epsilon(spent, cap),
         left=left,
         budget_epsilon=None if cap is None else cap.epsilon,
         delta=None if cap is None else cap.delta,
@@ -180,4 +183,5 @@ def _note(entry: Entry) -> str:
         return "a copy, for reading" if payload.get("copy") else "it goes on at another address"
     if "continues" in payload:
         return "paid by an earlier night"
-    return str(payload.get("reason") or payload.get("location") or "")
+    part = entry.of_part if entry.kind == State.RESERVED else None
+    return str(payload.get("reason") or payload.get("location") or ("" if part is None else f"of {part.words}"))

@@ -1,7 +1,8 @@
-"""What charges cost together: exact sums of whole numbers, added up by the database."""
+"""What charges cost together: exact sums of whole numbers for each part of the records, added up by the database."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import sqlalchemy as sa
 
 from pipeline.accounting import Ticks
 from pipeline.ledger.schema import entry
+from pipeline.parts import Part, Tally
 
 _DRAWN = ("COMMITTED", "RELEASED")
 _HALF = 2**32
@@ -27,7 +29,7 @@ def standing(row: Any) -> sa.ColumnElement[bool]:
 
 @dataclass(frozen=True)
 class Sums:
-    """Number of rows, and sums of their sizes, in two ways.
+    """For each part of the records the number of rows, and sums of their sizes, in two ways.
 
     Attributes
     ----------
@@ -53,24 +55,36 @@ class Sums:
         counted = [sa.case((size > 0, size), else_=0) for size in sizes]
         halves = [half for size in counted for half in (size // _HALF, size % _HALF)]
         return cls(
-            sa.select(sa.func.min(signs), sa.func.count(), *map(sa.func.sum, sizes)).where(*wanted),
-            sa.select(sa.func.count(), *map(sa.func.sum, halves)).where(*wanted),
+            _by_part(sa.func.min(signs), sa.func.count(), *map(sa.func.sum, sizes)).where(*wanted),
+            _by_part(sa.func.count(), *map(sa.func.sum, halves)).where(*wanted),
         )
 
-    def read(self, connection: sa.Connection, values: dict[str, str]) -> tuple[Ticks, int]:
-        """Exact sums, and the number of rows."""
+    def read(self, connection: sa.Connection, values: dict[str, str]) -> list[tuple[Part | None, Ticks, int]]:
+        """Exact sums, and the number of rows, of each part; None stands for all records."""
         try:
-            sign, count, *totals = connection.execute(self.quick, values).one()
+            rows = connection.execute(self.quick, values).all()
         except sa.exc.OperationalError as error:
             # SQLite refuses a sum beyond 64 bits; PostgreSQL has none that is too large.
             if "integer overflow" not in str(error.orig):
                 raise
         else:
             # SQLite's sum is a float, which is not exact, where somebody put something else than a whole number.
-            if (sign or 0) >= 0 and not any(isinstance(total, float) for total in totals):
-                return Ticks(*(int(total or 0) for total in totals)), int(count)
-        count, *halves = (int(total or 0) for total in connection.execute(self.halves, values).one())
-        return Ticks(*(high * _HALF + low for high, low in zip(halves[::2], halves[1::2], strict=True))), count
+            if all(sign >= 0 and not any(isinstance(one, float) for one in sums) for _, sign, _, *sums in rows):
+                return [(Part.read(part), _ticks(sums), int(count)) for part, _, count, *sums in rows]
+        rows = connection.execute(self.halves, values).all()
+        found = []
+        for part, count, *halves in rows:
+            sizes = (int(high) * _HALF + int(low) for high, low in zip(halves[::2], halves[1::2], strict=True))
+            found.append((Part.read(part), _ticks(sizes), int(count)))
+        return found
+
+
+def _by_part(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    return sa.select(entry.c.part, *columns).group_by(entry.c.part)
+
+
+def _ticks(sizes: Iterable[Any]) -> Ticks:
+    return Ticks(*(int(size or 0) for size in sizes))
 
 
 _RESERVED = (entry.c.dataset == sa.bindparam("dataset"), entry.c.kind == "RESERVED")
@@ -86,10 +100,13 @@ _ALL = (Sums.of(*_RESERVED), Sums.of(*_UNDONE))
 _LATE = (Sums.of(*_RESERVED, _SINCE), Sums.of(*_UNDONE, _SINCE))
 
 
-def spent(connection: sa.Connection, dataset: str, start: str | None = None) -> tuple[Ticks, int]:
-    """What the charges of a budget cost that stand, all or those that were reserved since a time; how many they are."""
+def spent(connection: sa.Connection, dataset: str, start: str | None = None) -> Tally:
+    """Charges of a budget that stand, all or those that were reserved since a time."""
     booked, undone = _ALL if start is None else _LATE
     values = {"dataset": dataset} | ({} if start is None else {"start": start})
-    ticks, count = booked.read(connection, values)
-    back, fewer = undone.read(connection, values)
-    return ticks + -back, count - fewer
+    tally = Tally()
+    for part, ticks, count in booked.read(connection, values):
+        tally.add(ticks, part, count)
+    for part, ticks, count in undone.read(connection, values):
+        tally.add(-ticks, part, -count)
+    return tally

@@ -8,6 +8,7 @@ from typing import Any
 from pipeline.ledger.heads import Head
 from pipeline.ledger.records import State, Verification
 from pipeline.ledger.schema import GENESIS, entry, row_hash
+from pipeline.parts import Part
 
 _AFTER: dict[str | None, tuple[str, ...]] = {
     None: (State.RESERVED,),
@@ -86,6 +87,7 @@ class _Replay:
         """What is wrong with the next row, beside its hash."""
         kind, ticks = str(row["kind"]), {name: row[name] or 0 for name in _TICKS}
         found = [] if self._closed is (kind == "OPENED") else [f"{kind} may not follow here"]
+        found += [] if _has_its_part(row) else ["names a part of the records that it cannot be of"]
         self._closed = kind == "CLOSED"
         if kind in _OF_NO_CHARGE:
             return found + ([f"a {_OF_NO_CHARGE[kind]} charges something"] if any(ticks.values()) else [])
@@ -102,6 +104,14 @@ class _Replay:
         if kind == State.VOID and self._active.get(release) == charge:
             del self._active[release]
         return found
+
+
+def _has_its_part(row: Row) -> bool:
+    """Whether a row names no part, or is a reservation that names one of its own data set."""
+    text = row.get("part")
+    part = Part.read(text) if isinstance(text, str) else None
+    of_its_own = part is not None and part.dataset == str(row["release_id"]).partition("/")[0]
+    return text is None or (row["kind"] == State.RESERVED and of_its_own)
 
 
 def _fits(kind: str, ticks: Mapping[str, Any], reserved: Row) -> bool:

@@ -76,7 +76,7 @@ def make_report(workspace: Workspace, outcome: Outcome) -> Report:
         The release is damaged or the report cannot be written.
     """
     status = workspace.budget()
-    made = write_report(outcome.path, budget_lines(status, workspace.plan.charge_of_a_night))
+    made = write_report(outcome.path, budget_lines(status, workspace.plan.charge_of_a_night, workspace.plan.new_part))
     spent = burndown.picture(workspace.ledger.history(status.dataset), status)
     return replace(made, burn_down=markdown.image(spent))
 

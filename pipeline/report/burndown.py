@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.accounting import NOTHING, Accountant
+from pipeline.accounting import NOTHING, Accountant, Ticks
 from pipeline.ledger import BudgetStatus, Entry
 from pipeline.ledger.records import counted
+from pipeline.parts import Tally
 from pipeline.report.pictures import Picture, burn_down
 from pipeline.report.words import number
 
@@ -27,11 +28,12 @@ def points(
     accountant
         Currency of its budget.
     """
-    spent, found = NOTHING, []
+    tally = Tally()
+    found: list[tuple[str, Ticks]] = []
     for entry in counted(entries):
-        spent = spent + entry.ticks
         if entry.ticks != NOTHING:
-            found.append((str(entry.release_id).rpartition("/")[2], spent))
+            tally.add(entry.ticks, entry.of_part)
+            found.append((str(entry.release_id).rpartition("/")[2], tally.total.ticks))
     return [(day, total.epsilon(delta, accountant)) for day, total in found[-_MOST:]]
 
 

@@ -19,10 +19,12 @@ _forked = multiprocessing.get_context("forkserver")
 _forked.set_forkserver_preload([__name__, "psycopg", "pipeline.ledger.sqlite", "pipeline.ledger.postgres"])
 
 
-def race(url, nights):
-    """Let one process for each night reserve at the same moment; what each said."""
+def race(url, nights, parts=None):
+    """Let one process for each night reserve at the same moment, each of its part of the records; what each said."""
     gate, said = _forked.Barrier(len(nights)), _forked.Queue()
-    running = [_forked.Process(target=_race, args=(url, night, gate, said)) for night in nights]
+    parts = parts or [None] * len(nights)
+    each = zip(nights, parts, strict=True)
+    running = [_forked.Process(target=_race, args=(url, night, part, gate, said)) for night, part in each]
     for process in running:
         process.start()
     answers = [said.get(timeout=WAIT) for _ in running]
@@ -32,11 +34,11 @@ def race(url, nights):
     return answers
 
 
-def _race(url, night, gate, said):
+def _race(url, night, part, gate, said):
     ledger = Ledger(url)
     gate.wait(WAIT)
     try:
-        said.put("new" if reserve(ledger, night, mu=0.1).is_new else "known")
+        said.put("new" if reserve(ledger, night, mu=0.1, part=part).is_new else "known")
     except BudgetExhausted:
         said.put("exhausted")
 

@@ -3,6 +3,7 @@
 from engine.guarantees import Loss, Neighbours
 from pipeline.canonical import digest
 from pipeline.ledger import Ledger, Night
+from pipeline.parts import Part
 
 UNIT = "one person"
 MU = 0.2
@@ -19,8 +20,18 @@ def make(folder, epsilon=1.0):
 
 
 def reserve(
-    ledger, night, *, mu=MU, spec=None, neighbours=Neighbours.ADD_REMOVE, unit=UNIT, dataset="people", place=None
+    ledger,
+    night,
+    *,
+    mu=MU,
+    spec=None,
+    neighbours=Neighbours.ADD_REMOVE,
+    unit=UNIT,
+    dataset="people",
+    place=None,
+    part=None,
 ):
+    part = part if part is None else Part(dataset, *part)
     spec = spec or {"privacy": {"epsilon": 1.0}, "data": {"fingerprint": "f" * 64}}
     return ledger.reserve(
         release_id=f"{dataset}/covariance/{night}",
@@ -32,6 +43,7 @@ def reserve(
         unit=unit,
         attempt="test",
         night=place,
+        part=part,
     )
 
 

@@ -1,5 +1,6 @@
 """Any order of calls: the ledger does what a few lines of dictionaries and root finding say it must."""
 
+import itertools
 import math
 from collections import Counter
 from dataclasses import dataclass
@@ -23,6 +24,10 @@ DATASETS = st.sampled_from(["people", "cars"])
 NIGHTS = st.sampled_from("123")
 SPECS = st.sampled_from([{"version": 1}, {"version": 2}])
 MUS = st.sampled_from([0.05, 0.11, 0.23])
+VALUES = {"day": ("1", "2"), "ward": ("a", "b")}
+PARTS = st.sampled_from([None, None, *((column, value) for column, each in VALUES.items() for value in each)])
+UNITS = [dict(zip(VALUES, values, strict=True)) for values in itertools.product(*VALUES.values())]
+"""Every record that there can be, by its values."""
 
 
 @lru_cache
@@ -43,12 +48,13 @@ class Kept:
     release: str
     spec: dict
     mu: float
+    part: tuple | None
     state: str = "RESERVED"
     check: str | None = None
     output: str | None = None
 
 
-EVERY = ("BUDGET", "RESERVED", "COMMITTED", "RELEASED", "VOID", "exhausted", "conflict", "underpaid")
+EVERY = ("part", "BUDGET", "RESERVED", "COMMITTED", "RELEASED", "VOID", "exhausted", "conflict", "underpaid")
 seen = Counter()
 """How often each happened, so that a search that tries nothing fails."""
 
@@ -63,16 +69,22 @@ class Machine(RuleBasedStateMachine):
         self.ledger = Ledger(type(self).new_url())  # each call reads anew what is stored, through a new connection
         self.caps, self.charges, self.kinds = {}, {}, []
         self.grant("people", 0.9)
-        self.reserve("people", "1", {"version": 1}, 0.11)
+        self.reserve("people", "1", {"version": 1}, 0.11, None)
 
     def active(self, dataset):
         return [kept for kept in self.charges.values() if kept.dataset == dataset and kept.state != "VOID"]
 
+    def squares(self, dataset, more=()):
+        """For each record that there can be, mu squared of each charge that it is in."""
+        charges = [(kept.mu, kept.part) for kept in self.active(dataset)] + list(more)
+        return [[mu**2 for mu, part in charges if part is None or unit[part[0]] == part[1]] for unit in UNITS]
+
     def holds(self, dataset, epsilon, more=()):
-        """Whether a budget holds its charges; a single one may use what is kept back from several."""
-        squares = [kept.mu**2 for kept in self.active(dataset)] + [mu**2 for mu in more]
-        alone = len(squares) == 1 and squares[0] <= largest_square(epsilon, DELTA) * (1 - 1e-7)
-        return alone or sum(squares) <= largest_square(epsilon, DELTA * (1 - SLACK))
+        """Whether a budget holds what each record is in; a single charge may use what is kept back from several."""
+        squares = self.squares(dataset, more)
+        dearest, most = max(map(sum, squares)), max(map(len, squares))
+        alone = most == 1 and dearest <= largest_square(epsilon, DELTA) * (1 - 1e-7)
+        return alone or dearest <= largest_square(epsilon, DELTA * (1 - SLACK))
 
     @rule(dataset=DATASETS, epsilon=st.sampled_from([0.3, 0.9, 2.0]))
     def grant(self, dataset, epsilon):
@@ -87,40 +99,42 @@ class Machine(RuleBasedStateMachine):
             self.caps[dataset] = epsilon
             self.kinds.append("BUDGET")
 
-    @rule(dataset=DATASETS, night=NIGHTS, spec=SPECS, mu=MUS)
-    def reserve_more(self, dataset, night, spec, mu):
+    @rule(dataset=DATASETS, night=NIGHTS, spec=SPECS, mu=MUS, part=PARTS)
+    def reserve_more(self, dataset, night, spec, mu, part):
         """Again, so that most runs reserve."""
-        self.reserve(dataset, night, spec, mu)
+        self.reserve(dataset, night, spec, mu, part)
 
-    @rule(dataset=DATASETS, night=NIGHTS, spec=SPECS, mu=MUS)
-    def reserve(self, dataset, night, spec, mu):
+    @rule(dataset=DATASETS, night=NIGHTS, spec=SPECS, mu=MUS, part=PARTS)
+    def reserve(self, dataset, night, spec, mu, part):
         release = f"{dataset}/covariance/{night}"
         known = [(name, kept) for name, kept in self.charges.items() if kept.release == release]
         known = [(name, kept) for name, kept in known if kept.state != "VOID"]
         try:
-            charge = reserve(self.ledger, night, dataset=dataset, spec=spec, mu=mu)
+            charge = reserve(self.ledger, night, dataset=dataset, spec=spec, mu=mu, part=part)
         except BudgetExhausted:
             seen["exhausted"] += 1
             assert not known
-            assert not self.holds(dataset, self.caps[dataset], [mu])
+            assert not self.holds(dataset, self.caps[dataset], [(mu, part)])
         except ReleaseConflict:
             seen["conflict"] += 1
             assert known
             assert known[0][1].spec != spec
         except LedgerError:
-            # The same release at a higher cost: somebody else wrote its reservation.
-            assert dataset not in self.caps or (known and known[0][1].mu < mu)
+            # The same release at a higher cost, or of more records: somebody else wrote its reservation.
+            assert dataset not in self.caps or (known and (known[0][1].mu < mu or known[0][1].part not in (None, part)))
             seen["underpaid"] += bool(known)
         else:
             if known:
                 assert known[0][1].mu >= mu
+                assert known[0][1].part in (None, part)
                 assert (charge.charge_id, charge.is_new) == (known[0][0], False)
                 assert known[0][1].spec == spec
             else:
                 assert charge.is_new
-                assert self.holds(dataset, self.caps[dataset], [mu])
-                self.charges[charge.charge_id] = Kept(dataset, release, spec, mu)
+                assert self.holds(dataset, self.caps[dataset], [(mu, part)])
+                self.charges[charge.charge_id] = Kept(dataset, release, spec, mu, part)
                 self.kinds.append("RESERVED")
+                seen["part"] += part is not None
 
     def chosen(self, data):
         return data.draw(st.sampled_from(list(self.charges)))
@@ -171,7 +185,7 @@ class Machine(RuleBasedStateMachine):
             status = self.ledger.budget(dataset)
             active = self.active(dataset)
             assert (status.epsilon, status.charges) == (self.caps[dataset], len(active))
-            assert status.spent_mu == pytest.approx(math.sqrt(sum(kept.mu**2 for kept in active)))
+            assert status.spent_mu == pytest.approx(math.sqrt(max(map(sum, self.squares(dataset)))))
             assert status.spent.epsilon(DELTA) <= status.epsilon
 
     def teardown(self):

@@ -18,6 +18,7 @@ from pipeline.ledger import postgres as backend
 from pipeline.ledger.postgres import LOCK, PostgresDatabase
 from tests import support
 from tests.contracts.ledger import Administrator, LedgerContract
+from tests.contracts.parts import PartsContract
 from tests.pipeline.ledger.ledger_support import UNIT, grant, reserve
 
 PASSWORD = "s3cr3t-of-the-ledger"
@@ -33,7 +34,7 @@ def url(postgres, database):
     return postgres.url(database)
 
 
-class TestPostgres(LedgerContract):
+class TestPostgres(LedgerContract, PartsContract):
     """The contract, on PostgreSQL."""
 
     @pytest.fixture

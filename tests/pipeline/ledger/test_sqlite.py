@@ -13,13 +13,14 @@ import pytest
 from pipeline.errors import LedgerError
 from pipeline.ledger import Ledger
 from tests.contracts.ledger import Administrator, LedgerContract
+from tests.contracts.parts import PartsContract
 from tests.pipeline.ledger.ledger_processes import STEPS, attempt, reserve_without_rights
 from tests.pipeline.ledger.ledger_support import make, reserve
 
 ROOT = Path(__file__).parents[3]
 
 
-class TestSqlite(LedgerContract):
+class TestSqlite(LedgerContract, PartsContract):
     """The contract, on SQLite."""
 
     @pytest.fixture
