@@ -14,17 +14,20 @@ from prefect.events import emit_event
 from prefect.states import Completed
 
 import flows.settings  # noqa: F401 - before Prefect reads its environment
-from flows import approvals, artifacts, budgets, deployed, turns
+from flows import approvals, artifacts, budgets, deployed, run_log, turns
 from flows import logical_date as night
 from flows import overrides as allowed
 from flows.cluster import open_compute
 from flows.steps import Steps, Stopped
+from pipeline import lineage
 from pipeline import release as pipeline
 from pipeline.config import LoadedConfig, load_config
 from pipeline.errors import ConfigError
 from pipeline.planning import make_plan
 from pipeline.publishing import Staged
 from pipeline.report import make_report
+
+run_log.show(lineage.__name__)
 
 CONFIG_ROOT = "BLOCKVEIL_CONFIG_ROOT"
 """Environment variable: folder of reviewed configs; without it ``configs`` in the working directory."""

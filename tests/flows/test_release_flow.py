@@ -104,8 +104,9 @@ def test_a_mechanism_that_was_chosen_shows_what_it_was_compared_with(people, tmp
     assert {"mechanism", "parameters", "expected error"} == rows[0].keys()
 
 
-def test_the_log_says_what_was_planned_spent_and_where_the_report_lies(people):
-    people()
+def test_the_log_says_what_was_planned_spent_and_where_the_report_lies_and_that_a_catalogue_was_not_told(people):
+    path = people().path
+    path.write_text(path.read_text().replace("[output]", '[output]\nlineage = "absent/events.jsonl"'))
     state = run()
     wanted = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[state.state_details.flow_run_id]))
     told, patience = "", 60
@@ -114,7 +115,12 @@ def test_the_log_says_what_was_planned_spent_and_where_the_report_lies(people):
         patience -= 1
         with get_client(sync_client=True) as client:
             told = "\n".join(log.message for log in client.read_logs(log_filter=wanted))
-    for words in ("is planned: charge mu", "Nothing has been read or spent", "people/covariance/2026-11-20: reading"):
+    for words in (
+        "is planned: charge mu",
+        "Nothing has been read or spent",
+        "people/covariance/2026-11-20: reading",
+        "not delivered",
+    ):
         assert words in told
     assert ".html" in told
 

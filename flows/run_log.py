@@ -1,0 +1,23 @@
+"""Warnings of plain functions, which know no Prefect, on the page of the run that called them."""
+
+import logging
+from contextlib import suppress
+
+from prefect import get_run_logger
+from prefect.exceptions import MissingContextError
+
+
+class _RunPage(logging.Handler):
+    """Writes a record to the log of the run of this thread, where there is one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write it."""
+        with suppress(MissingContextError):
+            get_run_logger().log(record.levelno, record.getMessage())
+
+
+def show(name: str) -> None:
+    """Show the warnings of a logger on the pages of runs."""
+    logger = logging.getLogger(name)
+    if not any(isinstance(handler, _RunPage) for handler in logger.handlers):
+        logger.addHandler(_RunPage(logging.WARNING))
