@@ -36,7 +36,7 @@ import dask
 import dask.array as da
 import numpy as np
 import zarr
-from distributed import Client, LocalCluster, wait
+from distributed import Client, LocalCluster, get_task_stream, wait
 from scipy.linalg.blas import dsyrk
 from zarr.codecs import Crc32cCodec
 
@@ -230,15 +230,26 @@ def compare(rows: int, features: int, workers: int, repeats: int) -> None:
             runs["numpy"] = partial(numpy_alone, store, bound)
         times: dict[str, list[float]] = {name: [] for name in (*runs, "predicted")}
         memory: dict[str, float] = {}
+        after: list[float] = []
         for _ in range(repeats):
             for name, run in runs.items():
-                with peak_memory(client) as peak:
+                with peak_memory(client) as peak, get_task_stream(client) as stream:
                     times[name].append(seconds(run))
+                if name == "ours":
+                    after.append(after_reading(stream.data) / times[name][-1])
                 memory[name] = max(memory.get(name, 0.0), peak[0])
             times["predicted"].append(predicted(store, workers))
         if features <= WIDEST_PCA and importlib.util.find_spec("sklearn"):
             times["sklearn"] = [seconds(partial(incremental_pca, store, bound))] * repeats
     show(rows, features, workers, times, memory)
+    share = statistics.median(after)
+    print(f"  share of the time after the last task that reads, in which parts are added up: {share:.2f}")
+
+
+def after_reading(tasks: list[dict[str, Any]]) -> float:
+    """Seconds from the end of the last task that reads and multiplies to the end of the last of all."""
+    ends = [(str(task["key"]), max(step["stop"] for step in task["startstops"])) for task in tasks]
+    return max(end for _, end in ends) - max(end for key, end in ends if key.endswith("-read"))
 
 
 def show(rows: int, features: int, workers: int, times: dict[str, list[float]], memory: dict[str, float]) -> None:

@@ -207,7 +207,8 @@ class _TileSum:
         self.tile = tile
         self._half = same_factor and tile.on_diagonal
         self._how = how
-        self._block: NDArray[Any] = np.zeros(tile.shape, dtype=how.dtype, order="F")
+        # BLAS adds up in Fortran order: of the mirrored tile, which is the tile in C order.
+        self._block: NDArray[Any] = np.zeros(tile.shape[::-1], dtype=how.dtype, order="F")
         self._kept = 0.0
         self._settled: list[NDArray[np.int64]] = []
 
@@ -219,7 +220,7 @@ class _TileSum:
             )
         else:
             self._block = self._how.general(
-                1.0, left.T, right.T, beta=self._kept, c=self._block, trans_b=1, overwrite_c=1
+                1.0, right.T, left.T, beta=self._kept, c=self._block, trans_b=1, overwrite_c=1
             )
         self._kept = 1.0
 
@@ -239,7 +240,7 @@ class _TileSum:
         self._block = np.empty((0, 0))
         (total,) = self._settled
         if not self._half:
-            return total
+            return total.T
         lower = np.tril(total)
         return lower + np.tril(total, -1).T
 

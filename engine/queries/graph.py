@@ -2,6 +2,10 @@
 
 Un-noised answers exist only as task results inside the cluster's memory. Task names are numbers, so nothing about the
 data or the key shows in them; the noise key reaches a worker through :mod:`engine.keyring`, never as a task argument.
+
+A scheduler takes tasks whose names begin alike, up to the first number, for one group, and spreads the tasks of a group
+that needs few others over all workers. Taking a tile out of a part is such a task, and would be sent the whole part: so
+all names have their number before the kind of task, which makes one group of all.
 """
 
 from __future__ import annotations
@@ -107,8 +111,10 @@ def _sum(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def _added(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    total = parts[0].copy()
-    for part in parts[1:]:
+    if len(parts) == 1:
+        return parts[0]
+    total = parts[0] + parts[1]  # never in place: a part may be added up again where a worker dies
+    for part in parts[2:]:
         total += part
     return total
 
@@ -140,23 +146,23 @@ def exact_graph(source: RowSource, query: Query, layout: Layout, chunk_rows: int
     chunk_rows
         Rows to read at once.
     name
-        Public prefix of the task names, unique to the run.
+        Public beginning of the task names, unique to the run.
     """
     read, pick, together = (delayed(function, pure=False) for function in (_part, _pick, _sum))
     parts, pieces = {}, [list[Delayed]() for _ in layout.tiles]
     for i, part in enumerate(layout.parts):
-        key = f"{name}-read-{i}"
+        key = f"{name}-{i}-read"
         wanted = [layout.tiles[number] for number in part.tiles]
         parts[key] = read(key, source, part, query, chunk_rows, wanted, dask_key_name=key)
         for position, number in enumerate(part.tiles):
-            pieces[number].append(pick(parts[key], position, dask_key_name=f"{name}-tile-{number}-{i}"))
+            pieces[number].append(pick(parts[key], position, dask_key_name=f"{name}-{number}-{i}-tile"))
     tiles = []
     for number, level in enumerate(pieces):
         layer = 0
         while len(level) > 1:
             groups = [level[i : i + _BRANCHES] for i in range(0, len(level), _BRANCHES)]
             level = [
-                together(group, dask_key_name=f"{name}-sum-{number}-{layer}-{i}") for i, group in enumerate(groups)
+                together(group, dask_key_name=f"{name}-{number}-{layer}-{i}-sum") for i, group in enumerate(groups)
             ]
             layer += 1
         tiles.append(level[0])
@@ -200,7 +206,7 @@ def noisy_graph(tiles: Sequence[Any], layout: Layout, design: AnyDesign, handle:
     handle
         Name under which the key is installed where tasks run.
     name
-        Public prefix of the task names.
+        Public beginning of the task names.
 
     Returns
     -------
@@ -209,12 +215,12 @@ def noisy_graph(tiles: Sequence[Any], layout: Layout, design: AnyDesign, handle:
     whole, measure, draw, noisy = (delayed(step, pure=False) for step in (_whole, _measured, _drawn, _noisy))
     if not isinstance(design, NoiseDesign):
         symmetric = isinstance(design, DirectionsDesign)
-        exact = whole(list(tiles), layout, symmetric, dask_key_name=f"{name}-whole")
-        return [draw(exact, design, handle, dask_key_name=f"{name}-draw")]
+        exact = whole(list(tiles), layout, symmetric, dask_key_name=f"{name}-0-whole")
+        return [draw(exact, design, handle, dask_key_name=f"{name}-0-draw")]
     if design.strategy is not None:
-        counts = whole(list(tiles), layout, False, dask_key_name=f"{name}-whole")
-        tiles = [measure(counts, design.strategy, dask_key_name=f"{name}-measure")]
+        counts = whole(list(tiles), layout, False, dask_key_name=f"{name}-0-whole")
+        tiles = [measure(counts, design.strategy, dask_key_name=f"{name}-0-measure")]
     return [
-        noisy(exact, tile, design, handle, dask_key_name=f"{name}-noise-{i}")
+        noisy(exact, tile, design, handle, dask_key_name=f"{name}-{i}-noise")
         for i, (exact, tile) in enumerate(zip(tiles, released_layout(layout, design).tiles, strict=True))
     ]

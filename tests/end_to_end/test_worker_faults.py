@@ -217,12 +217,8 @@ def test_a_worker_that_hangs_is_left_and_no_bit_changes(tmp_path, known, expecte
         check_release(loaded, outcome, expected)
 
 
-def test_a_store_that_fails_one_read_in_fifty_costs_one_charge_and_no_bit(
-    tmp_path, monkeypatch, known, expected, cluster
-):
-    started, client = cluster
-    client.wait_for_workers(2, timeout=60)
-    loaded, failures, steady = prepare(tmp_path, at(started)), tmp_path / "failures", Dataset.source.fget
+def test_a_store_that_fails_one_read_in_fifty_costs_one_charge_and_no_bit(tmp_path, monkeypatch, known, expected):
+    failures, steady = tmp_path / "failures", Dataset.source.fget
     failures.mkdir()
 
     class Unsteady:  # in here, so that it is pickled by value
@@ -239,7 +235,8 @@ def test_a_store_that_fails_one_read_in_fifty_costs_one_charge_and_no_bit(
             return self.records[key]
 
     monkeypatch.setattr(Dataset, "source", property(lambda dataset: Unsteady(steady(dataset), None)))
-    loaded = load_config(loaded.path, overrides={"compute.block_rows": "1"})
+    loaded = support.prepare(tmp_path, kind="second-moment", cluster="local")
+    loaded = load_config(loaded.path, overrides={"compute.block_rows": "1", "cluster.workers": "2"})
     with open_compute(loaded) as compute:
         outcome = run_release(make_plan(loaded, NIGHT), compute, "test", lambda *_: None)
     assert len(list(failures.iterdir())) > 3
