@@ -30,6 +30,8 @@ PREFIX = "blockveil: "
 _BEATS = 3
 # A window below three heartbeats would mark healthy runs as crashed.
 
+_EXHAUSTED = "BudgetExhausted"
+_OTHER_FAILURES = tuple(name for name in FAILURES if name != _EXHAUSTED)  # which has an alarm of its own
 _NOT_STARTED = ("Late", "AwaitingConcurrencySlot", "Pending")
 _STARTED = ("Running", "Completed", "Cancelled", "Cancelling", "Suspended", *FAILURES)
 # Suspended and failed runs have been told of already.
@@ -66,7 +68,7 @@ def build(loaded: LoadedDeployments) -> list[AutomationCore]:
     made = [
         _zombies(),
         _alarm(
-            "budget exhausted", ["BudgetExhausted"], [PauseDeployment(source="inferred"), *tell(_MESSAGE)],
+            "budget exhausted", [_EXHAUSTED], [PauseDeployment(source="inferred"), *tell(_MESSAGE)],
             "pauses the deployment",
         ),
         _alarm(
@@ -75,7 +77,7 @@ def build(loaded: LoadedDeployments) -> list[AutomationCore]:
     ]  # fmt: skip
     if notify:
         made += [
-            _alarm("failed", FAILURES, tell(_MESSAGE), "tells of runs that failed or crashed"),
+            _alarm("failed", _OTHER_FAILURES, tell(_MESSAGE), "tells of runs that failed or crashed"),
             _late(loaded.deployments.alerts.late_minutes, tell),
             _alarm("waits for approval", ["Suspended"], tell(_MESSAGE), "tells of runs that wait for a person"),
             _budget_low(tell("{{ event.payload.message }}")),

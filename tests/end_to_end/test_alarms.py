@@ -128,6 +128,7 @@ def test_failures_are_told_by_webhook_and_mail_an_exhausted_budget_pauses_its_ni
         assert served.state(failed)["name"] == "BadConfig"
         served.wait(lambda: any("BadConfig" in text for text in messages), f"failed: {messages}")
 
+    assert sum("BudgetExhausted" in text for text in messages) == 1, "told once"
     for text in written():
         assert "a password of the mail server" not in text
         assert str(support.CANARY) not in text
