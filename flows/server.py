@@ -52,6 +52,7 @@ def running(host: str, port: int, log: Path) -> Iterator[str]:
     """
     _check_free(host, port)
     _forget_dead_lock(log.parent)
+    _keep_private(log.parent / "prefect.db")
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", host, "--port", str(port)]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}/api"
     with log.open("ab") as file:
@@ -84,6 +85,15 @@ def _end_with_parent() -> None:
 def _forget_dead_lock(home: Path) -> None:
     """Remove what a killed server may have left: the lock names a process number, which another one may have now."""
     (home / "concurrency_leases" / "expirations.lock").unlink(missing_ok=True)
+
+
+def _keep_private(database: Path) -> None:
+    """Let nobody else read the database: it holds the passwords of alarms and, beside them, the key that opens them."""
+    if "PREFECT_SERVER_DATABASE_CONNECTION_URL" not in os.environ:
+        database.touch(mode=0o600)
+    for file in (database, *(database.with_name(database.name + extra) for extra in ("-wal", "-shm"))):
+        with contextlib.suppress(FileNotFoundError):
+            file.chmod(0o600)
 
 
 def _check_free(host: str, port: int) -> None:

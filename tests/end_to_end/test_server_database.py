@@ -5,6 +5,8 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from functools import reduce
+from operator import or_
 
 import pytest
 
@@ -27,6 +29,11 @@ def asked(database, question):
         return opened.execute(question).fetchall()
 
 
+def others_may(database):
+    """Permissions of everybody else on the database and the files beside it."""
+    return reduce(or_, (file.stat().st_mode & 0o077 for file in database.parent.glob("prefect.db*")))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_an_older_database_is_upgraded_with_all_that_it_holds_and_runs_beyond_the_retention_are_removed(tmp_path):
@@ -35,6 +42,7 @@ def test_an_older_database_is_upgraded_with_all_that_it_holds_and_runs_beyond_th
     database, backup = home / "prefect.db", tmp_path / "prefect-backup.db"
 
     with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
+        assert others_may(database) == 0
         night = {"release": "people", "mode": "release", "logical_date": "2026-11-20"}
         released = served.run("release/people", **night)
         assert served.state(released)["type"] == "COMPLETED"
@@ -50,10 +58,12 @@ def test_an_older_database_is_upgraded_with_all_that_it_holds_and_runs_beyond_th
     environment = {**os.environ, "PREFECT_HOME": str(home)}
     subprocess.run(command, env=environment, check=True, capture_output=True, timeout=240)
     assert asked(database, "select version_num from alembic_version") != newest
+    database.chmod(0o644)  # as Prefect itself leaves it
     asked(database, f"update flow_run set end_time = datetime(end_time, '-100 days') where id = '{tried}'")
 
     vacuum = {"PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "true"}
     with serve(tmp_path, home, PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD="7776000", **vacuum) as served:
+        assert others_may(database) == 0
         assert asked(database, "select version_num from alembic_version") == newest
         assert served.deployment("release/people") == kept
         assert served.ask("/deployments/name/release/people")["paused"]
