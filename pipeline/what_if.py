@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from pipeline.config import ComputeSection, LoadedConfig, PrivacySection, Releas
 from pipeline.config.explain import explain
 from pipeline.config.fields import Section
 from pipeline.config.geometry import EllipsoidGeometry
-from pipeline.config.mechanisms import Mechanism
-from pipeline.config.queries import Query
+from pipeline.config.mechanisms import ExactMvg, Mechanism, Mvg
+from pipeline.config.queries import GradientsQuery, Query
 from pipeline.errors import ConfigError
 from pipeline.planning import Plan, make_plan
 
@@ -71,20 +72,30 @@ def question_of(config: ReleaseConfig) -> dict[str, Any]:
     return config.model_dump(mode="json", exclude_none=True, include=set(_SECTIONS))
 
 
+def _files(question: WhatIf) -> Iterator[tuple[str, str]]:
+    """Keys of a question that name a file, and what to write instead."""
+    geometry = question.query.geometries.get("geometry")
+    if isinstance(geometry, EllipsoidGeometry) and geometry.shape != "diagonal":
+        yield "query.geometry.shape", 'Use "diagonal"'
+    if isinstance(question.query, GradientsQuery) and question.query.model.weights is not None:
+        yield "query.model.weights", "Leave it out, with its digest, for weights of zero"
+    if isinstance(question.mechanism, Mvg | ExactMvg) and question.mechanism.directions is not None:
+        yield "mechanism.directions", "Leave it out, with its digest and source"
+
+
 def plan_of(question: WhatIf, logical_date: date) -> Plan:
     """Plan of a question.
 
     Raises
     ------
     ConfigError
-        The parts do not fit together, or the shape is in a file: a question may not name files.
+        The parts do not fit together, or one names a file: what a file holds, or whether it is there, must not show.
     """
-    geometry = question.query.geometries.get("geometry")
-    if isinstance(geometry, EllipsoidGeometry) and geometry.shape != "diagonal":
+    for key, remedy in _files(question):
         raise ConfigError(
-            "query.geometry.shape names a file",
+            f"{key} names a file",
             "A what-if question names no files",
-            'Use "diagonal", or plan a reviewed config with a dry run',
+            f"{remedy}, or plan a reviewed config with a dry run",
         )
     tree = {
         **question.model_dump(mode="json", exclude_none=True),
