@@ -279,16 +279,20 @@ class Cut:
 
     def explain(self) -> str:
         """The choice in words."""
-        how = f"{self.groups} group{'' if self.groups == 1 else 's'} of {len(self.work.tiles)} tiles"
+        how = f"{_many(self.groups, 'group')} of {_many(len(self.work.tiles), 'tile')}"
         what = "the whole answer" if self.name == "ranges of rows" else how
         again = f", reading the records {self.groups} times" if self.groups > 1 else ""
-        parts = f"{self.name}: {what} x {self.ranges} range{'' if self.ranges == 1 else 's'} of rows{again}"
+        parts = f"{self.name}: {what} x {_many(self.ranges, 'range')} of rows{again}"
         if self.work.density is None:
             return parts
         share = f"{100 * self.work.density:.3g} % of the values other than zero"
         return (
             f"{parts}; with {share} {'only these are' if self.work.sparse else 'it is faster to have all'} multiplied"
         )
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def choose(work: Work, machine: Machine, chunk_bytes: int) -> Cut:
