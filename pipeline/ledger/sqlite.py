@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -48,7 +48,10 @@ class SqliteDatabase(Database):
         """Make the file where it is missing."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+            # Never opened where it is there: a process that closes a file lets go of all locks on it, also those of
+            # SQLite's connections in other threads, whose commits could then be lost.
+            with suppress(FileExistsError):
+                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         except OSError as error:
             failure = StoreError(
                 f"The ledger cannot be created ({os.strerror(error.errno or 0)})",

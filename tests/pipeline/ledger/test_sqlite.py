@@ -64,6 +64,31 @@ def test_a_size_that_is_no_whole_number_is_not_lost(tmp_path):
     assert any("hash" in problem for problem in ledger.verify().problems)
 
 
+LEAVE_AND_WRITE = """
+import sqlite3, sys
+with sqlite3.connect(sys.argv[1]) as leaving:
+    leaving.execute("SELECT count(*) FROM entry").fetchone()
+leaving.close()  # who believes to be the last one removes the journal
+try:
+    sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None).execute("BEGIN IMMEDIATE")
+except sqlite3.OperationalError as error:
+    print(error)
+"""
+
+
+def test_a_grant_keeps_the_lock_under_which_another_thread_books(tmp_path):
+    """Without it two charges are booked at once, and one of them is lost."""
+    ledger = make(tmp_path)
+    with ledger._database.transaction() as connection:
+        Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")._database.create_place()  # as `budget set` begins
+        other = subprocess.run(
+            [sys.executable, "-c", LEAVE_AND_WRITE, tmp_path / "ledger.db"], check=True, capture_output=True, text=True
+        )
+        assert other.stdout == "database is locked\n"
+        ledger._append(connection, "RESERVED", "people", {"spec_digest": ""}, "people/x/1", "f" * 32)
+    assert [entry.kind for entry in ledger.history()] == ["BUDGET", "RESERVED"]
+
+
 def test_other_databases_are_refused():
     with pytest.raises(LedgerError, match="not supported") as caught:
         Ledger("mysql://user:secret@host/db")
