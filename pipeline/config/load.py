@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pipeline.config.explain import explain
+from pipeline.config.fields import REFERENCES
 from pipeline.config.geometry import EllipsoidGeometry
 from pipeline.config.loaded import DIRECTIONS, SHAPE, LoadedConfig, pinned_digest
 from pipeline.config.mechanisms import ExactMvg, Mvg
@@ -141,3 +142,13 @@ def _check_private_places(loaded: LoadedConfig) -> None:
                 "Keys and the ledger are private, and output.root is what others may read",
                 f"Move {key} beside output.root",
             )
+    told, ledger = loaded.config.output.lineage, loaded.ledger_path
+    if told is None or told.startswith(REFERENCES) or ledger is None:
+        return
+    # SQLite loses its locks on a file of its own that the process opens and closes beside it.
+    if loaded.resolve(told) in {ledger.with_name(ledger.name + ending) for ending in ("", "-wal", "-shm", "-journal")}:
+        raise ConfigError(
+            "output.lineage names the ledger",
+            "Events are added to a file of their own, and only SQLite opens the ledger",
+            "Name another file",
+        )

@@ -151,11 +151,18 @@ def test_an_address_that_is_of_no_use_does_not_fail_the_release(loaded, monkeypa
 
 
 def test_events_are_never_added_to_another_file(loaded, caplog):
-    ledger = loaded.ledger_path
-    outcome = run(telling(loaded, ledger.relative_to(loaded.base)))
+    (loaded.base / "notes.txt").write_text("not events")
+    outcome = run(telling(loaded, "notes.txt"))
     assert "holds something else than events" in caplog.text
-    assert Ledger(loaded.ledger_url).verify().problems == []
+    assert (loaded.base / "notes.txt").read_text() == "not events"
     assert Ledger(loaded.ledger_url).find(outcome.release_id).state == "RELEASED"
+
+
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm"])
+def test_a_config_that_names_the_ledger_for_events_is_refused(loaded, ending):
+    (loaded.base / "link").symlink_to(f"{loaded.ledger_path}{ending}")
+    with pytest.raises(ConfigError, match=r"output\.lineage names the ledger"):
+        telling(loaded, "link")
 
 
 def test_a_line_that_was_cut_off_does_not_spoil_the_next(loaded):
