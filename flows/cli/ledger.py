@@ -23,6 +23,8 @@ from pipeline.ledger.roles import role_sql
 from pipeline.ledger.statement import Days, Line, statement
 from pipeline.ledger.transfer import read_rows
 
+_DATABASE = b"SQLite format 3"
+
 AnyConfig = Annotated[Path | None, typer.Argument(help="Config file that names the ledger.", show_default=False)]
 Address = Annotated[
     str | None,
@@ -148,6 +150,7 @@ def head_(
     if output is None:
         typer.echo(found.to_json())
     else:
+        _check_output(output)
         output.write_text(found.to_json() + "\n", encoding="utf-8")
         typer.echo(f"Head of {found.entries} entries written to {output}")
 
@@ -170,6 +173,8 @@ def export(
     """Write all entries. They hold data fingerprints: keep the export as private as the ledger."""
     del debug
     opened = open_ledger(config, ledger)
+    if output is not None:
+        _check_output(output)
     if close_for is not None:
         if form == "openlineage" or output is None:
             raise LedgerError(
@@ -181,9 +186,22 @@ def export(
     if output is None:
         opened.export(form, sys.stdout)
         return
-    with output.open("w", encoding="utf-8", newline="") as stream:
+    # A new file is for its owner alone, as the ledger is.
+    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
         count = opened.export(form, stream)
     typer.echo(f"{count} {'events' if form == 'openlineage' else 'entries'} written to {output}")
+
+
+def _check_output(output: Path) -> None:
+    """Refuse to write over a database, which may be a ledger or its backup."""
+    if not output.is_file():
+        return
+    with output.open("rb") as stream:
+        if stream.read(len(_DATABASE)) == _DATABASE:
+            raise LedgerError(
+                f'"{output.name}" is a database', "A ledger and its backups are never written over", "Name another file"
+            )
 
 
 @app.command("import")

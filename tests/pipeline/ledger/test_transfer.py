@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import uuid
 from datetime import datetime
 
@@ -188,6 +189,29 @@ def test_the_commands_move_a_ledger_to_another_database(ledger, tmp_path, postgr
     assert "for reading" in run("import", file, "--ledger", str(tmp_path / "copy.db"), "--as-copy")
     refused = CliRunner().invoke(app, ["ledger", "import", str(tmp_path / "absent"), "--ledger", "env:TEAM_LEDGER"])
     assert "cannot be read" in str(refused.exception)
+
+
+@pytest.mark.parametrize("words", [["export"], ["export", "--close-for", "elsewhere.db"], ["head"]])
+@pytest.mark.parametrize("name", ["ledger.db", "backup.db"])
+def test_a_ledger_or_its_backup_is_never_written_over(ledger, tmp_path, words, name):
+    shutil.copy(tmp_path / "ledger.db", tmp_path / "backup.db")
+    before = ledger.history()
+    output = ["--ledger", str(tmp_path / "ledger.db"), "--output", str(tmp_path / name)]
+    refused = CliRunner().invoke(app, ["ledger", *words, *output])
+    assert f'"{name}" is a database' in str(refused.exception)
+    assert ledger.history() == before
+    assert Ledger(f"sqlite:///{tmp_path / 'backup.db'}").history() == before
+
+
+def test_a_new_export_is_for_its_owner_alone(ledger, tmp_path):
+    file = tmp_path / "export.jsonl"
+    for _ in range(2):  # an earlier export is replaced
+        done = CliRunner().invoke(
+            app, ["ledger", "export", "--ledger", str(tmp_path / "ledger.db"), "--output", str(file)]
+        )
+        assert done.exit_code == 0, done.exception
+    assert len(file.read_text().splitlines()) == len(ledger.history())
+    assert file.stat().st_mode & 0o077 == 0
 
 
 TEXT = {"type": "string", "minLength": 1}
