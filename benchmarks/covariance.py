@@ -10,7 +10,7 @@ In one run, on the same store and with the same number of workers, medians of in
 * peer     dask.array: ``X.T @ X`` after the clip that any private release needs, best of the chunkings tried
 * peer32   the same in float32, whose sums are not exact
 * numpy    ``np.cov`` of the whole array read into one process with all its BLAS threads, where it fits
-* sklearn  scikit-learn's IncrementalPCA, leading ten components, in one process with all its BLAS threads, up to 2,000
+* sklearn  scikit-learn's IncrementalPCA, leading ten components, in one process with all its BLAS threads, up to 500
            features, once, where scikit-learn is installed
 
 ``python -m benchmarks.covariance [ROWS FEATURES [WORKERS [REPEATS]]]``
@@ -53,7 +53,7 @@ from pipeline.machine import measure
 SIZES = ((200_000, 2_000), (50_000, 8_000), (1_000_000, 500))
 MEMORY = 4 * 2**30
 CHUNK_BYTES = 8 * 2**20
-WIDEST_PCA = 2000
+WIDEST_PCA = 500
 LARGEST_ALONE = 4 * 10**8
 """Values of an array that NumPy gets whole: 3.2 GB, and twice that while it works."""
 
