@@ -4,7 +4,6 @@ import logging
 from contextlib import suppress
 
 from prefect import get_run_logger
-from prefect.exceptions import MissingContextError
 
 
 class _RunPage(logging.Handler):
@@ -12,7 +11,8 @@ class _RunPage(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write it."""
-        with suppress(MissingContextError):
+        # Outside of a run there is no page; and one that cannot be written to must not fail the run that it tells of.
+        with suppress(Exception):
             get_run_logger().log(record.levelno, record.getMessage())
 
 

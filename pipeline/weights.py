@@ -67,9 +67,13 @@ def save(weights: Mapping[str, NDArray[np.float64]], path: Path) -> str:
 
     Raises
     ------
+    ConfigError
+        The name does not end in .npz: what it names may be anything else, and would be lost.
     StoreError
         The file system refuses.
     """
+    if path.suffix != ".npz":
+        raise ConfigError(f'"{path.name}" has no .npz name', "Weights are written to a file of that name", "Rename it")
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         for layer in sorted(weights):

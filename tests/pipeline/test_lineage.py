@@ -150,11 +150,12 @@ def test_an_address_that_is_of_no_use_does_not_fail_the_release(loaded, monkeypa
     assert Ledger(loaded.ledger_url).find(outcome.release_id).state == "RELEASED"
 
 
-def test_events_are_never_added_to_another_file(loaded, caplog):
-    (loaded.base / "notes.txt").write_text("not events")
+@pytest.mark.parametrize("content", ["not events", '{"zarr_format": 3}'])
+def test_events_are_never_added_to_another_file(loaded, caplog, content):
+    (loaded.base / "notes.txt").write_text(content)
     outcome = run(telling(loaded, "notes.txt"))
     assert "holds something else than events" in caplog.text
-    assert (loaded.base / "notes.txt").read_text() == "not events"
+    assert (loaded.base / "notes.txt").read_text() == content
     assert Ledger(loaded.ledger_url).find(outcome.release_id).state == "RELEASED"
 
 

@@ -182,3 +182,11 @@ def test_features_of_a_model_have_no_norm_of_their_own(tmp_path):
     path.write_text(path.read_text().replace('kind = "box"', 'kind = "box"\nnorm_at_most = 1.0'))
     with pytest.raises(ConfigError, match="largest_gradient"):
         load_config(path)
+
+
+def test_weights_are_never_written_over_a_file_of_another_kind(tmp_path):
+    other = tmp_path / "ledger.db"
+    other.write_bytes(b"charges")
+    with pytest.raises(ConfigError, match="npz"):
+        weights.save(weights.random(weights.shapes(3, None, 1), 1), other)
+    assert other.read_bytes() == b"charges"
