@@ -26,8 +26,8 @@ from pipeline.ledger.lineage import run_events
 WAIT_SECONDS = 10.0
 """How long a run waits at its end until the events are delivered, before it goes on without knowing."""
 
-_FIRST_LINE = 65_536
-"""Bytes of a file that are looked at: an event is shorter."""
+_EVENT = b'{"eventTime"'
+"""How each line of a file of events begins."""
 
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
@@ -81,8 +81,8 @@ def _append(loaded: LoadedConfig, place: str, events: list[dict[str, Any]]) -> N
     lines = "".join(f"{json.dumps(event, sort_keys=True)}\n" for event in events).encode()
     with path.open("a+b", buffering=0) as stream:
         stream.seek(0)
-        first = stream.read(_FIRST_LINE)
-        if first and not (first.startswith(b"{") and b'"eventTime"' in first):
+        first = stream.read(len(_EVENT))
+        if not _EVENT.startswith(first):  # shorter where a full disk cut it off
             raise StoreError(
                 f'"{path.name}" holds something else than events', "Events are added to a file of their own", "Name one"
             )

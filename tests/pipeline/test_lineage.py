@@ -167,7 +167,7 @@ def test_a_config_that_names_the_ledger_for_events_is_refused(loaded, ending):
 
 
 def test_a_line_that_was_cut_off_does_not_spoil_the_next(loaded):
-    (loaded.base / "events.jsonl").write_text('{"eventTy')
+    (loaded.base / "events.jsonl").write_text('{"eventTi')
     run(telling(loaded, "events.jsonl"))
     assert [json.loads(line)["eventType"] for line in (loaded.base / "events.jsonl").read_text().splitlines()[1:]] == [
         "START",
