@@ -68,9 +68,10 @@ def error_report(design: NoiseDesign, left: Vector | Matrix, right: Vector | Mat
         Raw units of a coordinate: diagonal, shape (m,) and (n,), or full maps; equal where the answer is symmetric.
     """
     total = total_variance(design, left, right)
-    return ErrorReport(
-        total, band(design), spectral_bound(design, left, right), _frobenius_bound(design, left, right, total)
-    )
+    frobenius = _frobenius_bound(design, left, right, total)
+    # No spectral norm exceeds the Frobenius norm, which is the lower bound of the two for small matrices.
+    spectral = min(spectral_bound(design, left, right), frobenius)
+    return ErrorReport(total, band(design), spectral, frobenius)
 
 
 @dataclass(frozen=True)

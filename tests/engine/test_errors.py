@@ -59,6 +59,12 @@ def test_all_entries_stay_in_the_band_in_95_of_100_releases_and_not_in_a_narrowe
     assert np.mean(worst <= 0.9 * band(design)) < 0.95 - SLACK
 
 
+def test_of_a_small_matrix_the_frobenius_bound_is_that_of_the_spectral_norm_too():
+    design = Gaussian().design(SecondMoment(Body.CUBE, UNITS[:2], ADD, K, 1000, False), ASKED)
+    report = error_report(design, UNITS[:2], UNITS[:2])
+    assert report.spectral == report.frobenius < spectral_bound(design, UNITS[:2], UNITS[:2])
+
+
 def test_spectral_and_frobenius_bounds_hold_in_at_least_95_of_100_releases(case):
     design, left, right = case
     raw = noise(design) * np.outer(left, right)
@@ -66,6 +72,7 @@ def test_spectral_and_frobenius_bounds_hold_in_at_least_95_of_100_releases(case)
     spectral = np.linalg.norm(raw, 2, axis=(1, 2))
     assert np.mean(spectral <= report.spectral) >= 0.95 - SLACK
     assert np.mean(np.linalg.norm(raw, axis=(1, 2)) <= report.frobenius) >= 0.95 - SLACK
+    assert report.spectral <= report.frobenius
     assert np.mean(spectral) <= expected_spectral_norm(design, left, right) <= 3 * np.mean(spectral)
 
 
