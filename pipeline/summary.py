@@ -153,7 +153,8 @@ def budget_lines(budget: BudgetStatus, loss: Loss | None = None, part: Part | No
     if loss is not None:
         soon = [f"; {budget.nights_now(one, loss, part)} of them in {one.period.words}" for one in budget.periods]
         like = "like this one" if part is None else f"like this one of each {part.column} that has none yet"
-        rows.append(("Nights left", f"{budget.nights_left(loss, part)} more releases {like}{''.join(soon)}"))
+        left = budget.nights_left(loss, part)
+        rows.append(("Nights left", f"{left} more release{'' if left == 1 else 's'} {like}{''.join(soon)}"))
     return rows
 
 

@@ -225,7 +225,7 @@ class TestRelease:
         plan = make_plan(loaded, DATES[0])
         said = dict(summary.describe(plan, status(loaded)))
         assert "once, for the dearest day" in said["Guarantee"]
-        assert said["Nights left"] == "1 more releases like this one of each day that has none yet"
+        assert said["Nights left"] == "1 more release like this one of each day that has none yet"
         keep(visits, DAYS[0])
         outcome = release(loaded, DATES[0])
         after = dict(summary.describe(plan, status(loaded)))
