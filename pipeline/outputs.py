@@ -15,6 +15,7 @@ from pipeline.ledger import Charge
 from pipeline.parts import Part
 from pipeline.planning import Plan
 from pipeline.publishing import ReleaseArrays
+from pipeline.rounded import rounding_sentence
 from pipeline.simulated import post_processing
 
 _TITLES = {
@@ -64,6 +65,7 @@ def error_facts(plan: Plan) -> dict[str, Any]:
     report = plan.question.error(plan.design)
     if report is None:
         return {}
+    rounding = rounding_sentence(plan)
     return {
         "of": "second_moment" if plan.question.matrix == "covariance" else plan.question.matrix,
         "confidence": CONFIDENCE,
@@ -71,6 +73,7 @@ def error_facts(plan: Plan) -> dict[str, Any]:
         "spectral_norm_bound": report.spectral,
         "frobenius_norm_bound": report.frobenius,
         "expected_squared_error": report.total_variance,
+        **({} if rounding is None else {"rounding": rounding}),
     }
 
 

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from engine import gram
 from engine.cost import NOMINAL, Rates
-from engine.geometry import Body
 from engine.guarantees import Loss
 from engine.mechanisms.additive import NoiseDesign
 from engine.mechanisms.auto import Candidate
 from engine.mechanisms.bucket_release import BucketsDesign
 from engine.mechanisms.directions import DirectionsDesign
 from engine.noise import Grid
-from engine.problems import OuterProducts, SecondMoment
-from engine.rounding import rounding_of_sums
 from pipeline import nights
 from pipeline.accounting import Cap, Ticks
 from pipeline.config import BoxGeometry, ReleaseConfig
@@ -24,11 +18,9 @@ from pipeline.ledger import BudgetStatus
 from pipeline.ledger.records import PeriodStatus
 from pipeline.parts import Part
 from pipeline.planning import Plan
+from pipeline.rounded import rounding_sentence
 
 Rows = list[tuple[str, str]]
-
-_ROUNDING_WORTH_KNOWING = 0.1
-"""Share of the noise's standard deviation."""
 
 
 def describe(plan: Plan, budget: BudgetStatus | None, rates: Rates | None = None) -> Rows:
@@ -46,7 +38,7 @@ def describe(plan: Plan, budget: BudgetStatus | None, rates: Rates | None = None
         ("Mechanism", plan.mechanism.name),
         *_noise_lines(design),
         ("Expected error", plan.question.error_sentence(design)),
-        *_rounding(plan),
+        *([] if (rounding := rounding_sentence(plan)) is None else [("Rounding", rounding)]),
         ("Charge", loss_text(plan.charge, plan.guarantee.delta)),
     ]
     if plan.series is not None and config.continual is not None:
@@ -93,29 +85,6 @@ def _noise_lines(design: NoiseDesign | DirectionsDesign | BucketsDesign) -> Rows
         ("Sensitivity", f"{design.sensitivity.bound:.6g} in {norm}, in spread coordinates ({exact})"),
         ("Noise", f"scale {design.scale:.6g} there; discrete, {design.grid.label}"),
     ]
-
-
-def _rounding(plan: Plan) -> Rows:
-    """What the rounding of records adds to the error, where that is worth knowing."""
-    problem, design = plan.question.problem, plan.design
-    if not isinstance(problem, SecondMoment | OuterProducts) or not isinstance(design, NoiseDesign):
-        return []
-    bodies = (problem.body,) if isinstance(problem, SecondMoment) else (problem.left, problem.right)
-    if any(body not in (Body.CUBE, Body.HALF_CUBE) for body in bodies):
-        return []
-    lead = int(isinstance(problem, SecondMoment) and problem.augmented)
-    noise = design.extremes(lead).entry_standard_deviation()
-    of_product, of_value = rounding_of_sums(problem.rows_at_most, problem.largest)
-    share = of_product / float(np.min(noise[lead:, lead:]))
-    off = f"an entry is off by at most {share:.2g} of the standard deviation of its noise"
-    if lead:
-        of_sum = of_value / float(np.min(noise[0, 1:]))
-        share, off = max(share, of_sum), f"{off}, a sum behind a mean by at most {of_sum:.2g} of its own"
-    single = gram.arithmetic(problem.largest).single
-    if share < _ROUNDING_WORTH_KNOWING and not single:
-        return []
-    bits = problem.largest.bit_length() + 1
-    return [("Rounding", f"to {bits} bits: {off}{'; sums in single precision' if single else ''}")]
 
 
 def comparison_text(compared: Sequence[Candidate]) -> str:

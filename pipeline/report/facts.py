@@ -142,7 +142,8 @@ def _whole(error: dict[str, Any] | None) -> list[tuple[str, str]]:
             f"all entries within {error['band_in_standard_deviations']:.3g} of their standard deviations; "
             f"spectral norm at most {number(error['spectral_norm_bound'])}; "
             f"Frobenius norm at most {number(error['frobenius_norm_bound'])}",
-        )
+        ),
+        *([("Rounding, which is not in it", error["rounding"])] if "rounding" in error else []),
     ]
 
 

@@ -13,6 +13,7 @@ import zarr
 
 from pipeline import report
 from pipeline.compute import ThreadCompute
+from pipeline.config import load_config
 from pipeline.errors import StoreError
 from pipeline.planning import make_plan
 from pipeline.reading import open_release, read_release
@@ -21,6 +22,7 @@ from pipeline.report import facts, machine, markdown, page, words
 from pipeline.report.facts import Facts
 from pipeline.report.loading import loading
 from pipeline.report.pictures import CARD, heat_map, spectrum
+from pipeline.summary import describe
 from tests import support
 from tests.pipeline.test_release import NIGHT
 
@@ -47,6 +49,21 @@ def test_a_page_is_written_beside_the_release_and_fetches_nothing(tmp_path, kind
     HTMLParser().feed(text)
     again = report.make_report(workspace, outcome)
     assert again.path.read_text() == text, "the same release and ledger give the same page"
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_a_release_of_few_bits_says_how_far_rounding_can_put_it_off(tmp_path, bits):
+    loaded = support.prepare(tmp_path)
+    text = loaded.path.read_text().replace('missing = "refuse"', f'missing = "refuse"\nquantisation_bits = {bits}')
+    loaded.path.write_text(text)
+    plan = make_plan(load_config(loaded.path), NIGHT)
+    outcome = run_release(plan, ThreadCompute(2), "test", lambda *a: None)
+    said = dict(describe(plan, None)).get("Rounding")
+    assert (said is None) == (bits == 16)
+    assert read_release(outcome.path).attributes["error"].get("rounding") == said
+    text = report.write_report(outcome.path, []).path.read_text()
+    assert ("Rounding, which is not in it" in text) == (bits == 8)
+    assert said is None or said in text
 
 
 def test_the_policy_of_the_page_allows_its_own_style_and_nothing_from_outside(tmp_path):
