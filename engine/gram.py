@@ -153,7 +153,7 @@ def tile_sums(
     NotFiniteError
         See :meth:`Quantiser.quantise`.
     """
-    how = arithmetic(left.quantiser.largest)
+    how = arithmetic(max(side.quantiser.largest for side in (left, right) if side is not None))
     sums = [_TileSum(tile, right is None, how) for tile in tiles]
     down, across = {tile.rows for tile in tiles}, {tile.columns for tile in tiles}
     first = _Panels(left, down | across if right is None else down)
