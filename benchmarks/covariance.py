@@ -41,6 +41,7 @@ from scipy.linalg.blas import dsyrk
 from zarr.codecs import Crc32cCodec
 
 from engine.cost import Kind, Machine, Work, choose
+from engine.dither import Dither
 from engine.fixedpoint import Quantiser
 from engine.geometry import Box
 from engine.gram import arithmetic
@@ -207,7 +208,7 @@ def compare(rows: int, features: int, workers: int, repeats: int) -> None:
     bound = 3.0
     box = Box(np.full(features, -bound), np.full(features, bound), np.zeros(features))
     exact, floats = (kind(box.coordinates(), 32767, True, None) for kind in (Quantiser, Floats))
-    coarse = Quantiser(box.coordinates(), 127, True, None)
+    coarse = Quantiser(box.coordinates(), 127, True, None, dither=Dither(features))
     with (
         tempfile.TemporaryDirectory() as folder,
         cluster_of(workers) as client,

@@ -3,7 +3,8 @@
 Every step is either elementwise IEEE arithmetic or integer arithmetic, so a record's integers depend on the record
 alone. The bound that the sensitivity needs is enforced on the integers themselves:
 
-* cube: ``|k_i| <= K`` for each coordinate;
+* cube: ``|k_i| <= K`` for each coordinate, rounded to nearest or at a place that differs between records
+  (:mod:`engine.dither`);
 * cube along dense directions: ``|k - K A v|_i <= 1/2 + 2**-33`` for a v in the cube, A the integer map, and
   ``|k_i| <= K``; the map is applied to integers of 2**-20 half widths, so that its sums are exact in any order;
 * cube within a ball: besides ``sum_i (share_i k_i)**2 <= K**2`` (:class:`engine.rounding.CappedGrid`);
@@ -24,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.dither import Dither
 from engine.geometry import RAY_LIMIT, Body, CappedBox, Coordinates, GeometryError, Mixing, Vector, half_cube
 from engine.rounding import FINE_BITS, CappedGrid, CubeGrid, pull_entries_inside_ball, pull_inside_ball, to_steps
 
@@ -35,7 +37,8 @@ _LARGEST_DIMENSION = 2**15 - 1
 ROUNDING_ALONG_DIRECTIONS = 0.5 + 2.0**-33
 """Largest distance of an integer from ``K A v`` where a cube is seen along directions."""
 
-_CACHED_BYTES = 2**18
+_CACHED_BYTES = 2**17
+"""Of values that are worked on at once; the constants of their grid take three times as much of a core's cache."""
 
 
 class NotFiniteError(ValueError):
@@ -62,6 +65,8 @@ class Quantiser:
     narrow
         Whether records of single precision are worked on in single precision where that is precise enough for all
         features. False in a part of a quantiser that does not, so that integers do not depend on how answers are cut.
+    dither
+        Where records in a cube are rounded up; None rounds to nearest.
     """
 
     coordinates: Coordinates
@@ -69,6 +74,7 @@ class Quantiser:
     augmented: bool
     stand_in: Vector | None
     narrow: bool = True
+    dither: Dither | None = None
 
     def __post_init__(self) -> None:
         """Refuse sizes for which the integer arithmetic would not be exact."""
@@ -78,6 +84,8 @@ class Quantiser:
             raise ValueError(f"more than {_LARGEST_DIMENSION} features; split the features into several releases")
         if self.coordinates.body is not Body.BALL:
             _ = self._grid
+        if self.dither is not None and (self._bounded_whole or self.coordinates.mixing is not None):
+            raise ValueError("only records in a cube along its own axes are rounded at places of their own")
         if self._bounded_whole and np.sqrt(self.coordinates.dimension) >= self.largest:
             raise ValueError("too few quantisation bits for this many features; raise quantisation_bits")
 
@@ -117,15 +125,17 @@ class Quantiser:
         self.quantise_by_steps(records, integers)
         return integers
 
-    def quantise_by_steps(self, records: NDArray[np.generic], integers: NDArray[Any]) -> None:
+    def quantise_by_steps(
+        self, records: NDArray[np.generic], integers: NDArray[Any], starts: NDArray[np.intp] | None = None
+    ) -> None:
         """Clip and quantise records into the first rows of an array of floats, ``width`` columns; see :meth:`quantise`.
 
-        Single precision must hold integers of ``largest``.
+        Single precision must hold integers of ``largest``. A part is told the starts of its records' dither.
         """
-        step = self.cached_rows
+        step = self.cached_rows(records.dtype)
         for first in range(0, len(records), step):
-            few = records[first : first + step]
-            self.quantise_into(few, integers[first : first + len(few)])
+            rows = slice(first, min(first + step, len(records)))
+            self.quantise_into(records[rows], integers[rows], None if starts is None else starts[rows])
 
     def parts(self, ranges: Sequence[tuple[int, int]]) -> list[Quantiser]:
         """Quantisers of ranges of integer coordinates alone; none where a coordinate depends on the others."""
@@ -139,20 +149,24 @@ class Quantiser:
         stand_in = None if self.stand_in is None else self.stand_in[features]
         coordinates = Coordinates(c.body, lower, upper, origin, scale)
         lead_here, narrow = self.augmented and low == 0, self._narrow_grid is not None
-        return Quantiser(coordinates, self.largest, lead_here, stand_in, narrow)
+        dither = None if self.dither is None else self.dither.part(features.start)
+        return Quantiser(coordinates, self.largest, lead_here, stand_in, narrow, dither)
 
-    @property
-    def cached_rows(self) -> int:
-        """Rows whose integers stay in a core's cache while they are worked on."""
-        return max(1, _CACHED_BYTES // (8 * self.width))
+    def cached_rows(self, dtype: np.dtype[Any]) -> int:
+        """Records of this type that stay in a core's cache while they are worked on."""
+        return len(self._tall_grid_for(dtype).steps)
 
-    def quantise_into(self, records: NDArray[np.generic], integers: NDArray[Any]) -> None:
-        """Clip and quantise a few records into an array of floats, shape (n, width); see :meth:`quantise`."""
-        grid = self._grid_for(records.dtype)
+    def quantise_into(
+        self, records: NDArray[np.generic], integers: NDArray[Any], starts: NDArray[np.intp] | None = None
+    ) -> None:
+        """Clip and quantise a few records into an array of floats, shape (n, width); see :meth:`quantise_by_steps`."""
+        grid = self._tall_grid_for(records.dtype).first(len(records))
         # A leading constant would put every row of the rest out of step with the processor's vectors.
         own = self.augmented or grid.precision != integers.dtype
         values = np.empty((len(records), self.coordinates.dimension), grid.precision) if own else integers
         values[...] = records
+        if self.dither is not None and starts is None:
+            starts = self.dither.starts(records)
         if records.dtype.kind == "f":
             self._settle_missing(values)
         with np.errstate(over="ignore"):  # a huge value may overflow to infinity here and is clipped next
@@ -162,6 +176,10 @@ class Quantiser:
                 self._inside_mixed_cube(values, self.coordinates.mixing)
             elif self._capped is not None:
                 self._capped.round_inside(values)
+            elif self.dither is not None and starts is not None:
+                grid.place(values)
+                self.dither.move(values, starts)
+                grid.round_placed(values)
             else:
                 grid.round_inside(values)
         if self.augmented:
@@ -174,7 +192,8 @@ class Quantiser:
     def by_entries(self) -> bool:
         """Whether a value that is zero becomes the same integer in every record, whatever the other values are."""
         c = self.coordinates
-        return c.mixing is None and not (self._bounded_whole and np.any(c.origin))
+        alone = self.dither is None and not (self._bounded_whole and np.any(c.origin))
+        return c.mixing is None and alone
 
     def at_zero(self, dtype: np.dtype[Any]) -> NDArray[np.int64]:
         """Integers of a record of zeros, shape (width,); other records differ from it only where they are not zero.
@@ -236,9 +255,10 @@ class Quantiser:
         return np.asarray(found.astype(np.int64) - self.at_zero(values.dtype)[columns + int(self.augmented)])
 
     def _settle_missing(self, values: NDArray[Any]) -> None:
-        # A sum is finite only if every value is; finite values may overflow it, and are looked at one by one then.
+        # A sum of squares is finite only if every value is; where finite ones overflow it, each is looked at.
         with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(np.add.reduce(values, axis=None)) or np.isfinite(values).all():
+            flat = values.reshape(-1)
+            if np.isfinite(np.dot(flat, flat)) or np.isfinite(values).all():
                 return
         if self.stand_in is None:
             raise NotFiniteError
@@ -255,6 +275,18 @@ class Quantiser:
         """Constants in the precision that records of this type are worked on."""
         narrow = self._narrow_grid if np.can_cast(dtype, np.float32) else None
         return narrow or self._grid
+
+    def _tall_grid_for(self, dtype: np.dtype[Any]) -> CubeGrid:
+        """The same for each of as many records as are worked on at once, which spares NumPy the broadcasting."""
+        return self._tall_narrow_grid if self._grid_for(dtype) is self._narrow_grid else self._tall_grid
+
+    @cached_property
+    def _tall_grid(self) -> CubeGrid:
+        return self._grid.tall(_CACHED_BYTES)
+
+    @cached_property
+    def _tall_narrow_grid(self) -> CubeGrid:
+        return self._narrow_grid.tall(_CACHED_BYTES) if self._narrow_grid is not None else self._tall_grid
 
     def _along_directions(self, values: NDArray[np.float64], mixing: Mixing) -> None:
         """Integers of ``A v`` from scaled values: v is what is left of them after rounding to 2**-20."""

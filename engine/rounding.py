@@ -28,6 +28,8 @@ class CubeGrid:
         ``k = (x - origin) steps``, shape (d,) each; steps are integers for one raw unit.
     lowest, highest
         Integers of the bounds, shape (d,) each.
+
+    Of single values, or of several records at once, the shape is theirs.
     """
 
     origin: NDArray[Any]
@@ -54,9 +56,26 @@ class CubeGrid:
         """Constants for single values of these columns."""
         return CubeGrid(*(part[columns] for part in (self.origin, self.steps, self.lowest, self.highest)))
 
+    def tall(self, size: int) -> CubeGrid:
+        """Constants for each of as many records as fit in so many bytes, at least for one."""
+        shape = max(1, size // max(1, self.steps.nbytes)), self.steps.size
+        parts = (self.origin, self.steps, self.lowest, self.highest)
+        return CubeGrid(*(np.tile(part, (shape[0], 1)) for part in parts))
+
+    def first(self, records: int) -> CubeGrid:
+        """Of constants for several records, those for the first."""
+        if records == len(self.steps):
+            return self
+        parts = (self.origin, self.steps, self.lowest, self.highest)
+        return CubeGrid(*(part[:records] for part in parts))
+
     def round_inside(self, values: NDArray[Any]) -> None:
         """Turn raw values, shape (n, d), into integers, in place."""
         self.place(values)
+        self.round_placed(values)
+
+    def round_placed(self, values: NDArray[Any]) -> None:
+        """Turn steps from the origin into integers of the cube, in place."""
         np.rint(values, out=values)
         self.bound(values)
 

@@ -65,7 +65,7 @@ def error_facts(plan: Plan) -> dict[str, Any]:
     report = plan.question.error(plan.design)
     if report is None:
         return {}
-    rounding = rounding_sentence(plan)
+    rounding = rounding_sentence(plan.question, plan.design)
     return {
         "of": "second_moment" if plan.question.matrix == "covariance" else plan.question.matrix,
         "confidence": CONFIDENCE,

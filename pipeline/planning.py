@@ -28,6 +28,7 @@ from pipeline.grouping import charge_of_a_unit, guarantee_of_a_row
 from pipeline.mechanisms import mechanism_of
 from pipeline.parts import Part
 from pipeline.questions import Question, ask, settled
+from pipeline.rounded import unfelt, with_few_bits
 from pipeline.splitting import check_share, guarantee_of
 
 ALGORITHMS = {
@@ -181,40 +182,27 @@ def make_plan(loaded: LoadedConfig, logical_date: date) -> Plan:
     night = None if section is None else nights.number(section, logical_date)
     try:
         guarantee = guarantee_of(config.privacy)
-        of_a_row = guarantee_of_a_row(guarantee, config.privacy)
-        question = ask(loaded)
-        mechanism = mechanism_of(config)
-        compared: tuple[Candidate, ...] = ()
-        if isinstance(mechanism, Auto):
-            comparison = compare(question.problem, of_a_row, mechanism.metric, question.check)
-            mechanism, compared = comparison.mechanism, comparison.table
-        shared = _shared(mechanism, question, of_a_row, config)
-        if section is None or shared is None or night is None:
-            design = mechanism.design(question.problem, of_a_row)
-        else:
-            design = nights.noise(shared, section, night)
-        question = settled(question, design)
-        question.check(design)
-        charge = charge_of_a_unit(design.loss, guarantee, config.privacy)
+        answer = _answer(loaded, guarantee, night)
+        charge = charge_of_a_unit(answer.design.loss, guarantee, config.privacy)
         check_share(config.privacy, charge)
     except (GeometryError, CannotCalibrate, OverflowError, ValueError) as error:
         raise ConfigError("This release cannot be planned", str(error), "Change the config accordingly") from None
     release_id = f"{config.release.dataset}/{config.release.name}/{logical_date.isoformat()}"
-    public = _public(config, release_id, question, mechanism, design, compared, charge)
+    public = _public(answer, release_id, answer.design, charge)
     series = None
-    if section is not None and shared is not None and night is not None:
-        series = nights.series(section, night, _public(config, "", question, mechanism, shared, compared, charge))
+    if section is not None and answer.shared is not None and night is not None:
+        series = nights.series(section, night, _public(answer, "", answer.shared, charge))
         public["calibration"]["continual"] = nights.facts(section, series)
     plan = Plan(
         loaded=loaded,
         logical_date=logical_date,
         release_id=release_id,
-        question=question,
-        mechanism=mechanism,
-        design=design,
+        question=answer.question,
+        mechanism=answer.mechanism,
+        design=answer.design,
         guarantee=guarantee,
         neighbours=Neighbours(config.privacy.neighbours),
-        compared=compared,
+        compared=answer.compared,
         charge=charge,
         public=public,
         series=series,
@@ -229,6 +217,48 @@ def plan_near(loaded: LoadedConfig, day: date) -> Plan:
     return make_plan(loaded, nights.nearest(loaded, day))
 
 
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """What is asked, with as many bits, and the noise that answers it; see :class:`Plan`, and :func:`_shared`."""
+
+    config: ReleaseConfig
+    question: Question
+    mechanism: Mechanism | Exponential | Dawa
+    design: NoiseDesign | DirectionsDesign | BucketsDesign
+    shared: NoiseDesign | None
+    compared: tuple[Candidate, ...]
+
+
+def _answer(loaded: LoadedConfig, guarantee: ApproxDP, night: int | None) -> _Answer:
+    """Answer to a config's question with few bits where they are not felt, else with those that it declares."""
+    few = with_few_bits(loaded)
+    if few is not None:
+        answer = _answer_as_declared(few, guarantee, night)
+        # All nights that share a charge have the bits that suit the noise of one increment.
+        if unfelt(answer.question, answer.shared or answer.design):
+            return answer
+    return _answer_as_declared(loaded, guarantee, night)
+
+
+def _answer_as_declared(loaded: LoadedConfig, guarantee: ApproxDP, night: int | None) -> _Answer:
+    config = loaded.config
+    of_a_row = guarantee_of_a_row(guarantee, config.privacy)
+    question = ask(loaded)
+    mechanism = mechanism_of(config)
+    compared: tuple[Candidate, ...] = ()
+    if isinstance(mechanism, Auto):
+        comparison = compare(question.problem, of_a_row, mechanism.metric, question.check)
+        mechanism, compared = comparison.mechanism, comparison.table
+    shared = _shared(mechanism, question, of_a_row, config)
+    if config.continual is None or shared is None or night is None:
+        design = mechanism.design(question.problem, of_a_row)
+    else:
+        design = nights.noise(shared, config.continual, night)
+    question = settled(question, design)
+    question.check(design)
+    return _Answer(config, question, mechanism, design, shared, compared)
+
+
 def _shared(
     mechanism: Mechanism | Exponential | Dawa, question: Question, guarantee: ApproxDP, config: ReleaseConfig
 ) -> NoiseDesign | None:
@@ -239,24 +269,19 @@ def _shared(
 
 
 def _public(
-    config: ReleaseConfig,
-    release_id: str,
-    question: Question,
-    mechanism: Mechanism | Exponential | Dawa,
-    design: NoiseDesign | DirectionsDesign | BucketsDesign,
-    compared: tuple[Candidate, ...],
-    charge: Loss,
+    answer: _Answer, release_id: str, design: NoiseDesign | DirectionsDesign | BucketsDesign, charge: Loss
 ) -> dict[str, Any]:
     numbers = {
-        "mechanism": mechanism.name,
-        "parameters": mechanism.parameters(),
-        **question.facts(design),
+        "mechanism": answer.mechanism.name,
+        "parameters": answer.mechanism.parameters(),
+        **answer.question.facts(design),
         **(_noise_facts(design) if isinstance(design, NoiseDesign) else design.facts()),
         "loss": asdict(charge),
     }
-    if compared:
-        numbers["compared"] = [asdict(candidate) for candidate in compared]
-    return {"release_id": release_id, **release_world(config), "calibration": numbers, "algorithms": dict(ALGORITHMS)}
+    if answer.compared:
+        numbers["compared"] = [asdict(candidate) for candidate in answer.compared]
+    world = release_world(answer.config)
+    return {"release_id": release_id, **world, "calibration": numbers, "algorithms": dict(ALGORITHMS)}
 
 
 def _noise_facts(design: NoiseDesign) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def describe(plan: Plan, budget: BudgetStatus | None, rates: Rates | None = None
         ("Mechanism", plan.mechanism.name),
         *_noise_lines(design),
         ("Expected error", plan.question.error_sentence(design)),
-        *([] if (rounding := rounding_sentence(plan)) is None else [("Rounding", rounding)]),
+        *([] if (rounding := rounding_sentence(plan.question, plan.design)) is None else [("Rounding", rounding)]),
         ("Charge", loss_text(plan.charge, plan.guarantee.delta)),
     ]
     if plan.series is not None and config.continual is not None:

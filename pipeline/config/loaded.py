@@ -16,6 +16,7 @@ from pipeline.config.fields import REFERENCES
 from pipeline.config.geometry import EllipsoidGeometry
 from pipeline.config.mechanisms import ExactMvg, Mvg
 from pipeline.config.model import Address, ReleaseConfig
+from pipeline.config.queries import USUAL_BITS, Asked
 from pipeline.config.secrets import read_address
 from pipeline.errors import ConfigError
 
@@ -169,6 +170,8 @@ def release_world(config: ReleaseConfig) -> dict[str, Any]:
         if config.mechanism.directions_sha256 is None:
             raise ValueError("the directions have no digest; load the config with load_config")
         world["mechanism"]["directions"] = "matrix"
+    if isinstance(config.query, Asked) and config.query.quantisation_bits is None:
+        world["query"]["quantisation_bits"] = USUAL_BITS
     if "weights" in world["query"].get("model", {}):
         world["query"]["model"]["weights"] = "file"
     part = {} if config.data.part_of is None else {"part_of": config.data.part_of}

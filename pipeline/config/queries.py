@@ -13,19 +13,22 @@ from pipeline.config.geometry import BoxFeature, BoxGeometry, EllipsoidGeometry,
 from pipeline.config.models import ModelSection
 from pipeline.config.workloads import Workload, check_workload
 
+USUAL_BITS = 16
+"""Bits of a quantised value where a config declares none and a plan does not choose fewer."""
 
-class _Asked(Section):
+
+class Asked(Section):
     """What every query declares."""
 
     rows_at_most: Annotated[Whole, Field(ge=1, le=10**15)]
     """a public bound on the number of records"""
     missing: Literal["refuse", "impute"]
     """what to do with a missing value"""
-    quantisation_bits: Annotated[Whole, Field(ge=8, le=20)] = 16
-    """the bits of one quantised value"""
+    quantisation_bits: Annotated[Whole, Field(ge=8, le=20)] | None = None
+    """the bits of one quantised value; where none are given 16, or 8 where that is faster and not felt"""
 
 
-class _OfOneShape(_Asked):
+class _OfOneShape(Asked):
     """A query of records that lie in one shape."""
 
     geometry: Geometry
@@ -70,7 +73,7 @@ class RowsQuery(_OfOneShape):
     """the matrix to release"""
 
 
-class OuterProductsQuery(_Asked):
+class OuterProductsQuery(Asked):
     """The sum of outer products of the two halves of a record, such as gradients of a linear layer."""
 
     kind: Literal["outer-products"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from engine import estimates, gram, rotation
 from engine.cost import Kind, Work
+from engine.dither import Dither
 from engine.errors import ErrorReport, error_report
 from engine.geometry import Body, Vector
 from engine.guarantees import Neighbours
@@ -65,6 +66,7 @@ class Moment:
             "constant_coordinate": self.problem.augmented,
             "largest_integer": self.problem.largest,
             **directed_facts(self.directed),
+            **({} if self.query.quantiser.dither is None else {"rounding": "at 4096 places by record, version 1"}),
         }
 
     def work(self, rows: int) -> Work:
@@ -140,6 +142,10 @@ def build(loaded: LoadedConfig, asked: MomentQuery) -> Moment:
         box = rotation.second_moment(along, loaded.config.privacy.neighbours, asked.rows_at_most)
         return Moment(box, SecondMomentQuery(along), asked.columns, directed=True)
     clip = along or clip
+    density = loaded.config.compute.density_at_most if clip.by_entries else None
+    work = _work(1, len(asked.columns), int(clip.augmented), density, clip.largest)
+    if work.single and not work.sparse and clip.coordinates.body in (Body.CUBE, Body.HALF_CUBE):
+        clip = replace(clip, dither=Dither(len(asked.columns)))
     problem = SecondMoment(
         clip.coordinates.body,
         clip.coordinates.scale,
@@ -148,8 +154,7 @@ def build(loaded: LoadedConfig, asked: MomentQuery) -> Moment:
         asked.rows_at_most,
         clip.augmented,
     )
-    density = loaded.config.compute.density_at_most if clip.by_entries else None
-    query = SecondMomentQuery(clip, _work(1, len(asked.columns), int(clip.augmented), density, clip.largest).sparse)
+    query = SecondMomentQuery(clip, work.sparse)
     return Moment(problem, query, asked.columns, directed=along is not None, density=density)
 
 

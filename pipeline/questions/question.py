@@ -17,6 +17,7 @@ from engine.queries.graph import Query
 from engine.rotation import along
 from pipeline.config import LoadedConfig
 from pipeline.config.geometry import Geometry
+from pipeline.config.queries import USUAL_BITS
 from pipeline.publishing import ReleaseArrays
 from pipeline.questions.blocks import Blocks
 
@@ -84,7 +85,7 @@ def quantiser(loaded: LoadedConfig, shape: Geometry, augmented: bool) -> Quantis
     stand_in = None
     if query.missing == "impute":
         stand_in = np.array([feature.impute for feature in shape.features], dtype=np.float64)
-    bits = getattr(query, "quantisation_bits", 16)
+    bits = getattr(query, "quantisation_bits", None) or USUAL_BITS
     return Quantiser(geometry(loaded, shape).coordinates(), 2 ** (bits - 1) - 1, augmented, stand_in)
 
 

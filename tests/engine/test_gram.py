@@ -86,6 +86,16 @@ def test_few_bits_are_multiplied_in_single_precision_only_where_that_is_exact(la
     assert np.all(gram.partial_gram(furthest, 0, 5_000, coarse, 5_000) == 5_000 * largest**2)
 
 
+@pytest.mark.parametrize("rows", [127 * 256, 127 * 256 + 1, 3 * 127 * 256 - 5])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_sums_in_single_precision_leave_int32_before_they_could_wrap_around(rows, sign):
+    few = Box(np.full(2, -1.0), np.ones(2), np.zeros(2))
+    records = np.broadcast_to([1.0, sign], (rows, 2))
+    found = gram.partial_gram(records, 0, rows, Quantiser(few.coordinates(), 256, False, None), 10_000)
+    assert rows * 256**2 >= 2**31 - 2**24
+    assert np.array_equal(found, np.array([[1, sign], [sign, 1]]) * rows * 256**2)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_single_precision_gives_the_sums_of_whole_numbers_for_every_chunking_and_tiling(dtype):
     coarse, rng = Quantiser(BOX.coordinates(), 127, True, None), np.random.default_rng(10)

@@ -104,7 +104,7 @@ class TestValues:
         config = load(BOX).config
         assert (config.privacy.epsilon, config.privacy.delta) == (1.0, 1e-7)
         assert config.privacy.neighbours is Neighbours.ADD_REMOVE
-        assert config.query.quantisation_bits == 16
+        assert config.query.quantisation_bits is None
         assert config.data.array == "records"
         assert (config.compute.memory_gib, config.compute.block_rows) == (4.0, None)
         assert config.cluster.model_dump() == {"kind": "local", "workers": 2, "threads_per_worker": 1}

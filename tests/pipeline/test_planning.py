@@ -71,24 +71,6 @@ def test_a_norm_is_shown_lowers_the_noise_and_is_part_of_the_plan(tmp_path, kind
     assert np.all(np.diagonal(raw_deviation(bound)) < np.diagonal(raw_deviation(free)))
 
 
-@pytest.mark.parametrize("kind", ["covariance", "second-moment"])
-def test_few_bits_are_multiplied_in_single_precision_and_the_plan_says_what_rounding_costs(tmp_path, kind):
-    few = ('missing = "refuse"', 'missing = "refuse"\nquantisation_bits = 8')
-    made = plan(tmp_path, few, kind=kind)
-    assert made.question.work(1000).single
-    said = dict(summary.describe(made, None))["Rounding"]
-    rows, lead = made.config.query.rows_at_most, int(kind == "covariance")
-    noise = made.design.entry_standard_deviation()
-    share = rows * (1 / 127 + 0.25 / 127**2) / np.min(noise[lead:, lead:])
-    assert said.startswith(f"to 8 bits: an entry is off by at most {share:.2g} of the standard deviation of its noise")
-    assert said.endswith("sums in single precision")
-    assert (f"a sum behind a mean by at most {rows / 254 / np.min(noise[0, 1:]):.2g} of" in said) == (lead == 1)
-    usual = plan(tmp_path, kind=kind)
-    assert not usual.question.work(1000).single
-    assert "Rounding" not in dict(summary.describe(usual, None))
-    assert "Rounding" not in dict(summary.describe(plan(tmp_path, few, BALL, kind=kind), None))  # no such bound there
-
-
 def test_directions_and_a_norm_do_not_go_together(tmp_path):
     np.save(tmp_path / "w.npy", np.eye(3))
     along = (

@@ -1,0 +1,161 @@
+"""Rounding at places that differ between records: by the record alone, within a step, and without a bias."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from engine import dither, gram, layout
+from engine.dither import PLACES, Dither
+from engine.fixedpoint import NotFiniteError, Quantiser
+from engine.geometry import Ball, Box
+
+K = 127
+WIDTH = 6
+
+
+def quantiser(lower=-1.0, width=WIDTH, **others):
+    box = Box(np.full(width, lower), np.ones(width), np.zeros(width))
+    return Quantiser(box.coordinates(), K, True, None, dither=Dither(width), **others)
+
+
+def errors(records, lower=-1.0):
+    """Of the mean of products and of the mean, in coordinates, with a constant in front."""
+    found = gram.partial_gram(records, 0, len(records), quantiser(lower, records.shape[1]), 500)
+    ones = np.hstack([np.ones((len(records), 1)), records.astype(float)])
+    return (found / float(K) ** 2 - ones.T @ ones) / len(records)
+
+
+@given(
+    records=hnp.arrays(
+        np.float64, st.tuples(st.integers(1, 20), st.just(WIDTH)), elements=st.floats(-3.0, 3.0, width=64)
+    ),
+    lower=st.sampled_from([-1.0, 0.0]),
+)
+def test_integers_are_bounded_and_within_a_step_of_the_record(records, lower):
+    integers = quantiser(lower).quantise(records)[:, 1:]
+    assert np.array_equal(integers, np.rint(integers))
+    assert np.all((integers <= K) & (integers >= lower * K))
+    assert np.all(np.abs(integers - np.clip(records, lower, 1.0) * K) < 1.0)
+
+
+def test_whole_numbers_stay_what_they_are():
+    steps = np.random.default_rng(1).integers(-K, K + 1, (2_000, WIDTH))
+    for dtype in (np.float32, np.float64):
+        assert np.array_equal(quantiser().quantise((steps / K).astype(dtype))[:, 1:], steps)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, ">f8", np.float16])
+def test_a_record_alone_decides_its_integers(dtype):
+    records = np.random.default_rng(2).uniform(-1.2, 1.2, (700, WIDTH)).astype(dtype)
+    whole = quantiser().quantise(records)
+    assert np.array_equal(whole, np.vstack([quantiser().quantise(record[None]) for record in records]))
+    assert np.array_equal(whole, quantiser().quantise(records[::-1])[::-1])
+    assert np.array_equal(whole, quantiser().quantise(np.asfortranarray(records)))
+    assert np.array_equal(whole, quantiser().quantise(records.astype(np.float64)))
+
+
+def test_starts_do_not_depend_on_the_type_of_the_same_values():
+    values = np.random.default_rng(3).integers(-100, 100, (300, WIDTH))
+    starts = [Dither(WIDTH).starts(values.astype(kind)) for kind in (np.int8, np.int64, np.float16, np.float64)]
+    assert all(np.array_equal(starts[0], others) for others in starts[1:])
+
+
+def test_every_part_of_the_features_has_the_integers_of_the_whole():
+    records = np.random.default_rng(4).uniform(-1.2, 1.2, (300, WIDTH)).astype(np.float32)
+    whole, starts = quantiser().quantise(records), Dither(WIDTH).starts(records)
+    ranges = [(0, 1), (0, 3), (1, 4), (3, WIDTH + 1)]
+    for (low, high), part in zip(ranges, quantiser().parts(ranges), strict=True):
+        integers = np.empty((len(records), high - low))
+        part.quantise_by_steps(records[:, max(low - 1, 0) : high - 1], integers, starts)
+        assert np.array_equal(integers, whole[:, low:high])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_are_those_of_whole_numbers_for_every_chunking_and_tiling(dtype):
+    rng = np.random.default_rng(5)
+    records = rng.standard_normal((1_500, WIDTH)).astype(dtype)
+    integers = quantiser().quantise(records).astype(np.int64)
+    factor = gram.Factor(quantiser(), (0, WIDTH))
+    for _ in range(30):
+        start, stop = sorted(int(row) for row in rng.choice(1_501, 2, replace=False))
+        tiles = layout.grid((WIDTH + 1, WIDTH + 1), True, 1, int(rng.integers(1, 9)))
+        several = [tiles[i] for i in rng.choice(len(tiles), int(rng.integers(1, len(tiles) + 1)), replace=False)]
+        found = gram.tile_sums(records, start, stop, factor, None, int(rng.integers(1, 900)), several)
+        exact = integers[start:stop].T @ integers[start:stop]
+        assert all(
+            np.array_equal(sums, exact[slice(*tile.rows), slice(*tile.columns)])
+            for sums, tile in zip(found, several, strict=True)
+        )
+
+
+@pytest.mark.parametrize("columns", [slice(0, 1), slice(2, 5)])
+def test_every_start_rounds_each_feature_at_another_of_evenly_spaced_places(columns):
+    places = np.zeros((PLACES, WIDTH), dtype=np.float32)[:, columns]
+    Dither(WIDTH).part(columns.start).move(places, np.arange(PLACES))
+    even = (np.arange(PLACES) + 0.5) / PLACES - 0.5
+    assert all(np.array_equal(np.sort(column), even) for column in places.T)
+
+
+@pytest.mark.parametrize("others", ["continuous", "whole numbers", "zeros and ones"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_column_with_one_value_is_not_biased_as_it_is_when_rounded_to_nearest(others, dtype):
+    rng, rows = np.random.default_rng(6), 40_000
+    columns = {
+        "continuous": rng.uniform(-1.0, 1.0, (rows, 30)),
+        "whole numbers": rng.integers(0, 8, (rows, 30)) / 8,
+        "zeros and ones": rng.integers(0, 2, (rows, 30)),
+    }[others]
+    records = np.hstack([np.full((rows, 2), 0.5 + 0.4 / K), columns]).astype(dtype)
+    found = errors(records)
+    (product, varies), (value, value_varies) = dither.rounding_of_sums(rows, K)
+    assert abs(found[0, 1]) * rows <= value + 6.0 * value_varies
+    assert abs(found[1, 2]) * rows <= product + 6.0 * varies
+    nearest = Quantiser(quantiser(width=32).coordinates, K, True, None)
+    biased = gram.partial_gram(records, 0, rows, nearest, 500)[0, 1] / K**2 / rows - records[0, 0]
+    assert abs(biased) > 20.0 * abs(found[0, 1])
+
+
+@pytest.mark.parametrize("lower", [-1.0, 0.0])
+def test_means_and_deviations_of_sums_stay_below_their_bounds(lower):
+    rng, rows = np.random.default_rng(7), 500
+    (mean, varies), (value, value_varies) = dither.rounding_of_sums(rows, K)
+    # The worst case of a deviation: values between two integers, as far from the origin as may be.
+    near_bound = 1.0 - 0.5 / K + rng.uniform(-1e-4, 1e-4, (200, rows, 4))
+    for records in (near_bound, rng.uniform(lower, 1.0, (200, rows, 4))):
+        found = np.array([errors(one, lower) * rows for one in records])
+        centre, spread = found.mean(axis=0), found.std(axis=0)
+        assert np.all(np.abs(centre[1:, 1:]) <= mean + 6.0 * varies / np.sqrt(200))
+        assert np.all(np.abs(centre[0, 1:]) <= value + 6.0 * value_varies / np.sqrt(200))
+        assert np.all(spread[1:, 1:] <= varies * 1.35), "200 draws tell a deviation within a third"
+        assert np.all(spread[0, 1:] <= value_varies * 1.35)
+    assert np.std([errors(one)[0, 1] * rows for one in near_bound]) > value_varies / 1.35, "and the bound is attained"
+
+
+def test_errors_of_many_entries_do_not_add_up_to_a_direction():
+    rng, rows, width = np.random.default_rng(8), 4_000, 200
+    records = np.clip(0.4 / K + 0.02 * rng.standard_normal((rows, width)), -1.0, 1.0)
+    off = errors(records)[1:, 1:] * rows
+    # Independent errors of this size have a norm of two of them times the root of the width; here also the diagonal.
+    (mean, varies), _ = dither.rounding_of_sums(rows, K)
+    assert np.linalg.norm(off, 2) < mean + 4.0 * varies * np.sqrt(width)
+
+
+def test_missing_values_are_refused_or_replaced_as_always():
+    records = np.zeros((3, WIDTH))
+    records[1, 2] = np.nan
+    with pytest.raises(NotFiniteError):
+        quantiser().quantise(records)
+    stand_in = Quantiser(quantiser().coordinates, K, True, np.full(WIDTH, 1.0), dither=Dither(WIDTH))
+    assert stand_in.quantise(records)[1, 3] == K
+
+
+def test_huge_values_are_clipped():
+    records = np.array([[1e300, -1e300, np.finfo(float).max, 1e39, -1e39, 0.0]])
+    assert quantiser().quantise(records).tolist() == [[K, K, -K, K, K, -K, 0]]
+
+
+def test_a_ball_is_refused():
+    with pytest.raises(ValueError, match="cube"):
+        Quantiser(Ball([0.0, 0.0], 1.0).coordinates(), K, True, None, dither=Dither(2))

@@ -1,0 +1,79 @@
+"""Bits of quantised records: as declared, or few where sums are faster with them and the noise hides their rounding."""
+
+import numpy as np
+import pytest
+
+from engine import dither
+from pipeline import summary
+from tests import support
+from tests.pipeline.test_planning import BALL, plan
+
+TINY = ("delta = 1e-6", "delta = 1e-12")
+FEW = ('missing = "refuse"', 'missing = "refuse"\nquantisation_bits = 8')
+
+
+@pytest.mark.parametrize("kind", ["covariance", "second-moment"])
+def test_few_bits_are_multiplied_in_single_precision_and_the_plan_says_what_rounding_costs(tmp_path, kind):
+    made = plan(tmp_path, FEW, kind=kind)
+    assert made.question.work(1000).single
+    said = dict(summary.describe(made, None))["Rounding"]
+    lead, noise = int(kind == "covariance"), made.design.entry_standard_deviation()
+    (mean, varies), of_sum = dither.rounding_of_sums(made.config.query.rows_at_most, 127)
+    least = np.min(noise[lead:, lead:])
+    assert said.startswith(
+        f"to 8 bits, at places that differ between records: an entry is off by at most {mean / least:.2g} "
+        f"of the standard deviation of its noise, give or take {varies / least:.2g}"
+    )
+    assert said.endswith("sums in single precision")
+    assert ("a sum behind a mean" in said) == (lead == 1)
+    if lead:
+        off, around = (error / np.min(noise[0, 1:]) for error in of_sum)
+        assert f"a sum behind a mean by at most {off:.2g} of its own, give or take {around:.2g}; sums" in said
+    usual = plan(tmp_path, kind=kind)
+    assert not usual.question.work(1000).single
+    assert "Rounding" not in dict(summary.describe(usual, None))
+    assert "Rounding" not in dict(summary.describe(plan(tmp_path, FEW, BALL, kind=kind), None))  # no such bound there
+
+
+def test_where_values_are_rounded_to_nearest_the_plan_has_the_bound_for_records_that_are_all_alike(tmp_path):
+    twelve = (FEW[0], FEW[1].replace("8", "12"))
+    many = ("rows_at_most = 10_000", "rows_at_most = 10_000_000")
+    made = plan(tmp_path, twelve, many, TINY, kind="second-moment")
+    share = 10**7 * (1 / 2047 + 0.25 / 2047**2) / np.min(made.design.entry_standard_deviation())
+    said = dict(summary.describe(made, None))["Rounding"]
+    assert said == f"to 12 bits: an entry is off by at most {share:.2g} of the standard deviation of its noise"
+
+
+def wide(features, rows, *others):
+    """Replacements for a box of many features alike."""
+    listed = support.CONFIG[support.CONFIG.index("features = [") : support.CONFIG.index("[privacy]")]
+    listed = listed.replace("{{", "{").replace("}}", "}")
+    alike = f'features = [{{ name = "x", count = {features}, lower = 0.0, upper = 1.0 }}]\n\n'
+    return (listed, alike), TINY, ("rows_at_most = 10_000", f"rows_at_most = {rows}"), *others
+
+
+@pytest.mark.parametrize(
+    ("features", "rows", "bits"),
+    [(300, 200_000, 8), (300, 20_000_000, 16), (255, 200_000, 16), (2_000, 10_000_000, 8), (2_000, 10**9, 16)],
+)
+def test_few_bits_are_chosen_where_they_are_faster_and_not_felt_beside_the_noise(tmp_path, features, rows, bits):
+    made = plan(tmp_path, *wide(features, rows), kind="covariance")
+    assert made.question.problem.largest == 2 ** (bits - 1) - 1
+    assert made.question.work(rows).single == (bits == 8)
+    assert (made.question.query.quantiser.dither is not None) == (bits == 8)
+    assert made.public["query"]["quantisation_bits"] == bits, "the ledger has the bits that are used"
+    assert ("rounding" in made.public["calibration"]) == (bits == 8)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (FEW[0], FEW[1].replace("8", "16")),
+        ('kind = "box"', 'kind = "box"\nnorm_at_most = 5.0'),
+        ("block_rows = 50", "block_rows = 50\ndensity_at_most = 0.001"),
+    ],
+)
+def test_declared_bits_and_other_shapes_and_sparse_records_are_left_as_they_are(tmp_path, other):
+    made = plan(tmp_path, *wide(300, 200_000, other), kind="second-moment")
+    assert made.question.problem.largest == 2**15 - 1
+    assert made.question.query.quantiser.dither is None
