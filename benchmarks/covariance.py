@@ -4,11 +4,12 @@ In one run, on the same store and with the same number of workers, medians of in
 
 * read     every chunk read and decompressed, and nothing else
 * multiply the flops that are needed, by BLAS on integers already in memory, one process a core
-* ours     read, clip, quantise, multiply, add up: the exact sums that a release adds noise to
-* single   the same with 8 bits a value, whose products are computed in single precision
-* floats   the same plan and tiles as ours without quantising, in plain float64
+* ours     read, clip, quantise, multiply, add up: the exact sums that a release adds noise to, with the 8 bits a value
+           that a plan chooses at these sizes, whose products are computed in single precision
+* sixteen  the same with 16 bits a value, in double precision
+* floats   the same plan and tiles without quantising, in plain float64
 * peer     dask.array: ``X.T @ X`` after the clip that any private release needs, best of the chunkings tried
-* peer32   the same in float32, whose sums are not exact
+* peer32   the same in float32, whose sums are not exact, and multiply32 BLAS alone in float32
 * numpy    ``np.cov`` of the whole array read into one process with all its BLAS threads, where it fits
 * sklearn  scikit-learn's IncrementalPCA, leading ten components, in one process with all its BLAS threads, up to 500
            features, once, where scikit-learn is installed
@@ -37,7 +38,6 @@ import dask.array as da
 import numpy as np
 import zarr
 from distributed import Client, LocalCluster, get_task_stream, wait
-from scipy.linalg.blas import dsyrk
 from zarr.codecs import Crc32cCodec
 
 from engine.cost import Kind, Machine, Work, choose
@@ -59,13 +59,16 @@ LARGEST_ALONE = 4 * 10**8
 """Values of an array that NumPy gets whole: 3.2 GB, and twice that while it works."""
 
 PEERS = {
-    ("peer", "ours"): "dask.array",
-    ("numpy", "ours"): "np.cov",
-    ("sklearn", "ours"): "IncrementalPCA",
-    ("ours", "single"): "itself, with 8 bits a value",
-    ("peer32", "single"): "dask.array in float32, with 8 bits a value",
+    "floats": "the same plan in plain floats",
+    "peer": "dask.array",
+    "peer32": "dask.array in float32",
+    "numpy": "np.cov",
+    "sklearn": "IncrementalPCA",
 }
-"""What is as many times as fast as what."""
+"""What is compared with."""
+
+MOST_BY_ROWS = 10_000
+"""Features up to which dask.array is tried with whole rows in a chunk, each of which has a product of all features."""
 
 
 def make_store(path: Path, rows: int, features: int) -> zarr.Array[Any]:
@@ -90,10 +93,10 @@ def open_store(path: Path) -> zarr.Array[Any]:
     return zarr.open_array(path, mode="r")
 
 
-def multiply_alone(client: Client, rows: int, features: int, workers: int) -> None:
+def multiply_alone(client: Client, rows: int, features: int, workers: int, single: bool = False) -> None:
     """The flops that are needed, in as many processes as there are workers."""
     share = -(-rows // workers)
-    client.gather([client.submit(_multiply, share, features + 1, pure=False) for _ in range(workers)])
+    client.gather([client.submit(_multiply, share, features + 1, single, pure=False) for _ in range(workers)])
 
 
 class Floats(Quantiser):
@@ -139,11 +142,12 @@ def _read(store: Any, start: int, stop: int) -> int:
     return sum(store[first : min(first + chunk, stop)].shape[0] for first in range(start, stop, chunk))
 
 
-def _multiply(rows: int, features: int) -> None:
-    piece = np.ones((min(rows, 2000), features))
-    total = np.zeros((features, features), order="F")
+def _multiply(rows: int, features: int, single: bool) -> None:
+    how = arithmetic(127 if single else 32767)
+    piece = np.ones((min(rows, 2000), features), how.dtype)
+    total = np.zeros((features, features), how.dtype, order="F")
     for first in range(0, rows, len(piece)):
-        total = dsyrk(1.0, piece[: rows - first].T, beta=1.0, c=total, lower=1, overwrite_c=1)
+        total = how.symmetric(1.0, piece[: rows - first].T, beta=1.0, c=total, lower=1, overwrite_c=1)
 
 
 def ours(client: Client, store: Any, quantiser: Quantiser) -> None:
@@ -165,7 +169,7 @@ def ours(client: Client, store: Any, quantiser: Quantiser) -> None:
 def predicted(store: Any, workers: int) -> float:
     """Time of the exact sums by the cost model, at rates measured on this machine."""
     rows, features = store.shape
-    work = Work(Kind.PRODUCTS, rows, features, (features + 1, features + 1), symmetric=True, lead=1)
+    work = Work(Kind.PRODUCTS, rows, features, (features + 1, features + 1), symmetric=True, lead=1, single=True)
     return choose(work, Machine(workers, 1, MEMORY, measure(workers)), 2**25).cost.exact_seconds
 
 
@@ -207,8 +211,8 @@ def compare(rows: int, features: int, workers: int, repeats: int) -> None:
     """Measure one size and print its line."""
     bound = 3.0
     box = Box(np.full(features, -bound), np.full(features, bound), np.zeros(features))
-    exact, floats = (kind(box.coordinates(), 32767, True, None) for kind in (Quantiser, Floats))
-    coarse = Quantiser(box.coordinates(), 127, True, None, dither=Dither(features))
+    fine, floats = (kind(box.coordinates(), 32767, True, None) for kind in (Quantiser, Floats))
+    few = Quantiser(box.coordinates(), 127, True, None, dither=Dither(features))
     with (
         tempfile.TemporaryDirectory() as folder,
         cluster_of(workers) as client,
@@ -216,12 +220,15 @@ def compare(rows: int, features: int, workers: int, repeats: int) -> None:
         store = make_store(Path(folder) / "x", rows, features)
         ranges = row_ranges(rows, store.chunks[0], 4 * workers)
         tall = store.chunks[0]
-        chunkings = [(tall, features), (4 * tall, features), (4 * tall, min(features, 2048))]
+        chunkings = [(4 * tall, min(features, 2048)), (rows // 4, 2048), (rows, 2048)]
+        if features <= MOST_BY_ROWS:
+            chunkings = [(tall, features), (4 * tall, features), chunkings[0]]
         runs: dict[str, Callable[[], object]] = {
             "read": lambda: client.gather([client.submit(_read, store, *r, pure=False) for r in ranges]),
             "multiply": partial(multiply_alone, client, rows, features, workers),
-            "ours": partial(ours, client, store, exact),
-            "single": partial(ours, client, store, coarse),
+            "multiply32": partial(multiply_alone, client, rows, features, workers, single=True),
+            "ours": partial(ours, client, store, few),
+            "sixteen": partial(ours, client, store, fine),
             "floats": partial(ours, client, store, floats),
         }
         best = min(chunkings, key=lambda chunks: seconds(partial(peer, client, store, chunks, bound)))
@@ -263,14 +270,17 @@ def show(rows: int, features: int, workers: int, times: dict[str, list[float]], 
         return statistics.median(of(dict(zip(names, column, strict=True))) for column in columns)
 
     print(f"{rows:,} x {features:,}, {workers} workers: " + ", ".join(f"{n} {t:.2f} s" for n, t in middle.items()))
-    ceiling = ratio(lambda t: max(t["read"], t["multiply"]) / t["ours"])
-    both = ratio(lambda t: (t["read"] + t["multiply"]) / t["ours"])
-    print(f"  of the ceiling max(read, multiply): {ceiling:.2f} (of read + multiply: {both:.2f})")
-    print(f"  against plain floats: {ratio(lambda t: t['floats'] / t['ours']):.2f}")
-    print(f"  predicted over measured time: {ratio(lambda t: t['predicted'] / t['ours']):.2f}")
-    for (slow, fast), words in PEERS.items():
-        if slow in times:
-            print(f"  times as fast as {words}: {ratio(lambda t, a=slow, b=fast: t[a] / t[b]):.2f}")  # type: ignore[misc]
+    for name, words in (("ours", "8 bits"), ("sixteen", "16 bits")):
+        print(f"  with {words}")
+        for alone in ("multiply", "multiply32"):
+            ceiling = ratio(lambda t, m=alone, n=name: max(t["read"], t[m]) / t[n])  # type: ignore[misc]
+            both = ratio(lambda t, m=alone, n=name: (t["read"] + t[m]) / t[n])  # type: ignore[misc]
+            print(f"    of max(read, {alone}): {ceiling:.2f} (of read + {alone}: {both:.2f})")
+        for slow, peer_words in PEERS.items():
+            if slow in times:
+                times_as_fast = ratio(lambda t, s=slow, n=name: t[s] / t[n])  # type: ignore[misc]
+                print(f"    times as fast as {peer_words}: {times_as_fast:.2f}")
+    print(f"  predicted over measured time, with 8 bits: {ratio(lambda t: t['predicted'] / t['ours']):.2f}")
     print(f"  memory of a worker: {memory['ours']:.2f} GiB, of dask.array: {memory['peer']:.2f} GiB")
 
 

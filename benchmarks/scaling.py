@@ -1,5 +1,7 @@
 """Exact covariance sums with 1, 2 and 4 workers of this machine, beside the cost model; then the model for 1,024.
 
+Values have 8 bits, as a plan chooses at these sizes.
+
 Cores of a shared machine slow each other down, so each point is also compared with what the same number of processes
 reach that only multiply integers in memory. ``python -m benchmarks.scaling [ROWS FEATURES] [--picture FILE.svg]``
 """
@@ -19,6 +21,7 @@ from matplotlib.figure import Figure
 
 from benchmarks import covariance
 from engine.cost import Kind, Machine, Rates, Work, choose
+from engine.dither import Dither
 from engine.fixedpoint import Quantiser
 from engine.geometry import Box
 from pipeline.machine import measure
@@ -26,17 +29,17 @@ from pipeline.machine import measure
 REPEATS = 5
 WORKERS = (1, 2, 4)
 FLEET = (1, 4, 16, 64, 256, 1024)
-FLEET_WORK = Work(Kind.PRODUCTS, 10_000_000, 20_000, (20_001, 20_001), symmetric=True, lead=1)
+FLEET_WORK = Work(Kind.PRODUCTS, 10_000_000, 20_000, (20_001, 20_001), symmetric=True, lead=1, single=True)
 
 
 def point(rows: int, features: int, workers: int, folder: Path) -> tuple[float, float]:
     """Median seconds of the exact sums and of multiplication alone."""
     box = Box(np.full(features, -3.0), np.full(features, 3.0), np.zeros(features))
-    quantiser = Quantiser(box.coordinates(), 32767, True, None)
+    quantiser = Quantiser(box.coordinates(), 127, True, None, dither=Dither(features))
     store = covariance.open_store(folder)
     with covariance.cluster_of(workers) as client:
         ours = partial(covariance.ours, client, store, quantiser)
-        multiply = partial(covariance.multiply_alone, client, rows, features, workers)
+        multiply = partial(covariance.multiply_alone, client, rows, features, workers, single=True)
         pairs = [(covariance.seconds(ours), covariance.seconds(multiply)) for _ in range(REPEATS + 1)][1:]
     return statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs)
 

@@ -38,6 +38,9 @@ _TASK_SECONDS = 1e-3
 _SETTLE = 1e9
 """Bytes of sums that a task turns into whole numbers and mirrors in a second, when it ends."""
 
+_FEW_ROWS = {True: 2**15, False: 2**23}
+"""Records up to which a task needs no int64 beside its sums: in single precision, which has int32, and in double."""
+
 _ENTRY_BYTES = 192 * 2**20
 """Values other than zero that wait to be multiplied, their columns, and the product of one tile."""
 
@@ -339,13 +342,14 @@ def _candidates(work: Work, machine: Machine) -> Iterator[tuple[int, int]]:
 def _cost(work: Work, machine: Machine, chunk_bytes: int, groups: int, ranges: int) -> Cost:
     rates, answer = machine.rates, 8 * work.entries
     tasks = groups * ranges
+    wider = 2 if work.kind is Kind.PRODUCTS and work.rows > _FEW_ROWS[work.single] * ranges else 1
     records = 8.0 * work.rows * work.columns
     bytes_read = groups * records
     bytes_moved = float(ranges * answer) if ranges > 1 and work.kind is not Kind.RECORDS else 0.0
     if work.kind is Kind.RECORDS:
         own, waiting = 8 * work.entries // tasks, answer
     else:
-        own, waiting = ceil(answer / groups), (ranges + 1) * answer if ranges > 1 else answer
+        own, waiting = wider * ceil(answer / groups), (ranges + 1) * answer if ranges > 1 else answer
     wide = _PIECE_ROWS * 8 * sum(work.shape) if work.kind is not Kind.CELLS else 0
     piece = max(wide, _PIECE_BYTES)
     task = own + (max(piece, _ENTRY_BYTES) if work.sparse else piece) + 3 * chunk_bytes

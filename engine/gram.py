@@ -165,6 +165,8 @@ def tile_sums(
     low, high = min(side.columns[0] for side in sides), max(side.columns[1] for side in sides)
     bytes_a_row = np.dtype(how.dtype).itemsize * sum(side.width for side in sides)
     rows_at_once = max(1, min(how.exact_rows, max(_PIECE_ROWS, _PIECE_BYTES // bytes_a_row), stop - start))
+    # As many pieces as rows are exact: none ends before a sum has to be settled.
+    rows_at_once = how.exact_rows // -(-how.exact_rows // rows_at_once)
     for side in sides:
         side.reserve(rows_at_once, how.dtype)
     waiting = pending = 0

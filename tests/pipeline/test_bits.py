@@ -1,5 +1,7 @@
 """Bits of quantised records: as declared, or few where sums are faster with them and the noise hides their rounding."""
 
+from datetime import date
+
 import numpy as np
 import pytest
 
@@ -77,3 +79,15 @@ def test_declared_bits_and_other_shapes_and_sparse_records_are_left_as_they_are(
     made = plan(tmp_path, *wide(300, 200_000, other), kind="second-moment")
     assert made.question.problem.largest == 2**15 - 1
     assert made.question.query.quantiser.dither is None
+
+
+def test_nights_that_share_a_charge_have_the_same_bits_though_their_noise_differs(tmp_path):
+    section = ("[cluster]", "[continual]\nnights = 4\nfirst = 2026-11-01\n\n[cluster]")
+    found = set()
+    for rows in (1_000_000, 3_000_000, 4_000_000, 5_000_000, 6_000_000, 8_000_000, 30_000_000):
+        nights = [
+            plan(tmp_path, *wide(256, rows, section), kind="second-moment", night=date(2026, 11, 1 + night))
+            for night in range(4)
+        ]
+        found.add(tuple(made.question.problem.largest for made in nights))
+    assert found == {(127,) * 4, (32767,) * 4}
