@@ -38,9 +38,6 @@ _TASK_SECONDS = 1e-3
 _SETTLE = 1e9
 """Bytes of sums that a task turns into whole numbers and mirrors in a second, when it ends."""
 
-_FEW_ROWS = {True: 2**15, False: 2**23}
-"""Records up to which a task needs no int64 beside its sums: in single precision, which has int32, and in double."""
-
 _ENTRY_BYTES = 192 * 2**20
 """Values other than zero that wait to be multiplied, their columns, and the product of one tile."""
 
@@ -156,6 +153,8 @@ class Work:
         Of a symmetric answer, public bound on the share of values other than zero; None where none is known.
     single
         Whether products are computed in single precision; see :func:`engine.gram.arithmetic`.
+    narrow_rows
+        Records whose sums of products need no int64 beside them; see :attr:`engine.gram.Arithmetic.narrow_rows`.
     grid
         Of counts, cells along each axis where tiles of them may be counted apart; empty where the whole answer is
         turned into something else by one task.
@@ -171,6 +170,7 @@ class Work:
     last_seconds: float = 0.0
     density: float | None = None
     single: bool = False
+    narrow_rows: int = 2**23
     grid: tuple[int, ...] = ()
 
     @property
@@ -342,7 +342,7 @@ def _candidates(work: Work, machine: Machine) -> Iterator[tuple[int, int]]:
 def _cost(work: Work, machine: Machine, chunk_bytes: int, groups: int, ranges: int) -> Cost:
     rates, answer = machine.rates, 8 * work.entries
     tasks = groups * ranges
-    wider = 2 if work.kind is Kind.PRODUCTS and work.rows > _FEW_ROWS[work.single] * ranges else 1
+    wider = 2 if work.kind is Kind.PRODUCTS and work.rows > work.narrow_rows * ranges else 1
     records = 8.0 * work.rows * work.columns
     bytes_read = groups * records
     bytes_moved = float(ranges * answer) if ranges > 1 and work.kind is not Kind.RECORDS else 0.0

@@ -5,18 +5,27 @@ Rounded to nearest, records that share a value are all rounded the same way, and
 j: ``w = (((s + j) c mod N) + 1/2) / N - 1/2``. Over all N starts each feature meets each of N evenly spaced places
 once, as c is odd, so that rounding up is as frequent as it should be. Integers still depend on the record alone, which
 is all that a sensitivity needs; nothing here is secret or drawn.
+
+The start is the upper bits of ``sum m_j u_j mod 2^32`` with u the steps of the clipped record in whole 256ths, of at
+most 17 bits: 17 + 12 - 1 <= 32, so for random m two records that differ in any u have independent starts. The m are
+fixed numbers.
+
+**Source**: Thorup, High speed hashing for integers and strings, 2015, for multiply-shift of vectors.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 PLACES = 2**12
 """N. Places are exact in single precision beside integers of at most 2**8."""
+
+_BESIDE = np.float32(1.5 * 2**15)
 
 _TURN = 2531
 """c, odd and near N times the golden section, so that neighbouring features are rounded at places far apart."""
@@ -37,40 +46,79 @@ class Dither:
     features: int
     first: int = 0
 
-    def starts(self, records: NDArray[np.generic]) -> NDArray[np.intp]:
-        """Start of each record, shape (n,), from whole records, shape (n, features), any real dtype.
+    def words(self, steps: NDArray[Any]) -> NDArray[np.uint32]:
+        """What tells records apart: their values in 256ths of a step, and a constant, modulo 2**32."""
+        # Next to this number the last bit of single precision is a 256th.
+        return (np.asarray(steps, dtype=np.float32) + _BESIDE).view(np.uint32)
 
-        Values that are the same in single precision count as the same, so that starts do not depend on the dtype
-        of values that it holds.
+    def starts(self, steps: NDArray[Any]) -> NDArray[np.intp]:
+        """Start of each record, shape (n,), from whole clipped records in steps, shape (n, features)."""
+        hashes: NDArray[np.uint32] = np.einsum("ij,j->i", self.words(steps), self._multipliers)
+        return _upper(hashes)
+
+    def starts_of_entries(
+        self,
+        steps: NDArray[Any],
+        zeros: NDArray[Any],
+        columns: NDArray[np.int64],
+        borders: NDArray[np.int64],
+    ) -> NDArray[np.intp]:
+        """The same of records given by their values other than zero.
+
+        Parameters
+        ----------
+        steps, columns
+            Values in steps and their columns, record by record, shape (entries,).
+        zeros
+            A record of zeros in steps, shape (features,).
+        borders
+            First entry of each record and the end of the last, shape (n + 1,).
         """
-        with np.errstate(over="ignore"):  # huge values count as infinite
-            words = np.ascontiguousarray(records, dtype=np.float32).view(np.uint32)
-        # A multilinear hash modulo 2**32, whose upper bits are the well mixed ones.
-        hashes: NDArray[np.uint32] = np.einsum("ij,j->i", words, self._multipliers)
-        return (hashes >> np.uint32(32 - PLACES.bit_length() + 1)).astype(np.intp)
+        base = self.words(zeros)
+        terms = (self.words(steps) - base[columns]) * self._multipliers[columns]
+        # Sums wrap around modulo 2**32, as the hash does; so do their differences.
+        sums = np.concatenate([np.zeros(1, np.uint32), np.cumsum(terms, dtype=np.uint32)])
+        return _upper(sums[borders[1:]] - sums[borders[:-1]] + np.sum(base * self._multipliers, dtype=np.uint32))
+
+    def places(self, starts: NDArray[np.intp], columns: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Places of single values: of a record with this start, in this column."""
+        found: NDArray[np.float32] = self._all_places[starts + columns]
+        return found
 
     def move(self, values: NDArray[np.floating], starts: NDArray[np.intp]) -> None:
-        """Add to values in steps, shape (n, columns), the places of their records, in place."""
+        """Add to values in steps, shape (n, columns), their places, in place."""
         values += self._windows[starts, : values.shape[1]]
 
     def part(self, first: int) -> Dither:
         """The same for columns from this feature on."""
         return Dither(self.features, first)
 
+    def __reduce__(self) -> tuple[type[Dither], tuple[int, int]]:
+        """Travel between processes without what follows from the numbers."""
+        return type(self), (self.features, self.first)
+
     @cached_property
     def _multipliers(self) -> NDArray[np.uint32]:
-        """An odd number for each feature, by the finaliser of MurmurHash3 in 32 bits."""
+        """A number for each feature, by the finaliser of MurmurHash3 in 32 bits."""
         mixed = np.arange(1, self.features + 1, dtype=np.uint32)
         for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
             mixed = (mixed ^ (mixed >> np.uint32(shift))) * np.uint32(factor)
-        return mixed | np.uint32(1)
+        return mixed
+
+    @cached_property
+    def _all_places(self) -> NDArray[np.float32]:
+        """Place of each sum of a start and the number of a column."""
+        turned = np.arange(self.first, PLACES + self.features, dtype=np.int64) * _TURN % PLACES
+        return ((turned + 0.5) / PLACES - 0.5).astype(np.float32)
 
     @cached_property
     def _windows(self) -> NDArray[np.float32]:
-        """Places of every start, a row each, for the features from the first one on."""
-        turned = np.arange(self.first, PLACES + self.features, dtype=np.int64) * _TURN % PLACES
-        places = ((turned + 0.5) / PLACES - 0.5).astype(np.float32)
-        return np.lib.stride_tricks.sliding_window_view(places, self.features - self.first)[:PLACES]
+        """Places of every start, a row each."""
+        return np.lib.stride_tricks.sliding_window_view(self._all_places, self.features - self.first)[:PLACES]
+
+
+def _upper(hashes: NDArray[np.uint32]) -> NDArray[np.intp]:
+    return (hashes >> np.uint32(32 - PLACES.bit_length() + 1)).astype(np.intp)
 
 
 def rounding_of_sums(rows: int, largest: int) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -79,7 +127,7 @@ def rounding_of_sums(rows: int, largest: int) -> tuple[tuple[float, float], tupl
     Parameters
     ----------
     rows
-        Number of records, at most, no two of them alike.
+        Number of records, at most, each two of which differ by a 256th of a step in some feature.
     largest
         K, the integer that stands for coordinate one.
 
@@ -88,10 +136,11 @@ def rounding_of_sums(rows: int, largest: int) -> tuple[tuple[float, float], tupl
     Largest mean and largest standard deviation over starts, of a sum of products of two coordinates and of a sum of
     one. Records that are alike are rounded alike: of r equal records the deviation is the root of r larger.
     """
-    step, apart = 1.0 / largest, 1.0 / PLACES
-    # A value a share a of a step above an integer is rounded up at a share p of N even places: |p - a| <= 1 / (2 N).
-    of_value = rows * step * apart / 2.0, np.sqrt(rows) * step / 2.0
-    # In steps, errors e and f have squares of mean a (1 - a) + |p - a| <= 1/4 + 1/(2 N), which bounds the mean of e f,
-    # and |e f| <= 1; v and w are at most one: v f + w e + e f.
-    mean = rows * (step * apart + step**2 * (0.25 + apart / 2.0))
-    return (mean, np.sqrt(rows) * (step * np.sqrt(1.0 + 2.0 * apart) + step**2)), of_value
+    step, tilt = 1.0 / largest, 1.0 / PLACES
+    # A value a share a of a step above an integer is rounded up at a share p of N even places: |p - a| <= 1 / (2 N),
+    # and 1 / (4 N) of a step is more than what single precision adds to it (Quantiser): |p - a| <= tilt together.
+    of_value = rows * step * tilt, np.sqrt(rows) * step * np.sqrt(0.25 + tilt)
+    # In steps, errors e and f have squares of mean a (1 - a) + |p - a| <= 1/4 + tilt, which bounds the mean of e f, and
+    # |e f| <= 1; v and w are at most one: v f + w e + e f.
+    mean = rows * (2.0 * step * tilt + step**2 * (0.25 + tilt))
+    return (mean, np.sqrt(rows) * (step * np.sqrt(1.0 + 4.0 * tilt) + step**2)), of_value

@@ -164,11 +164,7 @@ class Quantiser:
         # A leading constant would put every row of the rest out of step with the processor's vectors.
         own = self.augmented or grid.precision != integers.dtype
         values = np.empty((len(records), self.coordinates.dimension), grid.precision) if own else integers
-        values[...] = records
-        if self.dither is not None and starts is None:
-            starts = self.dither.starts(records)
-        if records.dtype.kind == "f":
-            self._settle_missing(values)
+        self._copy(records, values)
         with np.errstate(over="ignore"):  # a huge value may overflow to infinity here and is clipped next
             if self.coordinates.body is Body.BALL:
                 self._inside_ball(values)
@@ -176,10 +172,12 @@ class Quantiser:
                 self._inside_mixed_cube(values, self.coordinates.mixing)
             elif self._capped is not None:
                 self._capped.round_inside(values)
-            elif self.dither is not None and starts is not None:
+            elif self.dither is not None:
                 grid.place(values)
-                self.dither.move(values, starts)
-                grid.round_placed(values)
+                grid.bound(values)
+                self.dither.move(values, self.dither.starts(values) if starts is None else starts)
+                # The bound of the proof: steps of at most K, moved by less than a half, are rounded to at most K.
+                np.rint(values, out=values)
             else:
                 grid.round_inside(values)
         if self.augmented:
@@ -188,12 +186,49 @@ class Quantiser:
         elif own:
             integers[...] = values
 
+    def starts(self, records: NDArray[np.generic]) -> NDArray[np.intp] | None:
+        """Starts of the dither of whole records, shape (n,), for parts of them; None where there is no dither.
+
+        Raises
+        ------
+        NotFiniteError
+            See :meth:`quantise`.
+        """
+        if self.dither is None:
+            return None
+        step, found = self.cached_rows(records.dtype), np.empty(len(records), np.intp)
+        for first in range(0, len(records), step):
+            few = records[first : first + step]
+            grid = self._tall_grid_for(records.dtype).first(len(few))
+            values = np.empty(few.shape, grid.precision)
+            self._copy(few, values)
+            with np.errstate(over="ignore"):
+                grid.place(values)
+                grid.bound(values)
+            found[first : first + len(few)] = self.dither.starts(values)
+        return found
+
+    def _copy(self, records: NDArray[np.generic], values: NDArray[Any]) -> None:
+        values[...] = records
+        if records.dtype.kind == "f":
+            self._settle_missing(values)
+
     @property
     def by_entries(self) -> bool:
         """Whether a value that is zero becomes the same integer in every record, whatever the other values are."""
         c = self.coordinates
-        alone = self.dither is None and not (self._bounded_whole and np.any(c.origin))
-        return c.mixing is None and alone
+        if self.dither is not None:
+            zeros = self._zeros(self._grid)
+            # In single precision they are off by 2**-14 more at most: no place, below 1/2 - 2**-13, moves them further.
+            return bool(np.all(np.abs(zeros - np.rint(zeros)) <= 2.0**-15))
+        return c.mixing is None and not (self._bounded_whole and np.any(c.origin))
+
+    def _zeros(self, grid: CubeGrid) -> NDArray[Any]:
+        """A record of zeros in steps, shape (d,), clipped."""
+        zeros = np.zeros(self.coordinates.dimension, grid.precision)
+        grid.place(zeros)
+        grid.bound(zeros)
+        return zeros
 
     def at_zero(self, dtype: np.dtype[Any]) -> NDArray[np.int64]:
         """Integers of a record of zeros, shape (width,); other records differ from it only where they are not zero.
@@ -250,6 +285,13 @@ class Quantiser:
                 pull_entries_inside_ball(found, borders, c.dimension, self.largest)
             elif self._capped is not None:
                 self._capped.round_entries_inside(found, columns, borders)
+            elif self.dither is not None:
+                own = grid.of(columns)
+                own.place(found)
+                own.bound(found)
+                starts = self.dither.starts_of_entries(found, self._zeros(grid), columns, borders)
+                found += self.dither.places(np.repeat(starts, np.diff(borders)), columns)
+                np.rint(found, out=found)
             else:
                 grid.of(columns).round_inside(found)
         return np.asarray(found.astype(np.int64) - self.at_zero(values.dtype)[columns + int(self.augmented)])
@@ -310,7 +352,10 @@ class Quantiser:
         box = c.body.box if isinstance(c.body, CappedBox) else c.body
         least = 0.0 if box is Body.HALF_CUBE else -largest
         with np.errstate(over="ignore", invalid="ignore"):  # a ball has no bounds
-            lowest, highest = (np.clip(np.rint((x - c.origin) * steps), least, largest) for x in (c.lower, c.upper))
+            bounds = [(x - c.origin) * steps for x in (c.lower, c.upper)]
+            # Whole where values are cut after they were rounded, and as they are where before.
+            whole = bounds if self.dither is not None else [np.rint(bound) for bound in bounds]
+            lowest, highest = (np.clip(bound, least, largest) for bound in whole)
         return CubeGrid(c.origin, steps, lowest, highest)
 
     @cached_property
@@ -328,7 +373,9 @@ class Quantiser:
         narrow = self._grid.narrow()
         far = np.maximum(np.abs(c.lower), np.abs(c.upper))
         # An origin off by 2**-8 steps, and three roundings of 2**-24 of at most 2**15 steps: below 0.01 steps together.
-        precise = np.abs(narrow.origin - c.origin) * self._grid.steps <= 2.0**-8
+        # With a dither, whose errors are to have no mean, 2**-16 and three of 2**8 steps: 2**-14 together.
+        nearly = 2.0**-8 if self.dither is None else 2.0**-16
+        precise = np.abs(narrow.origin - c.origin) * self._grid.steps <= nearly
         usual = (self._grid.steps > 2.0**-96) & (self._grid.steps < 2.0**96) & (far < 2.0**96)
         return narrow if np.all(precise & usual) else None
 

@@ -57,6 +57,11 @@ class Arithmetic:
         """Whether it is single precision."""
         return self.dtype is np.float32
 
+    @property
+    def narrow_rows(self) -> int:
+        """Rows whose products need no int64 beside the sums of a tile."""
+        return self.exact_rows * (_SMALL_SUMS if self.single else 1)
+
 
 def arithmetic(largest: int) -> Arithmetic:
     """Fastest arithmetic that is exact for integers of at most this size."""
@@ -296,7 +301,7 @@ class _Panels:
         if not self._parts:
             self._fill_together(own, after)
             return
-        starts = None if self._whole.dither is None else self._whole.dither.starts(own)
+        starts = self._whole.starts(own)
         for part, (low, high), buffer in zip(self._parts, self._places, self._buffers, strict=True):
             part.quantise_by_steps(piece[:, low - first_column : high - first_column], buffer[after:], starts)
 

@@ -27,7 +27,7 @@ class CubeGrid:
     origin, steps
         ``k = (x - origin) steps``, shape (d,) each; steps are integers for one raw unit.
     lowest, highest
-        Integers of the bounds, shape (d,) each.
+        The bounds in steps, shape (d,) each; whole where values are cut after they were rounded.
 
     Of single values, or of several records at once, the shape is theirs.
     """
@@ -72,10 +72,6 @@ class CubeGrid:
     def round_inside(self, values: NDArray[Any]) -> None:
         """Turn raw values, shape (n, d), into integers, in place."""
         self.place(values)
-        self.round_placed(values)
-
-    def round_placed(self, values: NDArray[Any]) -> None:
-        """Turn steps from the origin into integers of the cube, in place."""
         np.rint(values, out=values)
         self.bound(values)
 
@@ -86,8 +82,8 @@ class CubeGrid:
         values *= self.steps
 
     def bound(self, values: NDArray[Any]) -> None:
-        """Cut to the integers of the bounds, in place."""
-        # The bound of the proof, on the integers themselves: |k_i| <= K, and 0 <= k_i in a half cube.
+        """Cut to the bounds, in place."""
+        # The bound of the proof, where these are the integers themselves: |k_i| <= K, and 0 <= k_i in a half cube.
         np.minimum(values, self.highest, out=values)
         np.maximum(values, self.lowest, out=values)
 

@@ -14,7 +14,7 @@ from engine.geometry import Body
 from engine.mechanisms.additive import NoiseDesign
 from engine.problems import OuterProducts, SecondMoment
 from engine.rounding import rounding_of_sums
-from pipeline.config import LoadedConfig
+from pipeline.config import BoxGeometry, LoadedConfig
 from pipeline.config.queries import MomentQuery
 from pipeline.questions import Question
 from pipeline.questions.moment import Moment
@@ -61,13 +61,16 @@ def rounding_sentence(question: Question, design: AnyDesign) -> str | None:
     off = f"an entry is off {entry.words('the standard deviation of its noise')}"
     off += "".join(f", a sum behind a mean {share.words('its own')}" for share in sums)
     places = ", at places that differ between records" if _dithered(question) else ""
-    return f"to {largest.bit_length() + 1} bits{places}: {off}{'; sums in single precision' if single else ''}"
+    return f"to {largest.bit_length() + 1} bits{places}: {off}"
 
 
 def with_few_bits(loaded: LoadedConfig) -> LoadedConfig | None:
     """The config with as few bits as make its sums faster; None where it declares its bits, or they would not be."""
     query = loaded.config.query
     if not isinstance(query, MomentQuery) or query.quantisation_bits is not None or len(query.columns) < _WIDE:
+        return None
+    box = isinstance(query.geometry, BoxGeometry) and query.geometry.norm_at_most is None
+    if not box or getattr(loaded.config.mechanism, "directions", None) is not None:
         return None
     query = query.model_copy(update={"quantisation_bits": FEW_BITS})
     return replace(loaded, config=loaded.config.model_copy(update={"query": query}))

@@ -12,6 +12,7 @@ from engine import estimates, gram, rotation
 from engine.cost import Kind, Work
 from engine.dither import Dither
 from engine.errors import ErrorReport, error_report
+from engine.fixedpoint import Quantiser
 from engine.geometry import Body, Vector
 from engine.guarantees import Neighbours
 from engine.mechanisms.additive import NoiseDesign
@@ -142,10 +143,9 @@ def build(loaded: LoadedConfig, asked: MomentQuery) -> Moment:
         box = rotation.second_moment(along, loaded.config.privacy.neighbours, asked.rows_at_most)
         return Moment(box, SecondMomentQuery(along), asked.columns, directed=True)
     clip = along or clip
+    clip = _dithered(clip)
     density = loaded.config.compute.density_at_most if clip.by_entries else None
-    work = _work(1, len(asked.columns), int(clip.augmented), density, clip.largest)
-    if work.single and not work.sparse and clip.coordinates.body in (Body.CUBE, Body.HALF_CUBE):
-        clip = replace(clip, dither=Dither(len(asked.columns)))
+    sparse = _work(1, len(asked.columns), int(clip.augmented), density, clip.largest).sparse
     problem = SecondMoment(
         clip.coordinates.body,
         clip.coordinates.scale,
@@ -154,11 +154,35 @@ def build(loaded: LoadedConfig, asked: MomentQuery) -> Moment:
         asked.rows_at_most,
         clip.augmented,
     )
-    query = SecondMomentQuery(clip, work.sparse)
+    query = SecondMomentQuery(clip, sparse)
     return Moment(problem, query, asked.columns, directed=along is not None, density=density)
 
 
 def _work(rows: int, features: int, lead: int, density: float | None, largest: int) -> Work:
     """One triangle of products."""
-    width, single = features + lead, gram.arithmetic(largest).single
-    return Work(Kind.PRODUCTS, rows, features, (width, width), True, lead, density=density, single=single)
+    width, how = features + lead, gram.arithmetic(largest)
+    return Work(
+        Kind.PRODUCTS,
+        rows,
+        features,
+        (width, width),
+        symmetric=True,
+        lead=lead,
+        density=density,
+        single=how.single,
+        narrow_rows=how.narrow_rows,
+    )
+
+
+def _dithered(clip: Quantiser) -> Quantiser:
+    """Rounding at places of their own for records in a cube with few bits.
+
+    Not where a zero would not be the same integer in all records, which sparse records need: whether a config says
+    that they are sparse must not change a bit.
+    """
+    coordinates = clip.coordinates
+    cube = coordinates.body in (Body.CUBE, Body.HALF_CUBE) and coordinates.mixing is None
+    if not cube or not gram.arithmetic(clip.largest).single:
+        return clip
+    dithered = replace(clip, dither=Dither(coordinates.dimension))
+    return dithered if dithered.by_entries else clip

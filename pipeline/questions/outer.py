@@ -54,8 +54,8 @@ class Outer:
 
     def work(self, rows: int) -> Work:
         """All products."""
-        single = gram.arithmetic(self.problem.largest).single
-        return Work(Kind.PRODUCTS, rows, sum(self.problem.shape), self.problem.shape, single=single)
+        how, shape = gram.arithmetic(self.problem.largest), self.problem.shape
+        return Work(Kind.PRODUCTS, rows, sum(shape), shape, single=how.single, narrow_rows=how.narrow_rows)
 
     def error(self, design: NoiseDesign) -> ErrorReport:
         """Of the sum."""

@@ -1,5 +1,8 @@
 """Rounding at places that differ between records: by the record alone, within a step, and without a bias."""
 
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -46,25 +49,61 @@ def test_whole_numbers_stay_what_they_are():
         assert np.array_equal(quantiser().quantise((steps / K).astype(dtype))[:, 1:], steps)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, ">f8", np.float16])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, ">f8", np.float16, np.int8, np.int64])
 def test_a_record_alone_decides_its_integers(dtype):
-    records = np.random.default_rng(2).uniform(-1.2, 1.2, (700, WIDTH)).astype(dtype)
+    records = (np.random.default_rng(2).uniform(-1.2, 1.2, (700, WIDTH)) * 3.0).astype(dtype) / np.asarray(3, dtype)
+    records = records.astype(dtype)
     whole = quantiser().quantise(records)
     assert np.array_equal(whole, np.vstack([quantiser().quantise(record[None]) for record in records]))
     assert np.array_equal(whole, quantiser().quantise(records[::-1])[::-1])
     assert np.array_equal(whole, quantiser().quantise(np.asfortranarray(records)))
-    assert np.array_equal(whole, quantiser().quantise(records.astype(np.float64)))
 
 
-def test_starts_do_not_depend_on_the_type_of_the_same_values():
-    values = np.random.default_rng(3).integers(-100, 100, (300, WIDTH))
-    starts = [Dither(WIDTH).starts(values.astype(kind)) for kind in (np.int8, np.int64, np.float16, np.float64)]
-    assert all(np.array_equal(starts[0], others) for others in starts[1:])
+def test_the_sign_of_a_zero_what_is_clipped_and_what_stands_for_it_do_not_matter():
+    records = np.random.default_rng(3).uniform(-1.0, 1.0, (200, WIDTH))
+    records[:, 1], records[:, 3], records[:, 4] = 0.0, 1.0, 0.3
+    others = records.copy()
+    others[:, 1], others[:, 3] = -0.0, 7.0
+    others[:, 4] = np.where(np.arange(200) % 2, np.nan, np.inf)
+    stand_in = replace(quantiser(), stand_in=np.full(WIDTH, 0.3))
+    assert np.array_equal(stand_in.quantise(records), stand_in.quantise(others))
+
+
+VALUES = {
+    "signs": lambda rng, shape: rng.choice([-1.0, 1.0], shape),
+    "signs of sizes": lambda rng, shape: rng.choice([-1.0, 1.0], shape) * rng.uniform(0.1, 1.0, shape[1]),
+    "zero and a half": lambda rng, shape: rng.choice([0.0, 0.5], shape),
+    "three": lambda rng, shape: rng.choice([0.0, 1.0 / 3.0, 1.0], shape),
+    "powers of two": lambda rng, shape: 2.0 ** -rng.integers(0, 9, shape),
+    "continuous": lambda rng, shape: rng.uniform(-1.0, 1.0, shape),
+    "within a step": lambda rng, shape: 0.5 + 0.5 / K * rng.uniform(0.0, 1.0, shape),
+}
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_starts_of_different_records_are_uniform_whatever_their_values_are(values):
+    records = VALUES[values](np.random.default_rng(11), (64 * PLACES, 40))
+    counts = np.bincount(quantiser(width=40).starts(records), minlength=PLACES)
+    # Mean 64: a chi square of N - 1 degrees of freedom, within 6.5 deviations.
+    assert abs(np.sum((counts - 64.0) ** 2) / 64.0 - PLACES) < 6.5 * np.sqrt(2.0 * PLACES)
+
+
+def test_features_side_by_side_are_rounded_apart():
+    places = np.zeros((PLACES, 256))
+    Dither(256).move(places, np.arange(PLACES))
+    together = np.linalg.eigvalsh(places.T @ places / PLACES)[-1]
+    assert together < 256 / 30, "a twelfth of the features if all were rounded up together, a 39th for an even turn"
+
+
+def test_a_dither_travels_as_two_numbers():
+    used = quantiser(width=500)
+    used.quantise(np.zeros((3, 500)))
+    assert len(pickle.dumps(used.dither)) < 200
 
 
 def test_every_part_of_the_features_has_the_integers_of_the_whole():
     records = np.random.default_rng(4).uniform(-1.2, 1.2, (300, WIDTH)).astype(np.float32)
-    whole, starts = quantiser().quantise(records), Dither(WIDTH).starts(records)
+    whole, starts = quantiser().quantise(records), quantiser().starts(records)
     ranges = [(0, 1), (0, 3), (1, 4), (3, WIDTH + 1)]
     for (low, high), part in zip(ranges, quantiser().parts(ranges), strict=True):
         integers = np.empty((len(records), high - low))
@@ -98,23 +137,64 @@ def test_every_start_rounds_each_feature_at_another_of_evenly_spaced_places(colu
     assert all(np.array_equal(np.sort(column), even) for column in places.T)
 
 
-@pytest.mark.parametrize("others", ["continuous", "whole numbers", "zeros and ones"])
+@pytest.mark.parametrize("others", VALUES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_column_with_one_value_is_not_biased_as_it_is_when_rounded_to_nearest(others, dtype):
-    rng, rows = np.random.default_rng(6), 40_000
-    columns = {
-        "continuous": rng.uniform(-1.0, 1.0, (rows, 30)),
-        "whole numbers": rng.integers(0, 8, (rows, 30)) / 8,
-        "zeros and ones": rng.integers(0, 2, (rows, 30)),
-    }[others]
+    rows = 40_000
+    columns = VALUES[others](np.random.default_rng(6), (rows, 30))
     records = np.hstack([np.full((rows, 2), 0.5 + 0.4 / K), columns]).astype(dtype)
     found = errors(records)
     (product, varies), (value, value_varies) = dither.rounding_of_sums(rows, K)
     assert abs(found[0, 1]) * rows <= value + 6.0 * value_varies
-    assert abs(found[1, 2]) * rows <= product + 6.0 * varies
+    assert np.max(np.abs(found[1:, 1:])) * rows <= product + 6.0 * varies
     nearest = Quantiser(quantiser(width=32).coordinates, K, True, None)
     biased = gram.partial_gram(records, 0, rows, nearest, 500)[0, 1] / K**2 / rows - records[0, 0]
     assert abs(biased) > 20.0 * abs(found[0, 1])
+
+
+def test_records_at_a_bound_between_two_integers_are_not_biased():
+    rows, rng = 40_000, np.random.default_rng(12)
+    box = Box(np.full(20, -0.303), np.ones(20), np.zeros(20))
+    records = rng.uniform(-2.0, 1.0, (rows, 20))
+    records[:, 0] = -0.5
+    clip = Quantiser(box.coordinates(), K, True, None, dither=Dither(20))
+    found = gram.partial_gram(records, 0, rows, clip, 500)[0, 1:] / K**2 - np.clip(records, -0.303, 1.0).sum(axis=0)
+    mean, varies = dither.rounding_of_sums(rows, K)[1]
+    assert np.max(np.abs(found)) <= mean + 6.0 * varies
+    assert np.all(clip.quantise(records)[:, 1:] >= np.floor(-0.303 * K))
+
+
+def test_single_precision_is_left_where_it_would_shift_all_records_alike():
+    rows = 4_000_000
+    box = Box(np.full(2, 1000.00002), np.full(2, 1002.00003), np.full(2, 1001.000025))
+    records = np.random.default_rng(13).uniform(1000.1, 1001.9, (rows, 2)).astype(np.float32)
+    coordinates = box.coordinates()
+    clip = Quantiser(coordinates, K, True, None, dither=Dither(2))
+    exact = ((records.astype(float) - coordinates.origin) / coordinates.scale).sum(axis=0)
+    mean, varies = dither.rounding_of_sums(rows, K)[1]
+    assert np.max(np.abs(gram.partial_gram(records, 0, rows, clip, 500)[0, 1:] / K**2 - exact)) <= mean + 6.0 * varies
+
+
+@pytest.mark.parametrize("lower", [-1.0, 0.0, 0.25])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_values_other_than_zero_give_the_integers_of_whole_records(lower, dtype):
+    rng, width = np.random.default_rng(14), 60
+    records = rng.uniform(-1.5, 1.5, (300, width)).astype(dtype) * (rng.uniform(size=(300, width)) < 0.1)
+    records[0] = 0.0
+    box = Box(np.full(width, lower), np.ones(width), np.full(width, 0.25 if lower > 0 else 0.0))
+    clip = Quantiser(box.coordinates(), K, True, None, dither=Dither(width))
+    assert clip.by_entries
+    rows, columns = np.nonzero(records)
+    borders = np.searchsorted(rows, np.arange(301)).astype(np.int64)
+    found = np.tile(clip.at_zero(records.dtype), (300, 1))
+    found[rows, columns + 1] += clip.quantise_entries(records[rows, columns], columns.astype(np.int64), borders)
+    assert np.array_equal(found, clip.quantise(records))
+
+
+def test_a_zero_between_two_integers_is_not_one_integer_in_all_records():
+    box = Box(np.full(WIDTH, -1.0), np.full(WIDTH, 3.0), np.ones(WIDTH))
+    assert not Quantiser(box.coordinates(), K, True, None, dither=Dither(WIDTH)).by_entries
+    assert Quantiser(box.coordinates(), K, True, None).by_entries
 
 
 @pytest.mark.parametrize("lower", [-1.0, 0.0])

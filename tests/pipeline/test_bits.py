@@ -26,11 +26,10 @@ def test_few_bits_are_multiplied_in_single_precision_and_the_plan_says_what_roun
         f"to 8 bits, at places that differ between records: an entry is off by at most {mean / least:.2g} "
         f"of the standard deviation of its noise, give or take {varies / least:.2g}"
     )
-    assert said.endswith("sums in single precision")
     assert ("a sum behind a mean" in said) == (lead == 1)
     if lead:
         off, around = (error / np.min(noise[0, 1:]) for error in of_sum)
-        assert f"a sum behind a mean by at most {off:.2g} of its own, give or take {around:.2g}; sums" in said
+        assert f"a sum behind a mean by at most {off:.2g} of its own, give or take {around:.2g}" in said
     usual = plan(tmp_path, kind=kind)
     assert not usual.question.work(1000).single
     assert "Rounding" not in dict(summary.describe(usual, None))
@@ -72,13 +71,32 @@ def test_few_bits_are_chosen_where_they_are_faster_and_not_felt_beside_the_noise
     [
         (FEW[0], FEW[1].replace("8", "16")),
         ('kind = "box"', 'kind = "box"\nnorm_at_most = 5.0'),
-        ("block_rows = 50", "block_rows = 50\ndensity_at_most = 0.001"),
+        ("lower = 0.0, upper = 1.0", "lower = -1.0, upper = 3.0"),
     ],
 )
-def test_declared_bits_and_other_shapes_and_sparse_records_are_left_as_they_are(tmp_path, other):
+def test_declared_bits_other_shapes_and_boxes_with_zero_off_the_integers_are_left_as_they_are(tmp_path, other):
     made = plan(tmp_path, *wide(300, 200_000, other), kind="second-moment")
     assert made.question.problem.largest == 2**15 - 1
     assert made.question.query.quantiser.dither is None
+
+
+@pytest.mark.parametrize("bounds", ["lower = 0.0, upper = 1.0", "lower = -1.0, upper = 3.0"])
+@pytest.mark.parametrize("bits", [(), (FEW,)])
+def test_whether_records_are_said_to_be_sparse_decides_no_bit(tmp_path, bounds, bits):
+    asked = wide(300, 200_000, ("lower = 0.0, upper = 1.0", bounds), *bits)
+    sparse = ("block_rows = 50", "block_rows = 50\ndensity_at_most = 0.001")
+    dense, told = (plan(tmp_path, *asked, *more, kind="covariance") for more in ((), (sparse,)))
+    assert told.question.query.by_entries
+    assert not dense.question.query.by_entries
+    assert told.public == dense.public
+    rounding = [dict(summary.describe(made, None)).get("Rounding") for made in (told, dense)]
+    assert rounding[0] == rounding[1]
+
+
+def test_a_ball_of_many_features_has_the_bits_that_it_needs(tmp_path):
+    ball = BALL[1][: BALL[1].index("features")] + "features = [{name='a', count=16129, origin=0}]\n\n"
+    made = plan(tmp_path, (BALL[0], ball), kind="second-moment")
+    assert made.question.problem.largest == 2**15 - 1
 
 
 def test_nights_that_share_a_charge_have_the_same_bits_though_their_noise_differs(tmp_path):
