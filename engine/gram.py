@@ -278,6 +278,8 @@ class _Panels:
         self._ranges = sorted(ranges)
         self._whole = factor.quantiser
         self._parts = factor.quantiser.parts(self._ranges)
+        if self._whole.dither is not None and self.width == self._whole.width:
+            self._parts = []  # whole rows are read for their dither anyway, and cut where all of them are wanted
         first = factor.columns[0] - int(factor.quantiser.augmented)
         self._places = [(max(first + low, factor.columns[0]), first + high) for low, high in self._ranges]
         self.columns = factor.columns
