@@ -157,8 +157,7 @@ def ours(client: Client, store: Any, quantiser: Quantiser) -> None:
     machine = Machine(compute.workers, compute.threads, MEMORY)
     chunk_rows = max(1, 2**25 // (8 * features) // store.chunks[0]) * store.chunks[0]
     width = quantiser.width
-    single = arithmetic(quantiser.largest).single
-    work = Work(Kind.PRODUCTS, rows, features, (width, width), symmetric=True, lead=1, single=single)
+    work = Work(Kind.PRODUCTS, rows, features, (width, width), symmetric=True, lead=1, largest=quantiser.largest)
     cut = choose(work, machine, 8 * features * chunk_rows)
     graph = exact_graph(
         store, SecondMomentQuery(quantiser), cut.layout(rows, chunk_rows), chunk_rows, f"b{time.time()}"
@@ -169,7 +168,7 @@ def ours(client: Client, store: Any, quantiser: Quantiser) -> None:
 def predicted(store: Any, workers: int) -> float:
     """Time of the exact sums by the cost model, at rates measured on this machine."""
     rows, features = store.shape
-    work = Work(Kind.PRODUCTS, rows, features, (features + 1, features + 1), symmetric=True, lead=1, single=True)
+    work = Work(Kind.PRODUCTS, rows, features, (features + 1, features + 1), symmetric=True, lead=1, largest=127)
     return choose(work, Machine(workers, 1, MEMORY, measure(workers)), 2**25).cost.exact_seconds
 
 

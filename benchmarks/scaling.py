@@ -29,7 +29,7 @@ from pipeline.machine import measure
 REPEATS = 5
 WORKERS = (1, 2, 4)
 FLEET = (1, 4, 16, 64, 256, 1024)
-FLEET_WORK = Work(Kind.PRODUCTS, 10_000_000, 20_000, (20_001, 20_001), symmetric=True, lead=1, single=True)
+FLEET_WORK = Work(Kind.PRODUCTS, 10_000_000, 20_000, (20_001, 20_001), symmetric=True, lead=1, largest=127)
 
 
 def point(rows: int, features: int, workers: int, folder: Path) -> tuple[float, float]:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, sqrt
 
+from engine.gram import arithmetic
 from engine.layout import TILE_SIDE, Layout, Tile, banded, boxes, grid, grouped, row_ranges, summed
 
 _PIECE_BYTES = 16 * 2**20
@@ -151,10 +152,8 @@ class Work:
         What one task needs besides, once the whole answer is there.
     density
         Of a symmetric answer, public bound on the share of values other than zero; None where none is known.
-    single
-        Whether products are computed in single precision; see :func:`engine.gram.arithmetic`.
-    narrow_rows
-        Records whose sums of products need no int64 beside them; see :attr:`engine.gram.Arithmetic.narrow_rows`.
+    largest
+        Largest integer of a record, which decides the arithmetic of products; see :func:`engine.gram.arithmetic`.
     grid
         Of counts, cells along each axis where tiles of them may be counted apart; empty where the whole answer is
         turned into something else by one task.
@@ -169,9 +168,13 @@ class Work:
     last_bytes: int = 0
     last_seconds: float = 0.0
     density: float | None = None
-    single: bool = False
-    narrow_rows: int = 2**23
+    largest: int = 2**15 - 1
     grid: tuple[int, ...] = ()
+
+    @property
+    def single(self) -> bool:
+        """Whether products are computed in single precision."""
+        return arithmetic(self.largest).single
 
     @property
     def pairs(self) -> float:
@@ -342,7 +345,8 @@ def _candidates(work: Work, machine: Machine) -> Iterator[tuple[int, int]]:
 def _cost(work: Work, machine: Machine, chunk_bytes: int, groups: int, ranges: int) -> Cost:
     rates, answer = machine.rates, 8 * work.entries
     tasks = groups * ranges
-    wider = 2 if work.kind is Kind.PRODUCTS and work.rows > work.narrow_rows * ranges else 1
+    # Beside its floats and int32, or its floats, a task that sums many records has int64.
+    wider = 2 if work.kind is Kind.PRODUCTS and work.rows > arithmetic(work.largest).narrow_rows * ranges else 1
     records = 8.0 * work.rows * work.columns
     bytes_read = groups * records
     bytes_moved = float(ranges * answer) if ranges > 1 and work.kind is not Kind.RECORDS else 0.0

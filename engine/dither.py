@@ -6,9 +6,9 @@ j: ``w = (((s + j) c mod N) + 1/2) / N - 1/2``. Over all N starts each feature m
 once, as c is odd, so that rounding up is as frequent as it should be. Integers still depend on the record alone, which
 is all that a sensitivity needs; nothing here is secret or drawn.
 
-The start is the upper bits of ``sum m_j u_j mod 2^32`` with u the steps of the clipped record in whole 256ths, of at
-most 17 bits: 17 + 12 - 1 <= 32, so for random m two records that differ in any u have independent starts. The m are
-fixed numbers.
+The start is the upper 12 bits of ``sum m_j u_j mod 2^32`` with u the steps of the clipped record in whole 256ths. Two
+records differ by less than 2^17 in any u, so by an odd number times at most 2^16; for random m the upper 12 bits of the
+difference of their sums are then uniform. The m are fixed numbers, so that this is what to expect and no proof.
 
 **Source**: Thorup, High speed hashing for integers and strings, 2015, for multiply-shift of vectors.
 """
@@ -26,6 +26,7 @@ PLACES = 2**12
 """N. Places are exact in single precision beside integers of at most 2**8."""
 
 _BESIDE = np.float32(1.5 * 2**15)
+"""A number next to which the last bit of single precision is a 256th."""
 
 _TURN = 2531
 """c, odd and near N times the golden section, so that neighbouring features are rounded at places far apart."""
@@ -48,7 +49,6 @@ class Dither:
 
     def words(self, steps: NDArray[Any]) -> NDArray[np.uint32]:
         """What tells records apart: their values in 256ths of a step, and a constant, modulo 2**32."""
-        # Next to this number the last bit of single precision is a 256th.
         return (np.asarray(steps, dtype=np.float32) + _BESIDE).view(np.uint32)
 
     def starts(self, steps: NDArray[Any]) -> NDArray[np.intp]:

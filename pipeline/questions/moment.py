@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from engine import estimates, gram, rotation
 from engine.cost import Kind, Work
-from engine.dither import Dither
+from engine.dither import PLACES, Dither
 from engine.errors import ErrorReport, error_report
 from engine.fixedpoint import Quantiser
 from engine.geometry import Body, Vector
@@ -67,7 +67,7 @@ class Moment:
             "constant_coordinate": self.problem.augmented,
             "largest_integer": self.problem.largest,
             **directed_facts(self.directed),
-            **({} if self.query.quantiser.dither is None else {"rounding": "at 4096 places by record, version 1"}),
+            **({} if self.query.quantiser.dither is None else {"rounding": f"at {PLACES} places by record, version 1"}),
         }
 
     def work(self, rows: int) -> Work:
@@ -160,18 +160,8 @@ def build(loaded: LoadedConfig, asked: MomentQuery) -> Moment:
 
 def _work(rows: int, features: int, lead: int, density: float | None, largest: int) -> Work:
     """One triangle of products."""
-    width, how = features + lead, gram.arithmetic(largest)
-    return Work(
-        Kind.PRODUCTS,
-        rows,
-        features,
-        (width, width),
-        symmetric=True,
-        lead=lead,
-        density=density,
-        single=how.single,
-        narrow_rows=how.narrow_rows,
-    )
+    width = features + lead
+    return Work(Kind.PRODUCTS, rows, features, (width, width), True, lead, density=density, largest=largest)
 
 
 def _dithered(clip: Quantiser) -> Quantiser:

@@ -54,8 +54,8 @@ class Outer:
 
     def work(self, rows: int) -> Work:
         """All products."""
-        how, shape = gram.arithmetic(self.problem.largest), self.problem.shape
-        return Work(Kind.PRODUCTS, rows, sum(shape), shape, single=how.single, narrow_rows=how.narrow_rows)
+        shape = self.problem.shape
+        return Work(Kind.PRODUCTS, rows, sum(shape), shape, largest=self.problem.largest)
 
     def error(self, design: NoiseDesign) -> ErrorReport:
         """Of the sum."""

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cost import Kind, Machine, Rates, TooLarge, Work, choose
+from engine.gram import arithmetic
 
 GIB = 2**30
 
@@ -29,9 +30,21 @@ def test_answers_that_fit_beside_each_other_are_computed_by_row_panels(rows, fea
 
 def test_products_in_single_precision_are_predicted_to_be_faster_and_cost_as_many_operations():
     work, machine = moment(200_000, 2_000), Machine(4, 1, 4 * GIB)
-    double, single = chosen(work, machine).cost, chosen(dataclasses.replace(work, single=True), machine).cost
+    double, single = chosen(work, machine).cost, chosen(dataclasses.replace(work, largest=127), machine).cost
     assert single.seconds < double.seconds
     assert single.flops == double.flops
+
+
+@pytest.mark.parametrize("largest", [127, 255, 256, 32767, 2**17 - 1, 2**19 - 1])
+def test_tasks_of_so_many_records_that_their_sums_need_int64_are_given_memory_for_it(largest):
+    rows = arithmetic(largest).narrow_rows
+    assert rows * largest**2 <= (2**31 - 1 if largest <= 256 else 2**53)
+    assert (rows + arithmetic(largest).exact_rows) * largest**2 > (2**31 - 2**24 if largest <= 256 else 2**53)
+    few, more = (
+        choose(dataclasses.replace(moment(count, 3_000), largest=largest), Machine(1, 1, 64 * GIB), 2**20).cost
+        for count in (rows, 8 * rows + 1)  # there are at most eight ranges of rows
+    )
+    assert more.peak_bytes - few.peak_bytes >= 8 * moment(1, 3_000).entries
 
 
 def test_an_answer_that_does_not_fit_beside_each_task_is_computed_by_tiles():

@@ -13,6 +13,7 @@ from engine import dither, gram, layout
 from engine.dither import PLACES, Dither
 from engine.fixedpoint import NotFiniteError, Quantiser
 from engine.geometry import Ball, Box
+from engine.sparse import entry_sums
 
 K = 127
 WIDTH = 6
@@ -213,13 +214,25 @@ def test_means_and_deviations_of_sums_stay_below_their_bounds(lower):
     assert np.std([errors(one)[0, 1] * rows for one in near_bound]) > value_varies / 1.35, "and the bound is attained"
 
 
-def test_errors_of_many_entries_do_not_add_up_to_a_direction():
+def test_errors_of_many_entries_do_not_add_up_to_a_direction_as_they_do_when_rounded_to_nearest():
     rng, rows, width = np.random.default_rng(8), 4_000, 200
-    records = np.clip(0.4 / K + 0.02 * rng.standard_normal((rows, width)), -1.0, 1.0)
-    off = errors(records)[1:, 1:] * rows
-    # Independent errors of this size have a norm of two of them times the root of the width; here also the diagonal.
+    records = np.full((rows, width), 1.0 - 0.4 / K)
+    records[:, 0] = rng.uniform(-1.0, 1.0, rows)
     (mean, varies), _ = dither.rounding_of_sums(rows, K)
-    assert np.linalg.norm(off, 2) < mean + 4.0 * varies * np.sqrt(width)
+    nearest = Quantiser(quantiser(width=width).coordinates, K, False, None)
+    biased = gram.partial_gram(records, 0, rows, nearest, 500) / float(K) ** 2 - records.T @ records
+    bound = 2.0 * width * (mean + varies)
+    assert np.linalg.norm(errors(records)[1:, 1:] * rows, 2) < bound < np.linalg.norm(biased, 2) / 10.0
+
+
+@pytest.mark.parametrize("share", [0.05, 0.9])
+def test_sums_of_values_other_than_zero_are_the_same_bits(share):
+    rng, width = np.random.default_rng(15), 50
+    records = rng.uniform(-1.5, 1.5, (900, width)) * (rng.uniform(size=(900, width)) < share)
+    clip, tiles = quantiser(width=width), layout.grid((width + 1, width + 1), True, 1, 20)
+    whole = gram.tile_sums(records, 5, 880, gram.Factor(clip, (0, width)), None, 300, tiles)
+    found = entry_sums(records, 5, 880, clip, 170, tiles)
+    assert all(np.array_equal(a, b) for a, b in zip(whole, found, strict=True))
 
 
 def test_missing_values_are_refused_or_replaced_as_always():
