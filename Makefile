@@ -37,7 +37,8 @@ test: check ## set up, check style, types and layers, and run the tests
 	$(B)/python -m pytest -q -n auto --dist loadfile -m "not slow"
 
 test-slow: $(V)/.stamp ## the tests that take long
-	$(B)/python -m pytest -q -m slow
+	@# They wait for servers and clocks more than they compute: twice as many at once as there are cores, test by test.
+	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist load -m slow
 
 check: $(V)/.stamp ## style, types and layers
 	$(B)/ruff check .

@@ -3,18 +3,15 @@
 import json
 import os
 import re
-import shutil
 import time
 
 import pytest
 
 from pipeline.ledger import Ledger
-from tests import support
+from tests import browser, support
 from tests.end_to_end.served import PATIENCE, kill_all, serve
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on the PATH; tests download none")
+pytestmark = browser.needed
 
 NIGHT = """
 [[night]]
@@ -42,17 +39,13 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(site):
     """A page of a browser, and every outside address that it asked for."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1200, "height": 1000})
+    with browser.chromium() as chromium:
+        page = chromium.new_page(viewport={"width": 1200, "height": 1000})
         page.set_default_timeout(30_000)
         page.outside = []
         inside = ("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:")
         page.on("request", lambda asked: asked.url.startswith(inside) or page.outside.append(asked.url))
         yield page
-        browser.close()
 
 
 def choose(page, field, text, within="body"):

@@ -1,6 +1,5 @@
 """The report in a real browser: pictures in both colour schemes, policy kept, nothing fetched, nothing cut off."""
 
-import shutil
 from datetime import date
 
 import pytest
@@ -9,12 +8,11 @@ from pipeline import report
 from pipeline.compute import ThreadCompute
 from pipeline.planning import make_plan
 from pipeline.release import run_release
-from tests import support
+from tests import browser, support
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NIGHTS = date(2026, 11, 20), date(2026, 11, 21)
 
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium on this machine")
+pytestmark = browser.needed
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +24,8 @@ def pages(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def chromium():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+    with browser.chromium() as found:
+        yield found
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import certificates
+from tests import browser, certificates
 from tests.end_to_end.served import COMMAND, serve
-from tests.end_to_end.test_browser import CHROMIUM
 from tests.end_to_end.test_serve import entries, site
 from tests.tls_proxy import TlsProxy
 
@@ -85,14 +84,11 @@ def test_a_worker_releases_a_night_over_tls_and_who_does_not_know_authority_or_p
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on the PATH; tests download none")
+@browser.needed
 def test_a_browser_logs_in_over_tls_and_asks_nothing_but_the_proxy(behind):
-    from playwright.sync_api import sync_playwright
-
     _, _, proxy, _ = behind
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_context(ignore_https_errors=True).new_page()
+    with browser.chromium() as chromium:
+        page = chromium.new_context(ignore_https_errors=True).new_page()
         page.set_default_timeout(60_000)
         asked = []
         page.on("request", lambda request: asked.append(request.url))
@@ -100,6 +96,5 @@ def test_a_browser_logs_in_over_tls_and_asks_nothing_but_the_proxy(behind):
         page.locator("input").first.fill(PASSWORD)
         page.keyboard.press("Enter")
         page.get_by_text("by-hand").first.wait_for()
-        browser.close()
     assert any("/api/deployments" in url for url in asked)
     assert [url for url in asked if not url.startswith((proxy.url, "data:", "blob:"))] == []
