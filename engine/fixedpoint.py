@@ -25,14 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine import covered
 from engine.dither import Dither
-from engine.geometry import RAY_LIMIT, Body, CappedBox, Coordinates, GeometryError, Mixing, Vector, half_cube
+from engine.geometry import RAY_LIMIT, Body, CappedBox, Coordinates, Mixing, Vector, half_cube
 from engine.rounding import FINE_BITS, CappedGrid, CubeGrid, pull_entries_inside_ball, pull_inside_ball, to_steps
 
 _INPUT_BITS = 16
-_LARGEST_DIMENSION = 2**15 - 1
-"""Fine coordinates are below 2**24, so that fewer than 2**15 squares sum below 2**63."""
-
 
 ROUNDING_ALONG_DIRECTIONS = 0.5 + 2.0**-33
 """Largest distance of an integer from ``K A v`` where a cube is seen along directions."""
@@ -77,17 +75,8 @@ class Quantiser:
     dither: Dither | None = None
 
     def __post_init__(self) -> None:
-        """Refuse sizes for which the integer arithmetic would not be exact."""
-        if not 2**7 - 1 <= self.largest < 2**20:
-            raise ValueError("largest must lie between 127 and 2**20 - 1; choose 8 to 20 quantisation bits")
-        if self.coordinates.dimension > _LARGEST_DIMENSION:
-            raise ValueError(f"more than {_LARGEST_DIMENSION} features; split the features into several releases")
-        if self.coordinates.body is not Body.BALL:
-            _ = self._grid
-        if self.dither is not None and (self._bounded_whole or self.coordinates.mixing is not None):
-            raise ValueError("only records in a cube along its own axes are rounded at places of their own")
-        if self._bounded_whole and np.sqrt(self.coordinates.dimension) >= self.largest:
-            raise ValueError("too few quantisation bits for this many features; raise quantisation_bits")
+        """Refuse what the proof of the bound does not cover."""
+        covered.check(self.coordinates, self.largest, self.stand_in, self.dither)
 
     @property
     def _bounded_whole(self) -> bool:
@@ -346,9 +335,6 @@ class Quantiser:
         c, largest = self.coordinates, float(self.largest)
         with np.errstate(over="ignore"):
             steps: Vector = largest / c.scale
-        # No step is left of an infinite half width, and zero times infinity is no number, which no bound would hold.
-        if c.body is not Body.BALL and not np.all(np.isfinite(steps) & (steps > 0)):
-            raise GeometryError("a feature's bounds are too close or too far for floating point; change its unit")
         box = c.body.box if isinstance(c.body, CappedBox) else c.body
         least = 0.0 if box is Body.HALF_CUBE else -largest
         with np.errstate(over="ignore", invalid="ignore"):  # a ball has no bounds
