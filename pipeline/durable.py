@@ -7,11 +7,13 @@ import errno
 import os
 from pathlib import Path
 
+from pipeline import staging
 from pipeline.errors import StoreError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 _IN_THE_WAY = {errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
+_NO_LOCKS = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS}
 
 
 def sync(path: Path) -> None:
@@ -44,9 +46,12 @@ def replace_file(target: Path, content: bytes, scratch: Path) -> None:
         Name for the unfinished file, in the same folder.
     """
     try:
-        scratch.write_bytes(content)
-        sync(scratch)
-        scratch.replace(target)
+        with os.fdopen(staging.claim(scratch), "wb") as file:  # no sweep takes it from here on
+            file.truncate(0)
+            file.write(content)
+            file.flush()
+            sync(scratch)
+            scratch.replace(target)
     except BaseException:
         with contextlib.suppress(OSError):
             scratch.unlink()
@@ -83,6 +88,12 @@ def store_error(error: OSError, doing: str, place: str = "output.root") -> Store
             f"{doing}: a file is where a folder is needed",
             f"{place} is in a folder",
             f"Move the file away, or correct {place}",
+        )
+    if error.errno in _NO_LOCKS:
+        return StoreError(
+            f"{doing}: the file system has no locks",
+            "A lock shows which attempt still works on an unfinished release",
+            f"Put {place} on another file system, or mount this one with locks",
         )
     reason = os.strerror(error.errno) if error.errno else type(error).__name__
     return StoreError(f"{doing}: {reason}", f"{place} must be on a working file system", "Repair it and run again")

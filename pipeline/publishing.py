@@ -2,7 +2,7 @@
 
 ::
 
-    <root>/<dataset>/<name>/.staging-...                 unfinished, removed when its attempt is dead
+    <root>/<dataset>/<name>/.staging-...                 unfinished, removed once no attempt holds its lock
     <root>/<dataset>/<name>/<date>-<digest>.zarr         the release, named after its content
     <root>/<dataset>/<name>/<date>.json                  the pointer that readers follow, replaced atomically
 
@@ -18,7 +18,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ __all__ = [
     "find_published",
     "publish",
     "read_release",
+    "require_place",
     "stage_release",
     "sweep_staging",
 ]
@@ -70,10 +71,13 @@ class Staged:
         Zarr group in a staging folder.
     output_digest
         SHA-256 of its arrays by content.
+    held
+        Its lock, which ends with this object.
     """
 
     path: Path
     output_digest: str
+    held: staging.Held = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -98,12 +102,11 @@ class Published:
 class Draft:
     """A release that is being written where readers do not look; see :func:`draft`."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, held: staging.Held) -> None:
         # What a killed attempt leaves may be noise on records that changed meanwhile: beside the release, whose noise
         # is the same, it would show the difference. Nobody else reads it before all of it was checked.
-        path.mkdir(mode=0o700)
-        self._group = store.create_group(path, {})
+        self._held = held
+        self._group = store.create_group(held.path, {})
 
     def write(self, arrays: ReleaseArrays) -> None:
         """Write whole arrays."""
@@ -141,8 +144,8 @@ class Draft:
         if _TIME_OF_DAY.search(text):
             raise ValueError("an attribute holds a time of day; a resumed run could not write the same bytes")
         self._group.attrs.put(json.loads(text))
-        durable.sync_tree(self.path)
-        return Staged(self.path, digest)
+        durable.sync_tree(self._held.path)
+        return Staged(self._held.path, digest, self._held)
 
 
 @contextmanager
@@ -164,18 +167,21 @@ def draft(root: Path, release_id: str, attempt: str) -> Iterator[Draft]:
         The disk is full, or the folder cannot be written.
     """
     folder = _folder(root, release_id)
-    path = staging.scratch_path(folder, attempt)
+    held: staging.Held | None = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        yield Draft(path)
+        held = staging.Held(folder, attempt)
+        yield Draft(held)
     except OSError as error:
-        staging.remove(path)
         failure = durable.store_error(error, f"release {release_id} cannot be written")
     except BaseException:
-        staging.remove(path)
+        if held is not None:
+            held.discard()
         raise
     else:
         return
+    if held is not None:
+        held.discard()
     raise failure
 
 
@@ -209,14 +215,12 @@ def publish(root: Path, release_id: str, staged: Staged) -> Published:
         scratch = staging.scratch_path(folder, "pointer")
         durable.replace_file(pointer, canonical_json(content) + b"\n", scratch)
         _sync_parents(folder, root)
+        return Published(target, pointer, staged.output_digest)
     except OSError as error:
         failure = durable.store_error(error, f"release {release_id} cannot be published")
-    except StoreError as error:
-        failure = error
-    else:
-        return Published(target, pointer, staged.output_digest)
-    # Two sets of values under one key must not both stay readable: their difference would be free of noise.
-    staging.remove(staged.path)
+    finally:
+        # Two sets of values under one key must not both stay readable: their difference would be free of noise.
+        staged.held.discard()
     raise failure
 
 
@@ -249,9 +253,38 @@ def find_published(root: Path, release_id: str, charge_id: str | None = None) ->
     return Published(release.path, pointer, str(release.attributes["output_digest"]))
 
 
-def sweep_staging(root: Path, release_id: str, attempt: str | None = None) -> list[Path]:
-    """Remove what dead attempts, and an earlier try of ``attempt``, left unfinished; return what was removed."""
-    return staging.sweep(_folder(root, release_id), attempt)
+def sweep_staging(root: Path, release_id: str) -> list[Path]:
+    """Remove what dead attempts at any date of this release left unfinished; return what was removed.
+
+    Raises
+    ------
+    StoreError
+        The file system has no locks, so that nobody knows which attempt lives.
+    """
+    try:
+        return staging.sweep(_folder(root, release_id))
+    except OSError as error:
+        failure = durable.store_error(error, f"what is unfinished of {release_id} cannot be removed")
+    raise failure
+
+
+def require_place(root: Path, release_id: str) -> None:
+    """Check, before anything is paid for, that a release can be written.
+
+    Raises
+    ------
+    StoreError
+        Its folder cannot be made or written, or has no locks.
+    """
+    folder = _folder(root, release_id)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        staging.require_locks(folder)
+    except OSError as error:
+        failure = durable.store_error(error, f"release {release_id} could not be written")
+    else:
+        return
+    raise failure
 
 
 def _folder(root: Path, release_id: str) -> Path:
@@ -287,9 +320,7 @@ def _settle(staged: Staged, target: Path) -> dict[str, Any]:
                 raise
         else:
             return attributes
-    attributes = _verify(target, staged.output_digest)
-    staging.remove(staged.path)
-    return attributes
+    return _verify(target, staged.output_digest)
 
 
 def _verify(path: Path, digest: str) -> dict[str, Any]:

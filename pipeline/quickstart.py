@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import zipfile
 import zlib
 from pathlib import Path
@@ -46,13 +47,15 @@ def write_records(source: Path, store: Path) -> bool:
     if store.exists():
         return False
     records = _bundled(source)
-    scratch = staging.scratch_path(store.parent, _ATTEMPT)
+    held: staging.Held | None = None
     try:
         store.parent.mkdir(parents=True, exist_ok=True)
         staging.sweep(store.parent)
-        write_array(create_group(scratch, {}), "records", records, ("record", "feature"))
-        durable.sync_tree(scratch)
-        scratch.rename(store)
+        held = staging.Held(store.parent, _ATTEMPT)
+        write_array(create_group(held.path, {}), "records", records, ("record", "feature"))
+        durable.sync_tree(held.path)
+        held.path.chmod(stat.S_IMODE(store.parent.stat().st_mode))
+        held.path.rename(store)
         durable.sync(store.parent)
     except OSError as error:
         if (store / "records").is_dir():
@@ -61,7 +64,8 @@ def write_records(source: Path, store: Path) -> bool:
     else:
         return True
     finally:
-        staging.remove(scratch)
+        if held is not None:
+            held.discard()
     raise failure
 
 

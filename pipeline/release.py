@@ -114,11 +114,13 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
         spent then.
     """
     plan = workspace.plan
+    publishing.sweep_staging(workspace.root, plan.release_id)
     forgotten.require_none(plan.loaded, workspace.ledger)
     dataset = open_records(plan.loaded)
     expire(workspace)
     history, night = (None, None) if plan.series is None else _growing(workspace, plan.series, dataset)
     spec = plan.spec(dataset.fingerprint, history, dataset.part)
+    publishing.require_place(workspace.root, plan.release_id)
     charge = workspace.ledger.reserve(
         release_id=plan.release_id,
         dataset=plan.config.release.account,
@@ -195,7 +197,6 @@ def measure(workspace: Workspace, reservation: Reservation, compute: Compute, te
         Bad data or a lost cluster before the commit (nothing drawn), or a failure after it (a re-run resumes).
     """
     plan, dataset = workspace.plan, reservation.dataset
-    publishing.sweep_staging(workspace.root, plan.release_id)
     chunk_rows = plan.chunk_rows(dataset.chunk_rows)
     layout = plan.cut(plan.machine(compute.workers, compute.threads), dataset.rows).layout(dataset.rows, chunk_rows)
     handle = reservation.charge.charge_id
@@ -265,6 +266,7 @@ def publish(workspace: Workspace, staged: Staged) -> Published:
 def seal(workspace: Workspace, reservation: Reservation, published: Published) -> Outcome:
     """Destroy the key, unless later nights share it, and mark the charge as released."""
     charge_id, series = reservation.charge.charge_id, workspace.plan.series
+    publishing.sweep_staging(workspace.root, workspace.plan.release_id)
     if series is None or series.is_last:
         workspace.keys.destroy(reservation.charge.continues or charge_id)
     workspace.ledger.released(charge_id, published.output_digest, published.path.name)

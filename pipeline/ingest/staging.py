@@ -171,18 +171,21 @@ def _locked(root: Path) -> Iterator[None]:
 
 
 def _lock(descriptor: int, root: Path) -> None:
+    failure = StoreError(
+        "Another ingest writes this store",
+        "One ingest at a time makes a store",
+        "Wait until it has ended, or run again",
+    )
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # The one that held it may have removed the folder meanwhile; then this lock is of a file that is gone.
-        same = os.path.samestat(os.fstat(descriptor), os.stat(root / "lock"))
-    except OSError:
-        same = False
-    if not same:
-        raise StoreError(
-            "Another ingest writes this store",
-            "One ingest at a time makes a store",
-            "Wait until it has ended, or run again",
-        )
+        if os.path.samestat(os.fstat(descriptor), os.stat(root / "lock")):
+            return
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError as error:
+        failure = durable.store_error(error, f'"{root.name}" cannot be locked', "ingest.store")
+    raise failure
 
 
 def _not_private(root: Path) -> StoreError:

@@ -222,7 +222,7 @@ def test_scratch_is_gone_after_the_run_and_that_of_dead_runs_before_the_next(tmp
     leave()
     with open_compute(loaded):
         assert not any(dead.exists() for dead in left)
-        [alive] = home.iterdir()
+        [alive] = [path for path in home.iterdir() if path.is_dir()]
         leave()
         with open_compute(load_config(loaded.path, overrides={"cluster.kind": '"threads"'})):
             assert alive.exists(), "the folder of a run that lives is left alone"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,7 @@ import xarray
 import zarr
 
 from engine.store import content_digest
-from pipeline import durable
+from pipeline import durable, staging
 from pipeline.errors import StoreError
 from pipeline.publishing import (
     Published,
@@ -29,6 +32,7 @@ from pipeline.publishing import (
     find_published,
     publish,
     read_release,
+    require_place,
     stage_release,
     sweep_staging,
 )
@@ -95,7 +99,7 @@ class TestPublishing:
 
     def test_nothing_is_visible_before_publishing(self, tmp_path: Path) -> None:
         staged = stage(tmp_path)
-        assert names(tmp_path) == [staged.path.name]
+        assert names(tmp_path) == [staged.path.name, f"{staged.path.name}.lock"]
         assert staged.path.name.startswith(".staging-first-")
         assert find_published(tmp_path, RELEASE) is None
 
@@ -308,49 +312,129 @@ class TestReading:
                 read_release(tmp_path / name)
 
 
+HOLD = """
+import sys, time
+from pathlib import Path
+from pipeline import staging
+held = staging.Held(Path(sys.argv[1]), "elsewhere")
+print(held.path.name, flush=True)
+time.sleep(600)
+"""
+
+
 class TestSweeping:
     """What dead attempts left is removed; what living ones write is not."""
 
-    @pytest.fixture
-    def dead(self) -> int:
-        """Return the id of a process that has ended."""
-        process = subprocess.Popen([sys.executable, "-c", ""])
-        process.wait()
-        return process.pid
-
     @staticmethod
-    def leave(root: Path, process: int, host: str | None = None) -> Path:
-        path = stage(root).path
-        parts = path.name.split("-")
-        parts[2:4] = [host or parts[2], str(process)]
-        return path.rename(path.with_name("-".join(parts)))
+    @contextmanager
+    def alive(folder: Path) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
+        """Return the unfinished folder of another process, and that process."""
+        folder.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-c", HOLD, str(folder)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+            assert process.stdout is not None
+            try:
+                yield folder / process.stdout.readline().strip(), process
+            finally:
+                process.kill()
 
-    def test_the_leftovers_of_a_dead_process_are_removed(self, tmp_path: Path, dead: int) -> None:
-        left = self.leave(tmp_path, dead)
-        pointer = left.with_name(left.name.replace("first", "pointer"))
+    def test_the_folder_of_a_living_process_is_left_alone_until_it_is_killed(self, tmp_path: Path) -> None:
+        with self.alive(tmp_path / "people" / "moments") as (path, process):
+            assert sweep_staging(tmp_path, RELEASE) == []
+            assert path.is_dir()
+            process.kill()
+            process.wait()
+            assert sweep_staging(tmp_path, RELEASE) == [path]
+        assert names(tmp_path) == []
+
+    def test_an_attempt_of_this_process_is_left_alone_until_nobody_refers_to_it(self, tmp_path: Path) -> None:
+        staged = stage(tmp_path)
+        path = staged.path
+        assert sweep_staging(tmp_path, RELEASE) == []
+        assert path.is_dir()
+        del staged
+        assert sweep_staging(tmp_path, RELEASE) == [path]
+        assert names(tmp_path) == []
+
+    @pytest.mark.parametrize("process", ["living", "dead"])
+    def test_what_killed_attempts_of_earlier_versions_left_is_removed(self, tmp_path: Path, process: str) -> None:
+        # A living process of that number proves nothing: in containers numbers repeat.
+        folder = tmp_path / "people" / "moments"
+        number = os.getpid() if process == "living" else 4194999
+        left = folder / f".staging-3f8a-host-{number}-0123456789ab"
+        left.mkdir(parents=True)
+        pointer = left.with_name(left.name.replace("3f8a", "pointer"))
         pointer.write_text("{}")
         assert sweep_staging(tmp_path, RELEASE) == [left, pointer]
         assert names(tmp_path) == []
 
-    def test_living_attempts_and_other_hosts_are_left_alone(self, tmp_path: Path, dead: int) -> None:
-        kept = {stage(tmp_path).path, self.leave(tmp_path, os.getppid()), self.leave(tmp_path, dead, "elsewhere")}
+    def test_a_file_that_is_being_written_is_left_alone(self, tmp_path: Path) -> None:
+        folder = tmp_path / "people" / "moments"
+        folder.mkdir(parents=True)
+        path = staging.scratch_path(folder, "pointer")
+        descriptor = staging.claim(path)
         assert sweep_staging(tmp_path, RELEASE) == []
-        assert set((tmp_path / "people" / "moments").iterdir()) == kept
+        os.close(descriptor)
+        assert sweep_staging(tmp_path, RELEASE) == [path]
 
-    def test_an_attempt_removes_its_own_earlier_try(self, tmp_path: Path) -> None:
-        mine, other = stage(tmp_path, "run/1 (a)").path, stage(tmp_path, "run-2").path
-        assert sweep_staging(tmp_path, RELEASE, "run/1 (a)") == [mine]
-        assert other.exists()
+    def test_a_lock_that_was_swept_before_it_was_taken_is_made_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        flock, sweeps = fcntl.flock, iter([True, False, False])
+
+        def late(descriptor: int, how: int) -> None:
+            if next(sweeps):
+                path.unlink()
+            flock(descriptor, how)
+
+        path = tmp_path / "lock"
+        monkeypatch.setattr(staging.fcntl, "flock", late)
+        descriptor = staging.claim(path)
+        assert os.path.samestat(os.fstat(descriptor), path.stat())
+        os.close(descriptor)
+
+    def test_many_attempts_that_sweep_at_once_never_take_each_other_s_folder(self, tmp_path: Path) -> None:
+        def attempt(number: int) -> None:
+            for _ in range(20):
+                sweep_staging(tmp_path, RELEASE)
+                held = staging.Held(tmp_path / "people" / "moments", str(number))
+                (held.path / "noise").write_bytes(b"1")
+                sweep_staging(tmp_path, RELEASE)
+                assert (held.path / "noise").read_bytes() == b"1"
+                held.discard()
+
+        (tmp_path / "people" / "moments").mkdir(parents=True)
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(attempt, range(8)))
+        assert names(tmp_path) == []
 
     def test_releases_and_foreign_files_are_never_swept(self, tmp_path: Path) -> None:
         published = release(tmp_path)
         (published.pointer.parent / ".staging-by-hand").mkdir()
         before = names(tmp_path)
-        assert sweep_staging(tmp_path, RELEASE, "first") == []
+        assert sweep_staging(tmp_path, RELEASE) == []
         assert names(tmp_path) == before
 
     def test_there_may_be_nothing_to_sweep(self, tmp_path: Path) -> None:
         assert sweep_staging(tmp_path / "absent", RELEASE) == []
+
+    @pytest.mark.parametrize("number", ["ENOLCK", "ENOTSUP", "ENOSYS"])
+    def test_a_file_system_without_locks_is_refused_in_words(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str
+    ) -> None:
+        def refuse(*_: Any) -> None:
+            raise OSError(getattr(errno, number), "as the system says")
+
+        path = stage(tmp_path).path
+        monkeypatch.setattr(staging.fcntl, "flock", refuse)
+        for act in (lambda: stage(tmp_path), lambda: require_place(tmp_path, RELEASE)):
+            with pytest.raises(StoreError, match="the file system has no locks"):
+                act()
+        (path.parent / f"{path.name}.lock").touch()
+        with pytest.raises(StoreError, match="the file system has no locks"):
+            sweep_staging(tmp_path, RELEASE)
+        assert path.is_dir(), "an attempt that may live is left alone"
 
 
 FILL_THE_DISK = """
@@ -399,8 +483,6 @@ class TestFileSystem:
     def test_each_refusal_of_the_system_has_its_words(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str, text: str
     ) -> None:
-        import errno
-
         def refuse(*_: Any) -> None:
             raise OSError(getattr(errno, number), "as the system says")
 

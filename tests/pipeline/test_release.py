@@ -1,5 +1,7 @@
 """One night as plain functions: the answer, one charge, resume after every kill, refusals that spend nothing."""
 
+import errno
+import os
 import shutil
 import signal
 import subprocess
@@ -13,7 +15,7 @@ import zarr
 
 from engine.noise import NoiseKey
 from flows.cluster import open_compute
-from pipeline import datasets
+from pipeline import datasets, staging
 from pipeline.compute import ThreadCompute
 from pipeline.config import load_config
 from pipeline.errors import BlockveilError, BudgetExhausted, ConfigError, DataError, ReleaseConflict, StoreError
@@ -125,7 +127,7 @@ from pipeline.planning import make_plan
 from engine.queries.second_moment import SecondMomentQuery
 
 def die(*a, **k):
-    os.kill(os.getpid(), signal.SIGKILL)
+    signal.raise_signal(signal.SIGKILL)
 
 def after(owner, name):
     original = getattr(owner, name)
@@ -135,6 +137,7 @@ def after(owner, name):
     setattr(owner, name, call)
 
 point = sys.argv[2]
+if len(sys.argv) > 3: os.getpid = lambda: int(sys.argv[3])
 if point == "before reserve": Ledger.reserve = die
 if point == "after reserve": after(Ledger, "reserve")
 if point == "middle of the graph":
@@ -147,6 +150,7 @@ if point == "after the key": after(KeyStore, "create")
 if point == "after commit": after(Ledger, "commit")
 if point == "middle of the noise": release.NoiseKey = type("K", (), {"derive": staticmethod(die)})
 if point == "after staging": after(publishing.Draft, "finish")
+if point == "after the name": after(publishing, "_settle")
 if point == "after publish": after(publishing, "publish")
 if point == "after the key is destroyed": after(KeyStore, "destroy")
 plan = make_plan(load_config(Path(sys.argv[1])), date(2026, 11, 20))
@@ -161,6 +165,7 @@ POINTS = {
     "after commit": "the same noise is drawn again",
     "middle of the noise": "the same noise is drawn again",
     "after staging": "the same noise is drawn again",
+    "after the name": "the same noise is drawn again",
     "after publish": "only the ledger entry was missing",
     "after the key is destroyed": "only the ledger entry was missing",
 }
@@ -183,6 +188,51 @@ def test_a_killed_night_is_finished_by_the_next_run_with_one_charge(tmp_path, po
     if published_before:
         assert published_before == [outcome.path]
     no_trace(loaded)
+
+
+@pytest.mark.parametrize("point", ["after staging", "after the name", "after publish"])
+@pytest.mark.parametrize("container", ["another host name", "the same process number"])
+def test_nothing_unfinished_stays_beside_a_release_that_another_container_finished(
+    tmp_path, monkeypatch, point, container
+):
+    loaded = support.prepare(tmp_path)
+    number = [str(os.getpid())] if container == "the same process number" else []
+    command = [sys.executable, "-c", KILL, str(loaded.path), point, *number]
+    assert subprocess.run(command, cwd=Path(__file__).parents[2], check=False).returncode == -signal.SIGKILL
+    if container == "another host name":
+        monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
+    outcome = run(loaded)
+    assert sorted(outcome.path.parent.iterdir()) == sorted([outcome.path, outcome.pointer])
+
+
+def test_a_night_that_is_complete_sweeps_what_killed_attempts_left_beside_it(tmp_path):
+    loaded = support.prepare(tmp_path)
+    outcome = run(loaded)
+    (outcome.path.parent / ".staging-7c1d-anotherhost-17-0123456789ab").mkdir()
+    run(loaded)
+    no_trace(loaded)
+
+
+def test_an_attempt_that_lives_beside_another_one_is_never_swept(tmp_path):
+    loaded = support.prepare(tmp_path)
+    folder = loaded.output_root / "people" / "covariance"
+    folder.mkdir(parents=True)
+    other = staging.Held(folder, "other")
+    run(loaded)
+    assert other.path.is_dir()
+    other.discard()
+    no_trace(loaded)
+
+
+def test_a_place_without_locks_is_refused_before_anything_is_charged(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "as the system says")
+
+    loaded = support.prepare(tmp_path)
+    monkeypatch.setattr(staging.fcntl, "flock", refuse)
+    with pytest.raises(StoreError, match="no locks"):
+        run(loaded)
+    assert charges(loaded) == []
 
 
 @pytest.mark.parametrize("point", ["after commit", "middle of the noise", "after staging"])

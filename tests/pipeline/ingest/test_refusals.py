@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import shutil
@@ -225,6 +226,16 @@ def test_two_ingests_of_one_store_do_not_meet(tmp_path):
         people.run(loaded)
     people.run(loaded)
     assert people.left(tmp_path) == []
+
+
+def test_a_place_without_locks_is_refused_in_words(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "as the system says")
+
+    people.write_parquet(tmp_path, people.visits())
+    monkeypatch.setattr(scratch.fcntl, "flock", refuse)
+    with pytest.raises(StoreError, match="the file system has no locks"):
+        people.run(people.configure(tmp_path, people.COLUMNS))
 
 
 def test_a_staging_folder_that_somebody_prepared_is_not_used(tmp_path):
