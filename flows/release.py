@@ -28,6 +28,7 @@ from pipeline.publishing import Staged
 from pipeline.report import make_report
 
 run_log.show(lineage.__name__)
+run_log.show(pipeline.__name__)
 
 CONFIG_ROOT = "BLOCKVEIL_CONFIG_ROOT"
 """Environment variable: folder of reviewed configs; without it ``configs`` in the working directory."""

@@ -155,7 +155,8 @@ class Dataset:
         if self.part is None:
             return
         contract = self._again()
-        if contract is None or contract.only != (self.part.column, self.part.value) or contract.grouped:
+        only = None if contract is None or contract.grouped else contract.only
+        if only is None or only.part(self.part.dataset) != self.part:
             raise _changed("What the store says of its records", committed=committed)
 
 
@@ -218,7 +219,7 @@ def open_records(loaded: LoadedConfig) -> Dataset:
         return Contract.of(open_rows(loaded.store, loaded.config.data.array, name))
 
     if contract is not None and contract.only is not None and loaded.config.data.part_of is not None:
-        of_part = Part(loaded.config.release.dataset, *contract.only)
+        of_part = contract.only.part(loaded.config.release.dataset)
     dataset = Dataset(array, rows, features, dtype, chunks, _fingerprint(array), of_part, again)
     dataset.check_part()  # the store may have been replaced since its attributes were read
     return dataset

@@ -1,18 +1,26 @@
-"""Releases of disjoint parts of the records: of the parts by one column, the dearest counts.
+"""Releases of disjoint parts of the records: parallel composition, of which a budget books the largest charge.
 
 A *part* of a data set is its records whose column has one value. A charge is of a part where the release reads a store
 that an ingest has filtered by that value, each record is a unit of its own, and neighbours differ by one record more or
 less.
 
-**Why the dearest part counts.** Fix two neighbours, which differ in one record, and let v be what it has in the column.
-The filter looks at each record by itself, so the stores of all other values are the same for both, and a release of
-them has the same law for both, whatever was chosen on the way. It says nothing about which of the two it was, so for
-these neighbours the interaction is that of the charges of all records and of v alone, each chosen in view of earlier
-outcomes: what the filter of :mod:`pipeline.accounting` is for. The budget must hold that sum for every v. It holds each
-of them where it holds the largest of each component over all v, as every component only ever makes a cap fuller.
+**Why the largest charge counts.** Fix two neighbours, which differ in one record, and let v be what it has in the
+column. The filter looks at each record by itself, so the stores of all other values are the same for both, and a
+release of them has the same law for both, whatever was chosen on the way. It says nothing about which of the two it
+was, so for these neighbours the interaction is that of the charges of all records and of v alone, each chosen in view
+of earlier outcomes: what the filter of :mod:`pipeline.accounting` is for. The budget must hold that sum for every v. It
+holds each of them where it holds the largest of each component over all v, as every component only ever makes a cap
+fuller.
 
-Records have a value in each of several columns, so for several columns these largest sums add up. Data sets that share
-a budget share units, and a unit may have a record with another value in each, so they add up for data sets too.
+**Why a part has a type.** The record must have *one* v. A column has a declared type, whose values have one spelling
+each (:mod:`pipeline.spelling`), so a record with a value of that type is in the part of that value and in no other,
+whatever format a source has. A record can have one value of each type, and one in each of several columns. So columns
+that differ in their name or their type are different columns, whose largest charges add up. Data sets that share a
+budget share units, and a unit may have a record with another value in each, so they add up for data sets too.
+
+**Charges of earlier versions** say no type. Where all values of a column that they name are spellings of the same
+narrowest type, each record of that type was in the part of its spelling or in none, so they are charges by the column
+of that type. Else they are charges by a column of their own. Among themselves they count as they did.
 
 For the same reason a charge is a unit's first one where none was of all records, nor of its own part.
 
@@ -23,12 +31,20 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.guarantees import Loss
 from pipeline.accounting import NOTHING, Cap, Chargeable, Ticks, most
 from pipeline.canonical import canonical_json
+from pipeline.spelling import TYPES, PartType, is_canonical, type_of
+
+Column = tuple[str, str]
+"""Data set and column."""
+
+Group = tuple[str, str, str]
+"""Data set, column and type; no type for charges of earlier versions whose values are not all of one type."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +56,21 @@ class Part:
     dataset, column
         What is divided, and by what.
     value
-        Canonical text of the value; empty for a value of which nothing was released.
+        The one spelling of the value; empty for a value of which nothing was released.
+    type
+        Declared type of the column; None in charges of earlier versions, and where it is not known.
     """
 
     dataset: str
     column: str
     value: str
+    type: PartType | None = None
 
     @property
     def text(self) -> str:
         """As the ledger stores it."""
-        return canonical_json([self.dataset, self.column, self.value]).decode()
+        said = [self.dataset, self.column, self.value]
+        return canonical_json(said if self.type is None else [*said, self.type]).decode()
 
     @property
     def words(self) -> str:
@@ -64,10 +84,15 @@ class Part:
             found = json.loads(text) if isinstance(text, str) else None
         except (ValueError, RecursionError):
             return None
-        if not (isinstance(found, list) and len(found) == 3 and all(isinstance(item, str) for item in found)):
+        if not (isinstance(found, list) and len(found) in (3, 4) and all(isinstance(item, str) for item in found)):
             return None
         part = cls(*found)
-        return part if part.text == text else None
+        spelled = part.type is None or (part.type in TYPES and is_canonical(part.value, part.type))
+        return part if spelled and part.text == text else None
+
+    def is_that_of(self, other: Part) -> bool:
+        """Whether another part holds the same records; one of an earlier version does where its text is the same."""
+        return self == other or (None in (self.type, other.type) and replace(self, type=other.type) == other)
 
 
 @dataclass(frozen=True)
@@ -80,6 +105,15 @@ class Sum:
     def __add__(self, other: Sum) -> Sum:
         """Both."""
         return Sum(self.ticks + other.ticks, self.charges + other.charges)
+
+    def __neg__(self) -> Sum:
+        """Given back."""
+        return Sum(-self.ticks, -self.charges)
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether no component is below zero."""
+        return min(self.ticks.loss, self.ticks.sampler, self.ticks.pure, self.ticks.failure, self.charges) >= 0
 
 
 _NONE = Sum()
@@ -97,8 +131,10 @@ class Tally:
 
     charges: int = 0
     _all: Sum = Sum()
-    _groups: dict[tuple[str, str], dict[str, Sum]] = field(default_factory=dict)
-    _known: dict[tuple[str, str], Sum] = field(default_factory=dict, compare=False)
+    _groups: dict[Group, dict[str, Sum]] = field(default_factory=dict)
+    _untyped: dict[Column, dict[str, Sum]] = field(default_factory=dict)
+    _known: dict[Group, Sum] = field(default_factory=dict, compare=False)
+    _types: dict[Column, Counter[str]] = field(default_factory=dict, compare=False)
 
     def add(self, ticks: Ticks, part: Part | None = None, charges: int = 1) -> None:
         """Book charges of a part, or give some back."""
@@ -106,19 +142,48 @@ class Tally:
         more = Sum(ticks, charges)
         if part is None:
             self._all = self._all + more
-            return
-        group = (part.dataset, part.column)
+        elif part.type is None:
+            self._add_untyped((part.dataset, part.column), part.value, more)
+        else:
+            self._book((part.dataset, part.column, part.type), part.value, more)
+
+    def _book(self, group: Group, value: str, more: Sum) -> None:
         values = self._groups.setdefault(group, {})
-        found = values[part.value] = values.get(part.value, _NONE) + more
+        found = values.pop(value, _NONE) + more
+        if found != _NONE:
+            values[value] = found
+        if not values:
+            del self._groups[group]
         if group in self._known:
             known = self._known.pop(group)  # found again among all values where something was given back
-            if min(ticks.loss, ticks.sampler, ticks.pure, ticks.failure, charges) >= 0:
+            if more.is_positive:
                 self._known[group] = _larger([known, found])
+
+    def _add_untyped(self, column: Column, value: str, more: Sum) -> None:
+        """Charges of an earlier version: by the column of the type that all of their values have."""
+        values, types = self._untyped.setdefault(column, {}), self._types.setdefault(column, Counter())
+        before, group = dict(values), self._group(column)
+        found = values.pop(value, _NONE) + more
+        types[type_of(value) or ""] += (found != _NONE) - (value in before)
+        if found != _NONE:
+            values[value] = found
+        if self._group(column) == group:
+            self._book(group, value, more)
+            return
+        for each, charged in before.items():
+            self._book(group, each, -charged)
+        for each, charged in values.items():
+            self._book(self._group(column), each, charged)
+
+    def _group(self, column: Column) -> Group:
+        """Where the charges of earlier versions by a column are booked."""
+        found = [kind for kind, count in self._types[column].items() if count]
+        return (*column, found[0] if len(found) == 1 else "")
 
     @property
     def total(self) -> Sum:
         """The most that the charges of any one unit can cost, and the most of them that it can be in."""
-        return sum(map(self._dearest, self._groups), self._all)
+        return sum(map(self._largest, self._groups), self._all)
 
     @property
     def has_parts(self) -> bool:
@@ -130,23 +195,33 @@ class Tally:
         more = Sum(ticks, charges)
         if part is None:
             return self.total + more
-        dearest = self._dearest((part.dataset, part.column))
         # Of each component the largest over all values of the column: no value's sum exceeds it.
-        return self._beside(part) + _larger([dearest, self._own(part) + more])
+        return _larger(
+            [self._beside(one) + _larger([self._largest(one), self._own(one, part) + more]) for one in self._of(part)]
+        )
 
     def of(self, part: Part | None) -> Ticks:
         """The most that the charges of a unit of a part can cost so far."""
-        return (self.total if part is None else self._beside(part) + self._own(part)).ticks
+        if part is None:
+            return self.total.ticks
+        return _larger([self._beside(one) + self._own(one, part) for one in self._of(part)]).ticks
 
-    def _own(self, part: Part) -> Sum:
+    def _of(self, part: Part) -> list[Group]:
+        """The group of a part; where its type is not known, all that it may be of."""
+        if part.type is not None:
+            return [(part.dataset, part.column, part.type)]
+        found = [group for group in self._groups if group[:2] == (part.dataset, part.column)]
+        return found or [(part.dataset, part.column, "")]
+
+    def _own(self, group: Group, part: Part) -> Sum:
         """What the charges of a part cost."""
-        return self._groups.get((part.dataset, part.column), {}).get(part.value, _NONE)
+        return self._groups.get(group, {}).get(part.value, _NONE)
 
-    def _beside(self, part: Part) -> Sum:
+    def _beside(self, group: Group) -> Sum:
         """What the charges of all records, and of parts by other columns, cost."""
-        return sum((self._dearest(group) for group in self._groups if group != (part.dataset, part.column)), self._all)
+        return sum((self._largest(other) for other in self._groups if other != group), self._all)
 
-    def _dearest(self, group: tuple[str, str]) -> Sum:
+    def _largest(self, group: Group) -> Sum:
         """The largest of each component over all values of a column."""
         if group not in self._known:
             self._known[group] = _larger([_NONE, *self._groups.get(group, {}).values()])
@@ -162,7 +237,7 @@ class Tally:
         spent = self.total.ticks
         if part is not None and isinstance(charge, Loss):
             # What is left when the charge is taken from all with it: a pure loss finds as much of the reserve as is
-            # left beside the dearest part.
+            # left beside the part with the largest charge.
             plain = Ticks.of(charge)
             spent = self.after(plain, part).ticks + -plain
         return cap.book(charge, spent)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
@@ -40,6 +41,8 @@ from pipeline.publishing import Published, Staged
 from pipeline.writing import Tiles
 
 Tell = Callable[[str, float | None], None]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +136,8 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
         night=night,
         part=dataset.part,
     )
+    if charge.warning is not None:
+        _log.warning("%s: %s", plan.release_id, charge.warning)
     try:
         published = publishing.find_published(workspace.root, plan.release_id, charge.charge_id)
     except BlockveilError as error:

@@ -17,6 +17,7 @@ from pipeline.config.explain import explain
 from pipeline.config.fields import Label, LocalPath, Location, Number, Section, Whole, refusal
 from pipeline.config.ingest_columns import Column, Missing, NumberColumn, check_different, repeated
 from pipeline.config.load import read_toml
+from pipeline.spelling import REMEDIES, RULES, PartType, is_canonical
 
 DType = Literal["float32", "float64", "int8", "int16", "int32", "int64"]
 
@@ -27,14 +28,23 @@ class OnlySection(Section):
     """Which records are kept, by one column."""
 
     column: Label
-    """the column of the source: text, whole numbers or dates, each of which has one text"""
+    """the column of the source"""
+    type: PartType
+    """what the column holds: "whole" numbers, a "date" or a "text"; each value has one spelling, and a text that is
+    another spelling is refused"""
     equals: Label | Annotated[Whole, Field(ge=-(2**63), lt=2**63)]
     """the value of the records that are kept: a text, a whole number, or a date as text such as "2026-11-20" """
 
     @property
     def value(self) -> str:
-        """Canonical text of the value."""
+        """The one spelling of the value."""
         return str(self.equals)
+
+    @model_validator(mode="after")
+    def _spelled(self) -> OnlySection:
+        if not is_canonical(self.value, self.type):
+            raise refusal("equals", f'"{self.value}" of type "{self.type}"', RULES[self.type], REMEDIES[self.type])
+        return self
 
 
 class IngestSection(Section):

@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-_TEXTS = "Records are divided by a column of text, whole numbers or dates"
+from pipeline.spelling import REMEDIES, RULES, PartType, is_canonical
+
+_DIVIDED = "Records are divided by a column of its declared type: text, whole numbers or dates"
 
 UNKNOWN, ABSENT = -1, -2
 """Codes of a category that is not in the list, and of a missing value."""
@@ -31,13 +33,13 @@ class Unfit(Exception):
     ----------
     column
         Name of the column.
-    problem, rule
-        What was found, without a value, and what must hold.
+    problem, rule, remedy
+        What was found, without a value, what must hold, and what to do.
     """
 
-    def __init__(self, column: str, problem: str, rule: str) -> None:
-        super().__init__(column, problem, rule)
-        self.column, self.problem, self.rule = column, problem, rule
+    def __init__(self, column: str, problem: str, rule: str, remedy: str = "Correct the config or the source") -> None:
+        super().__init__(column, problem, rule, remedy)
+        self.column, self.problem, self.rule, self.remedy = column, problem, rule, remedy
 
 
 class Batch(Protocol):
@@ -62,8 +64,8 @@ class Batch(Protocol):
     def identifiers(self, name: str) -> pa.Array:
         """Whole numbers (int64) or text; null for a missing one."""
 
-    def texts(self, name: str) -> pa.Array:
-        """The one text of each value: text as it is, whole numbers in decimal, dates as YYYY-MM-DD; null if missing."""
+    def spellings(self, name: str, kind: PartType) -> pa.Array:
+        """The one spelling of each value of a type, as text; null if missing."""
 
     def taken(self, keep: Flags) -> Batch:
         """Some of the rows."""
@@ -129,13 +131,20 @@ class TableBatch:
             return column.cast(pa.large_string())
         return self._integer(name, column, "A unit is identified by whole numbers or text")
 
-    def texts(self, name: str) -> pa.Array:
+    def spellings(self, name: str, kind: PartType) -> pa.Array:
         """See :class:`Batch`."""
         column = self._columns[name]
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        if not (_is_text(column.type) or pa.types.is_date32(column.type)):
-            column = self._integer(name, column, _TEXTS)
+        if _is_text(column.type):
+            found = column.cast(pa.large_string())
+            if not all(is_canonical(text, kind) for text in pc.drop_null(pc.unique(found)).to_pylist()):
+                raise Unfit(name, f'holds another spelling than that of type "{kind}"', RULES[kind], REMEDIES[kind])
+            return found
+        if kind == "whole":
+            column = self._integer(name, column, _DIVIDED)
+        elif kind == "text" or not pa.types.is_date32(column.type):
+            raise Unfit(name, f'is of type {column.type}, declared "{kind}"', _DIVIDED)
         return column.cast(pa.large_string())
 
     def taken(self, keep: Flags) -> TableBatch:
@@ -241,9 +250,20 @@ class MatrixBatch:
         whole, missing = self._integers([name], "A unit is identified by whole numbers or text")
         return pa.array(whole[:, 0], mask=None if missing is None else missing[:, 0])
 
-    def texts(self, name: str) -> pa.Array:
-        """See :class:`Batch`."""
-        return self.identifiers(name).cast(pa.large_string())
+    def spellings(self, name: str, kind: PartType) -> pa.Array:
+        """See :class:`Batch`; floats stand for the whole numbers that they hold exactly."""
+        values = self._values([name])
+        if values.dtype.kind == "f":
+            # Beyond, two whole numbers of another file are one float here: a record would have two spellings.
+            most = 2.0 ** (np.finfo(values.dtype).nmant + 1)
+            exact = np.all(np.isnan(values) | (np.abs(values) < most), axis=0)
+            problem = f"holds a number that {values.dtype} does not hold exactly"
+            _check_all(exact, [name], problem, f"Whole numbers in such an array lie between -{most:.0f} and {most:.0f}")
+        if values.dtype.kind in "UT":
+            return TableBatch({name: self.identifiers(name)}, self.rows).spellings(name, kind)
+        whole, missing = self._integers([name], _DIVIDED)
+        column = pa.array(whole[:, 0], mask=None if missing is None else missing[:, 0])
+        return TableBatch({name: column}, self.rows).spellings(name, kind)
 
     def taken(self, keep: Flags) -> MatrixBatch:
         """See :class:`Batch`."""
@@ -277,9 +297,9 @@ class MatrixBatch:
         return whole, missing
 
 
-def having(batch: Batch, name: str, text: str) -> Flags:
-    """Which rows have a value of that text in a column: a function of each row by itself; shape (rows,)."""
-    found: Flags = pc.fill_null(pc.equal(batch.texts(name), text), False).to_numpy(zero_copy_only=False)
+def having(batch: Batch, name: str, text: str, kind: PartType) -> Flags:
+    """Which rows have a value of that spelling in a column: a function of each row by itself; shape (rows,)."""
+    found: Flags = pc.fill_null(pc.equal(batch.spellings(name, kind), text), False).to_numpy(zero_copy_only=False)
     return found
 
 

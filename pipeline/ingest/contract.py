@@ -13,9 +13,43 @@ from engine.guarantees import Neighbours
 from pipeline.config.ingest import IngestConfig, RowUnit
 from pipeline.config.model import ReleaseConfig
 from pipeline.errors import DataError, StoreError
+from pipeline.parts import Part
 from pipeline.sparse_store import Stored
+from pipeline.spelling import TYPES, PartType, is_canonical, type_of
 
 ATTRIBUTE = "blockveil ingest"
+
+
+@dataclass(frozen=True)
+class Only:
+    """The records of one value in a column.
+
+    Attributes
+    ----------
+    column, equals
+        The column, and the one spelling of the value.
+    type
+        Declared type of the column; None in stores of earlier versions.
+    """
+
+    column: str
+    equals: str
+    type: PartType | None = None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether an ingest can have written it."""
+        texts = all(isinstance(text, str) and text != "" for text in (self.column, self.equals))
+        return texts and (self.type is None or (self.type in TYPES and is_canonical(self.equals, self.type)))
+
+    def part(self, dataset: str) -> Part | None:
+        """Part of the records of a data set that the store holds; None where its spelling is that of no type.
+
+        A store of an earlier version holds the records whose text was the stored one. Where that is a spelling of a
+        type, none of them has another value of that type.
+        """
+        kind = self.type or type_of(self.equals)
+        return None if kind is None else Part(dataset, self.column, self.equals, kind)
 
 
 @dataclass(frozen=True)
@@ -37,7 +71,7 @@ class Contract:
     spec
         Digest of the config and of the identities of the source's files. Private, as the store is.
     only
-        Column and canonical text of its value in all records that were kept; None where all values were kept.
+        What all records that were kept have in a column; None where all values were kept.
     """
 
     unit: str
@@ -46,13 +80,13 @@ class Contract:
     dropping: bool
     columns: tuple[str, ...]
     spec: str
-    only: tuple[str, str] | None = None
+    only: Only | None = None
 
     @classmethod
     def made(cls, config: IngestConfig, spec: str) -> Contract:
         """Contract of an ingest."""
-        grouped = not isinstance(config.unit, RowUnit)
-        only = None if config.ingest.only is None else (config.ingest.only.column, config.ingest.only.value)
+        grouped, kept = not isinstance(config.unit, RowUnit), config.ingest.only
+        only = None if kept is None else Only(kept.column, kept.value, kept.type)
         return cls(config.unit.name, config.rows_per_unit, grouped, config.drops, config.outputs, spec, only)
 
     @classmethod
@@ -69,11 +103,11 @@ class Contract:
             return None
         try:
             fields = dict(found)
-            only = None if "only" not in fields else (fields["only"]["column"], fields["only"]["equals"])
+            only = None if "only" not in fields else Only(**fields["only"])
             contract = cls(**{**fields, "columns": tuple(fields["columns"]), "only": only})
             types = (str, int, bool, bool, tuple, str)
             valid = all(type(value) is kind for value, kind in zip(vars(contract).values(), types, strict=False))
-            valid &= only is None or all(type(text) is str and text != "" for text in only)
+            valid &= only is None or only.is_valid
         except (TypeError, KeyError, ValueError):
             valid = False
         if not valid or contract.rows_per_unit < 1 or len(contract.columns) != array.shape[1]:
@@ -89,7 +123,7 @@ class Contract:
         said = {**asdict(self), "columns": list(self.columns)}
         del said["only"]
         if self.only is not None:
-            said["only"] = {"column": self.only[0], "equals": self.only[1]}
+            said["only"] = {name: value for name, value in asdict(self.only).items() if value is not None}
         return {ATTRIBUTE: said}
 
     def check(self, config: ReleaseConfig) -> None:
@@ -131,12 +165,18 @@ class Contract:
         part_of = config.data.part_of
         if part_of is None:
             return
-        if self.only is None or self.only[0] != part_of:
-            kept = "all records" if self.only is None else f'the records of one "{self.only[0]}"'
+        if self.only is None or self.only.column != part_of:
+            kept = "all records" if self.only is None else f'the records of one "{self.only.column}"'
             raise DataError(
                 f'data.part_of = "{part_of}" with a store that was ingested to hold {kept}',
                 "A release is of a part of the records where an ingest kept the records of one value alone",
-                f'Ingest with only = {{ column = "{part_of}", equals = ... }}, or correct data.part_of',
+                f'Ingest with only = {{ column = "{part_of}", type = ..., equals = ... }}, or correct data.part_of',
+            )
+        if self.only.part("") is None:
+            raise DataError(
+                f'data.part_of = "{part_of}" with a store of an earlier version, which says no type of the column',
+                "The value of a part has one spelling, and that of the store is the spelling of no type",
+                "Ingest the records again with only.type, or leave data.part_of out",
             )
         if self.grouped:
             raise DataError(

@@ -254,7 +254,7 @@ def _csv_types(config: IngestConfig) -> dict[str, pa.DataType]:
     if not isinstance(config.unit, RowUnit):
         types[config.unit.column] = pa.string()
     if config.ingest.only is not None:
-        # Always as it is written: read as a number, "07" would be another value than in another ingest.
+        # Always as it is written: a spelling that is not the one of its value is then seen, and refused.
         types[config.ingest.only.column] = pa.string()
     for column in config.columns:
         match column:

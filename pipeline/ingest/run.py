@@ -304,7 +304,7 @@ def _encoded(
                 after = np.arange(start + 1, start + batch.rows + 1)
                 start += batch.rows
                 if only is not None:  # before anything else: of other records only this column is looked at
-                    chosen = _checked(lambda batch=batch: having(batch, only.column, only.value), file)  # type: ignore[misc]
+                    chosen = _checked(lambda batch=batch: having(batch, only.column, only.value, only.type), file)  # type: ignore[misc]
                     batch, after = batch.taken(chosen), after[chosen]
                 rows, keep = _checked(lambda batch=batch: encoder.encode(batch), file)  # type: ignore[misc]
                 digests = None
@@ -388,6 +388,4 @@ def _checked(work: Callable[[], Any], file: SourceFile | StoredArrays) -> Any:
 
 
 def _unfit(error: Unfit, file: SourceFile | StoredArrays) -> DataError:
-    return DataError(
-        f'File "{file.name}", column "{error.column}" {error.problem}', error.rule, "Correct the config or the source"
-    )
+    return DataError(f'File "{file.name}", column "{error.column}" {error.problem}', error.rule, error.remedy)

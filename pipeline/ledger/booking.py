@@ -7,6 +7,7 @@ from pipeline.accounting import Chargeable, Ticks
 from pipeline.ledger import refusals
 from pipeline.ledger.records import BudgetStatus, Night
 from pipeline.parts import Part
+from pipeline.spelling import is_canonical
 
 
 def booked(budget: BudgetStatus, charge: Chargeable, part: Part | None) -> Ticks:
@@ -43,7 +44,8 @@ def check_part(
     Raises
     ------
     LedgerError
-        It is of another data set, under another relation, of a series of events, or of nights that share a charge.
+        It is of another data set or of no type, under another relation, of a series of events, or of nights that share
+        a charge.
     """
     if part is None:
         return
@@ -53,3 +55,5 @@ def check_part(
         raise refusals.no_part("A series of events, and nights that share a charge, are of all records")
     if part.dataset != release_id.partition("/")[0] or not (part.column and part.value):
         raise refusals.no_part("A part is of the data set that is released, by a column and its value")
+    if part.type is None or not is_canonical(part.value, part.type):
+        raise refusals.no_part("The column of a part has a type, and its value the one spelling of that type")

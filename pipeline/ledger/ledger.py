@@ -18,7 +18,7 @@ from engine.guarantees import Loss, Neighbours
 from pipeline.accounting import NOTHING, Accountant, Cap, Chargeable, Ticks
 from pipeline.errors import LedgerError
 from pipeline.events import plain
-from pipeline.ledger import moving, queries, refusals
+from pipeline.ledger import moving, queries, refusals, same_records
 from pipeline.ledger.address import open_database
 from pipeline.ledger.booking import booked, check_part
 from pipeline.ledger.chain import append, identifier
@@ -168,7 +168,7 @@ class Ledger:
             The release has a charge for another specification.
         LedgerError
             There is no budget, relation or unit differ from the budget's, other releases of the data set are charged
-            to another budget, or no charge can be of that part.
+            to another budget, no charge can be of that part, or its records stand under another part.
         """
         check_part(part, release_id, charge, neighbours, night)
         charge_id = identifier()
@@ -187,18 +187,14 @@ class Ledger:
                 return queries.charge(connection, known, is_new=known.charge_id == charge_id)
             queries.check_scope(budget, neighbours, unit)
             queries.check_account(connection, release_id, dataset)
+            payload = {"spec": dict(spec), "spec_digest": spec_digest, "attempt": attempt}
+            payload |= same_records.found(connection, release_id, dataset, spec, part)
             payer = None if night is None else queries.paid_by(connection, release_id, spec, night)
             if payer is not None:
-                payload = {"continues": payer, "spec": dict(spec), "spec_digest": spec_digest, "attempt": attempt}
-                row = self._append(connection, State.RESERVED, dataset, payload, release_id, charge_id, time=now)
-                return queries.charge(connection, row, is_new=True)
-            ticks = booked(budget, charge, part)
-            payload = {
-                "event": asdict(charge) if isinstance(charge, Loss) else {"series": plain(charge)},
-                "spec": dict(spec),
-                "spec_digest": spec_digest,
-                "attempt": attempt,
-            }
+                ticks, payload["continues"] = NOTHING, payer
+            else:
+                ticks = booked(budget, charge, part)
+                payload["event"] = asdict(charge) if isinstance(charge, Loss) else {"series": plain(charge)}
             row = self._append(
                 connection, State.RESERVED, dataset, payload, release_id, charge_id, ticks, time=now, part=part
             )

@@ -15,6 +15,7 @@ from pipeline.ledger import refusals
 from pipeline.ledger.grants import Grant
 from pipeline.ledger.periods import Period
 from pipeline.ledger.records import BudgetStatus, Charge, Entry, Night, PeriodStatus, State, state_of
+from pipeline.ledger.same_records import warning
 from pipeline.ledger.schema import entry
 from pipeline.ledger.sums import spent, standing
 from pipeline.parts import Part
@@ -161,6 +162,7 @@ def charge(connection: sa.Connection, reserved: Entry, *, is_new: bool) -> Charg
         is_new=is_new,
         key_check=None if committed is None else str(committed.payload["key_check"]),
         continues=reserved.payload.get("continues"),
+        warning=warning(reserved),
     )
 
 
@@ -257,7 +259,7 @@ def check_paid(
             raise refusals.underpaid(str(known.release_id))
         payer = first
     # One that says no part, or none that can be read, counts as of all records, which is more.
-    other = (part is None and known.part is not None) or known.of_part not in (None, part)
+    other = known.part is not None if part is None else not (known.of_part or part).is_that_of(part)
     if other or (known.dataset, payer.dataset) != (dataset, dataset) or not cap.covers(charge, payer.ticks):
         raise refusals.underpaid(str(known.release_id))
 

@@ -136,6 +136,8 @@ class Charge:
         Check value of the noise key, once committed.
     continues
         Of a night whose charge an earlier night paid: that night's charge, which its key is kept under.
+    warning
+        Where the same records stand under another data set or budget, in one line.
     """
 
     charge_id: str
@@ -147,6 +149,7 @@ class Charge:
     is_new: bool
     key_check: str | None
     continues: str | None = None
+    warning: str | None = None
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,15 @@ def no_part(rule: str) -> LedgerError:
     )
 
 
+def other_part(release_id: str, part: Part) -> LedgerError:
+    """Refusal of records that were charged as another part of the same data set."""
+    return LedgerError(
+        f"The same records were charged as {part.words} for '{release_id}'",
+        "Parts of a data set have no record in common; of disjoint parts only the largest charge counts",
+        "Correct ingest.only, or leave data.part_of out: the release is then charged as one of all records",
+    )
+
+
 def two_charges(release_id: str) -> LedgerError:
     """Refusal of a release with two charges that both stand."""
     return LedgerError(

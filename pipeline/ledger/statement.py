@@ -35,8 +35,8 @@ class Line:
     state
         Where the charge stands today; empty for an entry of no charge.
     note
-        Reason of a charge given back, place of a release, part of the records that a charge is of, what a budget is
-        for, or why the ledger was closed.
+        Reason of a charge given back, place of a release, part of the records that a charge is of and releases of the
+        same records elsewhere, what a budget is for, or why the ledger was closed.
     """
 
     sequence: int
@@ -184,4 +184,6 @@ def _note(entry: Entry) -> str:
     if "continues" in payload:
         return "paid by an earlier night"
     part = entry.of_part if entry.kind == State.RESERVED else None
-    return str(payload.get("reason") or payload.get("location") or ("" if part is None else f"of {part.words}"))
+    notes = [] if part is None else [f"of {part.words}"]
+    notes += [f"same records as {one['release']}" for one in payload.get("same_records", [])]
+    return str(payload.get("reason") or payload.get("location") or ", ".join(notes))

@@ -23,7 +23,8 @@ from pipeline.report.burndown import points
 from tests.pipeline.ledger.ledger_processes import race
 from tests.pipeline.ledger.ledger_support import MU, UNIT, grant, reserve
 
-DAY, NEXT, WARD = ("day", "2026-11-20"), ("day", "2026-11-21"), ("ward", "a")
+DAY, NEXT = ("day", "2026-11-20", "date"), ("day", "2026-11-21", "date")
+WARD = ("ward", "a", "text")
 ONE = Ticks.of(Loss(MU, 0.0, 300 * 2.0**-90))
 
 
@@ -33,6 +34,16 @@ def spent(ledger):
 
 def largest(*ticks):
     return Ticks(*(max(parts) for parts in zip(*map(astuple, ticks), strict=True)))
+
+
+def earlier(ledger, night, value, spec=None):
+    """Reserve as an earlier version did, which wrote no type; the charge."""
+    spec, charge = spec or {}, digest([night])[:32]
+    payload = {"spec": spec, "spec_digest": digest(spec), "event": {}, "attempt": "earlier"}
+    part = Part("people", "day", value)
+    with ledger._database.transaction() as connection:
+        ledger._append(connection, "RESERVED", "people", payload, f"people/covariance/{night}", charge, ONE, part=part)
+    return charge
 
 
 class PartsContract:
@@ -98,7 +109,7 @@ class PartsContract:
     def test_a_budget_that_holds_one_release_holds_one_of_each_value_and_then_none_of_all(self, url):
         ledger = grant(url, 0.843)  # a first release may use what is kept back from several
         assert ledger.budget("people").nights_left(Loss(MU, 0.0, 0.0), Part("people", "day", "")) == 1
-        for night, part in (("1", DAY), ("2", NEXT), ("3", ("day", "2026-11-22"))):
+        for night, part in (("1", DAY), ("2", NEXT), ("3", ("day", "2026-11-22", "date"))):
             reserve(ledger, night, part=part)
         for part in (None, DAY, WARD):
             with pytest.raises(BudgetExhausted):
@@ -127,8 +138,15 @@ class PartsContract:
         said |= {"neighbours": Neighbours.ADD_REMOVE, "release_id": "people/covariance/1"}
         with pytest.raises(LedgerError, match="A series of events"):
             ledger.reserve(**said, charge=(Step(GaussianDP(0.1), 1),), part=Part("people", *DAY))
-        for part in (Part("cars", *DAY), Part("people", "", "x"), Part("people", "day", "")):
+        for part in (Part("cars", *DAY), Part("people", "", "x", "text"), Part("people", "day", "", "text")):
             with pytest.raises(LedgerError, match="of the data set that is released"):
+                ledger.reserve(**said, charge=Loss(0.1, 0.0, 0.0), part=part)
+        for part in (
+            Part("people", "day", "7"),
+            Part("people", "day", "07", "whole"),
+            Part("people", "x", "7", "date"),
+        ):
+            with pytest.raises(LedgerError, match="has a type, and its value the one spelling"):
                 ledger.reserve(**said, charge=Loss(0.1, 0.0, 0.0), part=part)
         assert len(ledger.history()) == 1
 
@@ -138,17 +156,107 @@ class PartsContract:
 
     def test_a_release_goes_on_only_with_a_charge_of_its_part_or_of_all_records(self, url):
         ledger = grant(url, 10.0)
-        first = reserve(ledger, "1", part=DAY)
-        assert reserve(ledger, "1", part=DAY).charge_id == first.charge_id
-        for part in (None, NEXT, WARD):
+        same = {"data": {"fingerprint": "f" * 64}}
+        first = reserve(ledger, "1", part=DAY, spec=same)
+        assert reserve(ledger, "1", part=DAY, spec=same).charge_id == first.charge_id
+        for part in (None, NEXT, WARD, ("day", "2026-11-20", "text")):
             with pytest.raises(LedgerError, match="part of the records"):
-                reserve(ledger, "1", part=part)
-        whole = reserve(ledger, "2")
-        assert reserve(ledger, "2", part=DAY).charge_id == whole.charge_id
+                reserve(ledger, "1", part=part, spec=same)
+        whole = reserve(ledger, "2", spec=same)
+        assert reserve(ledger, "2", part=DAY, spec=same).charge_id == whole.charge_id
         with pytest.raises(ReleaseConflict):
             reserve(ledger, "1", part=NEXT, spec={"other": 1})
 
-    @pytest.mark.parametrize("text", ["day", '["people","day"]', '["people", "day", "1"]', "[" * 9000, "{}"])
+    def test_columns_of_one_name_and_two_types_add_up(self, url):
+        """A record has a value of each type: the whole number 7, and the text 07."""
+        ledger = grant(url, 10.0)
+        for night, part in enumerate((("day", "7", "whole"), ("day", "8", "whole"), ("day", "07", "text"))):
+            reserve(ledger, str(night), part=part)
+        assert spent(ledger) == ONE.times(2)
+        assert ledger.verify().problems == []
+
+    @pytest.mark.parametrize("part", [NEXT, WARD, ("day", "2026-11-20", "text")])
+    def test_records_that_were_charged_as_another_part_are_refused(self, url, part):
+        ledger, same = grant(url, 10.0), {"data": {"fingerprint": "f" * 64}}
+        first = reserve(ledger, "1", part=DAY, spec=same)
+        with pytest.raises(LedgerError, match="charged as day = 2026-11-20 for 'people/covariance/1'"):
+            reserve(ledger, "2", part=part, spec=same)
+        assert (len(ledger.history()), spent(ledger)) == (2, ONE)
+        assert reserve(ledger, "3", part=DAY, spec=same).is_new
+        assert reserve(ledger, "4", spec=same).is_new  # as one of all records they are charged beside the part
+        assert spent(ledger) == ONE.times(3)
+        for night in "13":
+            assert ledger.void_if_reserved(ledger.find(f"people/covariance/{night}").charge_id, "test")
+        assert first.warning is None
+        assert reserve(ledger, "2", part=part, spec=same).warning is None
+
+    def test_records_that_stand_under_another_data_set_or_budget_are_told_of(self, url):
+        ledger, same = grant(url, 10.0), {"data": {"fingerprint": "f" * 64}}
+        ledger.set_budget("cars", 10.0, 1e-6, Neighbours.ADD_REMOVE, UNIT)
+        assert reserve(ledger, "1", spec=same).warning is None
+        told = reserve(ledger, "1", dataset="cars", spec=same)
+        assert "'people/covariance/1' (budget 'people')" in told.warning
+        assert "name one budget" in told.warning
+        assert reserve(ledger, "1", dataset="cars", spec=same).warning == told.warning, "a re-run says it again"
+        assert ledger.history("cars")[-1].payload["same_records"] == [
+            {"release": "people/covariance/1", "budget": "people"}
+        ]
+        assert statement(ledger.history("cars"))[-1].note == "same records as people/covariance/1"
+        assert reserve(ledger, "2", dataset="cars", spec={"data": {"fingerprint": "0" * 64}}).warning is None
+        shared = ledger.reserve(
+            release_id="vans/covariance/1", dataset="people", spec=same, spec_digest=digest(same),
+            charge=Loss(MU, 0.0, 300 * 2.0**-90), neighbours=Neighbours.ADD_REMOVE, unit=UNIT, attempt="test",
+        )  # fmt: skip
+        assert "'people/covariance/1' (budget 'people')" in shared.warning
+
+    def test_charges_of_an_earlier_version_count_with_those_of_the_type_that_their_values_have(self, url):
+        ledger = grant(url, 10.0)
+        earlier(ledger, "1", "2026-11-20")
+        earlier(ledger, "2", "2026-11-21")
+        assert spent(ledger) == ONE
+        reserve(ledger, "3", part=("day", "2026-11-22", "date"))
+        assert spent(ledger) == ONE
+        reserve(ledger, "4", part=DAY)
+        assert spent(ledger) == ONE.times(2), "its part was charged by the earlier version"
+        reserve(ledger, "5", part=("day", "Friday", "text"))
+        assert spent(ledger) == ONE.times(3), "of another type is by another column"
+        assert ledger.verify().problems == []
+        assert statement(ledger.history())[-1].spent == ledger.budget("people").spent_epsilon
+
+    def test_charges_of_an_earlier_version_whose_values_are_of_no_one_type_count_as_they_did(self, url):
+        ledger = grant(url, 10.0)
+        for night, value in enumerate(("7", "07", "7 ", "a")):
+            earlier(ledger, f"old-{night}", value)
+        assert spent(ledger) == ONE, "as the earlier version counted"
+        reserve(ledger, "1", part=("day", "7", "whole"))
+        assert spent(ledger) == ONE.times(2), "the same records may be in a part of the earlier version"
+        reserve(ledger, "2", part=("day", "8", "whole"))
+        assert spent(ledger) == ONE.times(2)
+        found = statement(ledger.history())[-1].spent
+        assert found == points(ledger.history(), 1e-6)[-1][1] == ledger.budget("people").spent_epsilon
+
+    def test_a_reservation_of_an_earlier_version_is_resumed_by_a_release_of_its_part(self, url):
+        ledger, same = grant(url, 10.0), {"data": {"fingerprint": "f" * 64}}
+        charge = earlier(ledger, "1", "2026-11-20", same)
+        assert reserve(ledger, "1", part=DAY, spec=same).charge_id == charge
+        for part in (NEXT, None):
+            with pytest.raises(LedgerError, match="part of the records"):
+                reserve(ledger, "1", part=part, spec=same)
+        assert ledger.void_if_reserved(charge, "test")
+        assert spent(ledger) == NOTHING
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "day",
+            '["people","day"]',
+            '["people", "day", "1"]',
+            '["people","day","07","whole"]',
+            '["people","day","7","number"]',
+            "[" * 9000,
+            "{}",
+        ],
+    )
     def test_a_part_that_nobody_can_read_counts_as_all_records_and_is_found(self, url, text):
         ledger = grant(url, 10.0)
         reserve(ledger, "1", part=DAY)
@@ -194,7 +302,7 @@ class PartsContract:
     @pytest.mark.parametrize("form", ["jsonl", "csv"])
     def test_parts_survive_an_export(self, url, tmp_path, form):
         ledger, stream = grant(url, 10.0), io.StringIO(newline="")
-        for night, part in enumerate((DAY, ("day", 'a "b", c'), None)):
+        for night, part in enumerate((DAY, ("day", 'a "b", c', "text"), None)):
             reserve(ledger, str(night), part=part)
         ledger.export(form, stream)
         stream.seek(0)

@@ -32,7 +32,8 @@ def reserve(
     part=None,
 ):
     part = part if part is None else Part(dataset, *part)
-    spec = spec or {"privacy": {"epsilon": 1.0}, "data": {"fingerprint": "f" * 64}}
+    records = "f" * 64 if part is None else digest([part.text])
+    spec = spec or {"privacy": {"epsilon": 1.0}, "data": {"fingerprint": records}}
     return ledger.reserve(
         release_id=f"{dataset}/covariance/{night}",
         dataset=dataset,

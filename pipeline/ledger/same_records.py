@@ -1,0 +1,85 @@
+"""Records that stand in the ledger already, found by their fingerprint: as another part, data set or budget.
+
+The types of :mod:`pipeline.parts` make parts disjoint. This finds what they cannot: an ingest that kept the same
+records under another value, and data sets whose budgets do not know of each other. Records that were stored otherwise
+(another order, other columns, other chunks) have another fingerprint and are not found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from pipeline.canonical import canonical_json
+from pipeline.ledger import refusals
+from pipeline.ledger.records import Entry
+from pipeline.ledger.schema import entry
+from pipeline.ledger.sums import standing
+from pipeline.parts import Part
+
+_MOST = 5
+"""Releases that are named."""
+
+
+def found(
+    connection: sa.Connection, release_id: str, budget: str, spec: Mapping[str, Any], part: Part | None
+) -> dict[str, Any]:
+    """What a reservation says of other data sets and budgets under which its records stand; empty where there are none.
+
+    Parameters
+    ----------
+    release_id, budget
+        The release, and the budget that pays for it.
+    spec
+        Its specification, with the fingerprint of its records.
+    part
+        Part of the records that it is of.
+
+    Raises
+    ------
+    LedgerError
+        The same records stand under another part of the same data set.
+    """
+    same = _of_records(connection, spec.get("data", {}).get("fingerprint"))
+    dataset = _dataset(release_id)
+    for one in same:
+        other = one.of_part
+        if part is not None and other is not None and part.dataset == other.dataset and not part.is_that_of(other):
+            raise refusals.other_part(str(one.release_id), other)
+    elsewhere = [one for one in same if (_dataset(str(one.release_id)), one.dataset) != (dataset, budget)]
+    named = [{"release": one.release_id, "budget": one.dataset} for one in elsewhere[:_MOST]]
+    return {"same_records": named} if named else {}
+
+
+def warning(reserved: Entry) -> str | None:
+    """What a reservation warns of, in one line; None where it warns of nothing."""
+    named = reserved.payload.get("same_records")
+    if not named:
+        return None
+    others = ", ".join(f"'{one['release']}' (budget '{one['budget']}')" for one in named)
+    if all(one["budget"] == reserved.dataset for one in named):
+        return f"The same records stand in the ledger for {others}; both are charged to this budget"
+    return (
+        f"The same records stand in the ledger for {others}. Nobody adds up what they lose under two budgets: where "
+        "data sets share people, name one budget in [release] of each"
+    )
+
+
+def _dataset(release_id: str) -> str:
+    return release_id.partition("/")[0]
+
+
+def _of_records(connection: sa.Connection, fingerprint: Any) -> list[Entry]:
+    """RESERVED entries of standing charges for records with a fingerprint, newest first."""
+    if not isinstance(fingerprint, str):
+        return []
+    said = canonical_json({"fingerprint": fingerprint}).decode()[1:-1]
+    rows = connection.execute(
+        sa.select(entry)
+        .where(entry.c.kind == "RESERVED", entry.c.payload.contains(said, autoescape=True), standing(entry))
+        .order_by(entry.c.sequence.desc())
+    ).mappings()
+    entries = [Entry.of(dict(row)) for row in rows]
+    return [one for one in entries if one.payload.get("spec", {}).get("data", {}).get("fingerprint") == fingerprint]

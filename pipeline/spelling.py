@@ -1,0 +1,60 @@
+"""The one spelling of a value that divides records: two spellings of one value would be two parts of the records.
+
+Parallel composition needs that each record is in one part. "7" of one file and "07" of another are one value and two
+texts, so a column is declared to be of a type, and a text that is not the type's one spelling of a value is refused.
+
+**Source**: Unicode Standard Annex 15 (normalisation form C); ISO 8601 (calendar dates in the extended format).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import date
+from typing import Literal, get_args
+
+PartType = Literal["whole", "date", "text"]
+
+TYPES: tuple[PartType, ...] = get_args(PartType)
+
+RULES: dict[PartType, str] = {
+    "whole": "A whole number is written in decimal digits without leading zeros, blanks or a plus sign",
+    "date": "A date is written YYYY-MM-DD and is in the calendar",
+    "text": "A text is in the Unicode normalisation form C, without control or invisible characters, other blanks than "
+    "the plain one, or a blank at its ends",
+}
+REMEDIES: dict[PartType, str] = {
+    "whole": "Write 7 in place of 07, +7 or 7.0",
+    "date": "Write 2026-11-20 in place of 20261120, 2026-11-20T00:00 or 20.11.2026",
+    "text": "Normalise the texts to form C and strip them",
+}
+
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+def is_canonical(text: str, kind: PartType) -> bool:
+    """Whether a text is the one spelling of a value of a type."""
+    match kind:
+        case "whole":
+            return bool(_WHOLE.fullmatch(text)) and -(2**63) <= int(text) < 2**63
+        case "date":
+            return bool(_DATE.fullmatch(text)) and _in_the_calendar(text)
+        case "text":
+            # Printable characters are all but those of the categories "other" and "separator", and the plain blank.
+            plain = text != "" and text.isprintable() and text == text.strip(" ")
+            return plain and unicodedata.is_normalized("NFC", text)
+
+
+def type_of(text: str) -> PartType | None:
+    """The narrowest type of which a text is a spelling; None where it is none."""
+    narrowest: tuple[PartType, ...] = ("whole", "date", "text")
+    return next((kind for kind in narrowest if is_canonical(text, kind)), None)
+
+
+def _in_the_calendar(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
