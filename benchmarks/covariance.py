@@ -37,7 +37,7 @@ import dask
 import dask.array as da
 import numpy as np
 import zarr
-from distributed import Client, LocalCluster, get_task_stream, wait
+from distributed import Client, get_task_stream, wait
 from zarr.codecs import Crc32cCodec
 
 from engine.cost import Kind, Machine, Work, choose
@@ -48,6 +48,7 @@ from engine.gram import arithmetic
 from engine.layout import row_ranges
 from engine.queries.graph import exact_graph
 from engine.queries.second_moment import SecondMomentQuery
+from flows import local_workers
 from flows.cluster import DistributedCompute, memory_settings
 from pipeline.machine import measure
 
@@ -198,9 +199,7 @@ def cluster_of(workers: int) -> Iterator[Client]:
     """Worker processes of this machine with one thread each, started as a release starts them."""
     with (
         dask.config.set(memory_settings()),
-        LocalCluster(
-            n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=":0", silence_logs=50
-        ) as cluster,
+        local_workers.start(workers, 1, 0) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         yield client

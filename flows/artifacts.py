@@ -65,6 +65,8 @@ def show_plan(plan: Plan) -> None:
         "What this release costs and how exact it will be; no data was read for it",
     )
     _show_compared(plan)
+    if plan.config.in_clear:
+        get_run_logger().warning("%s: the cluster is %s", plan.release_id, summary.IN_CLEAR)
     said = dict(rows)
     get_run_logger().info(
         "%s is planned: charge %s; left: %s. Nothing has been read or spent.",

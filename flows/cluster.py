@@ -1,9 +1,10 @@
 """One Dask cluster for one run, with settings that keep un-noised values and keys where they belong.
 
-* Workers elsewhere run this very code and are reached by TLS only, which is checked before any work.
+* All parts of a cluster are reached by TLS only, and workers elsewhere run this very code; both is checked before any
+  work, and of workers that join later.
 * Spilled values stay in a private folder (0700, files 0600) that is removed afterwards, and at the next start after a
   crash.
-* Peer-to-peer shuffles stay off the disk; the dashboard listens on this machine only.
+* Peer-to-peer shuffles stay off the disk; a local cluster serves no pages.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import dask
-from distributed import Client, LocalCluster, WorkerPlugin
+from distributed import Client, WorkerPlugin
 from distributed.comm import connect
 from distributed.security import Security
 
 import flows.settings  # noqa: F401 - before Dask reads its environment
-from flows import scratch, workers
+from flows import local_workers, scratch, workers
 from flows.distributed_compute import DistributedCompute, failure_of
 from pipeline.compute import Compute, ThreadCompute
 from pipeline.config import Address, ClusterClass, LoadedConfig
@@ -90,9 +91,13 @@ def _connect(loaded: LoadedConfig, section: LocalSection | Address | ClusterClas
         return _start(loaded, section, stack)
     client = _reach(loaded, section) if isinstance(section, Address) else _launch(section, stack)
     stack.callback(_close, client.close)
-    workers.check_transport(client)
+    if not section.insecure:
+        workers.check_transport(client)  # now too: a scheduler in clear is told before anybody waits for a worker
     seconds = 2 * CONNECT_SECONDS if isinstance(section, Address) else 60 * section.wait_minutes
     workers.wait_for_one(client, seconds)
+    if not section.insecure:
+        workers.check_transport(client)
+        client.register_plugin(workers.Encrypted())
     workers.check(client, int(loaded.config.compute.memory_gib * 2**30))
     return client
 
@@ -100,17 +105,13 @@ def _connect(loaded: LoadedConfig, section: LocalSection | Address | ClusterClas
 def _start(loaded: LoadedConfig, section: LocalSection, stack: ExitStack) -> Client:
     """Processes on this machine."""
     with scratch.private_files():
-        cluster = LocalCluster(
-            n_workers=section.workers,
-            processes=True,
-            threads_per_worker=section.threads_per_worker,
-            memory_limit=f"{loaded.config.compute.memory_gib}GiB",
-            dashboard_address="127.0.0.1:0",
-            silence_logs=logging.CRITICAL,
-        )
+        memory = f"{loaded.config.compute.memory_gib}GiB"
+        cluster = local_workers.start(section.workers, section.threads_per_worker, memory)
     stack.callback(_close, cluster.close)
     client = Client(cluster, set_as_default=False)
     stack.callback(_close, client.close)
+    workers.check_transport(client)
+    client.register_plugin(workers.Encrypted())
     client.register_plugin(PrivateFilesPlugin())
     # Workers have this process's code now; one that is restarted would have what an upgrade has put on the disk.
     client.register_plugin(workers.SameCode(workers.versions()))
@@ -200,6 +201,9 @@ def _settings(folder: Path) -> dict[str, Any]:
         **memory_settings(),
         "temporary-directory": str(folder),
         "distributed.p2p.storage.disk": False,
+        # The scheduler of a class runs in this process, with pages that ask for no password.
+        "distributed.scheduler.http.routes": [],
+        "distributed.worker.http.routes": [],
         "distributed.scheduler.allowed-failures": 3,
         "distributed.worker.memory.spill": 0.7,  # off would make workers pause, and the run hang
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.metadata import version
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -14,8 +15,6 @@ from pipeline.errors import BlockveilError
 
 PACKAGES = ("numpy", "scipy", "zarr", "dask", "distributed", "cryptography")
 """What decides the numbers of a release, or how tasks travel."""
-
-_LOOPBACK = ("127.", "::1", "localhost")
 
 
 class ClusterUnfit(BlockveilError):
@@ -36,9 +35,7 @@ class SameCode(WorkerPlugin):
         """End a worker with other versions before it takes a task; the message names packages only."""
         found = versions()
         if found != self._expected:
-            # Dask logs what a plugin raises, and gives the worker tasks all the same: one that closes takes none. Not
-            # awaited here, where the worker still starts; a nanny would start it again, so that goes too.
-            worker.loop.add_callback(worker.close, nanny=True, reason="blockveil-other-versions")
+            _end(worker, "blockveil-other-versions")
             raise RuntimeError(f"other versions: {_differences(self._expected, found)}")
 
 
@@ -68,21 +65,85 @@ def wait_for_one(client: Client, seconds: float) -> None:
 
 
 def check_transport(client: Client) -> None:
-    """Refuse a scheduler that is reached over a network without encryption.
+    """Refuse a cluster that has a scheduler, a worker or a nanny that can be reached without encryption.
+
+    How this process reaches the scheduler says little: an address of this machine may be a port that is forwarded to a
+    cluster whose parts talk in clear.
 
     Raises
     ------
     ClusterUnfit
-        It is.
+        It has one, or does not say.
     """
-    address = urlsplit(client.scheduler.address)
-    if address.scheme in ("tls", "inproc") or (address.hostname or "").startswith(_LOOPBACK):
-        return
+    found = client.scheduler_info(n_workers=-1)
+    parts = [("scheduler", client.scheduler.address), ("scheduler", found["address"])]
+    parts += [("scheduler", address) for address in _listened_at(client)]
+    for address, worker in found["workers"].items():
+        parts += [("worker", address), *([("nanny", worker["nanny"])] if worker["nanny"] else [])]
+    for part, address in parts:
+        if not encrypted(address):
+            raise ClusterUnfit(
+                f"The {part} of the cluster is reached by {urlsplit(address).scheme}://",
+                "Keys and un-noised sums travel between all parts of a cluster, and whoever reaches one of them "
+                "without TLS can run code on it",
+                'Start scheduler, workers and nannies with TLS, such as by protocol = "tls://" and security = true; '
+                "or accept the risk with insecure = true in [cluster]",
+            )
+
+
+def _listened_at(client: Client) -> list[str]:
+    """All addresses that the scheduler listens at: it may have one with TLS and one without."""
+    try:
+        # A lambda travels whole, so that the scheduler's machine need not have this package.
+        found: list[str] = client.run_on_scheduler(
+            lambda dask_scheduler: [listener.listen_address for listener in dask_scheduler.listeners]
+        )
+        return found
+    except Exception as error:  # noqa: BLE001 - an address could be in its text
+        kind = type(error).__name__
     raise ClusterUnfit(
-        f"The scheduler is reached by {address.scheme}:// over a network",
-        "Keys and un-noised sums travel to workers, so a scheduler on another machine must use TLS",
-        'Give the cluster class arguments for it, such as protocol = "tls://" and security = true',
+        f"The scheduler does not say where it listens ({kind})",
+        "It must be reachable with TLS alone",
+        "Run the scheduler with the Python and the packages of this machine",
     )
+
+
+def encrypted(address: str) -> bool:
+    """Whether what is sent to an address of Dask cannot be read or changed on the way.
+
+    Dask's gateways speak TLS always. Values of ``inproc`` stay in the process, which must be this one.
+    """
+    parts = urlsplit(address)
+    return parts.scheme in ("tls", "gateway") or (
+        parts.scheme == "inproc" and parts.path.split("/")[1:2] == [str(os.getpid())]
+    )
+
+
+class Encrypted(WorkerPlugin):
+    """Keeps out workers that join later and can be reached without encryption, or reach their scheduler so."""
+
+    name = "blockveil-encrypted"
+
+    def setup(self, worker: Any) -> None:
+        """End such a worker before it takes a task; the message names how it is reached only."""
+        addresses = [worker.address, worker.contact_address or worker.address, worker.scheduler.address]
+        addresses += [listener.listen_address for listener in worker.listeners]
+        addresses += [worker.nanny] if worker.nanny else []
+        for address in addresses:
+            if not encrypted(address):
+                for listener in worker.listeners:  # nobody is to reach it while it closes
+                    listener.stop()
+                _end(worker, "blockveil-not-encrypted")
+                raise RuntimeError(f"a worker is reached by {urlsplit(address).scheme}://")
+
+
+def _end(worker: Any, reason: str) -> None:
+    """End a worker for good.
+
+    Dask logs what a plugin raises, and gives the worker tasks all the same: one that closes takes none. That is not
+    awaited here, where the worker still starts; a nanny would start it again, so that goes too.
+    """
+    worker.loop.add_callback(worker.close, nanny=True, reason=reason)
 
 
 def check(client: Client, memory: int) -> None:

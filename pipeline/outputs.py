@@ -54,6 +54,7 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, part: Part | N
         "mechanism": {**public["mechanism"], **public["calibration"], "algorithms": public["algorithms"]},
         "error": {**error_facts(plan), **post_processing(plan.question, plan.design, arrays)},
         "reliable": _reliable(arrays),
+        **({"computed_in_clear": True} if config.in_clear else {}),
         "plan_digest": plan.digest,
         "ledger": {"charge_id": charge.charge_id, "sequence": charge.sequence, "row_hash": charge.row_hash},
         "software": _software(),

@@ -22,6 +22,12 @@ from pipeline.rounded import rounding_sentence
 
 Rows = list[tuple[str, str]]
 
+IN_CLEAR = (
+    "not encrypted (insecure = true): whoever reaches a part of it can read un-noised sums and the key of the noise, "
+    "and run code on it"
+)
+"""What a plan and a run's log say of a cluster whose parts may talk in clear."""
+
 
 def describe(plan: Plan, budget: BudgetStatus | None, rates: Rates | None = None) -> Rows:
     """Lines (what, value) of a plan, in the order a reader asks for them; its time at measured or nominal rates."""
@@ -152,7 +158,8 @@ def _cost(plan: Plan, rates: Rates | None) -> Rows:
     cut = plan.cut(machine)
     memory = f"at most {cut.cost.peak_bytes / 2**20:,.0f} of {machine.memory / 2**20:,.0f} MiB a worker"
     source = "nominal rates" if rates is None else "rates measured on this machine"
-    return [("Computed by", cut.explain()), ("Cost", f"{memory}; {_time(cut.cost.seconds)} ({source})")]
+    warning = [("Cluster", IN_CLEAR)] if plan.config.in_clear else []
+    return [*warning, ("Computed by", cut.explain()), ("Cost", f"{memory}; {_time(cut.cost.seconds)} ({source})")]
 
 
 def _time(seconds: float) -> str:

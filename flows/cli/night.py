@@ -85,6 +85,8 @@ def _release(
 ) -> None:
     made = make_plan(loaded, night)
     typer.echo(f"{made.release_id}: {made.guarantee_sentence()}")
+    if made.config.in_clear:
+        typer.echo(f"Warning: the cluster is {summary.IN_CLEAR}")
     question = budgets.approval_needed(made)
     if question is not None and approve is None:
         raise NotApproved.because(question.text, "Let who may decide give --approve NAME")

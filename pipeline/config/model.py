@@ -7,7 +7,6 @@ relation and the handling of missing values have no defaults, because a default 
 
 from __future__ import annotations
 
-import re
 from datetime import date
 from typing import Annotated, Any, Literal
 
@@ -29,6 +28,7 @@ from pipeline.config.fields import (
 from pipeline.config.mechanisms import Mechanism
 from pipeline.config.queries import Query
 
+Insecure = Annotated[bool, Strict()]
 _ARRAY_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
 
 
@@ -120,7 +120,7 @@ class LocalCluster(Section):
 
 
 class Address(Section):
-    """A running Dask scheduler; encrypted unless it is on this machine."""
+    """A running Dask scheduler, encrypted."""
 
     kind: Literal["address"]
     """the kind of cluster"""
@@ -132,16 +132,18 @@ class Address(Section):
     """the client certificate's file, as "file:PATH" or "env:NAME" """
     tls_key: Reference | None = None
     """the client key's file, as "file:PATH" or "env:NAME" """
+    insecure: Insecure = False
+    """whether the parts of the cluster may talk in clear: whoever reaches one of them can then run code on it"""
 
     @model_validator(mode="after")
     def _encrypted(self) -> Address:
-        local = re.match(r"tcp://(localhost|127\.[0-9.]+|\[::1\]):", self.address)
-        if self.address.startswith("tcp://") and not local:
+        if self.address.startswith("tcp://") and not self.insecure:
             raise refusal(
                 "address",
                 f'"{self.address}"',
-                "Keys and un-noised sums travel to workers, so a scheduler on another machine must use TLS",
-                "Use a tls:// address",
+                "Keys and un-noised sums travel to workers, and whoever reaches a scheduler without TLS, on this "
+                "machine too, can run code on it",
+                "Use a tls:// address, or accept the risk with insecure = true",
             )
         given = [reference is not None for reference in (self.tls_authority, self.tls_certificate, self.tls_key)]
         if any(given) and not (all(given) and self.address.startswith("tls://")):
@@ -178,6 +180,8 @@ class ClusterClass(Section):
     """the threads of one worker, for the plan"""
     wait_minutes: Annotated[Number, Field(gt=0, le=1e4)] = 30.0
     """the longest time until the first worker is there, in minutes"""
+    insecure: Insecure = False
+    """whether the parts of the cluster may talk in clear: whoever reaches one of them can then run code on it"""
 
 
 class OutputSection(Section):
@@ -229,6 +233,11 @@ class ReleaseConfig(Section):
     """when a person must agree first"""
     output: OutputSection
     """where results are kept"""
+
+    @property
+    def in_clear(self) -> bool:
+        """Whether the parts of the cluster may talk to each other without encryption."""
+        return isinstance(self.cluster, Address | ClusterClass) and self.cluster.insecure
 
     @model_validator(mode="after")
     def _delta_protects_everyone(self) -> ReleaseConfig:

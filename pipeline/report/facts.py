@@ -69,6 +69,11 @@ class Facts:
         """Whether ratios of released numbers mean anything."""
         return bool(self.attributes.get("reliable", True))
 
+    @property
+    def in_clear(self) -> bool:
+        """Whether the parts of the cluster that computed it talked to each other without encryption."""
+        return bool(self.attributes.get("computed_in_clear", False))
+
     @cached_property
     def scan(self) -> Scan:
         """What one pass over the matrix finds."""
@@ -93,6 +98,12 @@ class Facts:
 UNRELIABLE = "The noisy count is close to zero. Mean and covariance are meaningless in this release."
 
 
+IN_CLEAR = (
+    "The cluster that computed this release was not encrypted: whoever reached a part of it could read un-noised sums "
+    "and the key of the noise, and run code on it."
+)
+
+
 def error_lines(facts: Facts) -> list[tuple[str, str]]:
     """Noise against signal in a few lines."""
     lines = []
@@ -115,6 +126,8 @@ def error_lines(facts: Facts) -> list[tuple[str, str]]:
     lines += after.sentence(facts.attributes.get("error") or {})
     if not facts.reliable:
         lines.append(("Warning", "the noisy count is close to zero: mean and covariance are meaningless here"))
+    if facts.in_clear:
+        lines.append(("Warning", IN_CLEAR))
     return lines
 
 

@@ -30,6 +30,7 @@ def content(facts: Facts, budget: Rows, folder: str) -> dict[str, Any]:
             "title": facts.title,
             "folder": folder,
             "reliable": facts.reliable,
+            "computed_in_clear": facts.in_clear,
             "guarantee": {
                 **a["guarantee"],
                 "in_words": found.promise_in_words(facts),

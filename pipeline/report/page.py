@@ -39,6 +39,7 @@ def html(facts: Facts, budget: Rows, folder: str) -> str:
         heading(facts.title),
         promise(facts.attributes["guarantee"]["sentence"], found.promise_in_words(facts)),
         *([warning(found.UNRELIABLE)] if not facts.reliable else []),
+        *([warning(found.IN_CLEAR)] if facts.in_clear else []),
         "<h2>Noise and signal</h2>" + pairs([*found.error_lines(facts), found.spectrum_line(facts)]),
         figure(heat_map(facts)),
         *_strongest(facts),

@@ -2,21 +2,22 @@
 
 import gzip
 import re
-import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
 
 import cloudpickle
+import dask
 import numpy as np
 import pytest
+from distributed import Client, LocalCluster
 
 import engine.cost
 import engine.layout
 import engine.store
 from engine.layout import Tile
 from engine.noise import NoiseKey
-from flows.cluster import DistributedCompute, open_compute
+from flows.distributed_compute import DistributedCompute
 from pipeline.planning import make_plan
 from pipeline.release import run_release
 from tests import support
@@ -36,12 +37,15 @@ QUERIES = {
 
 @pytest.fixture(scope="module")
 def compute(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cluster")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tempfile, "tempdir", str(folder))
-        with open_compute(support.prepare(folder, cluster="local")) as made:
-            assert isinstance(made, DistributedCompute)
-            yield made
+    """A cluster that serves pages, as one that is reached by its address may; a local one serves none."""
+    with (
+        dask.config.set({"temporary-directory": str(tmp_path_factory.mktemp("cluster"))}),
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, security=True, dashboard_address="127.0.0.1:0", silence_logs=50
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield DistributedCompute(client)
 
 
 def answers(address):

@@ -82,7 +82,7 @@ def test_a_scheduler_that_restarts_while_adding_up_or_drawing_costs_one_charge_a
     people.mkdir()
     expected = run(support.prepare(alone)).output_digest
     path = support.prepare(people).path
-    address = f'kind = "address"\naddress = "tcp://127.0.0.1:{scheduler.port}"'
+    address = f'kind = "address"\naddress = "tcp://127.0.0.1:{scheduler.port}"\ninsecure = true'
     path.write_text(path.read_text().replace('kind = "threads"', address))
     loaded = load_config(path)
     plan, ledger, keys = make_plan(loaded, NIGHT), Ledger(loaded.ledger_url), KeyStore(loaded.keys_root)

@@ -81,7 +81,7 @@ def prepare(folder, cluster):
 
 
 def at(cluster):
-    return f'kind = "address"\naddress = "{cluster.scheduler_address}"'
+    return f'kind = "address"\naddress = "{cluster.scheduler_address}"\ninsecure = true'
 
 
 def check_release(loaded, outcome, expected):

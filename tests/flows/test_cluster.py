@@ -329,7 +329,7 @@ def at_address(tmp_path, address, tls=""):
 
 def test_a_scheduler_that_cannot_be_reached_is_a_compute_error(tmp_path, monkeypatch):
     monkeypatch.setattr("flows.cluster.CONNECT_SECONDS", 1)
-    with pytest.raises(ComputeError), open_compute(at_address(tmp_path, "tcp://127.0.0.1:9")):
+    with pytest.raises(ComputeError), open_compute(at_address(tmp_path, "tcp://127.0.0.1:9", "insecure = true")):
         pass
 
 
@@ -338,7 +338,7 @@ def test_a_scheduler_that_accepts_and_stays_silent_is_a_compute_error(tmp_path, 
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        loaded = at_address(tmp_path, f"tcp://127.0.0.1:{silent.getsockname()[1]}")
+        loaded = at_address(tmp_path, f"tcp://127.0.0.1:{silent.getsockname()[1]}", "insecure = true")
         with pytest.raises(ComputeError, match="TimeoutError"), open_compute(loaded):
             pass
 

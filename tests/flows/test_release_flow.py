@@ -373,6 +373,7 @@ ELSEWHERE = '{kind = "address", address = "tcp://127.0.0.1:9"}'
         ("cluster", ELSEWHERE),
         ("cluster.address", '"tcp://127.0.0.1:9"'),
         ("cluster.tls_key", '"file:/etc/passwd"'),
+        ("cluster.insecure", "true"),
     ],
 )
 def test_a_release_cannot_override_what_decides_it_nor_where_its_records_go(people, key, value):

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -85,25 +84,6 @@ def test_a_class_that_refuses_its_arguments_is_named_without_them(tmp_path):
     with pytest.raises(ConfigError, match=r"does not take its arguments \(TypeError\)") as caught, open_compute(loaded):
         pass
     assert "secret-token" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("address", "allowed"),
-    [
-        ("tls://10.0.0.1:8786", True),
-        ("tcp://127.0.0.1:8786", True),
-        ("inproc://10.0.0.1/1/2", True),
-        ("tcp://10.0.0.1:8786", False),
-        ("ws://10.0.0.1:8786", False),
-    ],
-)
-def test_a_scheduler_on_a_network_is_reached_by_tls_only(address, allowed):
-    client = SimpleNamespace(scheduler=SimpleNamespace(address=address))
-    if allowed:
-        workers.check_transport(client)
-    else:
-        with pytest.raises(workers.ClusterUnfit, match="must use TLS"):
-            workers.check_transport(client)
 
 
 @pytest.fixture(scope="module")

@@ -411,22 +411,27 @@ class TestEllipsoidMatrix:
 
 
 class TestCluster:
-    """Off this machine a scheduler must be encrypted; its files are given by reference."""
+    """A scheduler must be encrypted, also on this machine; its files are given by reference."""
 
     REMOTE = '[cluster]\nkind = "address"\naddress = "tls://scheduler:8786"\n'
     FILES = 'tls_authority = "file:ca.pem"\ntls_certificate = "env:CERTIFICATE"\ntls_key = "file:/k.pem"\n'
 
-    def test_a_plain_address_elsewhere_is_refused(self, refused: Callable[..., str]) -> None:
-        assert "must use TLS" in refused(BOX + self.REMOTE.replace("tls:", "tcp:"))
-
-    @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
-    def test_a_plain_address_here_is_accepted(self, load: Load, host: str) -> None:
+    @pytest.mark.parametrize("host", ["scheduler", "localhost", "127.0.0.1", "[::1]"])
+    def test_a_plain_address_is_refused_unless_the_config_says_insecure(
+        self, load: Load, refused: Callable[..., str], host: str
+    ) -> None:
         text = BOX + f'[cluster]\nkind = "address"\naddress = "tcp://{host}:8786"\n'
-        assert load(text).tls_files() is None
+        assert "whoever reaches a scheduler without TLS, on this machine too, can run code on it" in refused(text)
+        loaded = load(text + "insecure = true\n")
+        assert loaded.config.in_clear
+        assert loaded.tls_files() is None
 
-    @pytest.mark.parametrize("host", ["localhost.example.org", "127.0.0.1.example.org", "localhostile"])
-    def test_a_name_that_only_looks_local_is_refused(self, refused: Callable[..., str], host: str) -> None:
-        assert "must use TLS" in refused(BOX + f'[cluster]\nkind = "address"\naddress = "tcp://{host}:8786"\n')
+    def test_a_cluster_is_insecure_only_by_a_plain_true(self, load: Load, refused: Callable[..., str]) -> None:
+        assert not load(BOX + self.REMOTE).config.in_clear
+        for value in ('"true"', "1"):
+            assert "cluster.insecure" in refused(BOX + self.REMOTE + f"insecure = {value}\n")
+        for kind in ("local", "threads"):
+            assert "insecure" in refused(BOX + f'[cluster]\nkind = "{kind}"\ninsecure = true\n')
 
     def test_references_become_paths(self, load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("CERTIFICATE", "cert.pem")
