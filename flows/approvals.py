@@ -14,6 +14,7 @@ from pydantic import Field, StringConstraints
 from flows import budgets
 from flows.steps import Steps, Stopped
 from pipeline.approval import NotApproved
+from pipeline.printable import one_line
 from pipeline.release import Workspace
 
 given: ContextVar[str | None] = ContextVar("given", default=None)
@@ -58,10 +59,11 @@ def ask(steps: Steps, workspace: Workspace) -> str | None:
         timeout=question.wait_hours * 3600,
         key=question.key,
     )
-    get_run_logger().info("%s: decision %r by %r", workspace.plan.release_id, answer.decision, answer.name)
+    decided_by = one_line(answer.name)
+    get_run_logger().info("%s: decision %r by %r", workspace.plan.release_id, answer.decision, decided_by)
     if answer.decision != "approve":
-        raise Stopped(_refused(f"{workspace.plan.release_id} was refused by {answer.name}", "Run it again to ask anew"))
-    return str(answer.name)
+        raise Stopped(_refused(f"{workspace.plan.release_id} was refused by {decided_by}", "Run it again to ask anew"))
+    return decided_by
 
 
 def _refused(what: str, remedy: str) -> Any:

@@ -5,8 +5,13 @@ A message never holds a data value, a key, a row count or the text of a foreign 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar
+
+from pipeline.printable import printable, short
+
+_LONGEST_WORD = 120
 
 
 class BlockveilError(Exception):
@@ -31,11 +36,16 @@ class BlockveilError(Exception):
 
     def __init__(self, value: str, rule: str, remedy: str) -> None:
         super().__init__(value, rule, remedy)
-        self.value, self.rule, self.remedy = value, rule, remedy
+        self.value, self.rule, self.remedy = _plain(value), _plain(rule), _plain(remedy)
 
     def __str__(self) -> str:
         """Two lines: what is wrong and why, then what to do."""
         return f"{self.value}. {self.rule}.\n{self.remedy}."
+
+
+def _plain(text: str) -> str:
+    """Text without what steers a terminal, and with words of a bearable length: it may quote a config or a path."""
+    return re.sub(r"\S+", lambda word: short(word[0], _LONGEST_WORD), printable(text))
 
 
 class ConfigError(BlockveilError):

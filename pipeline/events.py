@@ -16,7 +16,6 @@ The list is a series: kinds, numbers and parameters are fixed before its first s
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from engine.accounting.events import Event, Series, Step, check_relation
 from engine.calibration import CalibrationError
 from engine.guarantees import ZCDP, ApproxDP, GaussianDP, Neighbours, PureDP
 from pipeline.config.fields import Label, Number, Section, Whole
+from pipeline.config.toml import read_toml
 from pipeline.errors import ConfigError
 
 
@@ -156,13 +156,7 @@ def read_events(path: Path) -> EventFile:
     ConfigError
         It cannot be read, a value is out of range, or an event has no known loss for its relation.
     """
-    try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        reason = type(error).__name__
-        raise ConfigError(
-            f'The file of events "{path.name}" cannot be read ({reason})', "Events are listed in TOML", "Correct it"
-        ) from None
+    tree = read_toml(path, "Events are listed in a TOML file")
     try:
         found = _File.model_validate(tree)
     except ValidationError as error:

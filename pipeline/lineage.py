@@ -77,7 +77,7 @@ def _reason(error: Exception) -> str:
 
 def _append(loaded: LoadedConfig, place: str, events: list[dict[str, Any]]) -> None:
     """Add a line for each event to a file, in one write."""
-    path = loaded.resolve(place)
+    path = loaded.resolve(place, "output.lineage")
     lines = "".join(f"{json.dumps(event, sort_keys=True)}\n" for event in events).encode()
     with path.open("a+b", buffering=0) as stream:
         stream.seek(0)

@@ -47,7 +47,7 @@ def read(loaded: LoadedConfig, name: str | None, pin: str | None, wanted: Mappin
     """
     if name is None:
         return {layer: np.zeros(shape) for layer, shape in wanted.items()}
-    content = _content(loaded.resolve(name), name)
+    content = _content(loaded.resolve(name, "query.model.weights"), name)
     if hashlib.sha256(content).hexdigest() != pin:
         raise _error(name, "has another digest than weights_sha256", "Correct the digest, or restore the file")
     found = _arrays(content, name)

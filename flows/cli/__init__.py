@@ -7,12 +7,13 @@ Exit codes: 0 done; 1 unexpected error; 2 config or parameter; 3 budget exhauste
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
 
 from flows.cli import audit, budget, directions, ingest, ledger, mechanisms, night, report, serve, shape, step, study
-from pipeline.errors import BlockveilError
+from pipeline.errors import BlockveilError, StoreError
 
 HELP = """Release large matrices from private records under differential privacy.
 
@@ -62,9 +63,24 @@ def main() -> None:
         if end.code == INTERRUPTED:  # the framework has swallowed the interrupt itself
             print("blockveil: interrupted; run the same command again to go on", file=sys.stderr)
         raise
+    except OSError as error:
+        if "--debug" in sys.argv:
+            raise
+        print(f"blockveil: {_refused(error)}", file=sys.stderr)
+        sys.exit(StoreError.exit_code)
     except Exception as error:
         if "--debug" in sys.argv:
             raise
         # The text of an unexpected error could quote a record.
         print(f"blockveil: unexpected {type(error).__name__}. Run again with --debug to see it.", file=sys.stderr)
         sys.exit(1)
+
+
+def _refused(error: OSError) -> StoreError:
+    """What the operating system refused outside of a release, such as a file of an option that cannot be written."""
+    reason = os.strerror(error.errno) if error.errno else type(error).__name__
+    return StoreError(
+        f"The operating system refuses a file or folder ({reason})",
+        "Paths that options name must be possible, reachable and permitted",
+        "Check the paths, their permissions and the disk",
+    )

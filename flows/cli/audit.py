@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from engine.guarantees import ApproxDP
-from flows.cli.common import Debug
+from flows.cli.common import Debug, say
 from pipeline.errors import ConfigError
 
 REFUTED = 10
@@ -43,7 +43,7 @@ def audit(
     for row in found.rows():
         claim = f"claimed {row['claimed epsilon']} at delta {row['at delta']}, measured {row['measured epsilon']}"
         claim += f", exact delta {row['exact delta']}" if row["exact delta"] else ""
-        typer.echo(f"{row['verdict']:<12} {claim:<82} {row['case']}")
-    typer.echo(found.sentence)
+        say(f"{row['verdict']:<12} {claim:<82} {row['case']}")
+    say(found.sentence)
     if found.flagged:
         sys.exit(REFUTED)

@@ -7,6 +7,7 @@ import os
 import re
 from datetime import date as day
 from datetime import datetime
+from decimal import ROUND_CEILING, Context
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from engine.accounting.domination import dominating, fixed_delta, fixed_epsilon
 from engine.calibration import CalibrationError
 from engine.guarantees import Neighbours
 from flows import budgets
-from flows.cli.common import Config, Date, Debug, parse_date, print_rows, read_config
+from flows.cli.common import Config, Date, Debug, parse_date, print_rows, read_config, say
 from pipeline import forecast as ahead
 from pipeline import release as steps
 from pipeline.accounting import Accountant
@@ -102,7 +103,7 @@ def forecast(
     if picture is not None:
         _write(picture, ahead.picture(found, budget, history, today, _form(picture)))
     if as_json:
-        typer.echo(json.dumps(found.plain(), indent=2))
+        say(json.dumps(found.plain(), indent=2))
     else:
         print_rows(ahead.lines(found))
 
@@ -170,14 +171,14 @@ def split(
             {"release": plan.release_id, "share": share, "epsilon": plan.guarantee.epsilon, "mu": plan.charge.mu}
             for plan, share in zip(found.plans, found.shares, strict=True)
         ]
-        typer.echo(json.dumps({"delta": privacy.delta, "together": together, "held": hold, "releases": rows}, indent=2))
+        say(json.dumps({"delta": privacy.delta, "together": together, "held": hold, "releases": rows}, indent=2))
         return
     for plan, share in zip(found.plans, found.shares, strict=True):
         error = plan.question.error_sentence(plan.design)
-        typer.echo(f"{plan.release_id}  share {share:g}, epsilon {plan.guarantee.epsilon:.4g}; {error}")
+        say(f"{plan.release_id}  share {share:g}, epsilon {plan.guarantee.epsilon:.4g}; {error}")
     print_rows([("Together", f"epsilon {together:.6g} of {privacy.epsilon:g} at delta {privacy.delta:g}")])
     if hold:
-        typer.echo("The budget of all of them is held; run each of them next.")
+        say("The budget of all of them is held; run each of them next.")
 
 
 def _hold(plans: tuple[Plan, ...]) -> None:
@@ -220,15 +221,20 @@ def price(
         stated = {"epsilon": bound, "delta": delta, "mu": above.mu, "failure": above.failure}
         if epsilon is not None and there is not None:
             stated |= {"at_epsilon": epsilon, "delta_there": there}
-        typer.echo(json.dumps({**stated, "neighbours": read.neighbours.value, "unit": read.unit}, indent=2))
+        say(json.dumps({**stated, "neighbours": read.neighbours.value, "unit": read.unit}, indent=2))
         return
     rows = [
         ("Events", f"{sum(step.count for step in read.series):,}, {read.neighbours.value}, {read.unit}"),
-        ("As a fixed series", f"epsilon {bound:.6g} at delta {delta:g} (upper bound)"),
-        ("In a budget", f"mu {above.mu:.6g} and failure {above.failure:.3g}, whatever is released beside it"),
+        ("As a fixed series", f"epsilon {_at_least(bound)} at delta {delta:g} (upper bound)"),
+        ("In a budget", f"mu {_at_least(above.mu)} and failure {above.failure:.3g}, whatever is released beside it"),
     ]
     rows += [] if there is None else [(f"At epsilon {epsilon:g}", f"delta {there:.4g} (upper bound)")]
     print_rows(rows)
+
+
+def _at_least(bound: float) -> str:
+    """Four digits of a bound, rounded up: the last digits of a float depend on the processor."""
+    return f"{Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(bound):g}"
 
 
 @app.command()
@@ -267,5 +273,5 @@ def charge(
     except CalibrationError as error:
         raise ConfigError("These events cannot be booked", str(error), "Change the events") from None
     ledger.commit(booked.charge_id, key_check=ELSEWHERE)
-    typer.echo(f"{release_id} is booked: entry {ledger.released(booked.charge_id, ELSEWHERE, ELSEWHERE).sequence}")
+    say(f"{release_id} is booked: entry {ledger.released(booked.charge_id, ELSEWHERE, ELSEWHERE).sequence}")
     print_rows(budget_lines(ledger.budget(release.account)))

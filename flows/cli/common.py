@@ -14,6 +14,8 @@ from pipeline.config.fields import REFERENCES
 from pipeline.config.secrets import read_address
 from pipeline.errors import ConfigError
 from pipeline.ledger import Ledger
+from pipeline.places import absolute
+from pipeline.printable import one_line, printable
 
 Config = Annotated[Path, typer.Argument(help="Config file of a release, TOML.", show_default=False)]
 Date = Annotated[str | None, typer.Option("--date", help="Logical date, YYYY-MM-DD; today where it is not given.")]
@@ -39,6 +41,17 @@ def parse_day(option: str, text: str | None) -> date | None:
     except ValueError:
         pass
     raise ConfigError(f"{option} {text!r} is not a date", "A date is written YYYY-MM-DD", "Correct it")
+
+
+def parse_name(option: str, text: str | None) -> str | None:
+    """Name of a person in an option, or None where it is not given."""
+    if text is None or (len(text.strip()) > 0 and len(text) <= 60 and one_line(text) == text):
+        return text
+    raise ConfigError(
+        f"{option} {text[:60]!r} is not a name",
+        "It is kept in the ledger, in 1 to 60 printable characters",
+        "Correct it",
+    )
 
 
 def parse_overrides(pairs: Sequence[str] | None) -> dict[str, str]:
@@ -89,11 +102,16 @@ def address_of(address: str, option: str) -> str:
             "Other users of the machine see a command line, and it may hold a password",
             "Put the address into a variable, and give env:NAME",
         )
-    return address if "://" in address else f"sqlite:///{Path(address).resolve()}"
+    return address if "://" in address else f"sqlite:///{absolute(address, option)}"
 
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:
     """Print aligned lines."""
     width = max((len(what) for what, _ in rows), default=0)
     for what, value in rows:
-        typer.echo(f"{what.ljust(width)}  {value}")
+        say(f"{what.ljust(width)}  {one_line(value)}")
+
+
+def say(text: str, nl: bool = True) -> None:
+    """Print text; what would steer the terminal is written out, for names of files and stored texts can hold it."""
+    typer.echo(printable(text, kept="\n\t"), nl=nl)

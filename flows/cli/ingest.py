@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.common import Debug, print_rows
+from flows.cli.common import Debug, print_rows, say
 from flows.cli.night import Progress
 
 Config = Annotated[Path, typer.Argument(help="Config file of an ingest, TOML.", show_default=False)]
@@ -23,7 +23,7 @@ def ingest(config: Config, discard: Discard = False, debug: Debug = False) -> No
     loaded = load_ingest(config)
     if discard:
         found = staging.discard(loaded.target)
-        typer.echo("What an unfinished ingest left is removed." if found else "No unfinished ingest left anything.")
+        say("What an unfinished ingest left is removed." if found else "No unfinished ingest left anything.")
         return
     with Progress() as progress:
         outcome = run.ingest(run.look(loaded), progress)

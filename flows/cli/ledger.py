@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -11,7 +12,7 @@ from typing import Annotated, Literal, TextIO
 
 import typer
 
-from flows.cli.common import Config, Debug, address_of, open_ledger, parse_day, read_config
+from flows.cli.common import Config, Debug, address_of, open_ledger, parse_day, read_config, say
 from pipeline import forgotten
 from pipeline.config.secrets import read_secret
 from pipeline.errors import LedgerError, StoreError
@@ -56,15 +57,15 @@ def show(
     entries = open_ledger(config, ledger).history(dataset)
     lines = statement(entries, dataset=dataset, release=release, days=days, every_entry=every)
     if as_json:
-        typer.echo(json.dumps([asdict(line) for line in lines], indent=1))
+        say(json.dumps([asdict(line) for line in lines], indent=1))
         return
     width = max([len("What"), *(len(_what(line)) for line in lines)])
-    typer.echo(f"{'No':>6}  {'Time (UTC)':<16}  {'What':<{width}}  {'Cost':>8}  {'Spent':>8}  {'Left':>8}  State")
+    say(f"{'No':>6}  {'Time (UTC)':<16}  {'What':<{width}}  {'Cost':>8}  {'Spent':>8}  {'Left':>8}  State")
     for line in lines:
         amounts = "  ".join(f"{_amount(value):>8}" for value in (line.cost, line.spent, line.left))
         when = line.time[:16].replace("T", " ")
-        typer.echo(f"{line.sequence:>6}  {when}  {_what(line):<{width}}  {amounts}  {_state(line)}".rstrip())
-    typer.echo("Cost, spent and left are epsilons at the delta of the budget; they do not add up, losses do.")
+        say(f"{line.sequence:>6}  {when}  {_what(line):<{width}}  {amounts}  {_state(line)}".rstrip())
+    say("Cost, spent and left are epsilons at the delta of the budget; they do not add up, losses do.")
 
 
 def _amount(value: float | None) -> str:
@@ -113,7 +114,7 @@ def verify(
         found = replace(found, problems=[*found.problems, missing])
     if found.problems:
         raise broken(found)
-    typer.echo(f"{found.entries} entries, chain intact. Head: {found.head}")
+    say(f"{found.entries} entries, chain intact. Head: {found.head}")
 
 
 def _kept_head(head: str | None, key: str | None) -> str | Head | None:
@@ -148,11 +149,11 @@ def head_(
     if sign is not None:
         found = found.signed(read_secret("--sign", sign, Path.cwd()))
     if output is None:
-        typer.echo(found.to_json())
+        say(found.to_json())
     else:
         _check_output(output)
         output.write_text(found.to_json() + "\n", encoding="utf-8")
-        typer.echo(f"Head of {found.entries} entries written to {output}")
+        say(f"Head of {found.entries} entries written to {output}")
 
 
 @app.command()
@@ -184,13 +185,18 @@ def export(
             )
         opened.close_for(address_of(close_for, "--close-for"))
     if output is None:
-        opened.export(form, sys.stdout)
+        if not sys.stdout.isatty():
+            opened.export(form, sys.stdout)
+            return
+        shown = io.StringIO()
+        opened.export(form, shown)
+        say(shown.getvalue(), nl=False)
         return
     # A new file is for its owner alone, as the ledger is.
     descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
         count = opened.export(form, stream)
-    typer.echo(f"{count} {'events' if form == 'openlineage' else 'entries'} written to {output}")
+    say(f"{count} {'events' if form == 'openlineage' else 'entries'} written to {output}")
 
 
 def _check_output(output: Path) -> None:
@@ -222,8 +228,8 @@ def import_(
     expected, opened = _kept_head(head, key), open_ledger(config, ledger)
     with _readable(source) as stream:
         found = opened.load(read_rows(stream), expected, as_copy=as_copy)
-    typer.echo(f"{found.entries} entries, chain intact. Head: {found.head}")
-    typer.echo("This is a copy, for reading." if as_copy else "The ledger goes on here; the old one is closed.")
+    say(f"{found.entries} entries, chain intact. Head: {found.head}")
+    say("This is a copy, for reading." if as_copy else "The ledger goes on here; the old one is closed.")
 
 
 def _readable(source: Path) -> TextIO:
@@ -239,7 +245,7 @@ def upgrade(config: AnyConfig = None, ledger: Address = None, debug: Debug = Fal
     """Bring the tables of a ledger that an earlier version made to this version; entries stay as they are."""
     del debug
     before, after = open_ledger(config, ledger).upgrade()
-    typer.echo(f"Upgraded from version {before} to {after}." if before != after else f"Version {after} already.")
+    say(f"Upgraded from version {before} to {after}." if before != after else f"Version {after} already.")
 
 
 @app.command()
@@ -250,7 +256,7 @@ def role(
 ) -> None:
     """Print the SQL that lets a PostgreSQL role read the ledger and add entries, and nothing else."""
     del debug
-    typer.echo(role_sql(name, budgets=budgets))
+    say(role_sql(name, budgets=budgets))
 
 
 @app.command()
@@ -272,4 +278,4 @@ def void(
             "Run `blockveil ledger show` to see where it stands",
         )
     KeyStore(loaded.keys_root).destroy(charge.charge_id)
-    typer.echo(f"{release_id}: the reservation was given back")
+    say(f"{release_id}: the reservation was given back")

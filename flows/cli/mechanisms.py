@@ -8,7 +8,7 @@ import typer
 
 from engine.mechanisms.auto import Auto, Metric, proven
 from engine.mechanisms.catalogue import ENTRIES, Entry, find
-from flows.cli.common import Debug, print_rows
+from flows.cli.common import Debug, print_rows, say
 from pipeline.errors import ConfigError
 
 Name = Annotated[str | None, typer.Argument(help="Name of a mechanism, to explain it.", show_default=False)]
@@ -42,8 +42,8 @@ def mechanisms(name: Name = None, debug: Debug = False) -> None:
 def _list() -> None:
     width = max(len(entry.name) for entry in ENTRIES)
     for entry in ENTRIES:
-        typer.echo(f"{entry.name:<{width}}  {entry.status.value:<12}  {entry.use:<7}  {entry.title}")
-    typer.echo('\nWith mechanism kind "auto" a release takes the proven one with the least expected error.')
+        say(f"{entry.name:<{width}}  {entry.status.value:<12}  {entry.use:<7}  {entry.title}")
+    say('\nWith mechanism kind "auto" a release takes the proven one with the least expected error.')
 
 
 def _auto() -> list[tuple[str, str]]:

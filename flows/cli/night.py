@@ -15,7 +15,18 @@ import typer
 
 from flows import budgets
 from flows import overrides as allowed
-from flows.cli.common import Config, Date, Debug, Set, parse_date, parse_overrides, print_rows, read_config
+from flows.cli.common import (
+    Config,
+    Date,
+    Debug,
+    Set,
+    parse_date,
+    parse_name,
+    parse_overrides,
+    print_rows,
+    read_config,
+    say,
+)
 from flows.pace import pace
 from pipeline import summary
 from pipeline.approval import NotApproved
@@ -24,6 +35,7 @@ from pipeline.errors import BlockveilError, ConfigError, LedgerError
 from pipeline.ledger import Ledger
 from pipeline.machine import measure as rates_of
 from pipeline.planning import Plan, make_plan
+from pipeline.printable import one_line
 
 NoPrefect = Annotated[bool, typer.Option("--no-prefect", help="Run the same steps without Prefect.")]
 Approve = Annotated[
@@ -56,7 +68,7 @@ def plan(
     del debug
     made = make_plan(read_config(config, parse_overrides(set)), parse_date(date))
     if as_json:
-        typer.echo(json.dumps({**made.public, "plan_digest": made.digest}, indent=2, sort_keys=True))
+        say(json.dumps({**made.public, "plan_digest": made.digest}, indent=2, sort_keys=True))
     else:
         machine = made.machine()
         rates = rates_of(machine.slots) if measure else None
@@ -72,21 +84,21 @@ def run(
     debug: Debug = False,
 ) -> None:
     """Release, or finish a release that an earlier run began. The same release is never charged twice."""
-    night, overrides = parse_date(date), parse_overrides(set)
+    night, overrides, approver = parse_date(date), parse_overrides(set), parse_name("--approve", approve)
     from flows.quiet import quieten  # before Prefect is imported
 
     quieten(debug)
     loaded = read_config(config, overrides, allowed.RELEASE)
-    _release(loaded, night, overrides, no_prefect, approve)
+    _release(loaded, night, overrides, no_prefect, approver)
 
 
 def _release(
     loaded: LoadedConfig, night: date, overrides: dict[str, str], no_prefect: bool, approve: str | None = None
 ) -> None:
     made = make_plan(loaded, night)
-    typer.echo(f"{made.release_id}: {made.guarantee_sentence()}")
+    say(f"{made.release_id}: {made.guarantee_sentence()}")
     if made.config.in_clear:
-        typer.echo(f"Warning: the cluster is {summary.IN_CLEAR}")
+        say(f"Warning: the cluster is {summary.IN_CLEAR}")
     question = budgets.approval_needed(made)
     if question is not None and approve is None:
         raise NotApproved.because(question.text, "Let who may decide give --approve NAME")
@@ -176,7 +188,7 @@ class Progress:
 
     def _show(self, text: str) -> None:
         if self._live:
-            sys.stderr.write(f"\r\x1b[K{time.monotonic() - self._started:5.1f} s  {text}")
+            sys.stderr.write(f"\r\x1b[K{time.monotonic() - self._started:5.1f} s  {one_line(text)}")
             sys.stderr.flush()
             self._open = True
 
@@ -201,14 +213,14 @@ def demo(debug: Debug = False) -> None:
     config = _demo_config()
     loaded = read_config(config)
     if quickstart.write_records(config.parent / quickstart.SOURCE, loaded.store_path):
-        typer.echo(f"Records written to {loaded.store_path}")
+        say(f"Records written to {loaded.store_path}")
     ledger, dataset = Ledger(loaded.ledger_url), loaded.config.release.account
     made = make_plan(loaded, parse_date(None))
     if budgets.granted(made) is None:
         ledger.set_budget(
             dataset, DEMO_BUDGET["epsilon"], DEMO_BUDGET["delta"], made.neighbours, loaded.config.privacy.unit
         )
-        typer.echo(f"Budget granted: epsilon {DEMO_BUDGET['epsilon']:g} at delta {DEMO_BUDGET['delta']:g}")
+        say(f"Budget granted: epsilon {DEMO_BUDGET['epsilon']:g} at delta {DEMO_BUDGET['delta']:g}")
     _release(loaded, made.logical_date, {}, no_prefect=False)
 
 

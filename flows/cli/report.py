@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from flows import budgets
-from flows.cli.common import Debug, parse_date, print_rows, read_config
+from flows.cli.common import Debug, parse_date, print_rows, read_config, say
 from pipeline.config import LoadedConfig
 from pipeline.errors import ConfigError
 from pipeline.planning import plan_near
@@ -53,7 +53,7 @@ def _report(path: Path, budget: Rows, output: Path | None, as_json: bool) -> Non
 
     made = write_report(path, budget, output)
     if as_json:
-        typer.echo(made.data.read_text(encoding="utf-8"), nl=False)
+        say(made.data.read_text(encoding="utf-8"), nl=False)
         return
     content = json.loads(made.data.read_text(encoding="utf-8"))
     print_rows(
@@ -72,7 +72,7 @@ def _compare(path: Path, earlier: Path, output: Path | None, as_json: bool) -> N
 
     found, page, data = write_comparison(path, earlier, output)
     if as_json:
-        typer.echo(data.read_text(encoding="utf-8"), nl=False)
+        say(data.read_text(encoding="utf-8"), nl=False)
         return
     rows = [("Compared", comparison_page.title(found)), ("Result", comparison_page.sentence(found))]
     rows += [("Warning", line) for line in found.warnings]

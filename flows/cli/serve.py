@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.common import Debug, parse_date
+from flows.cli.common import Debug, parse_date, say
 from flows.server import ServerFailed
 from pipeline import retention
 from pipeline.config.deployments import load_deployments
@@ -31,7 +31,7 @@ def serve(configs: Folder = Path("configs"), host: Host = "127.0.0.1", port: Por
     import flows.settings  # noqa: F401 - before Prefect reads its environment
     from flows import serve as serving
 
-    serving.serve(load_deployments(configs), host, port, typer.echo)
+    serving.serve(load_deployments(configs), host, port, say)
 
 
 def deploy(configs: Folder = Path("configs"), debug: Debug = False) -> None:
@@ -40,7 +40,7 @@ def deploy(configs: Folder = Path("configs"), debug: Debug = False) -> None:
     import flows.settings  # noqa: F401 - before Prefect reads its environment
     from flows import deploy as deploying
 
-    deploying.deploy(load_deployments(configs), typer.echo)
+    deploying.deploy(load_deployments(configs), say)
 
 
 def metrics(
@@ -59,7 +59,7 @@ def metrics(
             "Give another --port",
         )
     else:
-        typer.echo(f"Metrics: http://{host}:{port}/metrics")
+        say(f"Metrics: http://{host}:{port}/metrics")
         answering.thread.join()
         return
     raise failure
@@ -77,11 +77,11 @@ def prune(
     before = datetime.now(UTC).date() - timedelta(days=keep_days)
     old = [each for config in loaded.configs.values() for each in retention.old_releases(config, before)]
     for each in old:
-        typer.echo(f"{each.release_id}  {each.size / 2**20:,.1f} MiB")
+        say(f"{each.release_id}  {each.size / 2**20:,.1f} MiB")
     if apply:
         retention.prune(old)
     done = "removed" if apply else "would be removed; --apply does it"
-    typer.echo(f"{len(old)} releases, {sum(each.size for each in old) / 2**20:,.1f} MiB, {done}")
+    say(f"{len(old)} releases, {sum(each.size for each in old) / 2**20:,.1f} MiB, {done}")
 
 
 def catch_up(
@@ -97,6 +97,6 @@ def catch_up(
     first = None if since is None else parse_date(since)
     found = recovery.catch_up_nights(load_deployments(configs), first, datetime.now(UTC), apply)
     for night in found:
-        typer.echo(f"{night.config} {night.night}: {night.why} ({night.note})")
+        say(f"{night.config} {night.night}: {night.why} ({night.note})")
     if not found:
-        typer.echo("No night is due.")
+        say("No night is due.")

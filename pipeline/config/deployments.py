@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,9 @@ from pipeline.config.explain import explain
 from pipeline.config.fields import Name, Number, Section, Whole, refusal
 from pipeline.config.load import load_config
 from pipeline.config.loaded import LoadedConfig
+from pipeline.config.toml import read_toml
 from pipeline.errors import ConfigError
+from pipeline.places import absolute
 
 FILE_NAME = "deployments.toml"
 """Name of the file in the folder of configs."""
@@ -32,6 +33,7 @@ CONFIG_NAME = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 Missed = Literal["skip", "latest", "all"]
 """What becomes of nights that could not start in time."""
 
+_RULE = f"What runs when is said by {FILE_NAME} in the folder of configs; docs/operations.md shows one"
 _ONCE_A_DAY = re.compile(r"[0-5]?\d (?:[01]?\d|2[0-3]) \S+ \S+ \S+", re.ASCII)
 _BLOCK = r"^[a-z0-9][a-z0-9-]{0,62}/[a-z0-9][a-z0-9-]{0,126}$"
 
@@ -190,8 +192,8 @@ def config_names(root: Path, table: str) -> tuple[str, ...]:
 
 def _holds(file: Path, table: str) -> bool:
     try:
-        return table in tomllib.loads(file.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return table in read_toml(file)
+    except ConfigError:
         return False  # it cannot be used, and whoever names it is told why
 
 
@@ -208,9 +210,10 @@ def load_deployments(path: str | os.PathLike[str]) -> LoadedDeployments:
     ConfigError
         It or one of the configs is not usable.
     """
-    file = Path(path) / FILE_NAME if Path(path).is_dir() else Path(path)
-    found = parse_deployments(_read(file), file.name)
-    root = file.resolve().parent
+    place = absolute(path, "The folder of configs")
+    file = place / FILE_NAME if place.is_dir() else place
+    found = parse_deployments(read_toml(file, _RULE), file.name)
+    root = file.parent
     names = {night.config for night in found.night} | {check.config for check in found.verify}
     return LoadedDeployments(found, root, {name: load_config(root / f"{name}.toml") for name in sorted(names)})
 
@@ -230,19 +233,6 @@ def parse_deployments(tree: Mapping[str, Any], source: str) -> Deployments:
         failure = explain(error, tree, source, root)
     # Raised outside the handler: a chained pydantic error would print the whole input again.
     raise failure
-
-
-def _read(file: Path) -> dict[str, Any]:
-    rule = f"What runs when is said by {FILE_NAME} in the folder of configs"
-    try:
-        return tomllib.loads(file.read_bytes().decode("utf-8"))
-    except OSError as error:
-        problem = os.strerror(error.errno or 0)
-    except UnicodeDecodeError:
-        problem = "it is not UTF-8 text"
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        problem = f"syntax error: {error}"
-    raise ConfigError(f"{file}: {problem}", rule, "Correct the path or the file; docs/operations.md shows one")
 
 
 def datasets(loaded: LoadedDeployments) -> Sequence[str]:

@@ -158,5 +158,7 @@ def _show(value: Any) -> str:
         return "a table"
     if isinstance(value, list | tuple):
         return "a list"
+    if isinstance(value, int) and abs(value) >= 2**64:
+        return "a whole number of more than 64 bits"
     shown = json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)
     return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -12,6 +12,8 @@ from typing import Annotated, Protocol, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, StringConstraints
 from pydantic_core import PydanticCustomError
 
+from pipeline.printable import is_hidden
+
 LARGEST = 1e100
 """Largest magnitude of a bound: its square and sums of squares stay far inside float64."""
 
@@ -69,7 +71,7 @@ def _located(text: str) -> str:
 
 
 def _local(path: str) -> str:
-    if "://" in path or "\x00" in path:
+    if "://" in path or any(map(is_hidden, path)):
         raise refusal("", f'"{path[:60]}"', "It must be a local path, not an address", 'Give a path, such as "out"')
     return path
 

@@ -16,7 +16,8 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 from pipeline.config.explain import explain
 from pipeline.config.fields import Label, LocalPath, Location, Number, Section, Whole, refusal
 from pipeline.config.ingest_columns import Column, Missing, NumberColumn, check_different, repeated
-from pipeline.config.load import read_toml
+from pipeline.config.toml import read_toml
+from pipeline.places import absolute
 from pipeline.spelling import REMEDIES, RULES, PartType, is_canonical
 
 DType = Literal["float32", "float64", "int8", "int16", "int32", "int64"]
@@ -291,7 +292,7 @@ class LoadedIngest:
     @property
     def target(self) -> Path:
         """Folder of the Zarr group to make."""
-        return (self.path.parent / self.config.ingest.store).resolve()
+        return absolute(self.path.parent / self.config.ingest.store, "ingest.store")
 
 
 def load_ingest(path: str | os.PathLike[str]) -> LoadedIngest:
@@ -309,6 +310,8 @@ def load_ingest(path: str | os.PathLike[str]) -> LoadedIngest:
     except ValidationError as error:
         failure = explain(error, tree, file.name, IngestConfig)
     else:
-        return LoadedIngest(config, file.resolve())
+        loaded = LoadedIngest(config, absolute(file, "The config"))
+        _ = loaded.target  # there can be such a place
+        return loaded
     # Raised outside the handler: a chained pydantic error would print the whole input again.
     raise failure

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +16,9 @@ from pipeline.config.geometry import EllipsoidGeometry
 from pipeline.config.loaded import DIRECTIONS, SHAPE, LoadedConfig, pinned_digest
 from pipeline.config.mechanisms import ExactMvg, Mvg
 from pipeline.config.model import ReleaseConfig
+from pipeline.config.toml import parse_toml, read_toml
 from pipeline.errors import ConfigError
+from pipeline.places import absolute
 
 _NO_OVERRIDES: Mapping[str, str] = MappingProxyType({})
 
@@ -53,28 +54,9 @@ def load_config(
     except ValidationError as error:
         failure = explain(error, tree, file.name if not overrides else f"{file.name} or its overrides")
     else:
-        return _resolved(LoadedConfig(config, file.resolve()))
+        return _resolved(LoadedConfig(config, absolute(file, "The config")))
     # Raised outside the handler: a chained pydantic error would print the whole input again.
     raise failure
-
-
-def read_toml(file: Path) -> dict[str, Any]:
-    """Parsed TOML file; ConfigError where it cannot be read or parsed."""
-    try:
-        return tomllib.loads(file.read_bytes().decode("utf-8"))
-    except FileNotFoundError:
-        problem = ("there is no such file", "A release needs a config", "Correct the path")
-    except OSError as error:
-        problem = (
-            f"the file cannot be read ({os.strerror(error.errno or 0)})",
-            "A release needs a config",
-            "Correct the path or its permissions",
-        )
-    except UnicodeDecodeError:
-        problem = ("the file is not UTF-8 text", "A config is TOML, which is UTF-8 text", "Save it as UTF-8")
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        problem = (f"syntax error: {error}", "A config is a TOML file", "Correct that line; text needs quotes")
-    raise ConfigError(f"{file}: {problem[0]}", *problem[1:])
 
 
 def _check_allowed(key: str, prefixes: tuple[str, ...] | None) -> None:
@@ -89,8 +71,8 @@ def _check_allowed(key: str, prefixes: tuple[str, ...] | None) -> None:
 
 def _toml_value(key: str, text: str) -> Any:
     try:
-        parsed = tomllib.loads(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+        parsed = parse_toml(f"value = {text}".encode(errors="surrogateescape"), key)
+    except ConfigError:
         parsed = {}
     # A line break in the text could smuggle in further keys.
     if parsed.keys() != {"value"}:
@@ -134,7 +116,7 @@ def _resolved(loaded: LoadedConfig) -> LoadedConfig:
 
 def _check_private_places(loaded: LoadedConfig) -> None:
     """The folder of releases is meant to be shared; keys and the ledger must not lie in it."""
-    root = loaded.output_root
+    root, _ = loaded.output_root, loaded.store  # there can be such places
     for key, place in (("output.keys", loaded.keys_root), ("output.ledger", loaded.ledger_path)):
         if place is not None and place.is_relative_to(root):
             raise ConfigError(
@@ -146,7 +128,9 @@ def _check_private_places(loaded: LoadedConfig) -> None:
     if told is None or told.startswith(REFERENCES) or ledger is None:
         return
     # SQLite loses its locks on a file of its own that the process opens and closes beside it.
-    if loaded.resolve(told) in {ledger.with_name(ledger.name + ending) for ending in ("", "-wal", "-shm", "-journal")}:
+    if loaded.resolve(told, "output.lineage") in {
+        ledger.with_name(ledger.name + ending) for ending in ("", "-wal", "-shm", "-journal")
+    }:
         raise ConfigError(
             "output.lineage names the ledger",
             "Events are added to a file of their own, and only SQLite opens the ledger",

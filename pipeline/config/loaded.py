@@ -19,6 +19,7 @@ from pipeline.config.model import Address, ReleaseConfig
 from pipeline.config.queries import USUAL_BITS, Asked
 from pipeline.config.secrets import read_address
 from pipeline.errors import ConfigError
+from pipeline.places import absolute
 
 
 @dataclass(frozen=True)
@@ -41,14 +42,14 @@ class LoadedConfig:
         """Folder that relative paths start from."""
         return self.path.parent
 
-    def resolve(self, name: str) -> Path:
-        """Absolute path of a path written in the config."""
-        return (self.base / name).resolve()
+    def resolve(self, name: str, key: str = "The path") -> Path:
+        """Absolute path of a path written in the config under a key; ConfigError where there can be none."""
+        return absolute(self.base / name, key)
 
     @property
     def store_path(self) -> Path:
         """Folder of the records, where they are on a local file system."""
-        return self.resolve(self.config.data.store)
+        return self.resolve(self.config.data.store, "data.store")
 
     @property
     def store(self) -> Path | str:
@@ -58,18 +59,18 @@ class LoadedConfig:
     @property
     def output_root(self) -> Path:
         """Folder of published releases."""
-        return self.resolve(self.config.output.root)
+        return self.resolve(self.config.output.root, "output.root")
 
     @property
     def keys_root(self) -> Path:
         """Folder of noise keys."""
-        return self.resolve(self.config.output.keys)
+        return self.resolve(self.config.output.keys, "output.keys")
 
     @property
     def ledger_path(self) -> Path | None:
         """The ledger's SQLite file; None where it is a database that is named by reference."""
         written = self.config.output.ledger
-        return None if written.startswith(REFERENCES) else self.resolve(written)
+        return None if written.startswith(REFERENCES) else self.resolve(written, "output.ledger")
 
     @property
     def ledger_url(self) -> str:
@@ -112,7 +113,7 @@ class LoadedConfig:
         return self._pinned(DIRECTIONS, mechanism.directions, mechanism.directions_sha256, size)
 
     def _pinned(self, what: MatrixFile, name: str, pin: str | None, dimension: int) -> NDArray[np.float64]:
-        content = _read(self.resolve(name), name, what)
+        content = _read(self.resolve(name, what.key), name, what)
         if hashlib.sha256(content).hexdigest() != pin:
             raise what.error(name, "changed while the release was planned", "Plan again")
         return _matrix(content, name, dimension, what)
@@ -138,12 +139,12 @@ class LoadedConfig:
     def _refer(self, key: str, reference: str) -> Path:
         scheme, _, rest = reference.partition(":")
         if scheme == "file":
-            return self.resolve(rest)
+            return self.resolve(rest, f"cluster.{key}")
         if rest not in os.environ:
             raise ConfigError(
                 f"cluster.{key}: the variable {rest} is not set", "A reference must exist", f"Export {rest} with a path"
             )
-        return self.resolve(os.environ[rest])
+        return self.resolve(os.environ[rest], f"cluster.{key}")
 
 
 _DECIDING = {"release", "query", "privacy", "mechanism", "continual"}
@@ -205,7 +206,7 @@ DIRECTIONS = MatrixFile("mechanism.directions", "an orthonormal matrix")
 
 def pinned_digest(loaded: LoadedConfig, what: MatrixFile, name: str, pin: str | None) -> str:
     """Return the SHA-256 of a matrix file; ConfigError where it differs from the pin in the config."""
-    found = hashlib.sha256(_read(loaded.resolve(name), name, what)).hexdigest()
+    found = hashlib.sha256(_read(loaded.resolve(name, what.key), name, what)).hexdigest()
     if pin not in (None, found):
         raise ConfigError(
             f'{what.key}: the file "{name}" differs from its {what.key.rpartition(".")[2]}_sha256',

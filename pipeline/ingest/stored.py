@@ -12,6 +12,7 @@ from pipeline import objects
 from pipeline.config.ingest import ZarrSource
 from pipeline.errors import DataError
 from pipeline.fingerprint import fingerprint
+from pipeline.places import absolute
 from pipeline.stores import check_complete, open_stored, unreadable
 
 
@@ -70,7 +71,7 @@ def find_arrays(source: ZarrSource, base: Path) -> list[StoredArrays]:
 
 def _opened(location: str, source: ZarrSource, base: Path) -> StoredArrays:
     shown = f'source.files "{location}"'
-    place = location if objects.is_remote(location) else (base / location).resolve()
+    place = location if objects.is_remote(location) else absolute(base / location, "source.files")
     arrays = tuple(open_stored(place, member, shown, "source.arrays") for member in source.arrays or ("",))
     for array in arrays:
         if array.ndim not in (1, 2) or array.dtype.kind not in "biufUT":

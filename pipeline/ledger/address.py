@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from pipeline.errors import LedgerError
 from pipeline.ledger.database import Database
+from pipeline.places import absolute
 
 
 def open_database(url: str) -> Database:
@@ -16,6 +17,8 @@ def open_database(url: str) -> Database:
 
     Raises
     ------
+    ConfigError
+        There can be no such path.
     LedgerError
         The address is of another kind, or malformed. What it says after its scheme is not repeated.
     """
@@ -23,7 +26,9 @@ def open_database(url: str) -> Database:
     if url.startswith("sqlite:///"):
         from pipeline.ledger.sqlite import SqliteDatabase
 
-        return SqliteDatabase(Path(url.removeprefix("sqlite:///")))
+        path = Path(url.removeprefix("sqlite:///"))
+        absolute(path, "The ledger")
+        return SqliteDatabase(path)
     if scheme in ("postgresql", "postgres", "postgresql+psycopg"):
         from pipeline.ledger.postgres import PostgresDatabase
 

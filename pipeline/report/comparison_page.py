@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
+from pipeline.printable import as_html
 from pipeline.report import page
 from pipeline.report.comparison import Change, Comparison
 from pipeline.report.facts import Rows
@@ -83,7 +83,7 @@ def change_rows(changes: tuple[Change, ...]) -> list[dict[str, str]]:
 def html(found: Comparison) -> str:
     """Whole page."""
     numbers = [
-        f"<h2>Difference of the {escape(name.replace('_', ' '))}</h2>" + page.grid(change_rows(changes[:200]))
+        f"<h2>Difference of the {as_html(name.replace('_', ' '))}</h2>" + page.grid(change_rows(changes[:200]))
         for name, changes in found.numbers.items()
     ]
     text = (
@@ -110,7 +110,7 @@ def html(found: Comparison) -> str:
 def _configs(found: Comparison) -> str:
     if not found.configs:
         return "<p>Nothing.</p>"
-    return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in found.configs) + "</ul>"
+    return "<ul>" + "".join(f"<li>{as_html(line)}</li>" for line in found.configs) + "</ul>"
 
 
 def content(found: Comparison) -> dict[str, Any]:

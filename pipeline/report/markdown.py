@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipeline.printable import as_code, as_markdown
 from pipeline.report import facts as found
 from pipeline.report.facts import Facts, Rows
 from pipeline.report.page import data_uri
@@ -16,47 +17,38 @@ _WIDEST = 80
 def summary(facts: Facts, budget: Rows, path: str, report: str) -> str:
     """What was released, what it promises, how exact it is, and where it lies."""
     sections = [
-        f"# {facts.title}",
-        f"> {facts.attributes['guarantee']['sentence']}",
+        f"# {as_markdown(facts.title)}",
+        f"> {as_markdown(facts.attributes['guarantee']['sentence'])}",
         pairs([*found.error_lines(facts), found.spectrum_line(facts), *budget]),
-        f"Release: {code(path)}\n\nReport: {code(report)}",
+        f"Release: {as_code(path)}\n\nReport: {as_code(report)}",
     ]
     return "\n\n".join(sections) + "\n"
 
 
 def guarantee(facts: Facts) -> str:
     """The guarantee: in words, and what an engineer checks."""
-    words = f"> {facts.attributes['guarantee']['sentence']}\n\n{found.promise_in_words(facts)}"
+    promised, meaning = facts.attributes["guarantee"]["sentence"], found.promise_in_words(facts)
+    words = f"> {as_markdown(promised)}\n\n{as_markdown(meaning)}"
     return f"{words}\n\n{pairs(found.guarantee_rows(facts))}\n\n{pairs(found.origin_rows(facts))}\n"
 
 
 def image(picture: Picture) -> str:
     """A picture and its text."""
-    text = picture.text.replace("[", "(").replace("]", ")").replace("\n", " ")
-    return f"![{text}]({data_uri(picture.draw(CARD))})\n\n{cell(text)}\n"
+    text = as_markdown(picture.text)
+    return f"![{text}]({data_uri(picture.draw(CARD))})\n\n{text}\n"
 
 
 def pairs(rows: Rows) -> str:
     """A table of two columns; a list where a value is long, because a table on a run page does not wrap."""
     if any(len(value) > _WIDEST for _, value in rows):
-        return "\n".join(f"- **{cell(what)}**: {cell(value)}" for what, value in rows)
-    return "| | |\n|---|---|\n" + "\n".join(f"| {cell(what)} | {cell(value)} |" for what, value in rows)
+        return "\n".join(f"- **{as_markdown(what)}**: {as_markdown(value)}" for what, value in rows)
+    return "| | |\n|---|---|\n" + "\n".join(f"| {as_markdown(what)} | {as_markdown(value)} |" for what, value in rows)
 
 
 def grid(rows: Sequence[dict[str, str]]) -> str:
     """A table of rows."""
     names = list(rows[0])
-    lines = [names, ["---"] * len(names), *([cell(row[name]) for name in names] for row in rows)]
+    cells = [names, *([row[name] for name in names] for row in rows)]
+    lines = [[as_markdown(text) for text in line] for line in cells]
+    lines.insert(1, ["---"] * len(names))
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def cell(text: str) -> str:
-    """Text that cannot break out of a table or become markup."""
-    for sign in ("\\", "|", "<", "*", "_", "`", "["):
-        text = text.replace(sign, "\\" + sign)
-    return text.replace("\n", " ")
-
-
-def code(text: str) -> str:
-    """Text as code."""
-    return "`" + text.replace("`", "'") + "`"

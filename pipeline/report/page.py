@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from html import escape
 
+from pipeline.printable import as_html
 from pipeline.report import after
 from pipeline.report import facts as found
 from pipeline.report.facts import Facts, Rows
@@ -45,7 +45,7 @@ def html(facts: Facts, budget: Rows, folder: str) -> str:
         *_strongest(facts),
         figure(spectrum(facts)),
         "<h2>Estimates and their noise</h2><p>Noise is given as a standard deviation, in the unit of the estimate. "
-        f"{escape(found.left_out(facts))}</p>",
+        f"{as_html(found.left_out(facts))}</p>",
         grid(found.error_table(facts)),
         *_after(facts.attributes.get("error") or {}),
         "<h2>Guarantee</h2>" + pairs(found.guarantee_rows(facts)),
@@ -53,7 +53,7 @@ def html(facts: Facts, budget: Rows, folder: str) -> str:
         *(["<h2>Budget</h2><p>As it stood when this page was written.</p>" + pairs(budget)] if budget else []),
         "<h2>Origin of this release</h2>" + pairs(found.origin_rows(facts)),
         "<h2>How to load it</h2>"
-        + "".join(f"<p>{escape(name)}</p><pre>{escape(code)}</pre>" for name, code in loading(facts, folder)),
+        + "".join(f"<p>{as_html(name)}</p><pre>{as_html(code)}</pre>" for name, code in loading(facts, folder)),
         "<h2>What is not protected</h2><p>The privacy unit is a row: somebody with several rows is protected less. Whoever can read "
         "the raw records, the machines or the key store during a run is outside the guarantee. The full list is in "
         "docs/known-limits.md of the project.</p>",
@@ -69,7 +69,7 @@ def document(title: str, parts: Sequence[str]) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width"><meta name="referrer" content="no-referrer">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>\n"
+        f"<title>{as_html(title)}</title><style>{_STYLE}</style></head><body>\n"
         + "\n".join(parts)
         + "\n</body></html>\n"
     )
@@ -77,24 +77,24 @@ def document(title: str, parts: Sequence[str]) -> str:
 
 def heading(title: str) -> str:
     """Heading of a page."""
-    return f"<h1>{escape(title)}</h1>"
+    return f"<h1>{as_html(title)}</h1>"
 
 
 def promise(*sentences: str) -> str:
     """What is promised, set apart."""
-    return '<div class="promise">' + "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences) + "</div>"
+    return '<div class="promise">' + "".join(f"<p>{as_html(sentence)}</p>" for sentence in sentences) + "</div>"
 
 
 def warning(sentence: str) -> str:
     """A warning, set apart."""
-    return f'<p class="warning">{escape(sentence)}</p>'
+    return f'<p class="warning">{as_html(sentence)}</p>'
 
 
 def figure(picture: Picture) -> str:
     """A picture for light and dark paper, with its text."""
     return (
         f'<figure><picture><source media="(prefers-color-scheme: dark)" srcset="{data_uri(picture.draw(DARK))}">'
-        f'<img src="{data_uri(picture.draw(LIGHT))}" alt="{escape(picture.text)}"></picture></figure>'
+        f'<img src="{data_uri(picture.draw(LIGHT))}" alt="{as_html(picture.text)}"></picture></figure>'
     )
 
 
@@ -105,16 +105,16 @@ def data_uri(svg: str) -> str:
 
 def pairs(rows: Rows) -> str:
     """A table of two columns."""
-    cells = "".join(f'<tr><th scope="row">{escape(what)}</th><td>{escape(value)}</td></tr>' for what, value in rows)
+    cells = "".join(f'<tr><th scope="row">{as_html(what)}</th><td>{as_html(value)}</td></tr>' for what, value in rows)
     return f"<table>{cells}</table>"
 
 
 def grid(rows: Sequence[dict[str, str]]) -> str:
     """A table of rows."""
     names = list(rows[0])
-    head = "".join(f'<th scope="col"{_numeric(name)}>{escape(name)}</th>' for name in names)
+    head = "".join(f'<th scope="col"{_numeric(name)}>{as_html(name)}</th>' for name in names)
     body = "".join(
-        "<tr>" + "".join(f"<td{_numeric(name)}>{escape(row[name])}</td>" for name in names) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td{_numeric(name)}>{as_html(row[name])}</td>" for name in names) + "</tr>" for row in rows
     )
     return f"<table><tr>{head}</tr>{body}</table>"
 
@@ -133,10 +133,10 @@ def _after(error: after.Error) -> list[str]:
     sizes, subspaces = after.sizes(error), after.subspaces(error)
     if not sizes:
         return []
-    parts = [f"<h2>Error before and after post-processing</h2><p>{escape(after.explanation(error))}</p>" + grid(sizes)]
+    parts = [f"<h2>Error before and after post-processing</h2><p>{as_html(after.explanation(error))}</p>" + grid(sizes)]
     of = error.get("subspace", {}).get("of", "")
     lost = "Squared sine distance of leading subspaces from the truth, at most their dimension; of the "
-    parts += [f"<p>{escape(lost + of)}.</p>" + grid(subspaces)] if subspaces else []
+    parts += [f"<p>{as_html(lost + of)}.</p>" + grid(subspaces)] if subspaces else []
     return parts
 
 

@@ -26,7 +26,12 @@ from pipeline.report.words import number
 
 _LABELS = 40
 _SURE = 6.0
-_STYLE = {"svg.hashsalt": "blockveil", "svg.fonttype": "path", "font.size": 9.0}
+_STYLE = {
+    "svg.hashsalt": "blockveil",
+    "svg.fonttype": "path",
+    "font.size": 9.0,
+    "text.parse_math": False,  # names of features may hold dollar signs
+}
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ class _Map:
             place = axes.set_xticks if axis else axes.set_yticks
             turned = {"rotation": 90} if axis else {}
             if length == whole <= _LABELS:
-                place(range(length), self.matrix.names(axis, _LABELS), **turned)
+                place(range(length), [_short(name) for name in self.matrix.names(axis, _LABELS)], **turned)
                 continue
             ticks = np.unique(np.linspace(0, length - 1, 6).round().astype(int))
             names = [_short(self.matrix.name(axis, int(tick * whole // length))) for tick in ticks]

@@ -1,5 +1,6 @@
 """Ingest from the command line and as a Prefect flow: what they show holds no value and no number of records."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def test_the_command_makes_the_store_and_says_whose_it_is(source, monkeypatch, c
     assert "one visit (one row): one record each" in first.out
     assert "read the whole source" in first.out
     assert first.err == ""
-    assert "487" not in first.out
+    assert not re.search(r"\b487\b", first.out.replace(str(source.path.parent), ""))
     assert "271828" not in first.out
     assert command(monkeypatch, "ingest", source.path) == 0
     assert "already; nothing was read" in capsys.readouterr().out

@@ -70,7 +70,7 @@ def test_pruning_shows_first_and_removes_only_when_told(site):
 
 @pytest.mark.parametrize("command", ["serve", "deploy", "metrics", "prune"])
 def test_a_folder_without_a_deployments_file_is_refused_by_every_command(command, tmp_path):
-    with pytest.raises(ConfigError, match="No such file"):
+    with pytest.raises(ConfigError, match="no such file"):
         blockveil(command, tmp_path)
 
 

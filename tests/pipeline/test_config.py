@@ -259,8 +259,9 @@ class TestRefusals:
 
     def test_a_message_has_no_line_breaks_of_the_config(self, refused: Callable[..., str]) -> None:
         importances = '{"a\\nb" = 1, age = 1, income = 1}'
-        assert '"a b" is not a feature' in refused(BOX.replace('"relative-error"', importances))
-        assert "output.a b is not a known key" in refused(BOX + '"a\\nb" = 1\n')
+        for text in (BOX.replace('"relative-error"', importances), BOX + '"a\\nb" = 1\n'):
+            assert "a\\u000ab holds a control character" in refused(text)
+        assert 'query.missing = "re\\nfuse"' in refused(BOX.replace('"refuse"', '"re\\nfuse"'))
 
     def test_a_value_quoted_in_a_message_is_cut(self, refused: Callable[..., str]) -> None:
         assert len(refused(BOX.replace('"refuse"', f'"{"x" * 5000}"'))) < 400

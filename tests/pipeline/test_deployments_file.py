@@ -93,7 +93,7 @@ def test_the_file_and_every_config_it_names_are_read_from_one_folder(tmp_path):
         load_deployments(tmp_path)
 
 
-@pytest.mark.parametrize(("content", "message"), [(None, "No such file"), (b"\xff", "UTF-8"), (b"= 1", "syntax")])
+@pytest.mark.parametrize(("content", "message"), [(None, "no such file"), (b"\xff", "UTF-8"), (b"= 1", "syntax")])
 def test_a_file_that_cannot_be_read_is_refused_in_words(tmp_path, content, message):
     if content is not None:
         (tmp_path / "deployments.toml").write_bytes(content)

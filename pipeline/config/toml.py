@@ -1,0 +1,111 @@
+"""TOML as configs hold it: parsed, with values of sizes and characters that every later step can take."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import ConfigError
+from pipeline.printable import is_hidden, one_line, short
+
+_MOST_BYTES = 64 * 2**20
+_DEEPEST = 32
+_LARGEST = 2**63
+_KEPT = "\n\t"
+_ANY_CHARACTER = ("delimiter",)
+"""Keys of a character that separates fields, which is often a control character; it is never shown."""
+
+
+def read_toml(file: Path, rule: str = "A config is a TOML file") -> dict[str, Any]:
+    """Parsed TOML file.
+
+    Parameters
+    ----------
+    file
+        Its path.
+    rule
+        What the file is, for messages.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be read or parsed, or holds a number or a text that no config may hold.
+    """
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
+        problem = "there is no such file"
+    except (OSError, ValueError) as error:
+        problem = f"the file cannot be read ({os.strerror(getattr(error, 'errno', None) or 0)})"
+    else:
+        return parse_toml(content, str(file), rule)
+    raise ConfigError(f"{short(str(file), 120)}: {problem}", rule, "Correct the path or its permissions")
+
+
+def parse_toml(content: bytes, source: str, rule: str = "A config is a TOML file") -> dict[str, Any]:
+    """Parsed TOML text; raises as :func:`read_toml`.
+
+    Parameters
+    ----------
+    content
+        The text in UTF-8.
+    source
+        Name of the file, for messages.
+    rule
+        What the file is, for messages.
+    """
+    try:
+        if len(content) > _MOST_BYTES:
+            raise _Unusable(f"the file has more than {_MOST_BYTES >> 20} MiB")
+        tree = tomllib.loads(content.decode("utf-8"))
+        _check(tree, (), 0)
+    except _Unusable as error:
+        problem = str(error)
+    except UnicodeDecodeError:
+        problem = "the file is not UTF-8 text"
+    except tomllib.TOMLDecodeError as error:
+        problem = f"syntax error: {short(str(error), 120)}"
+    except RecursionError:
+        problem = "tables or lists are nested too deeply"
+    except ValueError:  # Python itself refuses to read a number of very many digits
+        problem = "a number is too long"
+    else:
+        return tree
+    raise ConfigError(f"{short(source, 120)}: {problem}", rule, "Correct it; text needs quotes")
+
+
+class _Unusable(Exception):
+    """A part of the file that no config may hold, in words."""
+
+
+def _check(value: Any, key: tuple[str, ...], depth: int) -> None:
+    """Refuse what later steps could not take, or what would steer the terminal or page that shows it."""
+    if depth > _DEEPEST:
+        raise _Unusable(f"{_shown(key)} is nested more than {_DEEPEST} deep")
+    if isinstance(value, str) and _hidden(value) and key[-1:] != _ANY_CHARACTER:
+        raise _Unusable(f"{_shown(key)} holds a control character or a mark that reorders text")
+    if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
+        raise _Unusable(f"{_shown(key)} is a whole number of more than 64 bits")
+    for name, part in _parts(value):
+        if name and (_hidden(name) or "\n" in name or "\t" in name):
+            raise _Unusable(f"the key {_shown((*key, name))} holds a control character or a mark that reorders text")
+        _check(part, (*key, name) if name else key, depth + 1)
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, list):
+        yield from (("", part) for part in value)
+
+
+def _hidden(text: str) -> bool:
+    return not text.isprintable() and any(is_hidden(sign) and sign not in _KEPT for sign in text)
+
+
+def _shown(key: tuple[str, ...]) -> str:
+    return short(one_line(".".join(key)), 80)
