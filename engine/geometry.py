@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from hashlib import sha256
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -87,6 +88,12 @@ class Mixing:
     def matrix(self) -> Matrix:
         """The map as real numbers, shape (d, d)."""
         return np.ldexp(self.integers, -self.bits)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the whole numbers, the places and the size; the same on every machine that has the same ones."""
+        lead = f"{self.bits} {self.integers.shape[0]} ".encode()
+        return sha256(lead + np.ascontiguousarray(self.integers, dtype="<i8").tobytes()).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)

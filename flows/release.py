@@ -127,8 +127,8 @@ def _plan(name: str, mode: Mode, day: date | None, overrides: dict[str, str]) ->
     """The planned release, and why it comes too late where it does."""
     here = deployed.admit()
     loaded = resolve(name, overrides, allowed.RELEASE if mode == "release" else allowed.DRY_RUN)
-    plan = make_plan(loaded, day or night.of_run())
-    workspace = pipeline.Workspace.open(plan)
+    workspace = pipeline.Workspace.open(make_plan(loaded, day or night.of_run()))
+    plan = workspace.plan
     artifacts.tag_run(plan)
     artifacts.show_plan(plan)
     late = None if here is None or day is not None else here.missed(datetime.now(UTC))

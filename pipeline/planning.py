@@ -21,10 +21,12 @@ from engine.mechanisms.contract import Mechanism
 from engine.mechanisms.directions import DirectionsDesign, Exponential
 from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from pipeline import nights
+from pipeline.begun import Begun, specification
 from pipeline.canonical import digest
 from pipeline.config import LoadedConfig, ReleaseConfig, release_world
 from pipeline.errors import ConfigError
 from pipeline.grouping import charge_of_a_unit, guarantee_of_a_row
+from pipeline.ledger import Ledger
 from pipeline.mechanisms import mechanism_of
 from pipeline.parts import Part
 from pipeline.questions import Question, ask, settled
@@ -168,8 +170,17 @@ class Plan:
         )
 
 
-def make_plan(loaded: LoadedConfig, logical_date: date) -> Plan:
+def make_plan(loaded: LoadedConfig, logical_date: date, begun: Begun | None = None) -> Plan:
     """Plan a release; reads no data.
+
+    Parameters
+    ----------
+    loaded
+        Config of the release.
+    logical_date
+        Night that it is for.
+    begun
+        How the ledger has the plan where an earlier version began the release; None writes it as this version does.
 
     Raises
     ------
@@ -188,10 +199,10 @@ def make_plan(loaded: LoadedConfig, logical_date: date) -> Plan:
     except (GeometryError, CannotCalibrate, OverflowError, ValueError) as error:
         raise ConfigError("This release cannot be planned", str(error), "Change the config accordingly") from None
     release_id = f"{config.release.dataset}/{config.release.name}/{logical_date.isoformat()}"
-    public = _public(answer, release_id, answer.design, charge)
+    public = _public(answer, release_id, answer.design, charge, begun)
     series = None
     if section is not None and answer.shared is not None and night is not None:
-        series = nights.series(section, night, _public(answer, "", answer.shared, charge))
+        series = nights.series(section, night, _public(answer, "", answer.shared, charge, begun))
         public["calibration"]["continual"] = nights.facts(section, series)
     plan = Plan(
         loaded=loaded,
@@ -210,6 +221,23 @@ def make_plan(loaded: LoadedConfig, logical_date: date) -> Plan:
     plan.cut(plan.machine())  # a plan fits the memory bound before it starts
     _check_blocks(plan)
     return plan
+
+
+def as_begun(plan: Plan, ledger: Ledger) -> Plan:
+    """The plan as the ledger has it where an earlier version began the release or its series, else as it is.
+
+    Raises
+    ------
+    LedgerError
+        The ledger cannot be read.
+    """
+    now = Begun.of(plan.public["calibration"])
+    if not now.mapped and now.exact is not False:
+        return plan  # earlier versions wrote the same
+    first = None if plan.series is None else plan.series.first
+    spec = specification(ledger, plan.config.release.account, plan.release_id, first)
+    then = now if spec is None else Begun.of(spec["calibration"])
+    return plan if then == now else make_plan(plan.loaded, plan.logical_date, then)
 
 
 def plan_near(loaded: LoadedConfig, day: date) -> Plan:
@@ -269,7 +297,11 @@ def _shared(
 
 
 def _public(
-    answer: _Answer, release_id: str, design: NoiseDesign | DirectionsDesign | BucketsDesign, charge: Loss
+    answer: _Answer,
+    release_id: str,
+    design: NoiseDesign | DirectionsDesign | BucketsDesign,
+    charge: Loss,
+    begun: Begun | None,
 ) -> dict[str, Any]:
     numbers = {
         "mechanism": answer.mechanism.name,
@@ -280,6 +312,7 @@ def _public(
     }
     if answer.compared:
         numbers["compared"] = [asdict(candidate) for candidate in answer.compared]
+    numbers = numbers if begun is None else begun.written(numbers)
     world = release_world(answer.config)
     return {"release_id": release_id, **world, "calibration": numbers, "algorithms": dict(ALGORITHMS)}
 

@@ -36,7 +36,7 @@ from pipeline.keys import KeyStore
 from pipeline.ledger import BudgetStatus, Charge, Ledger, Night
 from pipeline.ledger.queries import night_number
 from pipeline.nights import Series
-from pipeline.planning import Plan
+from pipeline.planning import Plan, as_begun
 from pipeline.publishing import Published, Staged
 from pipeline.writing import Tiles
 
@@ -56,9 +56,15 @@ class Workspace:
 
     @classmethod
     def open(cls, plan: Plan) -> Workspace:
-        """Open the ledger and the key store that the config names."""
-        loaded = plan.loaded
-        return cls(plan, Ledger(loaded.ledger_url), KeyStore(loaded.keys_root), loaded.output_root)
+        """Open the ledger and the key store that the config names; the plan is as the ledger has it already.
+
+        Raises
+        ------
+        LedgerError
+            The ledger cannot be read.
+        """
+        loaded, ledger = plan.loaded, Ledger(plan.loaded.ledger_url)
+        return cls(as_begun(plan, ledger), ledger, KeyStore(loaded.keys_root), loaded.output_root)
 
     def budget(self) -> BudgetStatus:
         """What the data set's budget has left."""

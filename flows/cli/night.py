@@ -34,7 +34,7 @@ from pipeline.config import LoadedConfig
 from pipeline.errors import BlockveilError, ConfigError, LedgerError
 from pipeline.ledger import Ledger
 from pipeline.machine import measure as rates_of
-from pipeline.planning import Plan, make_plan
+from pipeline.planning import Plan, as_begun, make_plan
 from pipeline.printable import one_line
 
 NoPrefect = Annotated[bool, typer.Option("--no-prefect", help="Run the same steps without Prefect.")]
@@ -95,7 +95,7 @@ def run(
 def _release(
     loaded: LoadedConfig, night: date, overrides: dict[str, str], no_prefect: bool, approve: str | None = None
 ) -> None:
-    made = make_plan(loaded, night)
+    made = as_begun(make_plan(loaded, night), Ledger(loaded.ledger_url))
     say(f"{made.release_id}: {made.guarantee_sentence()}")
     if made.config.in_clear:
         say(f"Warning: the cluster is {summary.IN_CLEAR}")

@@ -22,7 +22,7 @@ from pipeline.config import LoadedConfig
 from pipeline.config.queries import MomentQuery
 from pipeline.publishing import ReleaseArrays
 from pipeline.questions.blocks import Blocks, CovarianceBlocks, Large, SecondMomentBlocks
-from pipeline.questions.question import AnyDesign, check_even, directed, directed_facts, quantiser, span, text
+from pipeline.questions.question import AnyDesign, check_even, directed, mapped_facts, quantiser, span, text
 
 _PAIR = ("feature", "feature_")
 
@@ -66,7 +66,7 @@ class Moment:
             "body": self.problem.body.value,
             "constant_coordinate": self.problem.augmented,
             "largest_integer": self.problem.largest,
-            **directed_facts(self.directed),
+            **mapped_facts(self.query.quantiser, self.directed),
             **({} if self.query.quantiser.dither is None else {"rounding": f"at {PLACES} places by record, version 1"}),
         }
 

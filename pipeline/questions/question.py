@@ -108,9 +108,19 @@ def directed(loaded: LoadedConfig, clip: Quantiser) -> Quantiser | None:
     return None if directions is None else replace(clip, coordinates=along(clip.coordinates, directions))
 
 
-def directed_facts(declared: bool) -> dict[str, Any]:
-    """How records are seen along directions, where they are; a change of it is another release."""
-    return {"directions": "integer map over 2**33, rounded to nearest, version 1"} if declared else {}
+def mapped_facts(clip: Quantiser, directed: bool) -> dict[str, Any]:
+    """How records are seen along directions or in a matrix shape, where they are; a change of it is another release.
+
+    The whole numbers of the map are rounded from what a linear algebra library returns. Another library may return
+    others, which the digest tells: it would give other answers to the same question.
+    """
+    found: dict[str, Any] = {}
+    if directed:
+        found["directions"] = "integer map over 2**33, rounded to nearest, version 1"
+    mixing = clip.coordinates.mixing
+    if mixing is not None:
+        found["map"] = {"bits": mixing.bits, "sha256": mixing.digest}
+    return found
 
 
 def check_even(quantiser: Quantiser, spread: Vector) -> None:

@@ -19,7 +19,7 @@ from pipeline.config import LoadedConfig
 from pipeline.config import queries as declared
 from pipeline.publishing import ReleaseArrays
 from pipeline.questions.blocks import Blocks, Large, RecordBlocks
-from pipeline.questions.question import check_even, directed, directed_facts, quantiser, span, text
+from pipeline.questions.question import check_even, directed, mapped_facts, quantiser, span, text
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Records:
     def facts(self, design: NoiseDesign) -> dict[str, Any]:
         """Shape of a record."""
         facts = {"body": self.problem.body.value, "largest_integer": self.problem.largest}
-        return {**facts, **directed_facts(self.directed)}
+        return {**facts, **mapped_facts(self.query.quantiser, self.directed)}
 
     def work(self, rows: int) -> Work:
         """Reading alone."""
