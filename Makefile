@@ -5,10 +5,6 @@ V := .venv
 B := $(V)/bin
 
 export PREFECT_HOME ?= $(CURDIR)/.prefect
-export PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS = 120
-export PREFECT_SERVER_ANALYTICS_ENABLED = false
-export DO_NOT_TRACK = 1
-export DASK_LOGGING__DISTRIBUTED = warning
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Networks with a certificate authority of their own install it on the machine.
 export UV_SYSTEM_CERTS = true

@@ -15,7 +15,6 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-import flows.settings  # noqa: F401 - before Prefect reads its environment
 from engine.guarantees import ApproxDP
 from flows import deployed
 from flows.code import WrongVersion

@@ -24,7 +24,6 @@ from distributed import Client, WorkerPlugin
 from distributed.comm import connect
 from distributed.security import Security
 
-import flows.settings  # noqa: F401 - before Dask reads its environment
 from flows import local_workers, scratch, workers
 from flows.distributed_compute import DistributedCompute, failure_of
 from pipeline.compute import Compute, ThreadCompute

@@ -9,7 +9,6 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-import flows.settings  # noqa: F401 - before Prefect reads its environment
 from flows import artifacts, deployed
 from flows.release import config_file
 from flows.steps import Steps, Stopped

@@ -9,7 +9,6 @@ from prefect import flow, runtime
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-import flows.settings  # noqa: F401 - before Prefect reads its environment
 from flows import artifacts, budgets, deployed
 from flows import logical_date as night
 from flows.release import resolve

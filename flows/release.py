@@ -13,7 +13,6 @@ from prefect.client.schemas.objects import State
 from prefect.events import emit_event
 from prefect.states import Completed
 
-import flows.settings  # noqa: F401 - before Prefect reads its environment
 from flows import approvals, artifacts, budgets, deployed, run_log, turns
 from flows import logical_date as night
 from flows import overrides as allowed

@@ -1,6 +1,12 @@
-"""Settings of Prefect and Dask for private work; anything that is set already is kept. Import before either of them."""
+"""Settings of Prefect and Dask for private work; anything that is set already is kept.
+
+They are made when the package is imported, before any of its modules imports Prefect. A program that has imported
+Prefect before gets them too, except for what Prefect does while it is imported: on its first use in a terminal it
+reports that to its makers, unless ``DO_NOT_TRACK=1`` is set.
+"""
 
 import os
+import sys
 
 BEAT_SECONDS = 30
 """How often a run says that it lives; one that missed three is known to be dead. Prefect allows no less."""
@@ -20,3 +26,8 @@ _DEFAULTS = {
 
 for _name, _value in _DEFAULTS.items():
     os.environ.setdefault(_name, _value)
+
+# Prefect keeps what it has read; where it is only being imported, it has not read yet.
+_context = sys.modules.get("prefect.context")
+if _context is not None and hasattr(_context, "GLOBAL_SETTINGS_CONTEXT"):
+    _context.refresh_global_settings_context()

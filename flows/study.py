@@ -10,7 +10,6 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 from pydantic import Field
 
-import flows.settings  # noqa: F401 - before Prefect reads its environment
 from engine.mechanisms.catalogue import ENTRIES
 from flows import deployed, overrides
 from flows import logical_date as night

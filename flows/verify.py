@@ -12,7 +12,6 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 from prefect.variables import Variable
 
-import flows.settings  # noqa: F401 - before Prefect reads its environment
 from flows import deployed
 from flows.release import resolve
 from flows.steps import Steps, Stopped

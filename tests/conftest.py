@@ -1,4 +1,7 @@
-"""Settings of the whole run: a private Prefect home, no telemetry, deterministic property tests."""
+"""Settings of the whole run: a private Prefect home, deterministic property tests.
+
+What keeps Prefect from reporting its use is set by the package itself, and here by its import.
+"""
 
 import atexit
 import hashlib
@@ -13,10 +16,6 @@ _HOME = tempfile.mkdtemp(prefix="blockveil-prefect-")
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 os.environ.update(
     PREFECT_HOME=_HOME,
-    PREFECT_SERVER_ANALYTICS_ENABLED="false",
-    DO_NOT_TRACK="1",
-    PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS="120",
-    DASK_LOGGING__DISTRIBUTED="warning",
     OPENBLAS_NUM_THREADS="1",  # test processes share the cores; threads of each would wait for one another
 )
 for _name in (
@@ -29,6 +28,8 @@ for _name in (
     os.environ.pop(_name, None)
 
 from hypothesis import settings  # noqa: E402 - after the environment is set
+
+import flows  # noqa: E402, F401 - before any test imports Prefect
 
 # The same examples in every run, and none fails for being slow. HYPOTHESIS_PROFILE=search looks for new ones.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)

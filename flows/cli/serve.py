@@ -28,7 +28,6 @@ Apply = Annotated[bool, typer.Option("--apply", help="Do it; without this, only 
 def serve(configs: Folder = Path("configs"), host: Host = "127.0.0.1", port: Port = 4200, debug: Debug = False) -> None:
     """Run the nights of deployments.toml on this machine: server, schedule and runner in one. Ctrl-C stops."""
     del debug
-    import flows.settings  # noqa: F401 - before Prefect reads its environment
     from flows import serve as serving
 
     serving.serve(load_deployments(configs), host, port, say)
@@ -37,7 +36,6 @@ def serve(configs: Folder = Path("configs"), host: Host = "127.0.0.1", port: Por
 def deploy(configs: Folder = Path("configs"), debug: Debug = False) -> None:
     """Register the deployments, limits and alarms of deployments.toml on a team's server, pinned to this code."""
     del debug
-    import flows.settings  # noqa: F401 - before Prefect reads its environment
     from flows import deploy as deploying
 
     deploying.deploy(load_deployments(configs), say)
@@ -89,7 +87,6 @@ def catch_up(
 ) -> None:
     """Show the nights that were begun or missed and are due, by the policy of deployments.toml; --apply runs them."""
     del debug
-    import flows.settings  # noqa: F401 - before Prefect reads its environment
     from flows import deploy as deploying
     from flows import recovery
 

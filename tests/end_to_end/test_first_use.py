@@ -1,0 +1,90 @@
+"""First use on a terminal, in an empty home, with nothing set: no process looks up another host."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows import settings
+from tests import support, watched
+
+ROOT = Path(__file__).parents[2]
+DEFAULTS = settings._DEFAULTS
+BLOCKVEIL = str(watched.BIN / "blockveil")
+
+
+@pytest.fixture
+def first_day(tmp_path):
+    """Environment of somebody's first day, and what was seen of it."""
+    environment = watched.clean(tmp_path, DEFAULTS)
+    assert not [name for name in environment if name.startswith(("DASK_", "DO_NOT"))]
+    return environment, watched.Watched(Path(environment["BLOCKVEIL_WATCHED"]))
+
+
+def assert_private(seen, *imported):
+    """Nothing was looked up elsewhere, and all settings were made before the first import of these packages."""
+    assert seen.lines("host") == []
+    assert {line["imported"] for line in seen.lines("imported")} >= set(imported)
+    for line in seen.lines("imported"):
+        found = {name: str(value).lower() for name, value in line["settings"].items()}  # Prefect writes False
+        assert found == {name: value.lower() for name, value in DEFAULTS.items()}, line["process"]
+
+
+def test_a_program_that_imports_prefect_first_is_seen_to_look_up_its_makers(tmp_path, first_day):
+    """Else the other tests could not fail."""
+    environment, seen = first_day
+    watched.to_its_end([sys.executable, "-c", "import prefect, time; time.sleep(3)"], environment, tmp_path)
+    assert seen.lines("host") != []
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "prefect"])
+def test_a_first_run_looks_up_nobody(tmp_path, first_day, plain):
+    environment, seen = first_day
+    loaded = support.prepare(tmp_path, cluster="local")
+    words = [BLOCKVEIL, "run", str(loaded.path), "--date", "2026-11-20", *(["--no-prefect"] if plain else [])]
+    assert "Released people/covariance/2026-11-20" in watched.to_its_end(words, environment, tmp_path)
+    assert_private(seen, "distributed", *([] if plain else ["prefect"]))
+
+
+@pytest.mark.slow
+def test_a_first_demo_looks_up_nobody(tmp_path, first_day):
+    environment, seen = first_day
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    assert "Released" in watched.to_its_end([BLOCKVEIL, "demo"], environment, tmp_path)
+    assert_private(seen, "prefect", "distributed")
+
+
+def test_settings_are_made_by_whatever_part_of_the_package_is_imported_first():
+    """The package itself makes them, so no module of it can import Prefect before; and no other layer imports it."""
+    script = (
+        "import sys, flows\n"
+        "print(int('prefect' in sys.modules or 'dask' in sys.modules), int('flows.settings' in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == ["0", "1"]
+    everything = (
+        "import sys, pkgutil, importlib, engine, pipeline\n"
+        "for package in (engine, pipeline):\n"
+        "    for found in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
+        "        if 'migrations.env' not in found.name: importlib.import_module(found.name)\n"
+        "print(int('prefect' in sys.modules or 'distributed' in sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", everything], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == ["0"]
+
+
+def test_a_program_that_has_imported_prefect_before_gets_the_settings_too(tmp_path):
+    script = (
+        "import prefect, flows\n"
+        "from prefect.settings import get_current_settings\n"
+        "now = get_current_settings()\n"
+        "started = now.server.ephemeral.startup_timeout_seconds\n"
+        "print(now.server.analytics_enabled, now.flows.heartbeat_frequency, started)\n"
+    )
+    environment = {**watched.clean(tmp_path, DEFAULTS), "DO_NOT_TRACK": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout.split() == ["False", "30", "120"]
