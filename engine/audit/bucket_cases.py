@@ -61,8 +61,9 @@ class BucketTrials:
         """Counts and lengths of buckets by their first cell, shape (trials, 8)."""
         key, partitioner = NoiseKey(rng.bytes(32)), self.design.partitioner
         costs = partitioner.costs(self.data[which])
-        noise = _bulk(self.design.partition_law, key, trials, costs.size, 1)
-        counted = _bulk(self.design.bucket_law, key, trials, _CELLS, 2)
+        of_costs, of_counts = self.design.streams
+        noise = _bulk(self.design.partition_law, key, trials, costs.size, of_costs)
+        counted = _bulk(self.design.bucket_law, key, trials, _CELLS, of_counts)
         if self.shared:
             noise, counted = np.repeat(noise[:, :1], costs.size, axis=1), np.repeat(counted[:, :1], _CELLS, axis=1)
         lengths = bucket_lengths(costs + noise.reshape(trials, *costs.shape))

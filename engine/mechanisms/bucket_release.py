@@ -63,6 +63,9 @@ class BucketsDesign:
         Noise of the costs, in the partitioner's units, and of the counts.
     loss
         What the release costs.
+    streams
+        Numbers under the release's key of the partition's noise and of the counts'. The losses of both steps add up
+        because their noises are independent.
     """
 
     cells: tuple[int, int]
@@ -70,6 +73,12 @@ class BucketsDesign:
     partition_law: DiscreteLaplace
     bucket_law: DiscreteLaplace
     loss: Loss
+    streams: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        """Refuse one noise for both steps."""
+        if len(set(self.streams)) < len(self.streams):
+            raise ValueError(f"both steps would draw from stream {self.streams[0]}; give each a stream of its own")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -117,9 +126,9 @@ class BucketsDesign:
         """
         line = counts.ravel()[hilbert_order(self.cells)]
         borders = self.partitioner.partition(
-            line, lambda rows, columns: _line_noise(self.partition_law, key, rows[1], columns[1], _PARTITION)
+            line, lambda rows, columns: _line_noise(self.partition_law, key, rows[1], columns[1], self.streams[0])
         )
-        noise = _line_noise(self.bucket_law, key, 1, line.size, _BUCKETS)[0]
+        noise = _line_noise(self.bucket_law, key, 1, line.size, self.streams[1])[0]
         starts = borders[:-1]
         released = np.zeros(self.shape, dtype=np.int64)
         released[0, starts] = bucket_counts(line, borders) + noise[starts]
@@ -224,7 +233,8 @@ class Dawa:
         draws = partitioner.levels * size * law.total_variation_per_draw + size * buckets.total_variation_per_draw
         usable_mu(guarantee, draws)
         # losses[0] + losses[1] <= epsilon, exactly: both rates were rounded down.
-        return BucketsDesign(problem.cells, partitioner, law, buckets, Loss(0.0, float(epsilon), draws))
+        loss = Loss(0.0, float(epsilon), draws)
+        return BucketsDesign(problem.cells, partitioner, law, buckets, loss, (_PARTITION, _BUCKETS))
 
     def parameters(self) -> dict[str, Any]:
         """Share of the partition."""

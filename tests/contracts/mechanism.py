@@ -17,6 +17,7 @@ from engine.noise import NoiseKey
 from engine.problems import Counts, OuterProducts, Rows, SecondMoment
 from engine.sensitivity import Sensitivity
 from engine.workloads import AllRange, Kronecker, Prefix, Total
+from tests.contracts.recording import RecordingKey, check_asked_once, release
 
 K = 2**15 - 1
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
@@ -89,6 +90,18 @@ class ReleaseContract:
         everything = ((0, design.shape[0]), (0, design.shape[1]))
         assert again.strategy is None or again.strategy.facts() == design.strategy.facts()
         assert np.array_equal(again.steps(*everything), design.steps(*everything))
+
+    def exact(self, problem, design):
+        """An answer that may be released."""
+        return np.zeros(problem.shape, dtype=np.int64)
+
+    def test_no_part_of_the_key_stream_is_asked_for_twice_in_a_release(self):
+        for problem, design in self.designs(self.guarantees[0]):
+            key, plain = RecordingKey(bytes(range(32))), NoiseKey(bytes(range(32)))
+            released = release(design, self.exact(problem, design), key)
+            assert np.array_equal(released, release(design, self.exact(problem, design), plain))
+            # Of what is in one tile: a tile below a diagonal, which mirrors another, does not occur.
+            check_asked_once(key.asked)
 
     def test_the_loss_is_at_most_the_target(self):
         for guarantee in self.guarantees:
