@@ -50,7 +50,8 @@ def _unfit(address: str) -> ServerFailed | None:
             return ServerFailed(
                 f"The Prefect server at {address} does not let this command in ({error.response.status_code})",
                 "It asks for a password",
-                "Set PREFECT_API_AUTH_STRING=user:password as the server has it",
+                "Set PREFECT_API_AUTH_STRING=user:password as the server has it; the login of `blockveil serve` is "
+                "found by itself, with the PREFECT_HOME of that service and the address that it printed, /api added",
             )
         return ServerFailed(
             f"The Prefect server at {address} answers with an error ({error.response.status_code})",

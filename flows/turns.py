@@ -13,9 +13,9 @@ from typing import Any
 from prefect import get_client, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.concurrency.sync import concurrency
-from prefect.settings import PREFECT_API_URL
 from prefect.states import Failed
 
+from flows import server
 from flows.steps import Steps, Stopped
 
 WAIT_SECONDS = 6 * 3600
@@ -39,7 +39,7 @@ def of_dataset(steps: Steps, dataset: str) -> Iterator[None]:
     Stopped
         Another run kept it for too long.
     """
-    if not PREFECT_API_URL.value():
+    if server.is_temporary():
         # A temporary server serves this run alone, and forgets leases: a killed run's turn would never end.
         yield
         return

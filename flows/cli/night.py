@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from flows import budgets
+from flows import budgets, server
 from flows import overrides as allowed
 from flows.cli.common import (
     Config,
@@ -106,7 +106,9 @@ def _release(
         if no_prefect:
             message = _plainly(made, progress, approve if question is not None else None)
         else:
-            message = _by_flow(loaded, night, overrides, progress, approve)
+            progress("starting Prefect", None)
+            with server.at_hand():
+                message = _by_flow(loaded, night, overrides, progress, approve)
     _tell_result(made, message)
 
 
@@ -129,7 +131,6 @@ def _by_flow(
     progress: Callable[[str, float | None], None],
     approver: str | None,
 ) -> str:
-    progress("starting Prefect", None)
     from flows import approvals, artifacts
     from flows import release as module
 

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from flows import login
 from flows.cli.common import Debug, parse_date, say
 from flows.server import ServerFailed
 from pipeline import retention
@@ -22,12 +23,22 @@ Port = Annotated[int, typer.Option(help="Port that the server listens at.", min=
 MetricsPort = Annotated[int, typer.Option(help="Port to answer at.", min=1, max=65535)]
 KeepDays = Annotated[int, typer.Option(help="Logical dates of so many days are kept.", min=1)]
 Since = Annotated[str | None, typer.Option(help="First night to look at; by default the one after the newest release.")]
+ShowLogin = Annotated[bool, typer.Option("--show-login", help="Print the login of the server of this home, and end.")]
 Apply = Annotated[bool, typer.Option("--apply", help="Do it; without this, only show what would be done.")]
 
 
-def serve(configs: Folder = Path("configs"), host: Host = "127.0.0.1", port: Port = 4200, debug: Debug = False) -> None:
+def serve(
+    configs: Folder = Path("configs"),
+    host: Host = "127.0.0.1",
+    port: Port = 4200,
+    show_login: ShowLogin = False,
+    debug: Debug = False,
+) -> None:
     """Run the nights of deployments.toml on this machine: server, schedule and runner in one. Ctrl-C stops."""
     del debug
+    if show_login:
+        typer.echo(login.configured() or login.kept(login.home()))
+        return
     from flows import serve as serving
 
     serving.serve(load_deployments(configs), host, port, say)
@@ -36,6 +47,7 @@ def serve(configs: Folder = Path("configs"), host: Host = "127.0.0.1", port: Por
 def deploy(configs: Folder = Path("configs"), debug: Debug = False) -> None:
     """Register the deployments, limits and alarms of deployments.toml on a team's server, pinned to this code."""
     del debug
+    login.join()
     from flows import deploy as deploying
 
     deploying.deploy(load_deployments(configs), say)
@@ -87,6 +99,7 @@ def catch_up(
 ) -> None:
     """Show the nights that were begun or missed and are due, by the policy of deployments.toml; --apply runs them."""
     del debug
+    login.join()
     from flows import deploy as deploying
     from flows import recovery
 

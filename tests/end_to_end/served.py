@@ -10,10 +10,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from flows import login
 
 PATIENCE = 120.0
 """Seconds to wait for a step. It takes a few; a machine may be busy, and a broken one never does it."""
@@ -28,32 +31,48 @@ def free_port():
 
 
 class Served:
-    """A running ``blockveil serve``."""
+    """A running ``blockveil serve``, and the login of its server."""
 
-    def __init__(self, process, url, log):
-        self.process, self.url, self.log, self.patience = process, url, log, PATIENCE
+    def __init__(self, process, url, log, login=None):
+        self.process, self.url, self.log, self.login, self.patience = process, url, log, login, PATIENCE
+        self._token = None
 
-    def ask(self, path, body=None, headers=None):
-        """One request to the API; a dictionary is posted as JSON."""
+    def known(self):
+        """Headers of somebody who has the login, and the token that the server wants with each change."""
+        found = {} if self.login is None else {"authorization": f"Basic {b64encode(self.login.encode()).decode()}"}
+        if self._token is None and self.login is not None:
+            request = urllib.request.Request(f"{self.url}/api/csrf-token?client=test", headers=found)
+            with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(request, timeout=30) as answer:
+                self._token = json.load(answer)["token"]
+        return {**found, **({"prefect-csrf-client": "test", "prefect-csrf-token": self._token} if self._token else {})}
+
+    def ask(self, path, body=None, method=None):
+        """One request to the API; a dictionary is posted as JSON, or sent by another method."""
         data = None if body is None else json.dumps(body).encode()
-        wanted = {"content-type": "application/json", **(headers or {})}
-        request = urllib.request.Request(f"{self.url}/api{path}", data, wanted)
+        wanted = {"content-type": "application/json", **self.known()}
+        request = urllib.request.Request(f"{self.url}/api{path}", data, wanted, method=method)
         end = time.monotonic() + self.patience
         while True:
             try:
                 with urllib.request.urlopen(request, timeout=30) as answer:
-                    return json.load(answer)
+                    return json.loads(answer.read() or b"null")
             except urllib.error.HTTPError as error:
                 if error.code != 503 or time.monotonic() > end:  # its database was busy and nothing was done
                     raise
                 error.close()
             time.sleep(0.3)
 
+    @property
+    def client(self):
+        """Environment of another command, which is told the address and the login."""
+        return {**os.environ, "PREFECT_API_URL": f"{self.url}/api", "PREFECT_API_AUTH_STRING": self.login}
+
     def post(self, path):
         """A request whose answer is empty; again while the server's database is busy."""
 
         def sent():
-            with urllib.request.urlopen(urllib.request.Request(f"{self.url}/api{path}", method="POST"), timeout=30):
+            request = urllib.request.Request(f"{self.url}/api{path}", headers=self.known(), method="POST")
+            with urllib.request.urlopen(request, timeout=30):
                 return True
 
         self.wait(sent, path)
@@ -107,6 +126,7 @@ def serve(folder, home, **environment):
         started = log.stat().st_size
         try:
             served.wait(lambda: "Serving." in log.read_text()[started:], "it does not serve")
+            served.login = environment.get("PREFECT_SERVER_API_AUTH_STRING") or login.kept(home)
             yield served
         finally:
             process.send_signal(signal.SIGTERM)

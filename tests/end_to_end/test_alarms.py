@@ -86,9 +86,10 @@ def test_failures_are_told_by_webhook_and_mail_an_exhausted_budget_pauses_its_ni
     file, home = tmp_path / "deployments.toml", tmp_path / "home"
     file.write_text(NIGHT)
     with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
-        environment = {**os.environ, "PREFECT_API_URL": f"{served.url}/api", "PREFECT_HOME": str(home)}
         blocks = [sys.executable, "-c", MAKE_BLOCKS, address, port, authority]
-        subprocess.run(blocks, env=environment, check=True, timeout=240)
+        subprocess.run(blocks, env=served.client, check=True, timeout=240)
+        # It is not told the login, and finds it: the home is that of the service, and so is the address.
+        environment = {**os.environ, "PREFECT_API_URL": f"{served.url}/api", "PREFECT_HOME": str(home)}
 
         file.write_text(NIGHT + '[alerts]\nnotify = ["webhook/nobody"]\n')
         command = [*COMMAND, "deploy", str(tmp_path)]
@@ -171,9 +172,10 @@ def test_a_run_that_falls_silent_is_ended_one_that_nobody_takes_is_told_of_and_r
     file, home = tmp_path / "deployments.toml", tmp_path / "home"
     file.write_text(NIGHT)
     with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="600") as served:
-        environment = {**os.environ, "PREFECT_API_URL": f"{served.url}/api", "PREFECT_HOME": str(home)}
         blocks = [sys.executable, "-c", MAKE_BLOCKS, address, port, authority]
-        subprocess.run(blocks, env=environment, check=True, timeout=240)
+        subprocess.run(blocks, env=served.client, check=True, timeout=240)
+        # It is not told the login, and finds it: the home is that of the service, and so is the address.
+        environment = {**os.environ, "PREFECT_API_URL": f"{served.url}/api", "PREFECT_HOME": str(home)}
         file.write_text(NIGHT + '[alerts]\nnotify = ["webhook/on-call"]\nlate_minutes = 1\n')
         subprocess.run([*COMMAND, "deploy", str(tmp_path)], env=environment, check=True, timeout=240)
 
@@ -183,7 +185,7 @@ def test_a_run_that_falls_silent_is_ended_one_that_nobody_takes_is_told_of_and_r
             run = served.ask("/flow_runs/", {"flow_id": flow, "tags": [tag]})["id"]
             served.ask(f"/flow_runs/{run}/set_state", {"state": {"type": "RUNNING"}, "force": True})
             runs += [run, tag]
-        subprocess.run([sys.executable, "-c", BEAT, *runs], env=environment, check=True, timeout=240)
+        subprocess.run([sys.executable, "-c", BEAT, *runs], env=served.client, check=True, timeout=240)
 
         # There is no worker. One of two late runs is cancelled before the alarm.
         late, cancelled = (served.run("verify-ledger/people", config="people") for _ in range(2))

@@ -38,14 +38,42 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(site):
-    """A page of a browser, and every outside address that it asked for."""
+    """A page of a browser that is logged in, and every outside address that it asked for."""
     with browser.chromium() as chromium:
         page = chromium.new_page(viewport={"width": 1200, "height": 1000})
         page.set_default_timeout(30_000)
         page.outside = []
         inside = ("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:")
         page.on("request", lambda asked: asked.url.startswith(inside) or page.outside.append(asked.url))
+        log_in(site, page)
         yield page
+
+
+def log_in(site, page):
+    """Type the login into the first page that the server shows to somebody whom it does not know."""
+    page.goto(site.url)
+    page.get_by_role("heading", name="Login").wait_for()
+    keep(page, "login")
+    page.locator("input").fill(site.login)
+    page.get_by_role("button", name="Login").click()
+    page.wait_for_url(re.compile("/dashboard"))
+
+
+def test_the_first_page_asks_for_the_login_and_shows_nothing_to_who_does_not_know_it(site, page):
+    context = page.context.browser.new_context()
+    stranger = context.new_page()
+    answers = []
+    stranger.on("response", lambda answer: answers.append((answer.status, answer.url)))
+    stranger.goto(f"{site.url}/deployments")
+    stranger.get_by_role("heading", name="Login").wait_for()
+    stranger.locator("input").fill("blockveil:guessed")
+    stranger.get_by_role("button", name="Login").click()
+    stranger.get_by_text("Authentication failed").first.wait_for()
+    assert "by-hand" not in stranger.content()
+    assert {status for status, url in answers if "/api/" in url} == {401}
+    context.close()
+    page.goto(f"{site.url}/deployments")
+    page.get_by_text("by-hand").first.wait_for()
 
 
 def choose(page, field, text, within="body"):
@@ -224,6 +252,7 @@ def test_a_night_that_lost_its_machine_is_finished_at_the_next_start_and_its_pag
     with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
         assert "did not survive the last stop" in served.log.read_text()
         assert "Made up for: people 2026-11-20" in served.log.read_text()
+        log_in(served, page)
         page.goto(f"{served.url}/runs/flow-run/{run}")
         page.get_by_text("Crashed").first.wait_for()
         page.get_by_text("Details", exact=True).click()

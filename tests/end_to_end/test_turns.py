@@ -10,6 +10,8 @@ import pytest
 
 from tests.end_to_end.served import PATIENCE, Served, free_port, kill_all
 
+LOGIN = "ops:who takes turns"
+
 HOLD = """
 import sys, time
 from pathlib import Path
@@ -39,9 +41,10 @@ hold()
 def server(home, port):
     """A permanent server, killed without a warning at the end."""
     script = "import sys, time\nfrom pathlib import Path\nimport flows.settings\nfrom flows import server\n"
-    script += f"with server.running('127.0.0.1', {port}, Path({str(home / 'server.log')!r})):\n    time.sleep(3600)"
+    script += f"with server.running('127.0.0.1', {port}, Path({str(home / 'server.log')!r}), {LOGIN!r}):\n"
+    script += "    time.sleep(3600)"
     with subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "PREFECT_HOME": str(home)}) as owner:
-        served = Served(owner, f"http://127.0.0.1:{port}", home / "server.log")
+        served = Served(owner, f"http://127.0.0.1:{port}", home / "server.log", LOGIN)
         try:
             served.wait(lambda: served.ask("/health"), "the server does not answer")
             yield served
@@ -57,7 +60,8 @@ def test_a_turn_outlives_a_restart_of_the_server_and_a_killed_run_keeps_it_for_a
     order, runs = tmp_path / "order", []
 
     def start(name):
-        environment = {**os.environ, "PREFECT_API_URL": f"http://127.0.0.1:{port}/api"}
+        address = f"http://127.0.0.1:{port}/api"
+        environment = {**os.environ, "PREFECT_API_URL": address, "PREFECT_API_AUTH_STRING": LOGIN}
         with (tmp_path / f"{name}.log").open("wb") as log:
             runs.append(
                 subprocess.Popen(
