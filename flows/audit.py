@@ -17,7 +17,8 @@ from prefect.states import Completed, Failed
 
 from engine.guarantees import ApproxDP
 from flows import deployed
-from flows.code import WrongVersion
+from flows.deployed import NotReviewed
+from flows.steps import NOT_REVIEWED
 from pipeline.auditing import Audit, run_audit
 from pipeline.errors import ConfigError
 
@@ -64,9 +65,9 @@ def audit(
         seed: Of the simulation. The same seed gives the same result.
     """
     try:
-        deployed.admit()
-    except WrongVersion as error:
-        return Failed(name="WrongVersion", message=str(error))
+        deployed.of_run()
+    except NotReviewed as error:
+        return Failed(name=NOT_REVIEWED, message=str(error))
     progress: Any = create_progress_artifact(progress=0.0, description="attacking")
 
     def tell(_stage: str, share: float | None) -> None:

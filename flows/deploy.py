@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import socket
 from collections.abc import Callable
+from contextlib import chdir
 
 import httpx
 from prefect import get_client
@@ -10,13 +14,13 @@ from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import get_current_settings
 
-from flows import automations, deployments
+from flows import automations, deployments, login, runner
 from flows.server import ServerFailed
 from pipeline.config.deployments import LoadedDeployments
 from pipeline.errors import ConfigError
 
-POOL_TYPE = "process"
-"""Workers start each run as a process with the installed package."""
+POOL_TYPE = "blockveil"
+"""Workers of Blockveil take its runs, and no worker of Prefect does: those obey what the server says."""
 
 
 def require_server() -> str:
@@ -88,12 +92,12 @@ def deploy(loaded: LoadedDeployments, tell: Callable[[str], None]) -> None:
     _make_pool(pool)
     deployments.prepare_limits(loaded)
     deployments.keep_pauses(made)
+    deployments.register(made)
     for deployment in made:
-        deployment.apply()
         tell(f"{deployment.full_name}: {deployments.when(deployment)}")
     for line in automations.install(loaded):
         tell(line)
-    tell(f"Start a worker on each machine: prefect worker start --pool {pool} --type {POOL_TYPE}")
+    tell(f"Start a worker on each machine: blockveil worker CONFIGS --pool {pool}")
 
 
 def _make_pool(name: str) -> None:
@@ -108,6 +112,35 @@ def _make_pool(name: str) -> None:
     if found.type != POOL_TYPE:
         raise ConfigError(
             f"The work pool '{name}' is of type {found.type}",
-            f"Runs are processes with the installed package: the pool must be of type {POOL_TYPE}",
-            "Name another pool in deployments.toml",
+            f"Runs are started by `blockveil worker`, whose pools are of type {POOL_TYPE}: others obey the server",
+            "Name another pool in deployments.toml; it is made where it is missing",
         )
+
+
+def work(loaded: LoadedDeployments, pool: str, limit: int | None, tell: Callable[[str], None]) -> None:
+    """Start the runs of a team's work pool on this machine, until a signal says stop.
+
+    Parameters
+    ----------
+    loaded
+        What runs when, from this machine's reviewed folder.
+    pool
+        Name of the work pool.
+    limit
+        How many runs may work at once; None for any number.
+    tell
+        Receives lines for a person.
+
+    Raises
+    ------
+    BlockveilError
+        There is no server, or its pool is of another kind.
+    """
+    require_server()
+    _make_pool(pool)
+    seconds = get_current_settings().worker.query_seconds
+    find = runner.of_pool(pool, f"{socket.gethostname()} {os.getpid()}", seconds)
+    tell(f"Starting the runs of the work pool '{pool}', as {loaded.root} says. Ctrl-C stops.")
+    os.environ["PREFECT_HOME"] = str(login.home())  # absolute
+    with chdir(login.home()):
+        asyncio.run(runner.Runner(find, loaded.root, seconds, limit).until_stopped(lambda: False))

@@ -1,104 +1,97 @@
-"""The deployment that a run belongs to: its schedule, its pinned code and what it says about missed nights."""
+"""The deployment that a run belongs to, as the reviewed folder has it: its schedule and what becomes of missed nights.
+
+Nothing here is asked of the server. :mod:`flows.admission` looks a run up in the reviewed folder before it starts.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import ClassVar
 from zoneinfo import ZoneInfo
 
-from prefect import get_client, runtime
-from prefect.client.schemas.objects import FlowRun
-from prefect.client.schemas.responses import DeploymentResponse
-from prefect.context import FlowRunContext
-from prefect.exceptions import ObjectNotFound
+from prefect import runtime
 
-from flows import code
+from pipeline.config.deployments import Night, Scheduled
+from pipeline.errors import BlockveilError
 
 MARK = "blockveil"
 """Tag of every deployment of this product."""
-
-MISSED, GRACE, LOW = "missed:", "grace-minutes:", "low-nights:"
-"""Tags that carry what becomes of a missed night, when it counts as one, and how few nights left raise the alarm."""
 
 BUDGET_LOW = "blockveil.budget.low"
 """Event of a release after which fewer nights are left than deployments.toml wants."""
 
 
+class NotReviewed(BlockveilError):
+    """A run asks for what the reviewed folder does not say."""
+
+    exit_code: ClassVar[int] = 2
+
+
 @dataclass(frozen=True)
 class Deployed:
-    """A run and the deployment that started it."""
+    """What the reviewed folder says about a run.
 
-    run: FlowRun
-    deployment: DeploymentResponse
+    Attributes
+    ----------
+    entry
+        What is scheduled; None for a deployment that people start.
+    low_nights
+        A release that leaves room for fewer such nights raises the alarm.
+    by_schedule
+        Whether the schedule made the run, not a person.
+    """
+
+    entry: Scheduled | None
+    low_nights: int
+    by_schedule: bool
 
     @property
     def zone(self) -> ZoneInfo | None:
-        """Zone of the schedule that made the run, else the one that all schedules of its deployment share."""
-        maker = getattr(self.run.created_by, "id", None)
-        # A schedule without a zone is one in UTC.
-        zones = {
-            planned.id: getattr(planned.schedule, "timezone", None) or "UTC" for planned in self.deployment.schedules
-        }
-        names = {zones[maker]} if maker in zones else set(zones.values())
-        return ZoneInfo(names.pop()) if len(names) == 1 else None
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether `blockveil serve` or `blockveil deploy` made the deployment."""
-        return MARK in self.deployment.tags
-
-    def tag(self, prefix: str) -> str | None:
-        """What follows a prefix in the deployment's tags, or None."""
-        return next((tag[len(prefix) :] for tag in self.deployment.tags if tag.startswith(prefix)), None)
+        """Zone whose day is the logical date of a run without one; None for this machine's."""
+        return None if self.entry is None else ZoneInfo(self.entry.timezone)
 
     def missed(self, now: datetime) -> str | None:
         """Why this scheduled run comes too late to be run, or None where it may go on.
 
         Only a run's first start is judged: one that was resumed, approved or tried again had started in time.
         """
-        planned = runtime.flow_run.scheduled_start_time
-        crons = [getattr(each.schedule, "cron", None) for each in self.deployment.schedules]
-        if not self.run.auto_scheduled or (runtime.flow_run.run_count or 0) > 1 or planned is None:
+        planned, night = runtime.flow_run.scheduled_start_time, self.entry
+        started_before = (runtime.flow_run.run_count or 0) > 1
+        if not isinstance(night, Night) or not self.by_schedule or started_before or planned is None:
             return None
         late = now - planned
-        if late <= timedelta(minutes=int(self.tag(GRACE) or 0)):
+        if late <= timedelta(minutes=night.grace_minutes):
             return None
-        rule = self.tag(MISSED)
-        if rule == "skip":
+        if night.missed == "skip":
             return f"it starts {_hours(late)} late and missed nights are skipped"
-        if rule == "latest" and len(crons) == 1 and crons[0] and self.zone is not None:
-            newer = times(crons[0], self.zone.key, planned + timedelta(seconds=1), now)
-            if newer:
-                return f"it starts {_hours(late)} late, a newer night is due, and only the latest is made up for"
+        if night.missed == "latest" and times(night.cron, night.timezone, planned + timedelta(seconds=1), now):
+            return f"it starts {_hours(late)} late, a newer night is due, and only the latest is made up for"
         return None
+
+
+here: ContextVar[Deployed | None] = ContextVar("here", default=None)
+"""What the reviewed folder says about the run of this process."""
 
 
 def of_run() -> Deployed | None:
-    """Deployment of the present run, or None where it has none."""
-    context = FlowRunContext.get()
-    run = None if context is None else context.flow_run
-    if run is None or run.deployment_id is None:
-        return None
-    try:
-        with get_client(sync_client=True) as client:
-            return Deployed(run, client.read_deployment(run.deployment_id))
-    except ObjectNotFound:
-        return None
-
-
-def admit() -> Deployed | None:
-    """Deployment of the present run, once it is sure that this code is the one it was made with.
+    """What the reviewed folder says about the present run, or None where nobody deployed it.
 
     Raises
     ------
-    WrongVersion
-        The deployment is pinned to other code.
+    NotReviewed
+        It has a deployment, and was started by what does not look it up.
     """
-    found = of_run()
-    if found is not None and found.is_ours:
-        code.check(found.deployment.version)
+    found = here.get()
+    if found is None and runtime.deployment.id is not None:
+        raise NotReviewed(
+            "This run was started by another worker than Blockveil's",
+            "Runs of deployments are started by what looks them up in the reviewed folder",
+            "Start `blockveil serve`, or `blockveil worker` for a team's server, and no `prefect worker`",
+        )
     return found
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
+from uuid import UUID
 
 from prefect import Flow, get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentScheduleUpdate
@@ -16,11 +18,10 @@ from prefect.types.entrypoint import EntrypointType
 
 from flows import code, turns
 from flows.audit import audit
-from flows.deployed import GRACE, LOW, MARK, MISSED
+from flows.deployed import MARK, NotReviewed
 from flows.ingest import ingest_dataset
 from flows.plan import plan
 from flows.release import release
-from flows.settings import BEAT_SECONDS
 from flows.study import study
 from flows.verify import verify_ledger
 from pipeline.config.deployments import (
@@ -37,8 +38,23 @@ from pipeline.errors import ConfigError
 from pipeline.planning import Plan, plan_near
 from pipeline.what_if import question_of
 
+FLOWS: dict[str, Flow[..., Any]] = {
+    flow.name: flow for flow in (audit, ingest_dataset, plan, release, study, verify_ledger)
+}
+"""Every flow that can be deployed, by name."""
+
 BY_HAND = "by-hand"
 """Deployment of the release flow for whatever config a person picks."""
+
+_AS_MADE: dict[str, Any] = {
+    "path": None,
+    "storage_document_id": None,
+    "infrastructure_document_id": None,
+    "pull_steps": None,
+    "job_variables": {},
+    "enforce_parameter_schema": True,
+}
+"""What every deployment has, and what `apply` of Prefect does not put right."""
 
 _ONE_AT_A_TIME = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE)
 # CANCEL_NEW would lose a night that comes while the one before it is still at work.
@@ -54,18 +70,71 @@ def build(loaded: LoadedDeployments, pool: str | None = None) -> list[RunnerDepl
     pool
         Work pool of a team server; None for deployments that one process serves.
     """
-    file = loaded.deployments
-    made = [_night(loaded, night) for night in file.night]
-    made += [_check(check) for check in file.verify]
-    made += [_ingest(loaded, each) for each in file.ingest]
-    made += [_audit(each) for each in file.audit]
-    made += [_by_hand(loaded), _study(loaded)]
-    made += [_what_if(loaded, night) for night in file.night]
+    made = [make() for _, make in _all(loaded).values()]
     for deployment in made:
         deployment.work_pool_name = pool
-        if pool is not None:  # a worker's own setting could be slower than the alarm for silent runs expects
-            deployment.job_variables = {"env": {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(BEAT_SECONDS)}}
     return made
+
+
+def find(loaded: LoadedDeployments, full_name: str) -> tuple[Scheduled | None, RunnerDeployment]:
+    """What a file says about one deployment: its schedule, where it has one, and the deployment itself.
+
+    Parameters
+    ----------
+    loaded
+        What runs when.
+    full_name
+        Name of flow and deployment, as a server has it.
+
+    Raises
+    ------
+    NotReviewed
+        The file has no such deployment.
+    """
+    found = _all(loaded).get(full_name)
+    if found is None:
+        raise NotReviewed(
+            f"The reviewed folder has no deployment {full_name[:140]!r}",
+            "Runs are those of deployments.toml",
+            "Add it there and deploy again, or delete it on the server",
+        )
+    return found[0], found[1]()
+
+
+def _all(loaded: LoadedDeployments) -> dict[str, tuple[Scheduled | None, Callable[[], RunnerDeployment]]]:
+    """Schedule of each deployment of a file, and what makes it, by full name."""
+    file = loaded.deployments
+    made: dict[str, tuple[Scheduled | None, Callable[[], RunnerDeployment]]] = {}
+    for night in file.night:
+        made[f"{release.name}/{night.config}"] = night, partial(_night, loaded, night)
+        made[f"{plan.name}/{night.config}"] = None, partial(_what_if, loaded, night)
+    for check in file.verify:
+        made[f"{verify_ledger.name}/{check.config}"] = check, partial(_check, check)
+    for each in file.ingest:
+        made[f"{ingest_dataset.name}/{each.config}"] = each, partial(_ingest, loaded, each)
+    for attack in file.audit:
+        made[f"{audit.name}/{attack.mechanism}"] = attack, partial(_audit, attack)
+    made[f"{release.name}/{BY_HAND}"] = None, partial(_by_hand, loaded)
+    made[f"{study.name}/{BY_HAND}"] = None, partial(_study, loaded)
+    return made
+
+
+def register(made: Sequence[RunnerDeployment]) -> dict[str, UUID]:
+    """Make deployments on the server, or put them right; the number of each by its full name.
+
+    Parameters
+    ----------
+    made
+        What the reviewed folder says.
+    """
+    with get_client(sync_client=True) as client:
+        found = {}
+        for deployment in made:
+            number: UUID = deployment.apply()  # type: ignore[assignment]
+            # Registering again leaves what an earlier hand has set, and this code would refuse its runs.
+            client._client.patch(f"/deployments/{number}", json=_AS_MADE).raise_for_status()
+            found[deployment.full_name] = number
+    return found
 
 
 def when(deployment: RunnerDeployment) -> str:
@@ -115,12 +184,7 @@ def _night(loaded: LoadedDeployments, night: Night) -> RunnerDeployment:
         night.config,
         _schedule(night),
         {"release": night.config, "mode": night.mode},
-        [
-            f"dataset:{section.dataset}",
-            f"{MISSED}{night.missed}",
-            f"{GRACE}{night.grace_minutes}",
-            f"{LOW}{loaded.deployments.alerts.budget_low_nights}",
-        ],
+        [f"dataset:{section.dataset}"],
         night.paused,
     )
     return _choices(made, "release", [night.config])
@@ -143,8 +207,7 @@ def _audit(each: MechanismAudit) -> RunnerDeployment:
 
 
 def _by_hand(loaded: LoadedDeployments) -> RunnerDeployment:
-    low = f"{LOW}{loaded.deployments.alerts.budget_low_nights}"
-    return _choices(_deployment(release, BY_HAND, None, {}, [low], False), "release", loaded.offered)
+    return _choices(_deployment(release, BY_HAND, None, {}, [], False), "release", loaded.offered)
 
 
 def _study(loaded: LoadedDeployments) -> RunnerDeployment:

@@ -26,7 +26,7 @@ def ingest_dataset(config: str) -> State[Any]:
     steps = Steps()
     steps.on_failure = "No store was made."
     try:
-        steps.run("check the deployment", deployed.admit)
+        steps.run("check the deployment", deployed.of_run)
         source = steps.run("look at the source", lambda: run.look(load_ingest(config_file(config))))
         teller = artifacts.Teller(f"ingest {config}", "ingest-progress")
         outcome = steps.run("read, write and publish", lambda: run.ingest(source, _coarse(teller)))

@@ -50,7 +50,7 @@ def plan(question: WhatIf, budget_of: str | None = None, logical_date: date | No
 
 
 def _plan(asked: Asked) -> Plan:
-    deployed.admit()
+    deployed.of_run()
     made = plan_of(asked.question, asked.logical_date or night.of_run())
     rows = summary.describe(made, None if asked.budget_of is None else _budget(made, asked.budget_of))
     artifacts.show_what_if(made, rows)

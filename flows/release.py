@@ -98,8 +98,8 @@ def release(
         mode: A dry run plans and spends nothing; a release charges the budget once.
         logical_date: The night this release is for. Empty means the day of the scheduled start. One night is charged
             once, however often it runs.
-        overrides: A release may change compute, cluster.kind, cluster.workers and cluster.threads_per_worker, for
-            example {"cluster.workers": "4"}. A dry run may change everything but output.
+        overrides: A release may change compute, cluster.workers and cluster.threads_per_worker, for example
+            {"cluster.workers": "4"}. A dry run may change privacy too.
     """
     steps = Steps()
     try:
@@ -124,7 +124,7 @@ def release(
 
 def _plan(name: str, mode: Mode, day: date | None, overrides: dict[str, str]) -> tuple[pipeline.Workspace, str | None]:
     """The planned release, and why it comes too late where it does."""
-    here = deployed.admit()
+    here = deployed.of_run()
     loaded = resolve(name, overrides, allowed.RELEASE if mode == "release" else allowed.DRY_RUN)
     workspace = pipeline.Workspace.open(make_plan(loaded, day or night.of_run()))
     plan = workspace.plan
@@ -160,9 +160,8 @@ def _warn_of_little(workspace: pipeline.Workspace) -> None:
     """Raise the alarm where the budget holds fewer such nights than the deployment wants; never fails a release."""
     try:
         here = deployed.of_run()
-        wanted = None if here is None else here.tag(deployed.LOW)
         left = budgets.nights_left(workspace.plan, workspace.budget())
-        if wanted is None or left >= (int(wanted) if workspace.plan.new_part is None else 1):
+        if here is None or left >= (here.low_nights if workspace.plan.new_part is None else 1):
             return
         account = workspace.plan.config.release.account
         message = f"The budget of '{account}' holds {left} more nights like {workspace.plan.release_id}."

@@ -17,6 +17,7 @@ from prefect.states import Completed, Failed
 
 from flows import private_log
 from flows.code import WrongVersion
+from flows.deployed import NotReviewed
 from flows.workers import ClusterUnfit
 from pipeline.errors import (
     BlockveilError,
@@ -53,9 +54,13 @@ class Stopped(Exception):
         self.state = state
 
 
+NOT_REVIEWED = "NotReviewed"
+"""State of a run that asks for what the reviewed folder does not say."""
+
 _STATE_NAMES: dict[type[BaseException], str] = {
     BudgetExhausted: "BudgetExhausted",
     WrongVersion: "WrongVersion",
+    NotReviewed: NOT_REVIEWED,
     ConfigError: "BadConfig",
     DataError: "BadData",
     ReleaseConflict: "ReleaseConflict",
@@ -113,8 +118,8 @@ class Steps:
                 results.append(work())
                 return Completed()
             except Exception as error:  # noqa: BLE001 - the text of a foreign one could quote a record
-                errors.append(_known(error))
-            return Failed(name=_name(errors[0]), message=str(errors[0]))
+                errors.append(known(error))
+            return Failed(name=name_of(errors[0]), message=str(errors[0]))
 
         task(
             name=name,
@@ -130,7 +135,7 @@ class Steps:
     def _explained(self, error: BlockveilError) -> State[Any]:
         spent = self.on_failure if self.abandon is None else _abandoned(self.abandon, type(error).__name__)
         get_run_logger().error("%s %s", error, spent)
-        return Failed(name=_name(error), message=f"{error} {spent}", data=error)
+        return Failed(name=name_of(error), message=f"{error} {spent}", data=error)
 
 
 def _abandoned(abandon: Callable[[str], bool], reason: str) -> str:
@@ -143,12 +148,13 @@ def _abandoned(abandon: Callable[[str], bool], reason: str) -> str:
     return "The charge stands; running the same release again finishes it at no further cost."
 
 
-def _name(error: BlockveilError) -> str:
+def name_of(error: BlockveilError) -> str:
+    """Name of the state of a run that this error ends."""
     return next((_STATE_NAMES[kind] for kind in type(error).__mro__ if kind in _STATE_NAMES), "Failed")
 
 
-def _known(error: Exception) -> BlockveilError:
-    """Hide an unexpected error behind its kind and a number."""
+def known(error: Exception) -> BlockveilError:
+    """An error as a person may see it: an unexpected one is hidden behind its kind and a number."""
     if isinstance(error, BlockveilError):
         return error
     shown = UnexpectedError(type(error).__name__, secrets.token_hex(4))

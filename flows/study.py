@@ -42,7 +42,7 @@ def study(config: str, epsilons: Epsilons = [0.1, 0.5, 1.0, 2.0]) -> State[Any]:
 
 
 def _compare(name: str, epsilons: list[float]) -> str:
-    deployed.admit()
+    deployed.of_run()
     errors: dict[str, dict[str, str]] = {}
     best = []
     for epsilon in epsilons:

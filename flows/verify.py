@@ -54,7 +54,7 @@ def verify_ledger(config: str) -> State[Any]:
 
 
 def _verify(name: str) -> tuple[Verification, str | None]:
-    deployed.admit()
+    deployed.of_run()
     loaded = resolve(name, {}, ())
     ledger = Ledger(loaded.ledger_url)
     # The head of the last check is kept by the orchestrator, away from the ledger: that is what finds rows cut off.

@@ -23,6 +23,8 @@ Port = Annotated[int, typer.Option(help="Port that the server listens at.", min=
 MetricsPort = Annotated[int, typer.Option(help="Port to answer at.", min=1, max=65535)]
 KeepDays = Annotated[int, typer.Option(help="Logical dates of so many days are kept.", min=1)]
 Since = Annotated[str | None, typer.Option(help="First night to look at; by default the one after the newest release.")]
+Pool = Annotated[str | None, typer.Option(help="Work pool of the server; that of deployments.toml by default.")]
+Limit = Annotated[int | None, typer.Option(help="How many runs may work at once; any number by default.", min=1)]
 ShowLogin = Annotated[bool, typer.Option("--show-login", help="Print the login of the server of this home, and end.")]
 Apply = Annotated[bool, typer.Option("--apply", help="Do it; without this, only show what would be done.")]
 
@@ -51,6 +53,17 @@ def deploy(configs: Folder = Path("configs"), debug: Debug = False) -> None:
     from flows import deploy as deploying
 
     deploying.deploy(load_deployments(configs), say)
+
+
+def worker(configs: Folder = Path("configs"), pool: Pool = None, limit: Limit = None, debug: Debug = False) -> None:
+    """Start the runs of a team's work pool here, as this machine's reviewed folder says. Ctrl-C stops."""
+    del debug
+    login.join()
+    import flows.settings  # noqa: F401 - before Prefect reads its environment
+    from flows import deploy as deploying
+
+    loaded = load_deployments(configs)
+    deploying.work(loaded, pool or loaded.deployments.pool, limit, typer.echo)
 
 
 def metrics(

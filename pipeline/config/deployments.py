@@ -197,13 +197,15 @@ def _holds(file: Path, table: str) -> bool:
         return False  # it cannot be used, and whoever names it is told why
 
 
-def load_deployments(path: str | os.PathLike[str]) -> LoadedDeployments:
+def load_deployments(path: str | os.PathLike[str], only: str | None = None) -> LoadedDeployments:
     """Read and validate a deployments file and every config that it names.
 
     Parameters
     ----------
     path
         The file, or the folder of configs that it lies in.
+    only
+        Name of the one config to read, where others need not be usable; it may be one that the file does not name.
 
     Raises
     ------
@@ -215,6 +217,7 @@ def load_deployments(path: str | os.PathLike[str]) -> LoadedDeployments:
     found = parse_deployments(read_toml(file, _RULE), file.name)
     root = file.parent
     names = {night.config for night in found.night} | {check.config for check in found.verify}
+    names = names if only is None else names & {only}
     return LoadedDeployments(found, root, {name: load_config(root / f"{name}.toml") for name in sorted(names)})
 
 

@@ -1,8 +1,10 @@
 """Deployments on a server: pinned code, forms with choices, missed nights, approvals, ledger checks, what-if."""
 
 import json
+import os
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from prefect import get_client
@@ -13,9 +15,8 @@ from prefect.client.schemas.filters import (
     FlowRunFilterDeploymentId,
 )
 from prefect.exceptions import Pause, PrefectHTTPStatusError
-from prefect.flow_engine import run_flow
 
-from flows import code, deployed, deployments, recovery
+from flows import child, code, deployed, deployments, recovery
 from flows import plan as planning
 from flows import release as module
 from flows import study as studying
@@ -63,8 +64,7 @@ def site(tmp_path, monkeypatch, prefect):
         found = load_deployments(tmp_path)
         made = [each for each in deployments.build(found) if not names or each.full_name in names]
         deployments.keep_pauses(made)
-        for deployment in made:
-            deployment.apply()
+        deployments.register(made)
         return found
 
     return make
@@ -98,9 +98,11 @@ def planned_at(name, when):
     return made
 
 
-def start(flow, run, parameters):
+def start(run):
+    """Run it as the process of a run does; its final state."""
+    folder = Path(os.environ[module.CONFIG_ROOT])
     try:
-        return run_flow(flow, flow_run=run, parameters=parameters, return_type="state")
+        return child.obey(run.id, folder, folder / "scratch")
     except Pause as pause:  # a suspended run ends its process this way
         return pause.state
 
@@ -155,7 +157,7 @@ def test_a_worker_with_other_code_refuses_before_anything_is_read(site, monkeypa
     found = site()
     run = by_hand("release/people")
     monkeypatch.setattr(code, "running", lambda: "0.0.9+somethingelse")
-    state = start(module.release, run, {"release": "people", "mode": "release"})
+    state = start(run)
     assert state.name == "WrongVersion"
     assert "0.0.9+somethingelse" in state.message
     assert "Nothing was read, charged or released" in state.message
@@ -183,7 +185,7 @@ def test_a_night_that_starts_late_follows_its_policy(site, missed, hours_late, s
     at = now.replace(second=0, microsecond=0) - timedelta(hours=hours_late)
     found = site(missed=missed, cron=f"{at.minute} {at.hour} * * *", zone="UTC")
     run = planned_at("release/people", at)
-    state = start(module.release, run, {"release": "people", "mode": "release"})
+    state = start(run)
     assert state.is_completed(), state.message
     assert (state.name == "Skipped") == skipped, state.message
     assert (spent(found) == 0) == skipped
@@ -197,7 +199,7 @@ def test_a_late_night_that_was_begun_is_finished_under_every_policy(site):
     night = {"release": "people", "mode": "release", "logical_date": at.date()}
     assert module.release(**night, return_state=True).is_completed()
     before = spent(found)
-    state = start(module.release, planned_at("release/people", at), {"release": "people", "mode": "release"})
+    state = start(planned_at("release/people", at))
     assert "complete already" in state.message
     assert spent(found) == before
 
@@ -262,7 +264,7 @@ APPROVAL = "\n[approval]\nabove_share = 0.05\n"
 
 def suspended(found):
     run = by_hand("release/people")
-    state = start(module.release, run, {"release": "people", "mode": "release"})
+    state = start(run)
     assert state.name == "Suspended"
     assert spent(found) == 0
     assert not found.configs["people"].output_root.exists()
@@ -273,7 +275,7 @@ def resume(run, **answer):
     with server() as client:
         client.resume_flow_run(run.id, run_input=answer)
         again = client.read_flow_run(run.id)
-    return start(module.release, again, {"release": "people", "mode": "release"})
+    return start(again)
 
 
 def test_a_costly_release_waits_for_a_person_and_then_runs_with_their_name_in_the_ledger(site):
