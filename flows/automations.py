@@ -17,9 +17,10 @@ from prefect.events.schemas.automations import AutomationCore, EventTrigger, Pos
 from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound
 
+from flows.admission import REFUSED
 from flows.deployed import BUDGET_LOW, MARK
 from flows.settings import BEAT_SECONDS
-from flows.steps import FAILURES
+from flows.steps import FAILURES, NOT_REVIEWED
 from flows.verify import DAMAGED
 from pipeline.config.deployments import LoadedDeployments
 from pipeline.errors import ConfigError
@@ -31,10 +32,13 @@ _BEATS = 3
 # A window below three heartbeats would mark healthy runs as crashed.
 
 _EXHAUSTED = "BudgetExhausted"
-_OTHER_FAILURES = tuple(name for name in FAILURES if name != _EXHAUSTED)  # which has an alarm of its own
+_OTHER_FAILURES = tuple(name for name in FAILURES if name not in (_EXHAUSTED, NOT_REVIEWED))
+# Those have alarms of their own.
 _NOT_STARTED = ("Late", "AwaitingConcurrencySlot", "Pending")
 _STARTED = ("Running", "Completed", "Cancelled", "Cancelling", "Suspended", *FAILURES)
 # Suspended and failed runs have been told of already.
+
+_TEXT = "{{ event.payload.message }}"
 
 _MESSAGE = "{{ flow_run.name }}: {{ flow_run.state.name }}. {{ flow_run.state.message }} {{ flow_run|ui_url }}"
 
@@ -80,7 +84,8 @@ def build(loaded: LoadedDeployments) -> list[AutomationCore]:
             _alarm("failed", _OTHER_FAILURES, tell(_MESSAGE), "tells of runs that failed or crashed"),
             _late(loaded.deployments.alerts.late_minutes, tell),
             _alarm("waits for approval", ["Suspended"], tell(_MESSAGE), "tells of runs that wait for a person"),
-            _budget_low(tell("{{ event.payload.message }}")),
+            _event("budget low", BUDGET_LOW, tell(_TEXT), "tells of a budget that is nearly spent"),
+            _event("refused", REFUSED, tell(_TEXT), "tells of runs that ask for what the reviewed folder does not say"),
         ]
     return made
 
@@ -146,11 +151,12 @@ def _late(minutes: int, tell: Callable[[str], list[ActionTypes]]) -> AutomationC
     )
 
 
-def _budget_low(actions: list[ActionTypes]) -> AutomationCore:
+def _event(name: str, event: str, actions: list[ActionTypes], what: str) -> AutomationCore:
+    """Act on an event of ours, whose payload says what there is to tell."""
     return AutomationCore(
-        name=PREFIX + "budget low",
-        description="tells of a budget that is nearly spent",
-        trigger=EventTrigger(expect={BUDGET_LOW}, posture=Posture.Reactive, threshold=1),
+        name=PREFIX + name,
+        description=what,
+        trigger=EventTrigger(expect={event}, posture=Posture.Reactive, threshold=1),
         actions=actions,
     )
 

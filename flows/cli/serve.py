@@ -39,7 +39,7 @@ def serve(
     """Run the nights of deployments.toml on this machine: server, schedule and runner in one. Ctrl-C stops."""
     del debug
     if show_login:
-        typer.echo(login.configured() or login.kept(login.home()))
+        say(login.configured() or login.kept(login.home()))
         return
     from flows import serve as serving
 
@@ -63,7 +63,7 @@ def worker(configs: Folder = Path("configs"), pool: Pool = None, limit: Limit = 
     from flows import deploy as deploying
 
     loaded = load_deployments(configs)
-    deploying.work(loaded, pool or loaded.deployments.pool, limit, typer.echo)
+    deploying.work(loaded, pool or loaded.deployments.pool, limit, say)
 
 
 def metrics(

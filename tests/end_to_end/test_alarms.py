@@ -101,7 +101,7 @@ def test_failures_are_told_by_webhook_and_mail_an_exhausted_budget_pauses_its_ni
     with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
         made = served.ask("/automations/filter", {})
         names = [each["name"] for each in made]
-        assert len(names) == len(set(names)) == 7, "made again, not twice"
+        assert len(names) == len(set(names)) == 8, "made again, not twice"
         of_exhausted = [
             each["name"] for each in made if "prefect.flow-run.BudgetExhausted" in each["trigger"]["expect"]
         ]

@@ -37,7 +37,6 @@ def behind(tmp_path):
                 "PREFECT_API_SSL_CERT_FILE": str(tls / "authority.pem"),
                 "PREFECT_API_AUTH_STRING": PASSWORD,
                 "PREFECT_WORKER_QUERY_SECONDS": "2",
-                "BLOCKVEIL_CONFIG_ROOT": str(tmp_path),
             }
             yield loaded, served, proxy, client
 
@@ -63,7 +62,7 @@ def test_a_worker_releases_a_night_over_tls_and_who_does_not_know_authority_or_p
     with (
         (tmp_path / "worker.log").open("wb") as log,
         subprocess.Popen(
-            [BIN / "prefect", "worker", "start", "--pool", "blockveil", "--type", "process"],
+            [*COMMAND, "worker", str(tmp_path)],
             env=client,
             stdout=log,
             stderr=log,
