@@ -16,7 +16,7 @@ import stat
 import sys
 import tomllib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import chdir, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -172,6 +172,15 @@ def join() -> None:
     address = setting(URL)
     if setting(CLIENT) is None and address is not None and is_ours(home(), address):
         os.environ[CLIENT] = kept(home())
+    import_prefect()
+
+
+def import_prefect() -> None:
+    """Import Prefect in its home: elsewhere a .env, prefect.toml or pyproject.toml that lies there would count."""
+    with chdir(home()):
+        from prefect.settings import get_current_settings
+
+        get_current_settings()
 
 
 def is_ours(place: Path, address: str) -> bool:

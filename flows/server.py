@@ -146,6 +146,7 @@ def _talking_to(address: str, login: str) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in (logins.URL, logins.CLIENT)}
     os.environ.update({logins.URL: address, logins.CLIENT: login})
     token = _temporary.set(True)
+    logins.import_prefect()
     try:
         yield
     finally:

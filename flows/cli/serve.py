@@ -59,7 +59,6 @@ def worker(configs: Folder = Path("configs"), pool: Pool = None, limit: Limit = 
     """Start the runs of a team's work pool here, as this machine's reviewed folder says. Ctrl-C stops."""
     del debug
     login.join()
-    import flows.settings  # noqa: F401 - before Prefect reads its environment
     from flows import deploy as deploying
 
     loaded = load_deployments(configs)

@@ -108,14 +108,14 @@ class Served:
 
 
 @contextmanager
-def serve(folder, home, **environment):
+def serve(folder, home, command=COMMAND, **environment):
     """Start it, wait until it serves, and stop it as a service manager does."""
     port, log = free_port(), home / "serve.log"
     home.mkdir(exist_ok=True)
     with (
         log.open("ab") as file,
         subprocess.Popen(
-            [*COMMAND, "serve", str(folder), "--port", str(port)],
+            [*command, "serve", str(folder), "--port", str(port)],
             env={**os.environ, "PREFECT_HOME": str(home), **environment},
             stdout=file,
             stderr=subprocess.STDOUT,

@@ -15,7 +15,7 @@ LOGIN = "ops:who takes turns"
 HOLD = """
 import sys, time
 from pathlib import Path
-import flows.settings
+import flows
 from prefect import flow
 from flows import turns
 from flows.steps import Steps

@@ -1,0 +1,281 @@
+"""Nobody gets in: what a served site shows to who has no login, and what its login does not buy."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from flows import login
+from pipeline.ledger import Ledger
+from tests import support
+from tests.end_to_end.served import parents, serve
+
+BIN = Path(sys.executable).parent
+NOBODY = 65534
+NIGHT = """
+[[night]]
+config = "people"
+cron = "30 2 * * *"
+timezone = "Europe/Berlin"
+mode = "release"
+missed = "skip"
+"""
+
+OPEN = {("get", "/api/health"), ("get", "/api/ready")}
+"""What answers without a login: that the server lives."""
+
+PAGES = ("/", "/ui-settings", "/docs", "/openapi.json", "/robots.txt", "/v2/")
+"""Files of Prefect's own pages and their description; they hold nothing of a site."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    loaded = support.prepare(folder)
+    (folder / "deployments.toml").write_text(NIGHT)
+    with serve(folder, folder / "home", PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
+        served.ledger, served.home, served.folder = Ledger(loaded.ledger_url), folder / "home", folder
+        yield served
+
+
+def answer(site, path, method="GET", body=None, **headers):
+    """Status, headers and text of one request, sent as it is."""
+    request = urllib.request.Request(f"{site.url}{path}", body, headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as found:
+            return found.status, found.headers, found.read().decode(errors="replace")
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers, error.read().decode(errors="replace")
+
+
+def basic(text):
+    return {"authorization": f"Basic {b64encode(text.encode()).decode()}"}
+
+
+def tree(process):
+    """A process and all that it started."""
+    found, more = [process.pid], True
+    while more:
+        more = [pid for pid, parent in parents() if parent in found and pid not in found]
+        found += more
+    return found
+
+
+def operations(site):
+    """Every route of the API, as the server itself describes them to who has the login."""
+    for path, methods in site.ask("/openapi.json")["paths"].items():
+        for method in methods:
+            yield method, "/api" + path.replace("{", "").replace("}", "")
+
+
+def test_no_route_of_the_api_answers_without_the_login_but_that_the_server_lives(site):
+    found = list(operations(site))
+    assert len(found) > 200
+    for headers in ({}, basic("blockveil:guessed"), basic(":"), {"authorization": "Bearer x"}):
+        opened = {
+            (method, path)
+            for method, path in found
+            if answer(site, path, method.upper(), b"{}", **{"content-type": "application/json", **headers})[0]
+            not in (401, 403)
+        }
+        assert opened <= OPEN
+    assert {("get", "/api/health"), ("get", "/api/ready")} <= set(found)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_what_is_shown_without_the_login_names_nothing_of_the_site(site, path):
+    _, _, text = answer(site, path, accept="text/html")
+    password = site.login.partition(":")[2]
+    assert not [word for word in ("by-hand", "covariance", password, str(site.home)) if word in text]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/events/in",
+        "/api/events/out",
+        "/api/logs/out",
+        "/api/task_runs/subscriptions/scheduled",
+        "/api/work_pools/blockveil/workers/connect",
+    ],
+)
+def test_no_socket_of_the_api_takes_or_tells_anything_without_the_login(site, path):
+    address = f"ws{site.url.removeprefix('http')}{path}"
+
+    def heard(first, **more):
+        with connect(address, open_timeout=60, **more) as socket:
+            socket.send(json.dumps(first))
+            return socket.recv(timeout=60)
+
+    for token in ("", "blockveil:guessed"):
+        for more in ({}, {"subprotocols": ["prefect"]}):
+            with pytest.raises((ConnectionClosed, InvalidStatus)):
+                heard({"type": "auth", "token": token}, **more)
+    right = {"type": "auth", "token": site.login}
+    assert json.loads(heard(right, subprotocols=["prefect"])) == {"type": "auth_success"}
+
+
+def test_pages_of_other_addresses_may_ask_for_nothing(site):
+    for origin in ("http://evil.example", "null", "http://localhost:1"):
+        asked = {"origin": origin, "access-control-request-method": "PATCH"}
+        status, headers, _ = answer(site, "/api/deployments/x", "OPTIONS", **asked)
+        assert status == 400
+        assert "access-control-allow-origin" not in headers
+        _, headers, _ = answer(site, "/api/admin/version", origin=origin, **basic(site.login))
+        assert "access-control-allow-origin" not in headers
+    _, headers, _ = answer(site, "/api/admin/version", origin=site.url, **basic(site.login))
+    assert headers["access-control-allow-origin"] == site.url
+
+
+def test_what_changes_something_needs_a_token_beside_the_login(site):
+    sent = {"content-type": "application/json", **basic(site.login)}
+    assert answer(site, "/api/flows/", "POST", b'{"name": "x"}', **sent)[0] == 403
+    wrong = {**sent, "prefect-csrf-client": "test", "prefect-csrf-token": "guessed"}
+    assert answer(site, "/api/flows/", "POST", b'{"name": "x"}', **wrong)[0] == 403
+    assert site.ask("/flows/", {"name": "x"})["name"] == "x"
+
+
+def test_the_login_is_in_no_argument_list_and_no_log(site):
+    password = site.login.partition(":")[2]
+    processes = tree(site.process)
+    assert len(processes) > 1
+    for pid in processes:
+        with contextlib.suppress(FileNotFoundError):
+            assert password.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    assert password in login.kept(site.home)
+    for log in site.home.glob("*.log"):
+        assert password not in log.read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts a process of another user")
+def test_another_user_of_the_machine_finds_no_login_and_is_let_in_nowhere(site):
+    look = f"""
+import os, sys, urllib.error, urllib.request
+os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
+for path in [{str(site.home / login.FILE_NAME)!r}, *(f"/proc/{{pid}}/environ" for pid in {tree(site.process)!r})]:
+    try:
+        open(path).read()
+        sys.exit(f"read {{path}}")
+    except (PermissionError, FileNotFoundError):
+        pass
+try:
+    urllib.request.urlopen({site.url + "/api/deployments/name/release/people"!r})
+    sys.exit("let in")
+except urllib.error.HTTPError as error:
+    assert error.code == 401
+"""
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_steps_that_somebody_with_the_login_put_into_a_deployment_are_not_run(site):
+    deployment, pwned = site.deployment("release/people"), site.folder / "PWNED"
+    script = {"prefect.deployments.steps.run_shell_script": {"script": f"id > {pwned}"}}
+    site.ask(f"/deployments/{deployment}", {"pull_steps": [script]}, "PATCH")
+    try:
+        run = site.run("release/people")
+        state = site.state(run)
+        assert state["name"] == "NotReviewed"
+        assert "differs from the reviewed folder: pull_steps" in state["message"]
+
+        def told():
+            return site.ask("/events/filter", {"filter": {"event": {"name": ["blockveil.run.refused"]}}})["events"]
+
+        (event,) = site.wait(told, "there is no event")
+        assert "pull_steps" in event["payload"]["message"]
+        logs = site.wait(
+            lambda: site.ask("/logs/filter", {"logs": {"flow_run_id": {"any_": [run]}}}), "there is no log"
+        )
+        assert any("pull_steps" in line["message"] for line in logs)
+        assert not pwned.exists()
+        assert [entry.kind for entry in site.ledger.history()] == ["BUDGET"]
+    finally:
+        site.ask(f"/deployments/{deployment}", {"pull_steps": None}, "PATCH")
+    assert site.state(site.run("release/people", mode="dry-run"))["type"] == "COMPLETED"
+
+
+HOSTILE = 'import pathlib\npathlib.Path({pwned!r}).write_text("{name}")\nraise SystemExit("a stranger\'s file")\n'
+
+
+def hostile(folder):
+    """A folder that somebody else has prepared for whoever stands in it; what is there once its code has run."""
+    folder.mkdir()
+    pwned = folder / "PWNED"
+    for name in ("flows", "pipeline", "engine", "prefect", "uvicorn"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(HOSTILE.format(pwned=str(pwned), name=name))
+    for name in ("sitecustomize", "usercustomize", "httpx", "secrets"):
+        (folder / f"{name}.py").write_text(HOSTILE.format(pwned=str(pwned), name=name))
+    (folder / ".env").write_text("PREFECT_API_URL=http://127.0.0.1:9/api\nPREFECT_API_AUTH_STRING=of:another\n")
+    (folder / "prefect.toml").write_text(
+        '[server.api]\nauth_string = "of:another"\n[api]\nurl = "http://127.0.0.1:9"\n'
+    )
+    (folder / "pyproject.toml").write_text('[tool.prefect.api]\nurl = "http://127.0.0.1:9/api"\n')
+    return pwned
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_nothing_in_the_folder_where_a_command_is_called_is_imported_or_obeyed(tmp_path, monkeypatch):
+    loaded = support.prepare(tmp_path, budget=9.0)
+    (tmp_path / "deployments.toml").write_text(NIGHT)
+    pwned = hostile(tmp_path / "strange")
+    monkeypatch.chdir(tmp_path / "strange")
+    blockveil, home = str(BIN / "blockveil"), tmp_path / "home"
+
+    def run(*words, **more):
+        environment = {**os.environ, "PREFECT_HOME": str(home), **more}
+        done = subprocess.run(
+            [blockveil, *words], env=environment, capture_output=True, text=True, timeout=280, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert "Released" in run("run", str(loaded.path), "--date", "2026-11-20")
+    with serve(tmp_path, home, command=[blockveil], PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
+        state = served.state(served.run("release/people", logical_date="2026-11-21"))
+        assert state["type"] == "COMPLETED", state
+        assert "release/people" in run("deploy", str(tmp_path), PREFECT_API_URL=f"{served.url}/api")
+    assert not pwned.exists(), pwned.read_text()
+
+
+@pytest.mark.slow
+def test_a_temporary_server_wants_a_login_too_and_ends_with_a_killed_owner(tmp_path):
+    loaded = support.prepare(tmp_path)
+    script = """
+import time
+from flows import server
+with server.at_hand():
+    import os
+    print(os.environ["PREFECT_API_URL"], flush=True)
+    time.sleep(3600)
+"""
+    environment = {**os.environ, "PREFECT_HOME": str(loaded.path.parent / "home")}
+    with subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True) as owner:
+        url = owner.stdout.readline().strip()
+        (child,) = [pid for pid in tree(owner) if pid != owner.pid]
+        for path in ("/deployments/filter", "/flows/filter"):
+            request = urllib.request.Request(f"{url}{path}", b"{}", {"content-type": "application/json"})
+            with pytest.raises(urllib.error.HTTPError, match=r"40[13]"):
+                urllib.request.urlopen(request, timeout=30)
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"{url}/admin/settings", timeout=30)
+        assert b"AUTH" not in Path(f"/proc/{child}/cmdline").read_bytes()
+        owner.send_signal(signal.SIGKILL)
+        owner.wait()
+    end = time.monotonic() + 60
+    while Path(f"/proc/{child}").exists():
+        assert time.monotonic() < end, "it outlived its owner"
+        time.sleep(0.2)
