@@ -113,7 +113,7 @@ def at_hand() -> Iterator[None]:
     ServerFailed
         The temporary server does not come up.
     """
-    if _is_named() or os.environ.get("PREFECT_SERVER_EPHEMERAL_ENABLED", "").lower() in ("false", "0"):
+    if _is_named():
         logins.join()
         yield
         return

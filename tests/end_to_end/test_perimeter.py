@@ -82,7 +82,7 @@ def operations(site):
 
 def test_no_route_of_the_api_answers_without_the_login_but_that_the_server_lives(site):
     found = list(operations(site))
-    assert len(found) > 200
+    assert len(found) > 150
     for headers in ({}, basic("blockveil:guessed"), basic(":"), {"authorization": "Bearer x"}):
         opened = {
             (method, path)
@@ -162,7 +162,7 @@ def test_the_login_is_in_no_argument_list_and_no_log(site):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts a process of another user")
 def test_another_user_of_the_machine_finds_no_login_and_is_let_in_nowhere(site):
     look = f"""
-import os, sys, urllib.error, urllib.request
+import encodings.idna, http.client, os, sys, urllib.error, urllib.request
 os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
 for path in [{str(site.home / login.FILE_NAME)!r}, *(f"/proc/{{pid}}/environ" for pid in {tree(site.process)!r})]:
     try:

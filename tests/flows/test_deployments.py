@@ -192,6 +192,19 @@ def test_a_night_that_starts_late_follows_its_policy(site, missed, hours_late, s
     assert at.date().isoformat() in state.message
 
 
+@pytest.mark.parametrize(
+    ("cron", "zone", "night"),
+    [("30 0 * * *", "Europe/Berlin", "2026-11-11"), ("30 23 * * *", "UTC", "2026-11-10")],
+)
+def test_a_scheduled_night_is_the_day_in_the_zone_of_its_schedule(site, cron, zone, night):
+    site(missed="all", cron=cron, zone=zone)
+    state = start(planned_at("release/people", datetime(2026, 11, 10, 23, 30, tzinfo=UTC)))
+    assert state.is_completed(), state.message
+    assert f"people/covariance/{night}" in state.message
+    with server() as client:
+        assert client.read_flow_run(state.state_details.flow_run_id).name == f"people {night} (release)"
+
+
 @pytest.mark.slow
 def test_a_late_night_that_was_begun_is_finished_under_every_policy(site):
     at = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(days=3)

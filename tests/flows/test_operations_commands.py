@@ -136,7 +136,7 @@ def test_the_lock_of_leases_that_a_killed_server_left_is_gone_before_the_next_on
     monkeypatch.setattr(server, "START_SECONDS", 0.0)
     with (
         pytest.raises(server.ServerFailed, match="did not come up"),
-        server.running("127.0.0.1", free_port(), tmp_path / "server.log"),
+        server.running("127.0.0.1", free_port(), tmp_path / "server.log", "ops:a login"),
     ):
         pass
     assert not lock.exists()

@@ -12,13 +12,10 @@ from prefect.client.schemas.filters import (
     ArtifactFilter,
     ArtifactFilterFlowRunId,
     FlowRunFilter,
-    FlowRunFilterDeploymentId,
     FlowRunFilterId,
     LogFilter,
     LogFilterFlowRunId,
 )
-from prefect.client.schemas.schedules import CronSchedule
-from prefect.flow_engine import run_flow
 from prefect.utilities.callables import parameter_schema
 
 from flows import artifacts as shown
@@ -159,37 +156,6 @@ def test_every_field_of_the_form_is_described():
     assert all(field["description"] for field in fields.values())
     assert "cluster.workers" in fields["overrides"]["description"]
     assert fields["mode"]["default"] == "dry-run"
-
-
-@pytest.mark.parametrize(
-    ("schedules", "night"),
-    [
-        (["Europe/Berlin"], "2026-11-11"),
-        ([None], "2026-11-10"),  # a schedule without a zone is one in UTC
-        (["Europe/Berlin", "America/New_York"], "2026-11-11"),
-    ],
-)
-def test_a_scheduled_night_is_the_day_in_the_zone_of_its_schedule(people, schedules, night):
-    people()
-    # Each of these is 23:30 UTC on the tenth; the first of the list made the run.
-    hours = {"Europe/Berlin": "30 0 * * *", None: "30 23 * * *", "America/New_York": "30 18 * * *"}
-    with get_client(sync_client=True) as client:
-        made = client.create_deployment(
-            flow_id=client.create_flow(module.release),
-            name=f"nightly-{'-'.join(str(zone).replace('/', '.') for zone in schedules)}",
-            parameters={"release": "people"},
-        )
-        client.create_deployment_schedules(
-            made, [(CronSchedule(cron=hours[zone], timezone=zone), zone == schedules[0]) for zone in schedules]
-        )
-        span = {"start_time": "2026-11-10T20:00:00Z", "end_time": "2026-11-11T12:00:00Z", "min_runs": 1}
-        client._client.post(f"/deployments/{made}/schedule", json=span).raise_for_status()
-        wanted = FlowRunFilter(deployment_id=FlowRunFilterDeploymentId(any_=[made]))
-        [planned] = client.read_flow_runs(flow_run_filter=wanted)
-    state = run_flow(module.release, flow_run=planned, parameters={"release": "people"}, return_type="state")
-    assert state.is_completed(), state.message
-    assert f"people/covariance/{night}" in state.message
-    assert flow_run(state).name == f"people {night} (dry-run)"
 
 
 def test_the_same_night_again_costs_nothing_and_says_so(people):
