@@ -71,15 +71,27 @@ def arithmetic(largest: int) -> Arithmetic:
     return Arithmetic(np.float64, many, dsyrk, dgemm)
 
 
-class OtherRecordsError(RuntimeError):
-    """A process finds other records at the place that it was told of, or none."""
+class RecordsError(Exception):
+    """Records cannot be read. An error says no more than its kind, because any text could quote a record."""
 
     def __init__(self) -> None:
-        super().__init__("a process finds other records")
+        super().__init__()
 
-    def __reduce__(self) -> tuple[type[OtherRecordsError], tuple[()]]:
+    def __reduce__(self) -> tuple[type[RecordsError], tuple[()]]:
         """Travel between processes."""
         return type(self), ()
+
+
+class OtherRecordsError(RecordsError):
+    """A process finds other records at the place that it was told of, or none."""
+
+
+class DamagedRecordsError(RecordsError):
+    """What is stored of the records is cut short or damaged."""
+
+
+class UnreachableRecordsError(RecordsError, OSError):
+    """The store of the records does not answer, or answers with a failure."""
 
 
 class RowSource(Protocol):

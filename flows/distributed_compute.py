@@ -23,7 +23,7 @@ from engine.noise import NoiseKey
 from engine.queries.graph import ExactGraph
 from flows import private_log
 from pipeline.compute import Consume, Progress, Shares, translate
-from pipeline.errors import BlockveilError, ComputeError, DataError
+from pipeline.errors import BlockveilError, ComputeError
 
 _PLUGIN = "blockveil-noise-key-"
 _TOPIC = "blockveil-progress"
@@ -217,7 +217,7 @@ class DistributedCompute:
             )
 
 
-def failure_of(error: Exception) -> DataError | ComputeError:
+def failure_of(error: Exception) -> BlockveilError:
     """Error to show; kinds and code lines of an unexpected one are kept for the operator under its number."""
     failure = translate(error)
     if isinstance(failure, ComputeError):

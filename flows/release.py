@@ -23,7 +23,6 @@ from pipeline import release as pipeline
 from pipeline.config import LoadedConfig, load_config
 from pipeline.errors import ConfigError
 from pipeline.planning import make_plan
-from pipeline.publishing import Staged
 from pipeline.report import make_report
 
 run_log.show(lineage.__name__)
@@ -137,18 +136,19 @@ def _plan(name: str, mode: Mode, day: date | None, overrides: dict[str, str]) ->
 
 
 def _release(steps: Steps, workspace: pipeline.Workspace, approver: str | None) -> State[Any]:
-    plan, attempt = workspace.plan, str(runtime.flow_run.id)
-    attempt += "" if approver is None else f", approved by {approver}"
+    plan, name = workspace.plan, str(runtime.flow_run.id)
+    name += "" if approver is None else f", approved by {approver}"
     steps.on_failure = "Nothing was spent."
-    reservation = steps.run("reserve budget", lambda: pipeline.reserve(workspace, attempt))
-    if reservation.resumed:
-        get_run_logger().info("%s: %s", plan.release_id, reservation.resumed)
-    steps.abandon = lambda reason: pipeline.abandon(workspace, reservation, reason)
-    published, tell = reservation.published, artifacts.Teller(plan.release_id)
-    if published is None:
-        staged = steps.run("measure and add noise", lambda: _measure(workspace, reservation, tell), _RETRIES)
-        published = steps.run("publish", lambda: pipeline.publish(workspace, staged))
-    outcome = steps.run("seal", lambda: pipeline.seal(workspace, reservation, published))
+    tell = artifacts.Teller(plan.release_id)
+    with pipeline.Attempt(workspace, name) as attempt:
+        reservation = steps.run("reserve budget", attempt.reserve)
+        if reservation.resumed:
+            get_run_logger().info("%s: %s", plan.release_id, reservation.resumed)
+        steps.abandon = attempt.abandon
+        if reservation.published is None:
+            steps.run("measure and add noise", lambda: _measure(attempt, plan.loaded, tell), _RETRIES)
+            steps.run("publish", attempt.publish)
+        outcome = steps.run("seal", attempt.seal)
     tell.done()
     steps.run("report", lambda: artifacts.show_report(outcome.release_id, make_report(workspace, outcome)))
     _warn_of_little(workspace)
@@ -175,8 +175,8 @@ def _warn_of_little(workspace: pipeline.Workspace) -> None:
         get_run_logger().warning("Whether the budget is low is not known (%s)", type(error).__name__)
 
 
-def _measure(workspace: pipeline.Workspace, reservation: pipeline.Reservation, tell: artifacts.Teller) -> Staged:
+def _measure(attempt: pipeline.Attempt, loaded: LoadedConfig, tell: artifacts.Teller) -> None:
     """Open the cluster for this step alone."""
     tell("starting workers", None)
-    with open_compute(workspace.plan.loaded) as compute:
-        return pipeline.measure(workspace, reservation, compute, tell)
+    with open_compute(loaded) as compute:
+        attempt.measure(compute, tell)

@@ -29,9 +29,14 @@ from pipeline.errors import (
     LedgerError,
     ReleaseConflict,
     StoreError,
+    StoreUnreachable,
 )
 
 Result = TypeVar("Result")
+
+
+_PASSING = (ComputeError, StoreUnreachable)
+"""What may succeed when it is tried again; not what is derived from them."""
 
 
 class UnexpectedError(ComputeError):
@@ -102,7 +107,7 @@ class Steps:
         self.abandon: Callable[[str], bool] | None = None
 
     def run(self, name: str, work: Callable[[], Result], retries: int = 0) -> Result:
-        """Run one step as a task; only lost computations are tried again.
+        """Run one step as a task; only lost computations, and reading from a store that is away, are tried again.
 
         Raises
         ------
@@ -126,7 +131,7 @@ class Steps:
             cache_policy=NO_CACHE,
             persist_result=False,
             retries=retries,
-            retry_condition_fn=lambda _task, _run, _state: bool(errors) and type(errors[0]) is ComputeError,
+            retry_condition_fn=lambda _task, _run, _state: bool(errors) and type(errors[0]) in _PASSING,
         )(body)(return_state=True)
         if errors:
             raise Stopped(self._explained(errors[0]))

@@ -4,8 +4,7 @@ The contract every implementation keeps:
 
 * an un-noised total never leaves the place where it was computed, except as an argument of a further task there;
 * a key reaches the place where tasks run by :meth:`Compute.install`, never as a task argument, and leaves it again;
-* a failure surfaces as :class:`pipeline.errors.DataError` or :class:`pipeline.errors.ComputeError`, without the
-  original message.
+* a failure surfaces as one of :func:`translate`, without the original message.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from engine import keyring
 from engine import progress as listener
 from engine.counts import CountError
 from engine.fixedpoint import NotFiniteError
-from engine.gram import OtherRecordsError
+from engine.gram import DamagedRecordsError, OtherRecordsError, UnreachableRecordsError
 from engine.noise import NoiseKey
 from engine.queries.graph import ExactGraph, TaskFailed
-from pipeline.errors import ComputeError, DataError
+from pipeline.errors import BlockveilError, ComputeError, DataError, StoreUnreachable
 
 Progress = Callable[[float], None]
 Consume = Callable[[int, NDArray[Any]], None]
@@ -66,7 +65,7 @@ class Compute(Protocol):
         """Remove a key from wherever tasks run; silent when it is not there."""
 
 
-def translate(error: BaseException) -> DataError | ComputeError:
+def translate(error: BaseException) -> BlockveilError:
     """Error to show for a failed graph. Only the kind of an unexpected error is kept: its text could quote a record."""
     if isinstance(error, NotFiniteError):
         return DataError(
@@ -85,6 +84,18 @@ def translate(error: BaseException) -> DataError | ComputeError:
             "A worker does not find the records that the release is of",
             "All workers read the same store, since parts of two copies could count a record twice",
             "Put the store where all workers reach it at this path, or into an object store",
+        )
+    if isinstance(error, DamagedRecordsError):
+        return DataError(
+            "The stored records are damaged: a chunk is cut short, or its content is not what was written",
+            "Each chunk must be as it was written, because a sum without its records would be another one",
+            "Restore the store from its source or a copy, and run again",
+        )
+    if isinstance(error, UnreachableRecordsError):
+        return StoreUnreachable(
+            "The store of the records did not answer while they were read",
+            "Every worker must reach it, with the credentials of its environment",
+            "Check the store and the way to it, and run again",
         )
     kind = error.kind if isinstance(error, TaskFailed) else type(error).__name__
     return ComputeError(kind, secrets.token_hex(4))
@@ -123,14 +134,15 @@ class ThreadCompute:
         """Compute the tiles with threads."""
         shares, told = Shares(graph.parts, progress), SimpleQueue[tuple[str, float] | None]()
         listener.listen(lambda part, share: told.put((part, share)))
+        runner = ThreadPoolExecutor(1)
         try:
-            with ThreadPoolExecutor(1) as runner:
-                running = runner.submit(self._run, graph.tiles)
-                running.add_done_callback(lambda _: told.put(None))
-                while (event := told.get()) is not None:
-                    shares.tell(*event)
-                return list(running.result())
+            running = runner.submit(self._run, graph.tiles)
+            running.add_done_callback(lambda _: told.put(None))
+            while (event := told.get()) is not None:
+                shares.tell(*event)
+            return list(running.result())
         finally:
+            runner.shutdown(wait=False)  # whoever interrupts does not wait for the sum before the budget is given back
             listener.listen(None)
 
     def stream(self, values: Sequence[Delayed], consume: Consume, progress: Progress) -> None:

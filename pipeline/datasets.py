@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.gram import OtherRecordsError
+from engine.gram import DamagedRecordsError, OtherRecordsError, RecordsError, UnreachableRecordsError
 from engine.sparse import Entries
 from pipeline.config import LoadedConfig
 from pipeline.errors import DataError
@@ -23,12 +23,31 @@ from pipeline.fingerprint import fingerprint
 from pipeline.ingest.contract import Contract
 from pipeline.parts import Part
 from pipeline.sparse_store import Stored, StoredRows, open_rows, parts_of
-from pipeline.stores import check_complete, unreadable
+from pipeline.stores import check_complete, is_damage, is_of_objects, unreadable
 
 _identified: set[str] = set()
 """Openings whose records this process has identified."""
 
 _identifying = Lock()
+
+
+def read(work: Callable[[], Any]) -> Any:
+    """Result of reading; RecordsError, which quotes nothing, for a damaged store and for one that does not answer."""
+    try:
+        return work()
+    except RecordsError:
+        raise
+    except Exception as error:
+        failure = _kind_of(error)
+        if failure is None:
+            raise
+    raise failure
+
+
+def _kind_of(error: Exception) -> RecordsError | None:
+    if is_damage(error):
+        return DamagedRecordsError()
+    return UnreachableRecordsError() if isinstance(error, OSError) or is_of_objects(error) else None
 
 
 class Records:
@@ -55,13 +74,14 @@ class Records:
         return "Records()"
 
     def __getitem__(self, key: Any) -> Any:
-        """Some of the records; OtherRecordsError where they are not those that were opened."""
-        return self._identified_array()[key]
+        """Some of the records; RecordsError where they are not those that were opened, or cannot be read."""
+        array = self._identified_array()
+        return read(lambda: array[key])
 
     def _identified_array(self) -> Any:
         with _identifying:
             if self._opening not in _identified:
-                self._identify()
+                read(self._identify)
                 _identified.add(self._opening)
         return self._array
 
@@ -76,9 +96,10 @@ class SparseRecords(Records):
     """Records that are stored as their values other than zero."""
 
     def entry_blocks(self, start: int, stop: int, most: int) -> Iterator[Entries]:
-        """See :class:`engine.sparse.EntrySource`; OtherRecordsError as for other records."""
-        found: Iterator[Entries] = self._identified_array().entry_blocks(start, stop, most)
-        return found
+        """See :class:`engine.sparse.EntrySource`; RecordsError as for other records."""
+        found = self._identified_array().entry_blocks(start, stop, most)
+        while (block := read(lambda: next(found, None))) is not None:
+            yield block
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -98,6 +98,10 @@ class StoreError(BlockveilError):
     exit_code = 7
 
 
+class StoreUnreachable(StoreError):
+    """A store does not answer, or answers with a failure: later it may."""
+
+
 class ComputeError(BlockveilError):
     """The computation failed; only the kind of failure and a number to look it up are known here.
 

@@ -19,7 +19,7 @@ from obstore import exceptions
 from obstore.store import ObjectStore as Client
 from obstore.store import from_url
 
-from pipeline.errors import StoreError
+from pipeline.errors import StoreError, StoreUnreachable
 
 BUFFER_BYTES = 8 * 2**20
 """Bytes asked for at once: large enough that the way to the store does not count."""
@@ -203,8 +203,8 @@ def unreachable(name: str, error: BaseException) -> StoreError:
         return StoreError(
             f"{name} was replaced while it was read", "All of it must be of one state", "Run again when nothing writes"
         )
-    return StoreError(
-        f"{name} cannot be read ({type(error).__name__})",
+    return StoreUnreachable(
+        f"{name} does not answer as it should ({type(error).__name__})",
         "The store must answer, and region, endpoint and credentials must be in the environment",
         "Check them, and the network, and run again",
     )

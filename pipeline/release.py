@@ -18,6 +18,7 @@ import hashlib
 import hmac
 import logging
 import secrets
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,10 +31,10 @@ from pipeline import forgotten, lineage, outputs, publishing, writing
 from pipeline.canonical import digest
 from pipeline.compute import Compute
 from pipeline.datasets import Dataset, open_records
-from pipeline.errors import BlockveilError, KeyLost
+from pipeline.errors import KeyLost
 from pipeline.history import extended
 from pipeline.keys import KeyStore
-from pipeline.ledger import BudgetStatus, Charge, Ledger, Night
+from pipeline.ledger import BudgetStatus, Charge, Ledger, Night, State
 from pipeline.ledger.queries import night_number
 from pipeline.nights import Series
 from pipeline.planning import Plan, as_begun
@@ -146,9 +147,10 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
         _log.warning("%s: %s", plan.release_id, charge.warning)
     try:
         published = publishing.find_published(workspace.root, plan.release_id, charge.charge_id)
-    except BlockveilError as error:
+    except BaseException as error:
         # Another ledger paid for what is published, or it is damaged: nothing may be drawn beside it.
-        workspace.ledger.void_if_reserved(charge.charge_id, type(error).__name__)
+        with suppress(Exception):  # the first failure is the one to show
+            workspace.ledger.void_if_reserved(charge.charge_id, type(error).__name__)
         raise
     return Reservation(charge, dataset, None if charge.is_new else _resumed(charge, published), published)
 
@@ -306,6 +308,108 @@ def abandon(workspace: Workspace, reservation: Reservation, reason: str) -> bool
     return voided
 
 
+class Attempt:
+    """One try to make a release. However it ends, nothing of it stays reserved, and nothing unfinished beside releases.
+
+    The steps are called in order inside a ``with`` block; what ends the block early may be any exception, also an
+    interrupt, and is raised on.
+
+    Parameters
+    ----------
+    workspace
+        Ledger, keys and output of the release.
+    name
+        Name of this attempt, for the ledger's record.
+    """
+
+    def __init__(self, workspace: Workspace, name: str) -> None:
+        self._workspace, self._name = workspace, name
+        self._reservation: Reservation | None = None
+        self._staged: Staged | None = None
+        self._published: Published | None = None
+        self._settled = False
+
+    def reserve(self) -> Reservation:
+        """Hold the budget; as :func:`reserve`."""
+        self._reservation = reserve(self._workspace, self._name)
+        self._published = self._reservation.published
+        return self._reservation
+
+    def measure(self, compute: Compute, tell: Tell) -> None:
+        """Compute, commit, draw and stage; as :func:`measure`. May be tried again."""
+        self._staged = measure(self._workspace, self._held(), compute, tell)
+
+    def publish(self) -> None:
+        """Make the release visible; as :func:`publish`."""
+        if self._staged is None:
+            raise RuntimeError("a release is measured before it is published")
+        self._published = publish(self._workspace, self._staged)
+
+    def seal(self) -> Outcome:
+        """Mark the charge of what this or an earlier attempt published as released; as :func:`seal`."""
+        if self._published is None:
+            raise RuntimeError("a release is published before it is sealed")
+        outcome = seal(self._workspace, self._held(), self._published)
+        self._settled = True
+        return outcome
+
+    def abandon(self, reason: str) -> bool:
+        """Give the budget back if nothing was drawn; whether it was."""
+        if self._reservation is None:
+            voided = self._give_back_unseen(reason)
+        else:
+            voided = abandon(self._workspace, self._reservation, reason)
+        self._settled = True
+        return voided
+
+    def __enter__(self) -> Attempt:
+        """Begin."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Give back what is held and remove what is unfinished, where the attempt did not come to its end."""
+        if kind is not None and not self._settled:
+            _undisturbed(lambda: self.abandon(kind.__name__))
+        if self._staged is not None:
+            self._staged.held.discard()
+
+    def _held(self) -> Reservation:
+        if self._reservation is None:
+            raise RuntimeError("a charge is reserved first")
+        return self._reservation
+
+    def _give_back_unseen(self, reason: str) -> bool:
+        """Give back what this attempt reserved if it ended between the ledger's entry and the answer."""
+        ledger = self._workspace.ledger
+        for entry in ledger.history(release_id=self._workspace.plan.release_id):
+            if entry.kind == State.RESERVED and entry.payload["attempt"] == self._name:
+                ledger.void_if_reserved(str(entry.charge_id), reason)
+        return True
+
+
+def _undisturbed(work: Callable[[], object]) -> None:
+    """Do something to its end although interrupts go on arriving; they reach the main thread only.
+
+    Its own failure is not shown: the one before it is the one to show, and the next run settles what is held.
+    """
+    done = threading.Event()  # Thread.join that is interrupted forgets that the thread still runs
+
+    def quietly() -> None:
+        try:
+            with suppress(Exception):
+                work()
+        finally:
+            done.set()
+
+    try:
+        threading.Thread(target=quietly, name="settle").start()
+    except RuntimeError:  # there can be no more threads
+        quietly()
+    while not done.is_set():
+        with suppress(BaseException):
+            done.wait()
+
+
 def run_release(plan: Plan, compute: Compute, attempt: str, tell: Tell) -> Outcome:
     """Run a whole release, or finish one that an earlier attempt began.
 
@@ -314,14 +418,8 @@ def run_release(plan: Plan, compute: Compute, attempt: str, tell: Tell) -> Outco
     BlockveilError
         With what to change; the budget is given back where nothing was drawn.
     """
-    workspace = Workspace.open(plan)
-    reservation = reserve(workspace, attempt)
-    if reservation.published is not None:
-        return seal(workspace, reservation, reservation.published)
-    try:
-        staged = measure(workspace, reservation, compute, tell)
-    except BlockveilError as error:
-        with suppress(BlockveilError):  # the first failure is the one to show; the next run settles what is held
-            abandon(workspace, reservation, type(error).__name__)
-        raise
-    return seal(workspace, reservation, publish(workspace, staged))
+    with Attempt(Workspace.open(plan), attempt) as night:
+        if night.reserve().published is None:
+            night.measure(compute, tell)
+            night.publish()
+        return night.seal()

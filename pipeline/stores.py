@@ -6,7 +6,10 @@ Error messages name a location as the config does, and hold only the kind of wha
 from __future__ import annotations
 
 import json
+import lzma
 import os
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +129,7 @@ def metadata_of(array: zarr.Array[Any], files: objects.Objects | None) -> dict[s
 
 def unreadable(name: str, error: Exception) -> StoreError:
     """Error of which only the kind is shown: its text could hold parts of files."""
-    if type(error).__module__.startswith("obstore"):
+    if is_of_objects(error):
         return objects.unreachable(name, error)
     number = error.errno if isinstance(error, OSError) else None
     reason = os.strerror(number) if number else type(error).__name__
@@ -135,6 +138,23 @@ def unreadable(name: str, error: Exception) -> StoreError:
         "The records must be a readable Zarr array",
         "Check its permissions, and that its metadata and all its chunks are there",
     )
+
+
+def is_of_objects(error: BaseException) -> bool:
+    """Whether an object store, or the way to it, has failed."""
+    return type(error).__module__.startswith("obstore")
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether content could not be decoded: it is cut short, or not what was written.
+
+    Libraries have no class of errors for that. A system's own failure has a number, which a decoder's has not.
+    """
+    if isinstance(error, OSError):
+        return error.errno is None and not isinstance(error, ConnectionError | TimeoutError)
+    if isinstance(error, RuntimeError):  # of the codecs of Zarr
+        return "decompress" in str(error).lower()
+    return isinstance(error, ValueError | EOFError | KeyError | zlib.error | lzma.LZMAError | zipfile.BadZipFile)
 
 
 def _kind(location: Location, member: str) -> tuple[str | None, bool]:

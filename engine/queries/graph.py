@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from engine import keyring, progress
 from engine.counts import CountError
 from engine.fixedpoint import NotFiniteError
-from engine.gram import OtherRecordsError, RowSource
+from engine.gram import RecordsError, RowSource
 from engine.layout import Layout, Part, Tile
 from engine.mechanisms.additive import NoiseDesign, add_noise
 from engine.mechanisms.bucket_release import BucketsDesign
@@ -61,7 +61,7 @@ def _sealed(function: Callable[Arguments, Result], *args: Arguments.args, **kwar
     """Call a function, letting no exception text out that could quote a record."""
     try:
         return function(*args, **kwargs)
-    except (NotFiniteError, CountError, OtherRecordsError, keyring.MissingNoiseKey):
+    except (NotFiniteError, CountError, RecordsError, keyring.MissingNoiseKey):
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, its text stays here
         kind = type(error).__name__

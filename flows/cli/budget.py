@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
 from datetime import date as day
 from datetime import datetime
 from decimal import ROUND_CEILING, Context
@@ -25,7 +26,7 @@ from pipeline.approval import NotApproved
 from pipeline.canonical import digest
 from pipeline.config.fields import NAME_PATTERN
 from pipeline.durable import replace_file, store_error
-from pipeline.errors import BlockveilError, ConfigError
+from pipeline.errors import ConfigError
 from pipeline.events import plain, read_events
 from pipeline.ledger import Ledger
 from pipeline.ledger.grants import parse_periods
@@ -192,10 +193,11 @@ def _hold(plans: tuple[Plan, ...]) -> None:
         for plan in plans:
             workspace = steps.Workspace.open(plan)
             held.append((workspace, steps.reserve(workspace, f"process {os.getpid()}")))
-    except BlockveilError as error:
+    except BaseException as error:
         for workspace, reservation in held:
             if reservation.charge.is_new:
-                steps.abandon(workspace, reservation, type(error).__name__)
+                with suppress(Exception):  # the others are given back too, and the first failure is the one to show
+                    steps.abandon(workspace, reservation, type(error).__name__)
         raise
 
 

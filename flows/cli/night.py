@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from flows import budgets, server
+from flows import budgets, server, stopping
 from flows import overrides as allowed
 from flows.cli.common import (
     Config,
@@ -117,7 +117,7 @@ def _plainly(plan: Plan, progress: Callable[[str, float | None], None], approver
     from pipeline import release as steps
     from pipeline.report import make_report
 
-    with open_compute(plan.loaded) as compute:
+    with stopping.by_exception(), open_compute(plan.loaded) as compute:
         attempt = f"process {os.getpid()}" + ("" if approver is None else f", approved by {approver}")
         outcome = steps.run_release(plan, compute, attempt, progress)
     make_report(steps.Workspace.open(plan), outcome)

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 from pipeline import objects
 from pipeline.errors import BlockveilError, DataError, StoreError
+from pipeline.stores import is_of_objects
 
 _PATTERN = frozenset("*?[")
 _HIVE_MISSING = "__HIVE_DEFAULT_PARTITION__"
@@ -129,7 +130,13 @@ def unreadable(shown: str, error: BaseException) -> StoreError:
         return StoreError(
             f"{shown} cannot be read ({os.strerror(error.errno)})", "The source must be readable", "Check permissions"
         )
-    return objects.unreachable(shown, error)
+    if is_of_objects(error) or isinstance(error, FileNotFoundError | ConnectionError | TimeoutError):
+        return objects.unreachable(shown, error)
+    return StoreError(
+        f"{shown} cannot be read ({type(error).__name__})",
+        "The source must be readable",
+        "Look at the memory of this machine and its packages, and run again",
+    )
 
 
 def _local(location: str, base: Path, suffixes: tuple[str, ...]) -> Iterator[SourceFile]:

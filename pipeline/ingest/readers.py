@@ -35,6 +35,7 @@ from pipeline.ingest.files import SourceFile, unreadable
 from pipeline.ingest.npy import NpyStream, check_form
 from pipeline.ingest.sparse import SparseStream
 from pipeline.ingest.stored import StoredArrays
+from pipeline.stores import is_damage
 
 BATCH_BYTES = 16 * 2**20
 """Bytes of a batch as float64: a few fit beside the blocks that are written."""
@@ -86,10 +87,11 @@ class Reader:
             raise
         except pa.ArrowInvalid as error:
             failure: BlockveilError = self._refused(file, str(error))
-        except (zipfile.BadZipFile, ValueError, KeyError, EOFError, pa.ArrowException) as error:
-            failure = _broken(file, type(error).__name__)
         except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
-            failure = unreadable(f'File "{file.name}"', error)
+            if isinstance(error, pa.ArrowException) or is_damage(error):
+                failure = _broken(file)
+            else:
+                failure = unreadable(f'File "{file.name}"', error)
         else:
             return
         # Raised outside the handlers: the text of what was caught could quote a record.
@@ -234,7 +236,7 @@ class Reader:
         """What a CSV reader says quotes the value; the number of the column alone is taken from it."""
         number = re.match(r"In CSV column #(\d+)", text)
         if number is None or not isinstance(file, SourceFile):
-            return _broken(file, "it has lines of different length, or is cut short or damaged")
+            return _broken(file, isinstance(self._config.source, CsvSource))
         try:
             with closing(file.open()) as stream:
                 header = _header(file, _decompressed(file, stream), getattr(self._config.source, "delimiter", ","))
@@ -317,11 +319,12 @@ def _lacks(file: SourceFile, what: str, key: str) -> DataError:
     )
 
 
-def _broken(file: SourceFile | StoredArrays, kind: str) -> DataError:
+def _broken(file: SourceFile | StoredArrays, lines: bool = False) -> DataError:
+    what = "has lines of different length, or is" if lines else "is"
     return DataError(
-        f'File "{file.name}" cannot be read in its format ({kind})',
+        f'File "{file.name}" cannot be read in its format: it {what} cut short, damaged or of another format',
         "Each file of a source is whole and of its format",
-        "Correct source.kind, or restore the file",
+        "Restore the file, or correct source.kind",
     )
 
 

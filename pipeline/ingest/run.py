@@ -7,7 +7,7 @@ The order is what makes a kill harmless::
 * The store appears whole, by one rename; one that exists is never touched.
 * Each finished block or run is recorded after it is on the disk. A re-run goes on behind it; the blocks that it writes
   again are the same bits, because a row of the store is a function of the source, the config and its place alone.
-* Bad data wipe the staging folder; a full disk, a lost store or a kill keep it for the re-run.
+* Whatever is wrong with the source wipes the staging folder; a full disk, an interrupt or a kill keep it for a re-run.
 """
 
 from __future__ import annotations
@@ -185,8 +185,9 @@ def _already(source: Source) -> bool:
 def _fill_or_wipe(source: Source, staging: Staging, tell: Tell) -> None:
     try:
         _fill(source, staging, tell)
-    except (DataError, ConfigError):
-        # These files with this config can never succeed; what was read of them need not lie about.
+    except BlockveilError:
+        # The source is at fault: raw records need not lie about until it is whole, or there again. Where the disk is
+        # full, nothing is wrong with what was read.
         scratch.remove(staging.root)
         raise
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import stat
 import time
 from datetime import date
@@ -16,14 +17,19 @@ from prefect.client.schemas.filters import (
     LogFilter,
     LogFilterFlowRunId,
 )
+from prefect.exceptions import TerminationSignal
 from prefect.utilities.callables import parameter_schema
 
 from flows import artifacts as shown
 from flows import overrides, private_log
 from flows import release as module
 from flows.pace import pace
+from pipeline import publishing
+from pipeline import release as pipeline
+from pipeline.compute import ThreadCompute
 from pipeline.errors import ConfigError
 from pipeline.ledger import Ledger
+from pipeline.planning import make_plan
 from tests import support
 
 NIGHT = date(2026, 11, 20)
@@ -257,6 +263,31 @@ def test_an_unexpected_error_in_the_measurement_is_not_tried_again_and_gives_the
     assert "OSError" in kept.read_text()
     assert "in fail" in kept.read_text()
     assert str(support.CANARY) not in kept.read_text() + state.message
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), TerminationSignal(signal.SIGTERM)])
+@pytest.mark.parametrize("step", ["hold", "find_published"])
+def test_an_interrupt_gives_the_budget_back_and_goes_on(people, monkeypatch, error, step):
+    def interrupted(*_):
+        raise error
+
+    loaded = people()
+    monkeypatch.setattr(*((ThreadCompute, step) if step == "hold" else (publishing, step)), interrupted)
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Prefect sends itself again what it has taken
+    try:
+        with pytest.raises(type(error)):
+            run()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert [entry.kind for entry in Ledger(loaded.ledger_url).history()] == ["BUDGET", "RESERVED", "VOID"]
+
+
+def test_an_error_between_two_steps_gives_the_budget_back(people, monkeypatch):
+    loaded = people()
+    pipeline.reserve(pipeline.Workspace.open(make_plan(loaded, NIGHT)), "killed")
+    monkeypatch.setattr(module, "get_run_logger", lambda: 1 / 0)
+    assert run().is_failed()
+    assert Ledger(loaded.ledger_url).history()[-1].kind == "VOID"
 
 
 def test_a_cluster_that_stays_lost_is_a_named_state_that_gives_the_budget_back(people, monkeypatch):

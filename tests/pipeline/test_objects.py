@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 import urllib.request
+from contextlib import suppress
 
 import numpy as np
 import obstore
@@ -19,10 +20,13 @@ from pipeline import objects
 from pipeline.compute import ThreadCompute
 from pipeline.config import load_config
 from pipeline.datasets import open_records
-from pipeline.errors import DataError, StoreError
+from pipeline.errors import DataError, StoreError, StoreUnreachable
 from pipeline.fingerprint import fingerprint
+from pipeline.ingest import readers, writing
+from pipeline.ingest import staging as scratch
 from pipeline.ingest.contract import Contract
 from pipeline.ingest.run import ingest, look
+from pipeline.ledger import Ledger
 from pipeline.planning import make_plan
 from pipeline.reading import read_release
 from pipeline.release import run_release
@@ -48,6 +52,11 @@ def server():
 @pytest.fixture
 def bucket(server, monkeypatch, request):
     """A bucket of its own, whose credentials are in the environment."""
+    return made_bucket(server, monkeypatch, request.node.name)
+
+
+def made_bucket(server, monkeypatch, of="a bucket"):
+    """Address of a new bucket of a server."""
     environment = {
         "AWS_ENDPOINT_URL": server,
         "AWS_ALLOW_HTTP": "true",
@@ -57,7 +66,7 @@ def bucket(server, monkeypatch, request):
     }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    name = f"bucket-{hashlib.sha256(request.node.name.encode()).hexdigest()[:16]}"
+    name = f"bucket-{hashlib.sha256(of.encode()).hexdigest()[:16]}"
     put = urllib.request.Request(f"{server}/{name}", method="PUT")
     urllib.request.urlopen(put).close()
     return f"s3://{name}"
@@ -163,11 +172,77 @@ def test_an_absent_store_and_one_out_of_reach_are_told_without_addresses_or_cred
         open_records(pointed(remote, f"{bucket}/nothing"))
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setattr(objects, "RETRY_SECONDS", 0.2)
-    with pytest.raises(StoreError, match="cannot be read") as caught:
+    with pytest.raises(StoreUnreachable, match="does not answer as it should") as caught:
         open_records(remote)
     assert caught.value.__context__ is None
     assert SECRET not in str(caught.value)
     assert "127.0.0.1" not in str(caught.value)
+
+
+@pytest.fixture
+def fragile(monkeypatch):
+    """Stops the store's server, of which this test has one of its own."""
+    running = ThreadedMotoServer(port=0, verbose=False)
+    running.start()
+    monkeypatch.setattr(objects, "RETRY_SECONDS", 0.2)
+    yield running
+    with suppress(Exception):
+        running.stop()
+
+
+@pytest.fixture
+def server_of_one_test(fragile):
+    """Address of that server."""
+    host, port = fragile.get_host_and_port()
+    return f"http://{host}:{port}"
+
+
+def test_a_store_that_goes_away_during_a_release_is_named_and_costs_nothing(
+    tmp_path, fragile, server_of_one_test, monkeypatch
+):
+    class Away(ThreadCompute):
+        def hold(self, graph, progress):
+            fragile.stop()
+            return super().hold(graph, progress)
+
+    address = made_bucket(server_of_one_test, monkeypatch)
+    loaded = support.prepare(tmp_path)
+    upload(address, tmp_path / "records.zarr", "records.zarr")
+    loaded = pointed(loaded, f"{address}/records.zarr")
+    with pytest.raises(StoreUnreachable, match="store of the records did not answer") as caught:
+        run_release(make_plan(loaded, NIGHT), Away(2), "test", lambda *_: None)
+    for word in ("worker memory", "damaged", SECRET, "127.0.0.1"):
+        assert word not in str(caught.value)
+    assert Ledger(loaded.ledger_url).history()[-1].kind == "VOID"
+    assert not list(loaded.output_root.rglob(".staging*"))
+
+
+@pytest.mark.parametrize("source", ["parquet", "zarr"])
+def test_a_store_that_goes_away_during_an_ingest_is_named_and_no_raw_record_stays(
+    tmp_path, fragile, server_of_one_test, monkeypatch, source
+):
+    def save(self, **changes):
+        write(self, **changes)
+        fragile.stop()
+
+    address = made_bucket(server_of_one_test, monkeypatch)
+    if source == "parquet":
+        people.write_parquet(tmp_path, people.visits(), files=2)
+        upload(address, tmp_path / "in", "in")
+        text = f'kind = "parquet"\nfiles = ["{address}/in"]'
+    else:
+        support.write_records(tmp_path, support.records()[:, :1])
+        upload(address, tmp_path / "records.zarr", "in")
+        text = f'kind = "zarr"\nfiles = ["{address}/in"]\narrays = ["records"]\nnames = ["cost"]'
+        monkeypatch.setattr(readers, "BATCH_BYTES", 1)
+    loaded, write = people.configure(tmp_path, [people.NUMBER], text, chunk_rows=50), scratch.Staging.save
+    monkeypatch.setattr(scratch.Staging, "save", save)
+    monkeypatch.setattr(writing, "BLOCK_BYTES", 1)
+    with pytest.raises(StoreUnreachable, match="does not answer as it should") as caught:
+        people.run(loaded)
+    assert "damaged" not in str(caught.value)
+    assert people.left(tmp_path) == []
+    assert not (tmp_path / "out.zarr").exists()
 
 
 def test_an_ingest_reads_objects_of_every_format(tmp_path, bucket):

@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
+from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, ZstdCodec
 
 from engine.noise import NoiseKey
 from flows.cluster import open_compute
-from pipeline import datasets, staging
+from pipeline import datasets, publishing, release, staging
 from pipeline.compute import ThreadCompute
 from pipeline.config import load_config
 from pipeline.errors import BlockveilError, BudgetExhausted, ConfigError, DataError, ReleaseConflict, StoreError
@@ -235,6 +236,101 @@ def test_a_place_without_locks_is_refused_before_anything_is_charged(tmp_path, m
     assert charges(loaded) == []
 
 
+STEPS = {
+    "in the ledger, after the entry": (Ledger, "reserve", "VOID"),
+    "reading what is published": (publishing, "find_published", "VOID"),
+    "in the sum": (ThreadCompute, "hold", "VOID"),
+    "checking the records": (datasets.Dataset, "check_unchanged", "VOID"),
+    "making the key": (KeyStore, "create", "VOID"),
+    "in the ledger, after the commit": (Ledger, "commit", "COMMITTED"),
+    "in the noise": (ThreadCompute, "stream", "COMMITTED"),
+    "closing the release": (publishing.Draft, "finish", "COMMITTED"),
+    "publishing": (publishing, "publish", "COMMITTED"),
+    "destroying the key": (KeyStore, "destroy", "COMMITTED"),
+}
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit, MemoryError])
+@pytest.mark.parametrize("step", STEPS)
+def test_whatever_ends_a_night_nothing_stays_reserved_or_unfinished(tmp_path, monkeypatch, step, error):
+    loaded = support.prepare(tmp_path)
+    owner, name, left = STEPS[step]
+    original = getattr(owner, name)
+
+    def fail(*given, **named):
+        original(*given, **named)
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, fail)
+        with pytest.raises(error):
+            run(loaded)
+    assert Ledger(loaded.ledger_url).history()[-1].kind == left
+    assert not [path for path in loaded.output_root.rglob("*") if ".staging" in path.name]
+    assert run(loaded).path.exists()
+    assert [entry.kind for entry in Ledger(loaded.ledger_url).history()].count("COMMITTED") == 1
+    no_trace(loaded)
+
+
+def test_a_night_that_fails_before_it_reserves_leaves_that_of_another_attempt(tmp_path, monkeypatch):
+    loaded = support.prepare(tmp_path)
+    release.reserve(release.Workspace.open(make_plan(loaded, NIGHT)), "another")
+    monkeypatch.setattr(release, "open_records", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run(loaded)
+    assert Ledger(loaded.ledger_url).history()[-1].kind == "RESERVED"
+
+
+def test_a_night_without_a_thread_left_gives_back_too(tmp_path, monkeypatch):
+    def no_more(*_):
+        raise RuntimeError("can't start new thread")
+
+    loaded = support.prepare(tmp_path)
+    monkeypatch.setattr(ThreadCompute, "hold", no_more)
+    monkeypatch.setattr(release.threading.Thread, "start", no_more)
+    with pytest.raises(RuntimeError):
+        run(loaded)
+    assert Ledger(loaded.ledger_url).history()[-1].kind == "VOID"
+
+
+SIGNALLED = """
+import os, sys, time
+from pipeline.ledger import Ledger
+from engine.queries.second_moment import SecondMomentQuery
+
+number = int(sys.argv[2])
+
+asks = [number, number]
+def asked(*a, **k):
+    if asks: os.kill(os.getpid(), asks.pop())
+    time.sleep(3)  # the sum is at work when the signals come
+    raise RuntimeError
+
+give_back = Ledger.void_if_reserved
+def asked_again(*a, **k):
+    time.sleep(2.5)
+    os.kill(os.getpid(), number)
+    time.sleep(0.5)
+    return give_back(*a, **k)
+
+SecondMomentQuery.partial, Ledger.void_if_reserved = asked, asked_again
+from flows.cli import main
+sys.argv = ["blockveil", "run", sys.argv[1], "--no-prefect", "--date", "2026-11-20"]
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_that_comes_again_and_again_ends_a_run_without_prefect_with_nothing_reserved(tmp_path, number):
+    loaded = support.prepare(tmp_path)
+    command = [sys.executable, "-c", SIGNALLED, str(loaded.path), str(int(number))]
+    ended = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert ended.returncode not in (0, -number), ended.stderr
+    assert [entry.kind for entry in Ledger(loaded.ledger_url).history()] == ["BUDGET", "RESERVED", "VOID"]
+    assert "Traceback" not in ended.stderr
+    no_trace(loaded)
+
+
 @pytest.mark.parametrize("point", ["after commit", "middle of the noise", "after staging"])
 def test_a_resumed_night_draws_the_very_same_noise(tmp_path, point):
     loaded = support.prepare(tmp_path)
@@ -386,6 +482,42 @@ def test_a_worker_elsewhere_that_finds_other_records_ends_the_night_unspent(tmp_
     assert spent(loaded) == 0
     no_trace(loaded)
     assert run(loaded).path.exists()
+
+
+@pytest.mark.parametrize("damage", ["cut short", "overwritten"])
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "blosc", "checksum", "none"])
+def test_a_damaged_chunk_is_named_and_costs_nothing(tmp_path, damage, codec):
+    if (damage, codec) == ("overwritten", "none"):
+        pytest.skip("plain numbers hold no sign of being others; the fingerprint says so")
+    loaded = support.prepare(tmp_path)
+    codecs = {"zstd": "auto", "gzip": [GzipCodec()], "blosc": [BloscCodec()], "none": None}
+    group = zarr.open_group(tmp_path / "records.zarr", mode="w")
+    records = group.create_array(
+        "records",
+        shape=(400, 3),
+        chunks=(50, 3),
+        dtype="f8",
+        compressors=codecs.get(codec, [ZstdCodec(), Crc32cCodec()]),
+    )
+    records[...] = support.records()
+    chunk = tmp_path / "records.zarr" / "records" / "c" / "3" / "0"
+    content = chunk.read_bytes()
+    chunk.write_bytes(content[: len(content) // 2] if damage == "cut short" else bytes(len(content)))
+    with pytest.raises(DataError, match="a chunk is cut short, or its content is not what was written") as caught:
+        run(loaded)
+    assert "worker" not in str(caught.value)
+    assert spent(loaded) == 0
+    no_trace(loaded)
+
+
+def test_a_damaged_chunk_is_named_by_workers_of_a_cluster_too(tmp_path):
+    loaded = support.prepare(tmp_path, cluster="local")
+    chunk = tmp_path / "records.zarr" / "records" / "c" / "3" / "0"
+    chunk.write_bytes(chunk.read_bytes()[:-20])
+    with open_compute(loaded) as compute, pytest.raises(DataError, match="a chunk is cut short"):
+        run(loaded, compute=compute)
+    assert spent(loaded) == 0
+    no_trace(loaded)
 
 
 @pytest.mark.parametrize(
