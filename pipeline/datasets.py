@@ -97,9 +97,12 @@ class SparseRecords(Records):
 
     def entry_blocks(self, start: int, stop: int, most: int) -> Iterator[Entries]:
         """See :class:`engine.sparse.EntrySource`; RecordsError as for other records."""
-        found = self._identified_array().entry_blocks(start, stop, most)
-        while (block := read(lambda: next(found, None))) is not None:
-            yield block
+        return _each(self._identified_array().entry_blocks(start, stop, most))
+
+
+def _each(blocks: Iterator[Entries]) -> Iterator[Entries]:
+    while (block := read(lambda: next(blocks, None))) is not None:
+        yield block
 
 
 @dataclass(frozen=True, repr=False, eq=False)
