@@ -20,13 +20,14 @@ from prefect.client.schemas.filters import (
 from prefect.exceptions import TerminationSignal
 from prefect.utilities.callables import parameter_schema
 
+from engine.gram import DamagedRecordsError, UnreachableRecordsError
 from flows import artifacts as shown
 from flows import overrides, private_log
 from flows import release as module
 from flows.pace import pace
 from pipeline import publishing
 from pipeline import release as pipeline
-from pipeline.compute import ThreadCompute
+from pipeline.compute import ThreadCompute, translate
 from pipeline.errors import ConfigError
 from pipeline.ledger import Ledger
 from pipeline.planning import make_plan
@@ -263,6 +264,25 @@ def test_an_unexpected_error_in_the_measurement_is_not_tried_again_and_gives_the
     assert "OSError" in kept.read_text()
     assert "in fail" in kept.read_text()
     assert str(support.CANARY) not in kept.read_text() + state.message
+
+
+def test_a_store_that_stays_away_is_asked_again_and_then_named_and_damage_is_not_tried_again(people, monkeypatch):
+    loaded, calls = people(), []
+
+    def fail(self, *args):
+        calls.append(1)
+        raise translate(UnreachableRecordsError() if len(calls) <= 3 else DamagedRecordsError())
+
+    monkeypatch.setattr(ThreadCompute, "hold", fail)
+    away = run()
+    assert away.name == "StoreProblem"
+    assert "did not answer" in away.message
+    assert len(calls) == 3
+    damaged = run()
+    assert damaged.name == "BadData"
+    assert "a chunk is cut short" in damaged.message
+    assert len(calls) == 4
+    assert spent(loaded) == 0
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), TerminationSignal(signal.SIGTERM)])
