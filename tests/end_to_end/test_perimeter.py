@@ -19,7 +19,7 @@ from websockets.sync.client import connect
 from flows import login
 from pipeline.ledger import Ledger
 from tests import support
-from tests.end_to_end.served import parents, serve
+from tests.end_to_end.served import COMMAND, parents, serve
 
 BIN = Path(sys.executable).parent
 NOBODY = 65534
@@ -279,3 +279,66 @@ with server.at_hand():
     while Path(f"/proc/{child}").exists():
         assert time.monotonic() < end, "it outlived its owner"
         time.sleep(0.2)
+
+
+@contextlib.contextmanager
+def worker(folder, home, url, log):
+    """A worker of Blockveil, which finds the login of its home by itself."""
+    environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_API_URL": f"{url}/api"}
+    with (
+        log.open("wb") as said,
+        subprocess.Popen(
+            [*COMMAND, "worker", str(folder)],
+            env={**environment, "PREFECT_WORKER_QUERY_SECONDS": "1"},
+            stdout=said,
+            stderr=said,
+        ) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_worker_of_a_team_obeys_its_own_folder_whatever_pool_deployment_or_run_say(tmp_path):
+    loaded, home, pwned = support.prepare(tmp_path, budget=9.0), tmp_path / "home", tmp_path / "PWNED"
+    (tmp_path / "deployments.toml").write_text(NIGHT)
+    ledger = Ledger(loaded.ledger_url)
+
+    def kinds():
+        return [entry.kind for entry in ledger.history()]
+
+    with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="600") as team:
+        deploy = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_API_URL": f"{team.url}/api"}
+        subprocess.run([*COMMAND, "deploy", str(tmp_path)], env=deploy, check=True, timeout=240)
+        assert team.ask("/work_pools/blockveil")["type"] == "blockveil", "no worker of Prefect takes its runs"
+        command = {"command": f"sh -c 'id > {pwned}'", "env": {"PYTHONPATH": str(tmp_path)}, "working_dir": "/tmp"}
+        template = {"job_configuration": command, "variables": {"type": "object", "properties": {}}}
+        team.ask("/work_pools/blockveil", {"base_job_template": template}, "PATCH")
+        with worker(tmp_path, home, team.url, tmp_path / "worker.log"):
+            assert team.state(team.run("release/people", mode="dry-run"))["type"] == "COMPLETED"
+            deployment = team.deployment("release/people")
+            asked = {"parameters": {}, "job_variables": command}
+            made = team.ask(f"/deployments/{deployment}/create_flow_run", asked)["id"]
+            assert "job_variables of its own" in team.state(made)["message"]
+            team.ask(f"/deployments/{deployment}", {"job_variables": command}, "PATCH")
+            assert (
+                "differs from the reviewed folder: job_variables" in team.state(team.run("release/people"))["message"]
+            )
+            assert kinds() == ["BUDGET"]
+
+            # A run that is cancelled ends its own process, and no other that the server names.
+            victim = subprocess.Popen(["sleep", "600"])
+            team.ask(f"/flow_runs/{made}", {"infrastructure_pid": str(victim.pid)}, "PATCH")
+            team.ask(f"/flow_runs/{made}/set_state", {"state": {"type": "CANCELLING"}, "force": True})
+            subprocess.run([*COMMAND, "deploy", str(tmp_path)], env=deploy, check=True, timeout=240)
+            state = team.state(team.run("release/people", logical_date="2026-11-20"))
+            assert state["type"] == "COMPLETED", state
+            assert victim.poll() is None
+            victim.kill()
+            victim.wait()
+    assert kinds() == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
+    assert not pwned.exists()
