@@ -25,7 +25,7 @@ from prefect.client.schemas.objects import FlowRun, State
 from prefect.exceptions import Abort
 from prefect.runner._flow_run_executor import FlowRunExecutorContext
 from prefect.runner._starter_engine import EngineCommandStarter
-from prefect.states import Pending
+from prefect.states import Crashed, Pending
 from prefect.utilities.engine import propose_state
 
 from flows.release import CONFIG_ROOT
@@ -137,6 +137,10 @@ class Runner:
                 await self._process(run)
         except Exception as error:  # noqa: BLE001 - one run must not end the others
             _log.error("Run '%s' was not started (%s)", run.id, type(error).__name__)
+            with suppress(Exception):  # else it would seem to be about to start for ever
+                text = f"Its process could not be started ({type(error).__name__}). Run it again."
+                lost: State[Any] = Crashed(message=text)
+                await propose_state(client, lost, flow_run_id=run.id)
         finally:
             del self._at_work[run.id]
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import suppress
 from uuid import uuid4
 
 import pytest
@@ -308,24 +309,21 @@ class Evil:
 
 
 def test_a_result_that_the_server_names_is_not_fetched(site):
-    """A run that somebody calls completed, with a result in a file of theirs."""
+    """A run that somebody calls completed, with a result in a block of theirs that runs code when it is read."""
+    from prefect.filesystems import LocalFileSystem
     from prefect.results import ResultRecord, ResultRecordMetadata
     from prefect.serializers import PickleSerializer
 
-    record = ResultRecord(
-        result=1, metadata=ResultRecordMetadata(storage_key=str(site.root / "evil"), serializer=PickleSerializer())
-    )
-    (site.root / "evil").write_bytes(
-        record.serialize().replace(record.serialize_result(), PickleSerializer().dumps(Evil()))
-    )
-    run = asked("release/people")
-    data = {"type": "reference", **json.loads(record.metadata.model_dump_json())}
+    block = LocalFileSystem(basepath=str(site.root)).save(f"evil-{uuid4().hex[:8]}")
+    about = ResultRecordMetadata(storage_key="evil", serializer=PickleSerializer(), storage_block_id=block)
+    (site.root / "evil").write_bytes(ResultRecord(result=Evil(), metadata=about).serialize())
+    run, data = asked("release/people"), json.loads(about.model_dump_json())
     with get_client(sync_client=True) as client:
-        client._client.post(
-            f"/flow_runs/{run.id}/set_state",
-            json={"state": {"type": "COMPLETED", "data": data}, "force": True},
-        ).raise_for_status()
-    state = start(run, site)
+        forged = {"state": {"type": "COMPLETED", "data": data}, "force": True}
+        client._client.post(f"/flow_runs/{run.id}/set_state", json=forged).raise_for_status()
+    start(run, site)
     assert not (site.root / "PWNED").exists()
     assert spent(site) == 0
-    assert state is not None
+    with get_client(sync_client=True) as client, suppress(Exception):
+        client.read_flow_run(run.id).state.result(_sync=True)
+    assert (site.root / "PWNED").exists(), "Prefect itself fetches it: this test could fail"
