@@ -21,6 +21,7 @@ from prefect.artifacts import (
 from flows import budgets
 from flows.pace import duration, pace
 from pipeline import summary
+from pipeline.looking import Looked
 from pipeline.planning import Plan
 from pipeline.report import Report, facts, markdown
 
@@ -56,9 +57,11 @@ def tag_run(plan: Plan) -> None:
         client.update_flow_run(runtime.flow_run.id, tags=[*dict.fromkeys([*runtime.flow_run.tags, *added])])
 
 
-def show_plan(plan: Plan) -> None:
-    """Show cost and expected error before anything is spent."""
-    rows = summary.describe(plan, budgets.granted(plan))
+def show_plan(plan: Plan, store: Looked | None) -> None:
+    """Show cost and expected error before anything is spent, and what the store says where it was looked at."""
+    rows = summary.describe(plan, budgets.granted(plan), store=store, paid=budgets.is_paid(plan))
+    for warning in summary.warnings(plan):
+        get_run_logger().warning("%s: %s", plan.release_id, warning)
     _markdown(
         f"## Plan of {plan.release_id}\n\nNothing has been read or spent.\n\n{markdown.pairs(rows)}\n",
         "release-plan",

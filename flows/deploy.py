@@ -87,6 +87,8 @@ def deploy(loaded: LoadedDeployments, tell: Callable[[str], None]) -> None:
     """
     require_server()
     deployments.plans(loaded)
+    for line in deployments.stores(loaded):
+        tell(line)
     pool = loaded.deployments.pool
     made = deployments.build(loaded, pool)
     _make_pool(pool)

@@ -35,6 +35,7 @@ from pipeline.config.deployments import (
 )
 from pipeline.config.ingest import load_ingest
 from pipeline.errors import ConfigError
+from pipeline.looking import look
 from pipeline.planning import Plan, plan_near
 from pipeline.what_if import question_of
 
@@ -150,6 +151,18 @@ def plans(loaded: LoadedDeployments) -> list[Plan]:
     """Plan of each nightly config, so that a bad one is found before anything is deployed; reads no data."""
     today = datetime.now(UTC).date()
     return [plan_near(loaded.configs[night.config], today) for night in loaded.deployments.night]
+
+
+def stores(loaded: LoadedDeployments) -> list[str]:
+    """Look at the store of each nightly config; a line for each that cannot be looked at yet.
+
+    Raises
+    ------
+    DataError, StoreError
+        A store does not fit its config, so that its nights would be refused.
+    """
+    looked = {night.config: look(loaded.configs[night.config]) for night in loaded.deployments.night}
+    return [f"{name}: {found.sentence}" for name, found in looked.items() if not found.there]
 
 
 def keep_pauses(deployments: Sequence[RunnerDeployment]) -> None:

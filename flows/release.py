@@ -22,6 +22,7 @@ from pipeline import lineage
 from pipeline import release as pipeline
 from pipeline.config import LoadedConfig, load_config
 from pipeline.errors import ConfigError
+from pipeline.looking import look
 from pipeline.planning import make_plan
 from pipeline.report import make_report
 
@@ -128,7 +129,9 @@ def _plan(name: str, mode: Mode, day: date | None, overrides: dict[str, str]) ->
     workspace = pipeline.Workspace.open(make_plan(loaded, day or night.of_run()))
     plan = workspace.plan
     artifacts.tag_run(plan)
-    artifacts.show_plan(plan)
+    # An override may name any place, and what is there must not show to whoever fills in a form.
+    elsewhere = any(key.partition(".")[0] == "data" for key in overrides)
+    artifacts.show_plan(plan, None if elsewhere else look(loaded))
     late = None if here is None or day is not None else here.missed(datetime.now(UTC))
     if late is not None and mode == "release" and budgets.has_charge(plan):
         late = None  # what an earlier attempt began is finished, however late: it costs nothing more

@@ -62,6 +62,8 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
     from flows import automations, deployments, recovery, runner
 
     deployments.plans(loaded)
+    for line in deployments.stores(loaded):
+        tell(line)
     for name in recovery.end_dead_runs() if own is not None else []:
         tell(f"Ended: run '{name}' did not survive the last stop")
     deployments.prepare_limits(loaded)

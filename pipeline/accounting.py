@@ -332,11 +332,21 @@ class Cap:
         """Epsilon of a loss on its own at the cap's delta; 0 for no loss."""
         return gaussian_epsilon(mu, self.delta) if mu > 0 else 0.0
 
-    def used(self, spent: Ticks) -> float:
-        """Share of the budget that is spent: the largest over its parts; a fixed plan's cost of a single charge."""
+    def used(self, spent: Ticks, beside: Ticks = NOTHING) -> float:
+        """Share of the budget that is spent: the largest over its parts; a fixed plan's cost of a single charge.
+
+        Shares of one part add up: those of mu squared (or rho), or those of pure losses.
+
+        Parameters
+        ----------
+        spent
+            What is spent, or what one charge costs.
+        beside
+            What else is spent; beside a Gaussian loss a pure one takes its share of the reserve.
+        """
         # Where all of epsilon is the reserve, only a first charge alone can have a Gaussian loss, and it takes all.
         shares = [(spent.loss / self.most_loss if self.most_loss else 1.0) if spent.loss else 0.0]
-        room = self.reserve if spent.loss else self.level
+        room = self.reserve if spent.loss or beside.loss else self.level
         if spent.pure:
             shares.append(float(spent.pure * LOSS_TICK) / room if room > 0 else math.inf)
         half = 0.5 * self.slack * self.delta

@@ -12,6 +12,7 @@ from typing import ClassVar
 from pipeline.errors import BlockveilError
 from pipeline.ledger import BudgetStatus
 from pipeline.planning import Plan
+from pipeline.summary import cost_text, in_words, share_text, warnings
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,10 @@ def question(plan: Plan, budget: BudgetStatus | None, charged: bool) -> Question
     # A release takes 1 / fits of what is left; one of a part that much at most, if that part is the dearest.
     if fits and 1.0 / fits <= section.above_share:
         return None
-    share = f"1/{fits}" if fits > 1 else "more than half"
-    text = (
-        f"{plan.release_id} would take {share} of what is left of the budget of '{budget.dataset}'; "
-        f"above {section.above_share:g} a person decides. It would be charged epsilon {plan.guarantee.epsilon:g} at "
-        f"delta {plan.guarantee.delta:g}; spent so far: epsilon {budget.spent_epsilon:.4g} of {budget.epsilon:g} at "
-        f"delta {budget.delta:g}."
+    share = f"up to {share_text(1.0 / fits)}" if fits > 1 else "more than half"
+    cost = (
+        f"{plan.release_id} would take {share} of what is left of the budget of '{budget.dataset}'; above "
+        f"{share_text(section.above_share)} of that a person decides."
     )
+    text = " ".join([cost, cost_text(plan, budget), in_words(plan, budget), *warnings(plan)])
     return Question(f"approve-{plan.digest[:32]}", text, section.wait_hours)

@@ -18,11 +18,12 @@ import numpy as np
 from engine.gram import DamagedRecordsError, OtherRecordsError, RecordsError, UnreachableRecordsError
 from engine.sparse import Entries
 from pipeline.config import LoadedConfig
+from pipeline.contribution import Contribution
 from pipeline.errors import DataError
 from pipeline.fingerprint import fingerprint
 from pipeline.ingest.contract import Contract
 from pipeline.parts import Part
-from pipeline.sparse_store import Stored, StoredRows, open_rows, parts_of
+from pipeline.sparse_store import Form, Stored, StoredRows, open_rows, parts_of
 from pipeline.stores import check_complete, is_damage, is_of_objects, unreadable
 
 _identified: set[str] = set()
@@ -125,6 +126,8 @@ class Dataset:
         Identity of the data. Private: it stays in the ledger.
     part
         Part of the records that the release is of; None where it is charged as one of all.
+    contribution
+        What one unit contributes to them, and how that was made true.
     """
 
     array: Stored
@@ -134,6 +137,7 @@ class Dataset:
     chunk_shape: tuple[int, int]
     fingerprint: str
     part: Part | None
+    contribution: Contribution
     _again: Callable[[], Contract | None]
     _opening: str = field(default_factory=lambda: secrets.token_hex(8))
 
@@ -216,9 +220,35 @@ def open_records(loaded: LoadedConfig) -> Dataset:
     """
     name = f'data.store "{loaded.config.data.store}"'
     array = open_rows(loaded.store, loaded.config.data.array, name)
-    _check_form(array, len(loaded.config.query.columns))
+    contract = check_declared(loaded, array)
     _check_rows(array.shape[0], loaded.config.query.rows_at_most)
-    contract = Contract.of(array)
+    for part in parts_of(array):
+        check_complete(part)
+    rows, features = array.shape
+    chunks = (array.chunks[0], array.chunks[1])
+    dtype, of_part = np.dtype(array.dtype), None
+
+    def again() -> Contract | None:
+        return Contract.of(open_rows(loaded.store, loaded.config.data.array, name))
+
+    if contract is not None and contract.only is not None and loaded.config.data.part_of is not None:
+        of_part = contract.only.part(loaded.config.release.dataset)
+    contribution = Contribution.of(loaded.config, contract)
+    dataset = Dataset(array, rows, features, dtype, chunks, _fingerprint(array), of_part, contribution, again)
+    dataset.check_part()  # the store may have been replaced since its attributes were read
+    return dataset
+
+
+def check_declared(loaded: LoadedConfig, form: Stored | Form) -> Contract | None:
+    """Contract of records, or None where they were not ingested, once they fit what a config declares and promises.
+
+    Raises
+    ------
+    DataError, StoreError
+        They do not, or what they say of themselves is damaged.
+    """
+    _check_form(form, len(loaded.config.query.columns))
+    contract = Contract.of(form)
     if contract is not None:
         contract.check(loaded.config)
     elif loaded.config.data.part_of is not None:
@@ -233,23 +263,10 @@ def open_records(loaded: LoadedConfig) -> Dataset:
             "Only an ingest makes true how many rows a unit has",
             "Ingest the records with a unit column, or leave rows_per_unit out where each row is a unit",
         )
-    for part in parts_of(array):
-        check_complete(part)
-    rows, features = array.shape
-    chunks = (array.chunks[0], array.chunks[1])
-    dtype, of_part = np.dtype(array.dtype), None
-
-    def again() -> Contract | None:
-        return Contract.of(open_rows(loaded.store, loaded.config.data.array, name))
-
-    if contract is not None and contract.only is not None and loaded.config.data.part_of is not None:
-        of_part = contract.only.part(loaded.config.release.dataset)
-    dataset = Dataset(array, rows, features, dtype, chunks, _fingerprint(array), of_part, again)
-    dataset.check_part()  # the store may have been replaced since its attributes were read
-    return dataset
+    return contract
 
 
-def _check_form(array: Stored, features: int) -> None:
+def _check_form(array: Stored | Form, features: int) -> None:
     kind = array.dtype.kind
     if kind not in "iuf":
         raise DataError(

@@ -11,8 +11,8 @@ from importlib.metadata import version
 from typing import Any
 
 from engine.errors import CONFIDENCE
+from pipeline.datasets import Dataset
 from pipeline.ledger import Charge
-from pipeline.parts import Part
 from pipeline.planning import Plan
 from pipeline.publishing import ReleaseArrays
 from pipeline.rounded import rounding_sentence
@@ -29,8 +29,19 @@ _TITLES = {
 }
 
 
-def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, part: Part | None = None) -> dict[str, Any]:
-    """Attributes of the release group: plain JSON, public, the same for every attempt."""
+def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Dataset) -> dict[str, Any]:
+    """Attributes of the release group: plain JSON, public, the same for every attempt.
+
+    Parameters
+    ----------
+    plan, charge
+        The release and what paid for it.
+    arrays
+        Arrays of it that are small enough to stay in memory.
+    dataset
+        Its records, of which only the part and what a unit contributes is told.
+    """
+    part, contribution = dataset.part, dataset.contribution
     config = plan.config
     public = plan.public
     return {
@@ -48,7 +59,9 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, part: Part | N
             "loss": asdict(plan.charge),
             "neighbours": plan.neighbours.value,
             "privacy_unit": config.privacy.unit,
-            "sentence": plan.guarantee_sentence(part),
+            "contribution": contribution.facts(),
+            **({} if plan.series is None else {"nights": plan.series.nights}),
+            "sentence": f"{plan.guarantee_sentence(part)} {contribution.sentence}",
         },
         **({} if part is None else {"part": {"column": part.column, "equals": part.value}}),
         "mechanism": {**public["mechanism"], **public["calibration"], "algorithms": public["algorithms"]},

@@ -26,6 +26,7 @@ from pipeline.canonical import digest
 from pipeline.config import LoadedConfig, ReleaseConfig, release_world
 from pipeline.errors import ConfigError
 from pipeline.grouping import charge_of_a_unit, guarantee_of_a_row
+from pipeline.guessing import with_loss, with_promise
 from pipeline.ledger import Ledger
 from pipeline.mechanisms import mechanism_of
 from pipeline.parts import Part
@@ -149,6 +150,11 @@ class Plan:
         chunk = min(rows, self.chunk_rows(1)) * 8 * len(self.columns)
         return choose(self.question.work(rows), machine, chunk)
 
+    @property
+    def guess(self) -> float:
+        """Bound of a guess with this release, or with all nights that share its charge."""
+        return min(with_promise(self.guarantee), with_loss(self.charge))
+
     def guarantee_sentence(self, part: Part | None = None) -> str:
         """Return the guarantee in one sentence; in another one, which part of the records it is of."""
         change = "adding or removing" if self.neighbours is Neighbours.ADD_REMOVE else "replacing"
@@ -166,7 +172,7 @@ class Plan:
         which = f"one {column}, which its store names," if part is None else part.words
         return (
             f" It is of the records of {which} alone, and as each unit has one record, with one {column}, the budget "
-            f"counts such releases once, for the dearest {column}."
+            f"counts such releases once, for the {column} that costs most."
         )
 
 

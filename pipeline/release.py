@@ -232,7 +232,7 @@ def measure(workspace: Workspace, reservation: Reservation, compute: Compute, te
             # two states of a record, and could count one twice: the sensitivity is that of a single state.
             dataset.check_unchanged(committed=True)
             tell("closing the release", None)
-            return draft.finish(outputs.attributes(plan, charge, small, dataset.part))
+            return draft.finish(outputs.attributes(plan, charge, small, dataset))
     finally:
         compute.forget(handle)
 

@@ -8,9 +8,12 @@ entry for each value other than zero) and ``indptr`` (first entry of each row, a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import zarr
 from zarr.storage import ObjectStore
 
@@ -68,6 +71,50 @@ def open_rows(location: Location, member: str, name: str, key: str = "data.array
             "data and indices have one entry a value, indptr one a row and one more, and shape says rows and columns",
             "Write the records again",
         )
+    raise failure
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the metadata of stored records say, but for how many records there are.
+
+    Attributes
+    ----------
+    dtype
+        Type of an element.
+    ndim
+        Number of axes.
+    shape
+        Rows, which are left out, and columns; only where there are two axes.
+    attrs
+        Attributes.
+    """
+
+    dtype: np.dtype[Any]
+    ndim: int
+    shape: tuple[None, int]
+    attrs: Mapping[str, Any]
+
+
+def open_form(location: Location, member: str, name: str) -> Form:
+    """What the metadata of records say; nothing but metadata is read or looked for.
+
+    Parameters and errors as for :func:`pipeline.stores.open_stored`.
+    """
+    try:
+        attributes = _attributes(location, member)
+    except BlockveilError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
+        failure = unreadable(name, error)
+    else:
+        array = open_stored(location, member if attributes is None else f"{member}/data", name)
+        if attributes is None:
+            columns = int(array.shape[1]) if array.ndim == 2 else 0
+            return Form(np.dtype(array.dtype), array.ndim, (None, columns), dict(array.attrs))
+        shape = attributes.get("shape")
+        columns = shape[1] if isinstance(shape, list) and len(shape) == 2 and type(shape[1]) is int else 0
+        return Form(np.dtype(array.dtype), 2, (None, columns), attributes)
     raise failure
 
 

@@ -14,8 +14,10 @@ from engine.noise import Grid
 from pipeline import nights
 from pipeline.accounting import Cap, Ticks
 from pipeline.config import BoxGeometry, ReleaseConfig
+from pipeline.guessing import Together, bounds_of, cap_sentence, coin, listed, warning
 from pipeline.ledger import BudgetStatus
 from pipeline.ledger.records import PeriodStatus
+from pipeline.looking import Looked
 from pipeline.parts import Part
 from pipeline.planning import Plan
 from pipeline.rounded import rounding_sentence
@@ -29,33 +31,64 @@ IN_CLEAR = (
 """What a plan and a run's log say of a cluster whose parts may talk in clear."""
 
 
-def describe(plan: Plan, budget: BudgetStatus | None, rates: Rates | None = None) -> Rows:
-    """Lines (what, value) of a plan, in the order a reader asks for them; its time at measured or nominal rates."""
+def describe(
+    plan: Plan, budget: BudgetStatus | None, rates: Rates | None = None, store: Looked | None = None, paid: bool = False
+) -> Rows:
+    """Lines (what, value) of a plan, in the order a reader asks for them.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    budget
+        What would pay.
+    rates
+        Speed of the machine, for the time that it takes; nominal rates where none is given.
+    store
+        What the store says of its records; None where it was not looked at.
+    paid
+        Whether the release has a charge already.
+    """
     config, design = plan.config, plan.design
     strategy = getattr(design, "strategy", None)
     m, n = plan.question.problem.shape if isinstance(design, BucketsDesign) or strategy is not None else design.shape
     query = f"{config.query.kind}, {m:,} x {n:,}, of at most {config.query.rows_at_most:,} rows"
     rows: Rows = [
+        *(("Warning", said) for said in warnings(plan)),
         ("Release", plan.release_id),
         ("Query", query),
         *_norms(config),
         ("Guarantee", plan.guarantee_sentence()),
+        ("In words", in_words(plan, budget, paid)),
         ("Neighbours", f"{plan.neighbours.value}; {config.privacy.unit}{_several(config.privacy.rows_per_unit)}"),
+        *([] if store is None else [("Records", store.sentence)]),
         ("Mechanism", plan.mechanism.name),
         *_noise_lines(design),
         ("Expected error", plan.question.error_sentence(design)),
         *([] if (rounding := rounding_sentence(plan.question, plan.design)) is None else [("Rounding", rounding)]),
-        ("Charge", loss_text(plan.charge, plan.guarantee.delta)),
+        ("Charge", loss_text(plan, budget)),
     ]
     if plan.series is not None and config.continual is not None:
         rows += nights.describe(config.continual, plan.series)
     rows += [("Compared", comparison_text(plan.compared))] if plan.compared else []
     rows += (
-        budget_lines(budget, plan.charge_of_a_night, plan.new_part)
+        _balance(budget, plan.charge_of_a_night, plan.new_part)
         if budget is not None
         else [("Budget", "none granted yet: blockveil budget set")]
     )
-    return [*rows, *_cost(plan, rates)]
+    return [*rows, *_effort(plan, rates)]
+
+
+def in_words(plan: Plan, budget: BudgetStatus | None, paid: bool = False) -> str:
+    """What a guess reaches with a plan's release, with all so far, and with all that its budget allows."""
+    alone = "with this release" if plan.series is None else f"with all {plan.series.nights} of its nights"
+    bounds, unit = [(plan.guess, alone)], plan.config.privacy.unit
+    if budget is None:
+        return coin(unit, plan.neighbours, bounds)
+    fits = paid or budget.nights_left(plan.charge, plan.new_part) > 0
+    together = Together.of(budget, None if paid or not fits else plan.charge, plan.new_part)
+    so_far = "with this and all releases so far" if fits and not paid else "with all releases so far"
+    return f"{coin(unit, plan.neighbours, [*bounds, *bounds_of(together, so_far)])} {cap_sentence(together)}"
 
 
 def _norms(config: ReleaseConfig) -> Rows:
@@ -106,22 +139,70 @@ def _name(row: Candidate) -> str:
     return f"{row.mechanism} ({law})" if law else row.mechanism
 
 
-def loss_text(loss: Loss, delta: float) -> str:
-    """A loss in its own terms and as an epsilon."""
+def loss_text(plan: Plan, budget: BudgetStatus | None = None) -> str:
+    """A plan's loss in its own terms, and as an epsilon at one delta: that of the budget where there is one.
+
+    Beside a budget it is also said as a share, which is what adds up.
+    """
+    loss = plan.charge
     parts = [f"mu {loss.mu:.6g}"] if loss.mu else []
     parts += [f"pure epsilon {loss.epsilon:.6g}"] if loss.epsilon else []
-    return f"{' and '.join(parts)} (epsilon {Ticks.of(loss).epsilon(delta):.4g} at delta {delta:g})"
+    own = " and ".join(parts)
+    if budget is None:
+        return f"{own} (epsilon {Ticks.of(loss).epsilon(plan.guarantee.delta):.4g} at delta {plan.guarantee.delta:g})"
+    share, epsilon = _cost(plan, budget)
+    alone = f"alone epsilon {epsilon:.4g} at the budget's delta {budget.delta:g}"
+    return f"{own}, {share_text(share)} of the budget ({alone})"
+
+
+def cost_text(plan: Plan, budget: BudgetStatus) -> str:
+    """What a release costs beside what is spent: shares, which add up, and epsilons at one delta, which do not."""
+    share, epsilon = _cost(plan, budget)
+    used = share_text(budget.cap.used(budget.spent))
+    return (
+        f"It costs {share_text(share)} of the whole budget, of which {used} is spent. At the budget's delta of "
+        f"{budget.delta:g} it is epsilon {epsilon:.4g} by itself, and the whole budget is epsilon {budget.epsilon:g}."
+    )
+
+
+def _cost(plan: Plan, budget: BudgetStatus) -> tuple[float, float]:
+    """Share of a budget that a release takes, and its epsilon alone at the budget's delta."""
+    booked = budget.tally.book(budget.cap, plan.charge, plan.new_part)
+    return budget.cap.used(booked, budget.spent), booked.epsilon(budget.cap.delta, budget.cap.accountant)
+
+
+def share_text(share: float) -> str:
+    """A share of a budget in per cent."""
+    return f"{100 * share:.3g} %"
 
 
 def budget_lines(budget: BudgetStatus, loss: Loss | None = None, part: Part | None = None) -> Rows:
-    """Lines of a budget: cap, spent, left and how often a charge still fits, all of one part of the records."""
+    """Lines of a budget: cap, spent, left, what a guess reaches, and how often a charge still fits."""
+    together, rows = Together.of(budget), _balance(budget, loss, part)
+    said = warning(budget.epsilon, together.cap, "with all that the budget allows")
+    return [*rows[:3], ("Guesses", guesses(together)), *rows[3:], *([] if said is None else [("Warning", said)])]
+
+
+def guesses(together: Together) -> str:
+    """What a guess reaches with the releases of a budget together."""
+    return f"right {listed(bounds_of(together))}; a coin is right half of the time. {cap_sentence(together)}"
+
+
+def _balance(budget: BudgetStatus, loss: Loss | None, part: Part | None) -> Rows:
+    """Lines of a budget without those on guesses; all of one part of the records."""
+    used = budget.cap.used(budget.spent)
     rows: Rows = [
         ("Budget", f"epsilon {budget.epsilon:g} at delta {budget.delta:g} for '{budget.dataset}'"),
         (
             "Spent",
-            f"epsilon {budget.spent_epsilon:.4g} by {budget.charges} release{'' if budget.charges == 1 else 's'}",
+            f"{share_text(used)} of it by {budget.charges} release{'' if budget.charges == 1 else 's'}, "
+            f"together epsilon {budget.spent_epsilon:.4g} at that delta",
         ),
-        ("Left", f"epsilon {budget.left_epsilon:.4g} for one more {_kind(budget)}, at that delta"),
+        (
+            "Left",
+            f"{share_text(max(0.0, 1.0 - used))} of it; one more {_kind(budget)} alone may take epsilon "
+            f"{budget.left_epsilon:.4g} at that delta",
+        ),
     ]
     rows += [(part.period.words.capitalize(), _period(part)) for part in budget.periods]
     rows += _parts(budget.cap)
@@ -133,16 +214,24 @@ def budget_lines(budget: BudgetStatus, loss: Loss | None = None, part: Part | No
     return rows
 
 
+def warnings(plan: Plan) -> list[str]:
+    """A warning where a plan promises little."""
+    said = warning(plan.guarantee.epsilon, plan.guess, "with this release")
+    return [] if said is None else [said]
+
+
 def _kind(budget: BudgetStatus) -> str:
     kind = "release of pure loss" if budget.left_mu == 0 < budget.left_epsilon else "release"
     return f"{kind} of all records" if budget.tally.has_parts else kind
 
 
 def _period(part: PeriodStatus) -> str:
-    left = part.cap.left_epsilon(part.spent)
+    cap, used = part.cap, part.cap.used(part.spent)
     count = f"{part.charges} release{'' if part.charges == 1 else 's'}"
-    spent = part.spent.epsilon(part.cap.delta, part.cap.accountant)
-    return f"epsilon {spent:.4g} by {count} of {part.cap.epsilon:g}; left {left:.4g}"
+    return (
+        f"{share_text(used)} of epsilon {cap.epsilon:g} by {count}; {share_text(max(0.0, 1.0 - used))} left, one more "
+        f"release alone may take epsilon {cap.left_epsilon(part.spent):.4g}"
+    )
 
 
 def _parts(cap: Cap) -> Rows:
@@ -153,7 +242,7 @@ def _parts(cap: Cap) -> Rows:
     return rows + ([("Accountant", cap.accountant.value)] if cap.accountant != usual.accountant else [])
 
 
-def _cost(plan: Plan, rates: Rates | None) -> Rows:
+def _effort(plan: Plan, rates: Rates | None) -> Rows:
     machine = plan.machine(rates=rates or NOMINAL)
     cut = plan.cut(machine)
     memory = f"at most {cut.cost.peak_bytes / 2**20:,.0f} of {machine.memory / 2**20:,.0f} MiB a worker"

@@ -14,6 +14,7 @@ from engine.calibration import gaussian_epsilon
 from engine.guarantees import Neighbours
 from flows.cli import app
 from pipeline.config import load_config
+from pipeline.guessing import percent
 from pipeline.ledger import Ledger
 from pipeline.planning import make_plan
 
@@ -55,11 +56,14 @@ def test_the_statement_on_the_page_is_the_one_that_is_printed(config):
 
 def test_the_numbers_that_the_page_explains_are_those_of_the_statement(config):
     lines = json.loads(CliRunner().invoke(app, ["ledger", "show", str(config), "--json"]).output)
-    example = dict(re.findall(r"^\| (No|Cost|Spent|Left|State) \| ([^|]+) \|", PAGE, re.MULTILINE))
+    example = dict(re.findall(r"^\| (No|Cost|Spent|Epsilon|Guess|State) \| ([^|]+) \|", PAGE, re.MULTILINE))
     first, last = lines[1], lines[-1]
     assert example["No"] == str(first["sequence"])
-    assert example["Cost"] == f"{first['cost']:.4g}"
-    assert (example["Spent"], example["Left"]) == (f"{last['spent']:.4g}", f"{last['left']:.4g}")
+    assert example["Cost"] == f"{100 * first['cost_share']:.3g} %"
+    assert example["Spent"] == f"{100 * last['spent_share']:.3g} %"
+    assert last["spent_share"] == pytest.approx(2 * first["cost_share"])
+    assert (example["Epsilon"], example["Guess"]) == (f"{last['spent']:.4g}", percent(last["guess"]))
+    assert f"One release is {first['cost']:.4g} there" in PAGE
     assert example["State"] == first["state"]
     assert f"not {2 * first['cost']:.4g}:" in PAGE
     assert first["delta"] == 1e-5

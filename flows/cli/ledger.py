@@ -16,6 +16,7 @@ from flows.cli.common import Config, Debug, address_of, open_ledger, parse_day, 
 from pipeline import forgotten
 from pipeline.config.secrets import read_secret
 from pipeline.errors import LedgerError, StoreError
+from pipeline.guessing import percent
 from pipeline.keys import KeyStore
 from pipeline.ledger import Head, Ledger
 from pipeline.ledger.heads import is_hash
@@ -23,6 +24,7 @@ from pipeline.ledger.refusals import broken
 from pipeline.ledger.roles import role_sql
 from pipeline.ledger.statement import Days, Line, statement
 from pipeline.ledger.transfer import read_rows
+from pipeline.summary import share_text
 
 _DATABASE = b"SQLite format 3"
 
@@ -51,7 +53,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print the lines as JSON.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Print a statement: what each release cost, and what its data set had spent and left then."""
+    """Print a statement: what each release cost, what its data set had spent then, and what a guess reached with it."""
     del debug
     days = Days(parse_day("--since", since), parse_day("--until", until))
     entries = open_ledger(config, ledger).history(dataset)
@@ -60,16 +62,19 @@ def show(
         say(json.dumps([asdict(line) for line in lines], indent=1))
         return
     width = max([len("What"), *(len(_what(line)) for line in lines)])
-    say(f"{'No':>6}  {'Time (UTC)':<16}  {'What':<{width}}  {'Cost':>8}  {'Spent':>8}  {'Left':>8}  State")
+    heads = "  ".join(f"{head:>8}" for head in ("Cost", "Spent", "Epsilon", "Guess"))
+    say(f"{'No':>6}  {'Time (UTC)':<16}  {'What':<{width}}  {heads}  State")
     for line in lines:
-        amounts = "  ".join(f"{_amount(value):>8}" for value in (line.cost, line.spent, line.left))
+        amounts = "  ".join(f"{amount:>8}" for amount in _amounts(line))
         when = line.time[:16].replace("T", " ")
         say(f"{line.sequence:>6}  {when}  {_what(line):<{width}}  {amounts}  {_state(line)}".rstrip())
-    say("Cost, spent and left are epsilons at the delta of the budget; they do not add up, losses do.")
+    say("Cost and spent are shares of the budget and add up. Epsilon and guess are of all charges up to there.")
 
 
-def _amount(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
+def _amounts(line: Line) -> list[str]:
+    shares = ["" if share is None else f"{share_text(share)}" for share in (line.cost_share, line.spent_share)]
+    epsilon = "" if line.spent is None else f"{line.spent:.4g}"
+    return [*shares, epsilon, "" if line.guess is None else percent(line.guess)]
 
 
 def _what(line: Line) -> str:
@@ -87,6 +92,7 @@ def _state(line: Line) -> str:
         return f"RELEASED as {line.note}"
     failure = f", failure {line.failure:.3g}" if line.failure else ""
     note = f", {line.note}" if line.note else ""
+    note += f", {line.rows_per_unit} rows of a unit" if (line.rows_per_unit or 1) > 1 else ""
     return line.state + failure + note if line.kind == "RESERVED" else line.kind
 
 

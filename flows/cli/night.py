@@ -33,6 +33,7 @@ from pipeline.approval import NotApproved
 from pipeline.config import LoadedConfig
 from pipeline.errors import BlockveilError, ConfigError, LedgerError
 from pipeline.ledger import Ledger
+from pipeline.looking import look
 from pipeline.machine import measure as rates_of
 from pipeline.planning import Plan, as_begun, make_plan
 from pipeline.printable import one_line
@@ -64,15 +65,20 @@ def plan(
     measure: Measure = False,
     debug: Debug = False,
 ) -> None:
-    """Show what a release would cost and how exact it would be. Reads no data and spends nothing."""
+    """Show what a release would cost and how exact it would be. Reads no data and spends nothing.
+
+    Where the store is there, what it says of its records is looked at: a release that would be refused for it is
+    refused here.
+    """
     del debug
     made = make_plan(read_config(config, parse_overrides(set)), parse_date(date))
+    store = look(made.loaded)
     if as_json:
         say(json.dumps({**made.public, "plan_digest": made.digest}, indent=2, sort_keys=True))
     else:
         machine = made.machine()
         rates = rates_of(machine.slots) if measure else None
-        print_rows(summary.describe(made, budgets.granted(made), rates))
+        print_rows(summary.describe(made, budgets.granted(made), rates, store, budgets.is_paid(made)))
 
 
 def run(
@@ -96,9 +102,11 @@ def _release(
     loaded: LoadedConfig, night: date, overrides: dict[str, str], no_prefect: bool, approve: str | None = None
 ) -> None:
     made = as_begun(make_plan(loaded, night), Ledger(loaded.ledger_url))
-    say(f"{made.release_id}: {made.guarantee_sentence()}")
+    say(f"{made.release_id}: {made.guarantee_sentence()} {look(loaded).sentence}")
     if made.config.in_clear:
         say(f"Warning: the cluster is {summary.IN_CLEAR}")
+    for warning in summary.warnings(made):
+        say(f"Warning: {warning}")
     question = budgets.approval_needed(made)
     if question is not None and approve is None:
         raise NotApproved.because(question.text, "Let who may decide give --approve NAME")

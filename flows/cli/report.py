@@ -13,6 +13,7 @@ from flows import budgets
 from flows.cli.common import Debug, parse_date, print_rows, read_config, say
 from pipeline.config import LoadedConfig
 from pipeline.errors import ConfigError
+from pipeline.guessing import Together
 from pipeline.planning import plan_near
 from pipeline.reading import split_release_id
 from pipeline.summary import Rows, budget_lines
@@ -45,13 +46,13 @@ def report(
     if against is not None:
         _compare(path, _find(against, loaded), output, as_json)
     else:
-        _report(path, _budget(path, loaded), output, as_json)
+        _report(path, *_budget(path, loaded), output, as_json)
 
 
-def _report(path: Path, budget: Rows, output: Path | None, as_json: bool) -> None:
+def _report(path: Path, budget: Rows, together: Together | None, output: Path | None, as_json: bool) -> None:
     from pipeline.report import write_report
 
-    made = write_report(path, budget, output)
+    made = write_report(path, budget, output, together)
     if as_json:
         say(made.data.read_text(encoding="utf-8"), nl=False)
         return
@@ -60,6 +61,7 @@ def _report(path: Path, budget: Rows, output: Path | None, as_json: bool) -> Non
         [
             ("Release", content["release_id"]),
             ("Guarantee", content["guarantee"]["sentence"]),
+            ("In words", content["guarantee"]["in_words"]),
             *made.lines,
             ("Report", str(made.path)),
             ("JSON", str(made.data)),
@@ -97,11 +99,13 @@ def _find(named: str, loaded: LoadedConfig | None) -> Path:
     return loaded.output_root / dataset / name / f"{night}.json"
 
 
-def _budget(path: Path, loaded: LoadedConfig | None) -> Rows:
-    """What is left of the data set's budget; nothing where no config names its ledger."""
+def _budget(path: Path, loaded: LoadedConfig | None) -> tuple[Rows, Together | None]:
+    """What is left of the data set's budget, and what a guess reaches; nothing where no config names its ledger."""
     # A release lies in <root>/<dataset>/<name>.
     if loaded is None or path.resolve().parent.parent.name != loaded.config.release.dataset:
-        return []
+        return [], None
     plan = plan_near(loaded, parse_date(None))
     status = budgets.granted(plan)
-    return [] if status is None else budget_lines(status, plan.charge_of_a_night, plan.new_part)
+    if status is None:
+        return [], None
+    return budget_lines(status, plan.charge_of_a_night, plan.new_part), Together.of(status)

@@ -7,17 +7,20 @@ as units.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from engine.guarantees import Neighbours
-from pipeline.config.ingest import IngestConfig, RowUnit
+from pipeline.config.ingest import AggregatedRows, IngestConfig, RowUnit
 from pipeline.config.model import ReleaseConfig
 from pipeline.errors import DataError, StoreError
 from pipeline.parts import Part
-from pipeline.sparse_store import Stored
+from pipeline.sparse_store import Form, Stored
 from pipeline.spelling import TYPES, PartType, is_canonical, type_of
 
 ATTRIBUTE = "blockveil ingest"
+
+By = Literal["row", "choose", "sum", "mean"]
+_GROUPED = ("choose", "sum", "mean")
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class Contract:
         Digest of the config and of the identities of the source's files. Private, as the store is.
     only
         What all records that were kept have in a column; None where all values were kept.
+    by
+        How the rows of a unit were bounded; None in a store of an earlier version, which does not say.
     """
 
     unit: str
@@ -81,17 +86,28 @@ class Contract:
     columns: tuple[str, ...]
     spec: str
     only: Only | None = None
+    by: By | None = None
+
+    @property
+    def rule(self) -> Literal["row", "choose", "sum", "mean", "bounded"]:
+        """How the rows of a unit were bounded, as far as the store says it."""
+        if self.by is not None:
+            return self.by
+        if not self.grouped:
+            return "row"
+        return "choose" if self.rows_per_unit > 1 else "bounded"
 
     @classmethod
     def made(cls, config: IngestConfig, spec: str) -> Contract:
         """Contract of an ingest."""
         grouped, kept = not isinstance(config.unit, RowUnit), config.ingest.only
         only = None if kept is None else Only(kept.column, kept.value, kept.type)
-        return cls(config.unit.name, config.rows_per_unit, grouped, config.drops, config.outputs, spec, only)
+        by: By = config.unit.by if isinstance(config.unit, AggregatedRows) else config.unit.kind
+        return cls(config.unit.name, config.rows_per_unit, grouped, config.drops, config.outputs, spec, only, by)
 
     @classmethod
-    def of(cls, array: Stored) -> Contract | None:
-        """Contract of a store, or None where it was not made by an ingest.
+    def of(cls, array: Stored | Form) -> Contract | None:
+        """Contract of a store, or None where it was not made by an ingest. No number of rows is looked at.
 
         Raises
         ------
@@ -108,6 +124,8 @@ class Contract:
             types = (str, int, bool, bool, tuple, str)
             valid = all(type(value) is kind for value, kind in zip(vars(contract).values(), types, strict=False))
             valid &= only is None or only.is_valid
+            valid &= contract.by is None or contract.by in (_GROUPED if contract.grouped else ("row",))
+            valid &= contract.by not in ("sum", "mean") or contract.rows_per_unit == 1
         except (TypeError, KeyError, ValueError):
             valid = False
         if not valid or contract.rows_per_unit < 1 or len(contract.columns) != array.shape[1]:
@@ -122,6 +140,8 @@ class Contract:
         """As plain JSON values."""
         said = {**asdict(self), "columns": list(self.columns)}
         del said["only"]
+        if self.by is None:
+            del said["by"]
         if self.only is not None:
             said["only"] = {name: value for name, value in asdict(self.only).items() if value is not None}
         return {ATTRIBUTE: said}

@@ -9,6 +9,7 @@ from datetime import date
 from functools import lru_cache
 
 from pipeline.accounting import NOTHING, Cap, Ticks
+from pipeline.guessing import with_ticks
 from pipeline.ledger.grants import Grant
 from pipeline.ledger.records import Entry, State, counted, state_of
 from pipeline.parts import Tally
@@ -30,6 +31,13 @@ class Line:
         Epsilon of all charges up to here at that delta; None where no epsilon holds.
     left
         Epsilon of the largest single release that still fits, at that delta.
+    cost_share, spent_share
+        What the entry books, with its sign, and all charges up to here, as shares of the budget, which add up; None
+        where there is nothing or no budget.
+    guess
+        Bound of how often a guess is right with all releases up to here; a coin is right half of the time.
+    rows_per_unit
+        Rows of a unit that the charge is for; None where the entry says none.
     budget_epsilon, delta
         The budget that stood then; None before any was granted.
     state
@@ -50,6 +58,10 @@ class Line:
     cost: float | None
     spent: float | None
     left: float | None
+    cost_share: float | None
+    spent_share: float | None
+    guess: float | None
+    rows_per_unit: int | None
     budget_epsilon: float | None
     delta: float | None
     state: str
@@ -154,11 +166,25 @@ def _line(entry: Entry, account: _Account, states: dict[str, str]) -> Line:
         cost=None if cost is None else sign * cost,
         spent=None if cap is None else _epsilon(spent, cap),
         left=left,
+        cost_share=None if cap is None or size == NOTHING else sign * cap.used(size, spent),
+        spent_share=None if cap is None else cap.used(spent),
+        guess=None if cap is None else with_ticks(spent, cap.accountant),
+        rows_per_unit=_rows(entry),
         budget_epsilon=None if cap is None else cap.epsilon,
         delta=None if cap is None else cap.delta,
         state=state,
         note=_note(entry) if entry.kind != State.VOID or state == State.VOID else "without effect: it stands",
     )
+
+
+def _rows(entry: Entry) -> int | None:
+    """Rows of a unit that a reservation's specification names; 1 where it names none."""
+    spec = entry.payload.get("spec") if entry.kind == State.RESERVED else None
+    privacy = spec.get("privacy") if isinstance(spec, dict) else None
+    if not isinstance(privacy, dict):
+        return None
+    rows = privacy.get("rows_per_unit", 1)
+    return rows if type(rows) is int else None
 
 
 def _signed(ticks: Ticks) -> tuple[int, Ticks]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import durable, staging
+from pipeline.guessing import Together
 from pipeline.reading import open_release
 from pipeline.release import Outcome, Workspace
 from pipeline.report import burndown, comparison_page, facts, machine, markdown, page, pictures
@@ -76,12 +77,15 @@ def make_report(workspace: Workspace, outcome: Outcome) -> Report:
         The release is damaged or the report cannot be written.
     """
     status = workspace.budget()
-    made = write_report(outcome.path, budget_lines(status, workspace.plan.charge_of_a_night, workspace.plan.new_part))
+    rows = budget_lines(status, workspace.plan.charge_of_a_night, workspace.plan.new_part)
+    made = write_report(outcome.path, rows, together=Together.of(status))
     spent = burndown.picture(workspace.ledger.history(status.dataset), status)
     return replace(made, burn_down=markdown.image(spent))
 
 
-def write_report(release: Path, budget: Rows = (), output: Path | None = None) -> Report:
+def write_report(
+    release: Path, budget: Rows = (), output: Path | None = None, together: Together | None = None
+) -> Report:
     """Write the report of a published release.
 
     Parameters
@@ -93,6 +97,8 @@ def write_report(release: Path, budget: Rows = (), output: Path | None = None) -
     output
         Page to write, ``.html``; beside the release where not given. The JSON has the same name with ``.json``,
         beside the release with ``.report.json``.
+    together
+        What a guess reaches with the other releases of its budget, where that shall be told.
 
     Raises
     ------
@@ -100,7 +106,7 @@ def write_report(release: Path, budget: Rows = (), output: Path | None = None) -
         The release is damaged or the report cannot be written.
     """
     opened = open_release(release)
-    found = facts.Facts(opened)
+    found = facts.Facts(opened, together)
     path = output or report_path(opened.path)
     data = path.with_suffix(".json" if output else ".report.json")
     save(path, page.html(found, budget, opened.path.name))

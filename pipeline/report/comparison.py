@@ -233,6 +233,9 @@ def _public(facts: Facts) -> dict[str, Any]:
     for derived in ("compared", "algorithms", "loss"):
         mechanism.pop(derived, None)
     found["guarantee"] = {k: v for k, v in found["guarantee"].items() if k not in ("loss", "sentence")}
+    if "contribution" in found["guarantee"]:  # sentences follow from the rest
+        said = found["guarantee"]["contribution"]
+        found["guarantee"]["contribution"] = {k: v for k, v in said.items() if k not in ("sentence", "not_protected")}
     return {**found, "mechanism": mechanism, "algorithms": facts.attributes["mechanism"].get("algorithms", {})}
 
 

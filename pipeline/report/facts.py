@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from pipeline.contribution import Contribution
+from pipeline.guessing import Together, cap_sentence, warning
 from pipeline.report import after
 from pipeline.report.matrix import ReleasedMatrix, Shown
 from pipeline.report.scan import Entry, Scan, scan
 from pipeline.report.spectrum import Spectrum, spectrum
-from pipeline.report.words import number, plain_words
+from pipeline.report.words import guess_at_most, number, plain_words
 
 Rows = Sequence[tuple[str, str]]
 
@@ -26,6 +28,8 @@ class Facts:
     ----------
     release
         The release.
+    together
+        What a guess reaches with the other releases of its budget, where a ledger was asked.
 
     Attributes
     ----------
@@ -40,7 +44,8 @@ class Facts:
         It names no matrix, or not the noise of it.
     """
 
-    def __init__(self, release: Shown) -> None:
+    def __init__(self, release: Shown, together: Together | None = None) -> None:
+        self.together = together
         self.attributes: dict[str, Any] = release.attributes
         self.matrix = ReleasedMatrix(release)
 
@@ -231,10 +236,20 @@ def guarantee_rows(facts: Facts) -> list[tuple[str, str]]:
     return [
         ("Guarantee", f"epsilon {promise['epsilon']:g} at delta {promise['delta']:g}"),
         ("Loss charged", f"{' and '.join(parts)}, sampler within {loss['total_variation']:.2g} of it"),
-        ("Neighbours", f"{promise['neighbours']}; {promise['privacy_unit']}"),
+        ("Neighbours", str(promise["neighbours"])),
+        *_unit_rows(promise),
         ("Mechanism", str(noise["mechanism"])),
         *_noise_rows(noise),
     ]
+
+
+def _unit_rows(promise: dict[str, Any]) -> list[tuple[str, str]]:
+    unit = Contribution.read(promise)
+    rows = [("Privacy unit", unit.unit)]
+    if unit.rule == "unknown":
+        return [*rows, ("Rows of a unit", unit.sentence)]
+    of = f"at most {unit.rows} in the store; the noise is for {unit.charged_rows}"
+    return [*rows, ("Rows of a unit", f"{of}. {unit.sentence}")]
 
 
 def _noise_rows(noise: dict[str, Any]) -> list[tuple[str, str]]:
@@ -260,7 +275,25 @@ def _noise_rows(noise: dict[str, Any]) -> list[tuple[str, str]]:
 
 def promise_in_words(facts: Facts) -> str:
     """What the guarantee means for one person."""
-    return plain_words(facts.attributes["guarantee"])
+    return plain_words(facts.attributes["guarantee"], facts.together)
+
+
+def promises(facts: Facts) -> list[str]:
+    """The promise: that of the release, what it means for one person, and what the budget's epsilon says by itself."""
+    guarantee, together = facts.attributes["guarantee"], facts.together
+    said = [str(guarantee["sentence"]), promise_in_words(facts)]
+    return said if together is None else [*said, cap_sentence(together)]
+
+
+def too_large(facts: Facts) -> str | None:
+    """A warning where the release promises little."""
+    guarantee = facts.attributes["guarantee"]
+    return warning(guarantee["epsilon"], guess_at_most(guarantee), "with this release")
+
+
+def not_protected(facts: Facts) -> str:
+    """Who is protected less, as it follows from how the rows of a unit were bounded."""
+    return Contribution.read(facts.attributes["guarantee"]).not_protected
 
 
 def origin_rows(facts: Facts) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ def summary(facts: Facts, budget: Rows, path: str, report: str) -> str:
     sections = [
         f"# {as_markdown(facts.title)}",
         f"> {as_markdown(facts.attributes['guarantee']['sentence'])}",
+        *([] if (said := found.too_large(facts)) is None else [f"**Warning**: {as_markdown(said)}"]),
         pairs([*found.error_lines(facts), found.spectrum_line(facts), *budget]),
         f"Release: {as_code(path)}\n\nReport: {as_code(report)}",
     ]
@@ -27,9 +28,11 @@ def summary(facts: Facts, budget: Rows, path: str, report: str) -> str:
 
 def guarantee(facts: Facts) -> str:
     """The guarantee: in words, and what an engineer checks."""
-    promised, meaning = facts.attributes["guarantee"]["sentence"], found.promise_in_words(facts)
-    words = f"> {as_markdown(promised)}\n\n{as_markdown(meaning)}"
-    return f"{words}\n\n{pairs(found.guarantee_rows(facts))}\n\n{pairs(found.origin_rows(facts))}\n"
+    sentence, *words = found.promises(facts)
+    words += [said for said in (found.too_large(facts),) if said is not None]
+    words.append(found.not_protected(facts))
+    said = "\n\n".join([f"> {as_markdown(sentence)}", *map(as_markdown, words)])
+    return f"{said}\n\n{pairs(found.guarantee_rows(facts))}\n\n{pairs(found.origin_rows(facts))}\n"
 
 
 def image(picture: Picture) -> str:

@@ -37,7 +37,8 @@ def html(facts: Facts, budget: Rows, folder: str) -> str:
     """Whole page; ``folder`` is the release's folder name, for the loading examples; an empty budget is left out."""
     parts = [
         heading(facts.title),
-        promise(facts.attributes["guarantee"]["sentence"], found.promise_in_words(facts)),
+        promise(*found.promises(facts)),
+        *([warning(said)] if (said := found.too_large(facts)) is not None else []),
         *([warning(found.UNRELIABLE)] if not facts.reliable else []),
         *([warning(found.IN_CLEAR)] if facts.in_clear else []),
         "<h2>Noise and signal</h2>" + pairs([*found.error_lines(facts), found.spectrum_line(facts)]),
@@ -54,9 +55,9 @@ def html(facts: Facts, budget: Rows, folder: str) -> str:
         "<h2>Origin of this release</h2>" + pairs(found.origin_rows(facts)),
         "<h2>How to load it</h2>"
         + "".join(f"<p>{as_html(name)}</p><pre>{as_html(code)}</pre>" for name, code in loading(facts, folder)),
-        "<h2>What is not protected</h2><p>The privacy unit is a row: somebody with several rows is protected less. Whoever can read "
-        "the raw records, the machines or the key store during a run is outside the guarantee. The full list is in "
-        "docs/known-limits.md of the project.</p>",
+        f"<h2>What is not protected</h2><p>{as_html(found.not_protected(facts))} Whoever can read the raw records, the "
+        "machines or the key store during a run is outside the guarantee. The full list is in docs/known-limits.md of "
+        "the project.</p>",
     ]
     return document(facts.title, parts)
 

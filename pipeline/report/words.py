@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
+
+from engine.guarantees import ApproxDP, Loss, Neighbours
+from pipeline.guessing import Together, bounds_of, coin, with_loss, with_promise
 
 
 def number(value: float) -> str:
@@ -17,33 +18,26 @@ def number(value: float) -> str:
 
 
 def guess_at_most(guarantee: dict[str, Any]) -> float:
-    """Largest probability of telling two neighbouring data sets apart, for somebody who is right half of the time else.
-
-    A test between outputs of two neighbours is right with probability ``(1 + TV) / 2`` at most, TV their total
-    variation. TV is at most ``1 - 2 (1 - delta) / (1 + e^epsilon)``; of the charged loss, ``2 Phi(mu / 2) - 1`` of its
-    Gaussian and ``tanh(e / 2)`` of its pure part, which compose as ``1 - (1 - a)(1 - b)``. Both bounds hold.
-
-    **Source**: Kairouz, Oh and Viswanath, 2015, Theorem 2.1; Dong, Roth and Su, 2022.
-    """
-    promised = 1.0 - 2.0 * (1.0 - guarantee["delta"]) / (1.0 + math.exp(min(guarantee["epsilon"], 700.0)))
+    """Bound of a guess with one release, from what it promises and what it was charged; both hold."""
+    promised = with_promise(ApproxDP(guarantee["epsilon"], guarantee["delta"]))
     loss = guarantee.get("loss")
-    if not loss:
-        return (1.0 + promised) / 2.0
-    gaussian, pure = 2.0 * float(ndtr(loss["mu"] / 2.0)) - 1.0, math.tanh(loss["epsilon"] / 2.0)
-    # Each of the two samplers is within total_variation of its law.
-    charged = 1.0 - (1.0 - gaussian) * (1.0 - pure) + 2.0 * loss["total_variation"]
-    return (1.0 + min(promised, charged, 1.0)) / 2.0
+    return min(promised, with_loss(Loss(**loss))) if loss else promised
 
 
-def plain_words(guarantee: dict[str, Any]) -> str:
-    """What the guarantee means for one person, for a reader without mathematics."""
-    percent = math.ceil(1000.0 * guess_at_most(guarantee)) / 10.0
-    unit = str(guarantee["privacy_unit"])
-    if guarantee["neighbours"] == "add-remove":
-        guess = f"whether {unit} was in the data at all"
-    else:
-        guess = f"which of two given values {unit} had"
-    return (
-        f"Somebody who knows every other record and must guess {guess} is right half of the time by tossing a coin, "
-        f"and at most {percent:g} % of the time with this release, whatever method or further knowledge is used."
+def plain_words(guarantee: dict[str, Any], together: Together | None = None) -> str:
+    """What the guarantee means for one person, for a reader without mathematics.
+
+    Parameters
+    ----------
+    guarantee
+        Attribute of a release.
+    together
+        Bounds with the other releases of its budget, where these are known.
+    """
+    nights = guarantee.get("nights")
+    bounds = [(guess_at_most(guarantee), "with this release" if nights is None else f"with all {nights} of its nights")]
+    return coin(
+        str(guarantee["privacy_unit"]),
+        Neighbours(guarantee["neighbours"]),
+        bounds if together is None else [*bounds, *bounds_of(together)],
     )

@@ -236,12 +236,14 @@ def test_budget_and_ledger_commands_read_like_a_statement(people, tmp_path):
     assert "more releases like this one" in shown
     statement = blockveil("ledger", "show", people.path).stdout
     head, granted, charged, note = statement.splitlines()
-    assert head.split()[-4:] == ["Cost", "Spent", "Left", "State"]
+    assert head.split()[-4:] == ["Spent", "Epsilon", "Guess", "State"]
     assert "budget of epsilon 3 at delta 1e-05, add-remove" in granted
-    spent = f"{Ledger(people.ledger_url).budget('people').spent_epsilon:.4g}"
-    assert charged.split()[3:6] == ["people/covariance/2026-11-20", spent, spent]
+    status = Ledger(people.ledger_url).budget("people")
+    share = f"{100 * status.cap.used(status.spent):.3g}"
+    told = ["people/covariance/2026-11-20", share, "%", share, "%", f"{status.spent_epsilon:.4g}", "54.8", "%"]
+    assert charged.split()[3:11] == told
     assert charged.split()[-1] == "RELEASED"
-    assert "epsilons at the delta of the budget" in note
+    assert note.startswith("Cost and spent are shares of the budget and add up.")
     verified = blockveil("ledger", "verify", people.path).stdout
     assert "4 entries, chain intact" in verified
     head = verified.split("Head: ")[1].strip()

@@ -31,7 +31,7 @@ def test_a_release_within_its_share_asks_nobody_and_one_above_it_does(tmp_path):
         section = replace_section(plan, share)
         found = approval.question(section, status, charged=False)
         assert (found is not None) == asked
-    assert f"1/{fits} of what is left" in found.text
+    assert f"would take up to {100 / fits:.3g} % of what is left" in found.text
 
 
 def replace_section(plan, share):
