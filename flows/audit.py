@@ -58,8 +58,9 @@ def audit(
 
     Args:
         mechanism: Name of a mechanism of the catalogue.
-        epsilon: What the mechanism is calibrated to; R1SMG is attacked at its paper's settings instead.
-        delta: The same.
+        epsilon: The epsilon of the guarantee that the mechanism is calibrated to; R1SMG is attacked at its paper's
+            settings instead.
+        delta: The delta of that guarantee.
         mutant: A deliberate mistake to attack instead; each must be refuted.
         trials: Outputs drawn from each of two neighbours, in each case.
         seed: Of the simulation. The same seed gives the same result.

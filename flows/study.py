@@ -31,7 +31,7 @@ def study(config: str, epsilons: Epsilons = [0.1, 0.5, 1.0, 2.0]) -> State[Any]:
 
     Args:
         config: Name of a reviewed config, for example quickstart; its query and bounds are compared on.
-        epsilons: Levels to compare at, with the config's delta.
+        epsilons: Each epsilon to compare at, with the config's delta.
     """
     steps = Steps()
     try:

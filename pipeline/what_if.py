@@ -44,7 +44,7 @@ class Asked(BaseModel):
     question: WhatIf
     """the release in question"""
     budget_of: str | None
-    """the name of a reviewed config"""
+    """the name of a reviewed config, whose budget the question is compared with"""
     logical_date: date | None
     """the night in question, as YYYY-MM-DD"""
 

@@ -49,13 +49,29 @@ Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 @app.command("set")
 def set_(
     config: Config,
-    epsilon: Annotated[float, typer.Option(help="Largest loss of all releases together.", show_default=False)],
-    delta: Annotated[float, typer.Option(help="Probability that the loss may exceed it.", show_default=False)],
-    reserve: Annotated[float | None, typer.Option(help="Part of epsilon kept for pure losses beside others.")] = None,
-    slack: Annotated[float | None, typer.Option(help="Share of delta kept for failures and samplers.")] = None,
-    accountant: Annotated[Accountant | None, typer.Option(help="Currency of the budget.")] = None,
+    epsilon: Annotated[float, typer.Option(help="Epsilon of all releases together.", show_default=False)],
+    delta: Annotated[
+        float,
+        typer.Option(
+            help="Delta of all releases together: P <= e^epsilon P' + delta for every set of outputs.",
+            show_default=False,
+        ),
+    ],
+    reserve: Annotated[
+        float | None,
+        typer.Option(help="Part of epsilon kept for pure losses (Laplace) beside Gaussian ones; none by default."),
+    ] = None,
+    slack: Annotated[
+        float | None,
+        typer.Option(help="Share of delta kept for failures and for distances of samplers; a thousandth by default."),
+    ] = None,
+    accountant: Annotated[
+        Accountant | None,
+        typer.Option(help="What adds up in the budget: mu squared (gaussian, the default) or rho (zcdp)."),
+    ] = None,
     per: Annotated[
-        list[str] | None, typer.Option(help="Cap for a period: day, week, month, quarter, year or 30d, as month:0.5.")
+        list[str] | None,
+        typer.Option(help="Epsilon of a period besides: day, week, month, quarter, year or 30d, as month:0.5."),
     ] = None,
     no_periods: Annotated[bool, typer.Option("--no-periods", help="Lift the caps for periods.")] = False,
     debug: Debug = False,

@@ -114,9 +114,9 @@ class MechanismAudit(Scheduled):
     mechanism: Name
     """the name of a mechanism that can be audited"""
     epsilon: Annotated[Number, Field(gt=0, le=1000)]
-    """what it is calibrated to"""
+    """the epsilon of the guarantee that it is calibrated to"""
     delta: Annotated[Number, Field(gt=0, lt=1)]
-    """the same"""
+    """the delta of that guarantee"""
 
 
 class AlertsSection(Section):

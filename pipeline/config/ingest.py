@@ -186,7 +186,7 @@ class ChosenRows(_OfColumn):
     kind: Literal["choose"]
     """how rows belong to units"""
     rows_at_most: Annotated[Whole, Field(ge=1, le=10**6)]
-    """the rows that one unit may have in the store"""
+    """the most rows of one unit that are kept; its further rows are dropped"""
 
 
 class AggregatedRows(_OfColumn):

@@ -121,7 +121,7 @@ class Dawa(_Noise):
     kind: Literal["dawa"]
     """the noise mechanism"""
     partition_share: Annotated[Number, Field(ge=0.01, le=0.99)] = 0.25
-    """the share of epsilon that pays for choosing the buckets"""
+    """the share of the pure epsilon that pays for choosing the buckets; the counts take the rest"""
 
 
 class Imgm(_Noise):

@@ -36,7 +36,8 @@ class ReleaseSection(Section):
     """``[release]``: what is released, together with the logical date."""
 
     dataset: Name
-    """the name of the data set whose budget pays: at most 63 lower-case letters, digits and dashes"""
+    """the name of the data set, and of the budget that pays unless budget names another: at most 63 lower-case letters,
+    digits and dashes"""
     name: Name
     """the name of the release: at most 63 lower-case letters, digits and dashes"""
     budget: Name | None = None
@@ -57,31 +58,38 @@ class DataSection(Section):
     """the name of the array in the group: letters, digits, dots, dashes and underscores"""
     part_of: Label | None = None
     """the column by whose value the records were ingested: the release is charged as one of the records of that value
-    alone, since a unit has one record and so one value in all stores of the data set; as one of all by default"""
+    alone, which is right only where a unit has one record, with one value for good, in all stores of the data set; as
+    one of all by default"""
 
 
 class PrivacySection(Section):
     """``[privacy]``: what is promised, to whom."""
 
     epsilon: Annotated[Number, Field(gt=0, le=1000)]
-    """the largest privacy loss of this release"""
+    """how far one unit may move the odds: with it, every set of outputs is at most e^epsilon times as probable as
+    without it, plus delta, and the other way round; with a share, that of all releases that share it"""
     delta: Annotated[Number, Field(gt=0, le=0.5)]
-    """the probability that the loss may exceed epsilon"""
+    """what is added to that: P <= e^epsilon P' + delta for every set of outputs, P and P' being its probabilities with
+    and without the unit; below 1 / rows_at_most"""
     neighbours: Neighbours
-    """how two neighbouring data sets differ"""
+    """how two neighbouring data sets differ: by one unit present or absent ("add-remove"; the number of records is
+    private), or by what one unit holds ("replace-one"; the number of records is public)"""
     unit: Label
-    """what one record stands for in printable text, such as "one person" """
+    """who or what a release protects, in printable text, such as "one person"; the unit of the ingest where there was
+    one"""
     rows_per_unit: Annotated[Whole, Field(ge=1, le=1000)] | None = None
-    """the rows that one unit may have in an ingested store; 1 where it is not given"""
+    """the most rows that one unit has in the store, which an ingest has made true; noise and charge are for all of them
+    together; 1 where it is not given"""
     share: Annotated[Number, Field(gt=0, le=1)] | None = None
-    """the share of epsilon and delta that this one of several releases takes; all of it by default"""
+    """the share of mu squared, not of epsilon or delta, that this one of several releases takes of their guarantee; for
+    Gaussian noise; all of it by default"""
 
 
 class ContinualSection(Section):
     """``[continual]``: nights over growing records that one charge pays for."""
 
     nights: Annotated[Whole, Field(ge=2, le=3660)]
-    """the nights that the charge is for"""
+    """the nights that one charge and its guarantee are for, all together"""
     first: Annotated[date, Strict()]
     """the logical date of the first of them, such as 2026-11-01; the others are those of the days after it"""
 
@@ -160,7 +168,7 @@ class ApprovalSection(Section):
     """``[approval]``: when a person must agree before a release spends."""
 
     above_share: Annotated[Number, Field(gt=0, lt=1)]
-    """the share of what is left of the budget that a release may take without being asked for"""
+    """the share of what is left of the budget, such as 0.2, that a release may take without a person's approval"""
     wait_hours: Annotated[Whole, Field(ge=1, le=720)] = 72
     """the hours that a run waits for a person; nothing is held meanwhile"""
 
@@ -195,7 +203,7 @@ class OutputSection(Section):
     keys: LocalPath
     """the private folder of noise keys, relative to the config file"""
     reservation_hours: Annotated[Number, Field(ge=1, le=8760)] = 24.0
-    """the hours after which the budget that a dead run had reserved is given back"""
+    """the hours after which another release of the budget gives back what a dead run had reserved"""
     lineage: PathOrReference | None = None
     """a file, relative to the config file, that OpenLineage run events are added to; or "env:NAME" or "file:PATH" of a
     variable or a private file that holds the https address of an endpoint they are sent to"""

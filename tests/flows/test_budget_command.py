@@ -121,7 +121,12 @@ def test_a_budget_has_parts_and_periods(people):
         "set", people.path, "--epsilon", 4, "--delta", "1e-5", "--reserve", 0.5, "--slack", 0.1, "--per", "month:1.5"
     )
     assert granted.exit_code == 0, granted.output
-    for words in ("This month", "of 1.5; left", "epsilon 0.5 for pure losses", "0.1 of delta"):
+    for words in (
+        "This month",
+        "0 % of epsilon 1.5 by 0 releases; 100 % left",
+        "epsilon 0.5 for pure losses",
+        "0.1 of delta",
+    ):
         assert words in granted.output
     assert "This month" not in run("set", people.path, "--epsilon", 4, "--delta", "1e-5", "--no-periods").output
     assert run("set", people.path, "--epsilon", 4, "--delta", "1e-5", "--per", "month").exception.exit_code == 6

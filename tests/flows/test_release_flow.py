@@ -404,7 +404,7 @@ def test_a_release_cannot_override_what_decides_it_nor_where_its_records_go(peop
 def test_a_dry_run_answers_what_if_and_leaves_the_places_of_output_alone(people):
     people()
     state = run(mode="dry-run", overrides={"privacy.epsilon": "2.0", "query.rows_at_most": "500"})
-    assert "epsilon 2 at delta" in artifacts(state)["release-plan"].data
+    assert "by at most e^2 and adds at most 1e-06" in artifacts(state)["release-plan"].data
     for key in ("output", "output.ledger", "output.keys"):
         assert run(mode="dry-run", overrides={key: '"other.db"'}).name == "BadConfig"
 
