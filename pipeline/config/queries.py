@@ -25,7 +25,7 @@ class Asked(Section):
     missing: Literal["refuse", "impute"]
     """what to do with a missing value"""
     quantisation_bits: Annotated[Whole, Field(ge=8, le=20)] | None = None
-    """the bits of one quantised value; where none are given 16, or 8 where that is faster and noise hides its rounding"""
+    """the bits of one quantised value; where none are given 16, or 8 where that is faster and noise hides rounding"""
 
 
 class _OfOneShape(Asked):
