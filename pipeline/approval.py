@@ -12,7 +12,7 @@ from typing import ClassVar
 from pipeline.errors import BlockveilError
 from pipeline.ledger import BudgetStatus
 from pipeline.planning import Plan
-from pipeline.summary import cost_text, in_words, share_text, warnings
+from pipeline.summary import cost_text, guesses, plan_bounds, share_text, warnings
 
 
 @dataclass(frozen=True)
@@ -73,5 +73,6 @@ def question(plan: Plan, budget: BudgetStatus | None, charged: bool) -> Question
         f"{plan.release_id} would take {share} of what is left of the budget of '{budget.dataset}'; above "
         f"{share_text(section.above_share)} of that a person decides."
     )
-    text = " ".join([cost, cost_text(plan, budget), in_words(plan, budget), *warnings(plan)])
+    bounds, _ = plan_bounds(plan, budget)
+    text = " ".join([cost, cost_text(plan, budget), f"A guess about one unit is {guesses(bounds)}", *warnings(plan)])
     return Question(f"approve-{plan.digest[:32]}", text, section.wait_hours)

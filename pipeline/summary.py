@@ -81,14 +81,23 @@ def describe(
 
 def in_words(plan: Plan, budget: BudgetStatus | None, paid: bool = False) -> str:
     """What a guess reaches with a plan's release, with all so far, and with all that its budget allows."""
+    bounds, together = plan_bounds(plan, budget, paid)
+    said = coin(plan.config.privacy.unit, plan.neighbours, bounds)
+    return said if together is None else f"{said} {cap_sentence(together)}"
+
+
+def plan_bounds(
+    plan: Plan, budget: BudgetStatus | None, paid: bool = False
+) -> tuple[list[tuple[float, str]], Together | None]:
+    """Bounds of a guess with a plan's release alone, and beside all that its budget holds; see :func:`describe`."""
     alone = "with this release" if plan.series is None else f"with all {plan.series.nights} of its nights"
-    bounds, unit = [(plan.guess, alone)], plan.config.privacy.unit
+    bounds = [(plan.guess, alone)]
     if budget is None:
-        return coin(unit, plan.neighbours, bounds)
+        return bounds, None
     fits = paid or budget.nights_left(plan.charge, plan.new_part) > 0
     together = Together.of(budget, None if paid or not fits else plan.charge, plan.new_part)
     so_far = "with this and all releases so far" if fits and not paid else "with all releases so far"
-    return f"{coin(unit, plan.neighbours, [*bounds, *bounds_of(together, so_far)])} {cap_sentence(together)}"
+    return [*bounds, *bounds_of(together, so_far)], together
 
 
 def _norms(config: ReleaseConfig) -> Rows:
@@ -179,13 +188,14 @@ def share_text(share: float) -> str:
 def budget_lines(budget: BudgetStatus, loss: Loss | None = None, part: Part | None = None) -> Rows:
     """Lines of a budget: cap, spent, left, what a guess reaches, and how often a charge still fits."""
     together, rows = Together.of(budget), _balance(budget, loss, part)
+    guessed = ("Guesses", f"{guesses(bounds_of(together))} {cap_sentence(together)}")
     said = warning(budget.epsilon, together.cap, "with all that the budget allows")
-    return [*rows[:3], ("Guesses", guesses(together)), *rows[3:], *([] if said is None else [("Warning", said)])]
+    return [*rows[:3], guessed, *rows[3:], *([] if said is None else [("Warning", said)])]
 
 
-def guesses(together: Together) -> str:
-    """What a guess reaches with the releases of a budget together."""
-    return f"right {listed(bounds_of(together))}; a coin is right half of the time. {cap_sentence(together)}"
+def guesses(bounds: Sequence[tuple[float, str]]) -> str:
+    """What a guess reaches, in short; bounds as for :func:`pipeline.guessing.listed`."""
+    return f"right {listed(bounds)}; a coin is right half of the time."
 
 
 def _balance(budget: BudgetStatus, loss: Loss | None, part: Part | None) -> Rows:

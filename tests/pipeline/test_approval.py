@@ -1,5 +1,6 @@
 """When a person is asked: by the share of what is left that a release takes."""
 
+import re
 from dataclasses import replace
 from datetime import date
 
@@ -68,3 +69,20 @@ def test_approval_does_not_change_what_a_release_is(tmp_path):
     plan, _ = planned(tmp_path, 0.01)
     plain = support.write_config(tmp_path)
     assert make_plan(load_config(plain), NIGHT).digest == plan.digest
+
+
+def test_a_person_is_told_shares_of_the_budget_one_delta_and_what_a_guess_reaches(tmp_path):
+    plan, status = planned(tmp_path, 0.01)
+    text = approval.question(plan, status, charged=False).text
+    booked = status.tally.book(status.cap, plan.charge, None)
+    assert f"It costs {100 * status.cap.used(booked):.3g} % of the whole budget, of which 0 % is spent." in text
+    assert re.findall(r"delta of (\S+)", text) == ["1e-05"]
+    assert "1e-06" not in text
+    assert "at most 54.8 % of the time with this release, at most 54.8 % with this and all releases so far" in text
+    assert "and at most 64.1 % with all that the budget allows; a coin is right half of the time." in text
+    assert "promises little" not in text
+    large = support.prepare(tmp_path, budget=30.0, epsilon=12.0)
+    large.path.write_text(large.path.read_text() + "\n[approval]\nabove_share = 0.01\n")
+    budget = support.set_budget(large, 30.0).budget("people")
+    warned = approval.question(make_plan(load_config(large.path), NIGHT), budget, charged=False)
+    assert "An epsilon of 12 promises little" in warned.text
