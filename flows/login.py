@@ -9,10 +9,7 @@ this user listens there.
 from __future__ import annotations
 
 import os
-import re
-import secrets
 import socket
-import stat
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -22,8 +19,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from flows import own_secret
 from pipeline import durable
-from pipeline.errors import ConfigError, StoreError
+from pipeline.errors import ConfigError
 
 FILE_NAME = "blockveil-login"
 """File of the login in the Prefect home."""
@@ -33,7 +31,6 @@ ADDRESS = "blockveil-address"
 
 SERVER, CLIENT, URL = "PREFECT_SERVER_API_AUTH_STRING", "PREFECT_API_AUTH_STRING", "PREFECT_API_URL"
 
-_LOGIN = re.compile(r"blockveil:[A-Za-z0-9_-]{43}")
 _LISTENING = "0A"  # TCP_LISTEN, as /proc/net/tcp writes it
 
 
@@ -102,50 +99,7 @@ def kept(place: Path) -> str:
     StoreError
         The file cannot be made or read, or others could have read or changed it.
     """
-    path = place / FILE_NAME
-    if not os.path.lexists(path):
-        _make(path)
-    return _read(path)
-
-
-def _make(path: Path) -> None:
-    """Write a new login; where another process is faster, its login counts."""
-    unfinished = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-    try:
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        try:
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                file.write(f"blockveil:{secrets.token_urlsafe(32)}\n")
-                file.flush()
-                os.fsync(file.fileno())
-            with suppress(FileExistsError):
-                os.link(unfinished, path)  # whole and for the first time, or not at all
-        finally:
-            unfinished.unlink()
-        durable.sync(path.parent)
-    except OSError as error:
-        failure = durable.store_error(error, "The login cannot be kept", "PREFECT_HOME")
-    else:
-        return
-    raise failure
-
-
-def _read(path: Path) -> str:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            found = os.fstat(file.fileno())
-            private = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
-            text = file.read(1000).decode("ascii", "replace").strip() if private else ""
-    except OSError:
-        private, text = False, ""
-    if not _LOGIN.fullmatch(text):
-        raise StoreError(
-            f"{path} is no login of this user alone" if not private else f"{path} does not hold a login",
-            "The login is a file that only the user of this home can read or change, and no link",
-            "Stop the service, remove the file, and start it again: a new login is made",
-        )
-    return text
+    return own_secret.kept(place / FILE_NAME, "login", "blockveil:")
 
 
 def record(place: Path, address: str) -> None:

@@ -1,23 +1,27 @@
 """Budgets and nights for Prometheus. Public numbers only.
 
 Nothing of a record, a row count, a fingerprint or a run time is among them. Every scrape reads the ledgers anew, so
-what is shown is what the ledger would decide by.
+what is shown is what the ledger would decide by. Whoever asks must show the token of the Prefect home: budgets are for
+those who read them, not for every account of the machine.
 """
 
 from __future__ import annotations
 
+import hmac
+import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from typing import Any
-from wsgiref.simple_server import WSGIServer
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
-from flows import budgets
+from flows import budgets, login, own_secret
 from pipeline.catch_up import charges_of, last_released
 from pipeline.config.deployments import LoadedDeployments, Night
 from pipeline.errors import BlockveilError
@@ -25,6 +29,11 @@ from pipeline.ledger import Ledger, State
 from pipeline.planning import Plan, plan_near
 
 _LABELS = ("dataset", "release")
+
+_TOKEN = "blockveil-metrics-token"  # noqa: S105 - the name of a file
+
+App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+"""What answers a request, as PEP 3333 has it."""
 
 
 class Budgets(Collector):
@@ -99,8 +108,61 @@ class Answering:
         self.thread.join()
 
 
-def start(loaded: LoadedDeployments, host: str, port: int) -> Answering:
-    """Answer scrapes at ``http://host:port/metrics`` from a thread of its own."""
+class _Handler(WSGIRequestHandler):
+    """Logs no request, and waits for no silent one for ever."""
+
+    timeout = 30
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
+        """Log nothing."""
+
+
+class _Server6(ThreadingWSGIServer):
+    address_family = socket.AF_INET6
+
+
+def token() -> str:
+    """What a scrape must show; made once and kept in the Prefect home.
+
+    Raises
+    ------
+    StoreError
+        The file cannot be made or read, or others could have read or changed it.
+    """
+    return own_secret.kept(login.home() / _TOKEN, "token")
+
+
+def start(loaded: LoadedDeployments, host: str, port: int, wanted: str) -> Answering:
+    """Answer scrapes at ``http://host:port/metrics`` from a thread of its own.
+
+    Parameters
+    ----------
+    loaded
+        Nights of which budgets are shown.
+    host, port
+        Where to listen.
+    wanted
+        Token that a scrape must show.
+    """
     registry = CollectorRegistry()
     registry.register(Budgets(loaded))
-    return Answering(*start_http_server(port, addr=host, registry=registry))
+    app = guarded(make_wsgi_app(registry), wanted)
+    kind = _Server6 if ":" in host else ThreadingWSGIServer
+    server = make_server(host, port, app, kind, _Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    return Answering(server, thread)
+
+
+def guarded(app: App, wanted: str) -> App:
+    """Let in only who shows a token, as ``Authorization: Bearer TOKEN``, whatever they ask for."""
+    expected = f"Bearer {wanted}".encode()
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        given = str(environ.get("HTTP_AUTHORIZATION", "")).encode()
+        if hmac.compare_digest(given, expected):
+            return app(environ, start_response)
+        start_response("401 Unauthorized", [("WWW-Authenticate", "Bearer"), ("Content-Type", "text/plain")])
+        return [b"Unauthorized\n"]
+
+    return answer

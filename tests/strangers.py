@@ -1,5 +1,6 @@
-"""Another account of this machine, and what it gets when it asks the ports of a run."""
+"""Another account of this machine, and what it gets when it asks the sockets and processes of a command."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -10,63 +11,172 @@ import pytest
 STRANGER = 65534
 """A user and group without any right."""
 
-ASK_DASK = """
-import asyncio, encodings.idna, json, logging, os, sys
+ASKING = """
+import asyncio, encodings.idna, json, logging, os, ssl, sys
 logging.disable(logging.CRITICAL)
+import distributed.protocol.pickle as pickle
 from distributed import Client
 from distributed.comm import connect
 from distributed.core import rpc
 from distributed.security import Security
-import distributed.protocol.pickle as pickle
+from websockets.asyncio.client import connect as open_websocket
+
 other = Security.temporary()  # an encrypted connection, with a certificate that another authority has signed
 tls = other.get_connection_args("client")
+nothing = ssl.create_default_context()
+nothing.check_hostname, nothing.verify_mode = False, ssl.CERT_NONE
+nameless = {"ssl_context": nothing, "require_encryption": True}
+PATIENCE = 4
 os.setgroups([]); os.setgid(USER); os.setuid(USER)  # what is read up to here need not be readable for everybody
 
 async def shake(address, arguments):
-    try:
-        comm = await asyncio.wait_for(connect(address, timeout=5, **arguments), 10)
-        await comm.write({"op": "identity", "reply": True})
-        return repr(await asyncio.wait_for(comm.read(), 10))
-    except Exception as error:
-        return None
+    comm = await connect(address, timeout=PATIENCE, **arguments)
+    await comm.write({"op": "identity", "reply": True})
+    return repr(await comm.read())
 
 async def code(address, arguments):
-    try:
-        there = rpc(address, connection_args=arguments, timeout=5)
-        ran = await asyncio.wait_for(there.run(function=pickle.dumps(os.getuid), args=pickle.dumps(())), 10)
-        return f"ran code as {ran['result']}"
-    except Exception as error:
-        return None
+    there = rpc(address, connection_args=arguments, timeout=PATIENCE)
+    ran = await there.run(function=pickle.dumps(os.getuid), args=pickle.dumps(()))
+    return f"ran code as {ran['result']}"
 
 async def client(address, security):
+    async with Client(address, security=security, asynchronous=True, timeout=PATIENCE) as asked:
+        return f"ran code as {await asked.run_on_scheduler(os.getuid)}"
+
+async def tried(work):
     try:
-        async with Client(address, security=security, asynchronous=True, timeout=5) as asked:
-            return f"ran code as {await asked.run_on_scheduler(os.getuid)}"
-    except Exception as error:
+        return await asyncio.wait_for(work, 3 * PATIENCE)
+    except (Exception, asyncio.CancelledError):
         return None
 
-async def ask(address):
-    plain = "tcp://" + address.partition("://")[2]
-    tries = [shake(plain, {}), shake(address, tls), code(plain, {}), code(address, tls)]
-    tries += [client(plain, None), client(address, other)]
-    return [answer for answer in [await one for one in tries] if answer is not None]
+async def dask(place):
+    clear, closed = "tcp://" + place, "tls://" + place
+    tries = [shake(clear, {}), code(clear, {}), client(clear, None)]
+    for arguments in (tls, nameless):
+        tries += [shake(closed, arguments), code(closed, arguments)]
+    tries += [client(closed, other)]
+    return [answer for answer in await asyncio.gather(*map(tried, tries)) if answer is not None]
+
+async def http(host, port, method, path):
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        # The same words could be a form of another server; none of ours must answer them but with 401.
+        writer.write(f"{method} {path} HTTP/1.0\\r\\nHost: {host}:{port}\\r\\nContent-Type: application/json\\r\\n"
+                     "Content-Length: 2\\r\\n\\r\\n{}".encode())
+        words = (await reader.readline()).split()
+        return int(words[1]) if words and words[0].startswith(b"HTTP/") else None
+    finally:
+        writer.close()
+
+async def websocket(host, port, path):
+    async with open_websocket(f"ws://{host}:{port}{path}", subprotocols=["prefect"]) as asked:
+        await asked.send(json.dumps({"type": "auth", "token": "guessed:guessed"}))
+        return await asked.recv()
+
+async def pages(host, port, routes):
+    turns = asyncio.Semaphore(4)
+    async def one(method, path):
+        async with turns:
+            work = websocket(host, port, path) if method == "WEBSOCKET" else http(host, port, method, path)
+            return f"{method} {path}", await tried(work)
+    return dict(await asyncio.gather(*(one(*route) for route in routes)))
+
+async def tcp(host, port, routes):
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        (await asyncio.open_connection(host, port))[1].close()
+    except OSError:
+        return {"gone": True}
+    if await tried(http(host, port, "GET", "/")) is not None:
+        return {"pages": await pages(host, port, routes)}
+    return {"dask": await dask(place), "wants": await tried(wanted(host, port))}
+
+async def wanted(host, port):
+    # Of somebody who speaks TLS and has no certificate.
+    reader, writer = await asyncio.open_connection(host, port, ssl=nothing)
+    try:
+        await reader.read(1)
+    except ssl.SSLError as error:
+        return error.reason
+    finally:
+        writer.close()
+
+async def unix(path):
+    try:
+        (await asyncio.open_unix_connection(path))[1].close()
+    except OSError as error:
+        return {"unix": error.strerror}
+    return {"unix": "open"}
+
+async def process(pid):
+    found = {}
+    for name in ("environ", "mem", "fd", "maps", "cwd"):
+        try:
+            os.listdir(f"/proc/{pid}/fd") if name == "fd" else open(f"/proc/{pid}/{name}", "rb").read(1)
+            found[name] = "open"
+        except FileNotFoundError:
+            found[name] = "gone"
+        except OSError as error:
+            found[name] = error.strerror
+    return found
 
 async def main():
-    print(json.dumps({address: await ask(address) for address in json.loads(sys.argv[1])}))
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := await reader.readline():
+        kinds = {"tcp": tcp, "unix": unix, "process": process}
+        print(json.dumps(await asyncio.gather(*(kinds[kind](*words) for kind, *words in json.loads(line)))), flush=True)
 
 asyncio.run(main())
 """
 
 
-def asking_dask(addresses):
-    """Words of a command that asks Dask's ports in clear and with a certificate of its own, and lists their answers."""
-    return [sys.executable, "-c", ASK_DASK.replace("USER", str(STRANGER)), json.dumps(list(addresses))]
+REFUSAL = {"dask": [], "wants": "TLSV13_ALERT_CERTIFICATE_REQUIRED"}
+"""Answer of a part of Dask that lets in only who has a certificate of its own authority."""
 
 
-def as_stranger(words):
-    """What a command prints as JSON; it drops to an account without rights itself, after it has been read."""
-    if os.getuid() != 0:
-        pytest.skip("only root can become another user")
-    done = subprocess.run(words, capture_output=True, text=True, timeout=200, check=False, cwd="/")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+class Stranger:
+    """A process of another account, which asks on request."""
+
+    def __init__(self):
+        if os.getuid() != 0:
+            pytest.skip("only root can become another user")
+        script = ASKING.replace("USER", str(STRANGER))
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", script], cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, questions):
+        """Answers to questions that are asked at once.
+
+        They are ``("tcp", host, port, routes)``, ``("unix", path)`` and ``("process", number)``. Of a port ``dask`` is
+        a list of answers, ``pages`` the status of each route, and ``gone`` says that nobody listens; of a process it is
+        told which of its files can be opened.
+        """
+        self._process.stdin.write(json.dumps(questions) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, "the stranger died"
+        return json.loads(line)
+
+    def dask(self, addresses):
+        """What each of Dask's addresses answers."""
+        places = [address.partition("://")[2].rpartition(":") for address in addresses]
+        answers = self.ask([("tcp", host, int(port), []) for host, _, port in places])
+        return dict(zip(addresses, answers, strict=True))
+
+    def close(self):
+        """End."""
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._process.stdout.close()
+
+
+@contextlib.contextmanager
+def stranger():
+    """Somebody with an account of this machine."""
+    made = Stranger()
+    try:
+        yield made
+    finally:
+        made.close()

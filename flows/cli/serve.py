@@ -21,6 +21,7 @@ Folder = Annotated[
 Host = Annotated[str, typer.Option(help="Address that the server listens at; keep it on this machine.")]
 Port = Annotated[int, typer.Option(help="Port that the server listens at.", min=1, max=65535)]
 MetricsPort = Annotated[int, typer.Option(help="Port to answer at.", min=1, max=65535)]
+ShowToken = Annotated[bool, typer.Option("--show-token", help="Print the token that a scrape must show, and end.")]
 KeepDays = Annotated[int, typer.Option(help="Logical dates of so many days are kept.", min=1)]
 Since = Annotated[str | None, typer.Option(help="First night to look at; by default the one after the newest release.")]
 Pool = Annotated[str | None, typer.Option(help="Work pool of the server; that of deployments.toml by default.")]
@@ -66,14 +67,22 @@ def worker(configs: Folder = Path("configs"), pool: Pool = None, limit: Limit = 
 
 
 def metrics(
-    configs: Folder = Path("configs"), host: Host = "127.0.0.1", port: MetricsPort = 9108, debug: Debug = False
+    configs: Folder = Path("configs"),
+    host: Host = "127.0.0.1",
+    port: MetricsPort = 9108,
+    show_token: ShowToken = False,
+    debug: Debug = False,
 ) -> None:
     """Answer Prometheus with budgets and nights: public numbers, read anew at every scrape. Ctrl-C stops."""
     del debug
     from flows import metrics as serving
 
+    token = serving.token()
+    if show_token:
+        say(token)
+        return
     try:
-        answering = serving.start(load_deployments(configs), host, port)
+        answering = serving.start(load_deployments(configs), host, port, token)
     except OSError as error:
         failure = ServerFailed(
             f"{host}:{port} cannot be listened at ({os.strerror(error.errno or 0)})",
@@ -81,7 +90,7 @@ def metrics(
             "Give another --port",
         )
     else:
-        say(f"Metrics: http://{host}:{port}/metrics")
+        say(f"Metrics: http://{host}:{port}/metrics, for who shows what `blockveil metrics --show-token` prints")
         answering.thread.join()
         return
     raise failure

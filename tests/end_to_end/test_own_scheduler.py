@@ -21,7 +21,7 @@ from pipeline.release import run_release
 from tests import support
 from tests.end_to_end.served import free_port
 from tests.pipeline.test_release import NIGHT
-from tests.strangers import as_stranger, asking_dask
+from tests.strangers import REFUSAL, stranger
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -87,7 +87,8 @@ def test_the_lines_of_the_runbook_make_a_cluster_that_releases_and_that_nobody_e
             known = compute._client.scheduler_info(n_workers=-1)
             addresses = [known["address"], *known["workers"], *(w["nanny"] for w in known["workers"].values())]
             assert all(address.startswith("tls://") for address in addresses)
-            assert as_stranger(asking_dask(addresses)) == {address: [] for address in addresses}
+            with stranger() as asking:
+                assert asking.dask(addresses) == dict.fromkeys(addresses, REFUSAL)
             outcome = run_release(make_plan(loaded, NIGHT), compute, "test", lambda *_: None)
         served = [known["services"]["dashboard"], *(w["services"]["dashboard"] for w in known["workers"].values())]
         assert served[0] == pages

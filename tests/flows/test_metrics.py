@@ -1,5 +1,8 @@
-"""Metrics: public numbers of every nightly release, and a ledger that cannot be read shows as such."""
+"""Metrics: public numbers of every nightly release for who has the token; an unreadable ledger shows as such."""
 
+import socket
+import stat
+import urllib.error
 import urllib.request
 from datetime import UTC, date, datetime
 
@@ -14,6 +17,7 @@ from pipeline.config.deployments import load_deployments
 from pipeline.planning import make_plan
 from tests import support
 from tests.end_to_end.served import free_port
+from tests.flows.test_cli import blockveil, refusal
 
 NIGHT = """
 [[night]]
@@ -65,11 +69,67 @@ def test_a_ledger_that_cannot_be_read_is_told_and_does_not_end_the_service(site)
     assert scrape(site) == {"blockveil_ledger_readable": 0.0}
 
 
-def test_prometheus_is_answered_over_http(site):
-    port = free_port()
-    server = metrics.start(load_deployments(site.base), "127.0.0.1", port)
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-            assert scraped(answer.read().decode())["blockveil_epsilon_granted"] == 3.0
-    finally:
-        server.close()
+@pytest.fixture
+def answering(site, monkeypatch, tmp_path):
+    """Port of a running server of metrics, and the token that it wants."""
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "home"))
+    port, token = free_port(), metrics.token()
+    server = metrics.start(load_deployments(site.base), "127.0.0.1", port, token)
+    yield port, token
+    server.close()
+
+
+def ask(port, path="/metrics", method="GET", **headers):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers, method=method)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return answer.read().decode()
+
+
+def test_prometheus_is_answered_over_http_where_it_shows_the_token(answering):
+    port, token = answering
+    assert scraped(ask(port, Authorization=f"Bearer {token}"))["blockveil_epsilon_granted"] == 3.0
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/", "/favicon.ico", "/metrics?name[]=blockveil_nights_left"])
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS", "HEAD", "DELETE"])
+def test_whoever_shows_no_token_or_another_one_sees_nothing(answering, path, method):
+    port, token = answering
+    wrong = [
+        "",
+        "Bearer",
+        "Bearer ",
+        f"Bearer {token[:-1]}",
+        f"Bearer {token}x",
+        f"Basic {token}",
+        token,
+        "Bearer \xe9",
+    ]
+    for headers in ({}, *({"Authorization": text} for text in wrong)):
+        with pytest.raises(urllib.error.HTTPError, match="401") as refused:
+            ask(port, path, method, **headers)
+        assert b"blockveil" not in refused.value.read()
+
+
+def test_bytes_that_are_no_text_are_refused_too(answering):
+    port, _ = answering
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as asking:
+        asking.sendall(b"GET /metrics HTTP/1.0\r\nAuthorization: Bearer \xff\xfe\r\n\r\n")
+        assert b" 401 " in asking.recv(1000)
+
+
+def test_the_token_is_made_once_and_is_its_users_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    shown = blockveil("metrics", "--show-token")
+    assert shown.stdout == f"{metrics.token()}\n"
+    assert len(metrics.token()) == 43
+    file = tmp_path / "blockveil-metrics-token"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.chmod(0o640)
+    assert "no token of this user alone" in refusal(blockveil("metrics", "--show-token"), 7)
+    file.unlink()
+    file.symlink_to(tmp_path / "elsewhere")
+    assert "no token of this user alone" in refusal(blockveil("metrics", "--show-token"), 7)
+    file.unlink()
+    file.write_text("short\n")
+    file.chmod(0o600)
+    assert "does not hold a token" in refusal(blockveil("metrics", "--show-token"), 7)

@@ -1,0 +1,281 @@
+"""Every socket of a command's processes refuses whoever lacks its secret, and no secret stands where others read."""
+
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from distributed import LocalCluster
+
+from flows import login
+from tests import sockets, support
+from tests.end_to_end.served import Served, free_port, serve
+from tests.strangers import REFUSAL, stranger
+
+ROOT = Path(__file__).parents[2]
+BLOCKVEIL = [str(Path(sys.executable).parent / "blockveil")]
+PATIENCE = 240.0
+
+PUBLIC = {
+    "GET /api/health": 200,  # true: that it answers, for whoever watches the machine
+    "GET /api/ready": 200,
+    "GET /": 200,  # the pages' own files, the same for everybody; what they show comes from the interface above
+    "GET /ui-settings": 200,  # addresses and versions, for the pages
+    "GET /docs": 200,  # the description of an interface without any route: all of them are below /api
+    "GET /redoc": 200,
+    "GET /openapi.json": 200,
+}
+"""What a Prefect server says without its login."""
+
+PAGES = ["/", "/ui-settings", "/docs", "/redoc", "/openapi.json", "/metrics", "/api/metrics", "/api/docs", "/api/redoc"]
+
+
+@pytest.fixture(scope="module")
+def routes():
+    """All that a Prefect server can be asked, by its own description of itself, and its websockets."""
+    from prefect.server.api.server import create_api_app
+
+    found = create_api_app().openapi()["paths"]
+    number = "00000000-0000-4000-8000-000000000000"
+    listed = [(word.upper(), re.sub(r"\{\w+\}", number, f"/api{path}")) for path in found for word in found[path]]
+    assert len(listed) > 150
+    streams = ("events/in", "events/out", "logs/out", "task_runs/subscriptions/scheduled")
+    streams = (*streams, f"work_pools/{number}/workers/connect")
+    return [*listed, *(("GET", path) for path in PAGES), *(("WEBSOCKET", f"/api/{path}") for path in streams)]
+
+
+SILENT = {"dask": [], "wants": None}
+
+
+def refused(route, status):
+    """Whether an answer gives nothing: no login, no token against forged requests, or no such page."""
+    method, _, path = route.partition(" ")
+    if method == "WEBSOCKET":
+        return status is None
+    return status in ((401, 403) if path.startswith("/api") else (401, 404))
+
+
+class Watch:
+    """Asks every socket of a command's processes once, as soon as it is there, and looks for secrets in the open."""
+
+    def __init__(self, process, mark, routes, asking):
+        self._root, self._mark, self._routes, self._asking = process, mark, routes, asking
+        self.answers, self.owners, self.seen, self.silent = {}, {}, set(), set()
+
+    def look(self):
+        """One moment."""
+        processes = sockets.tree(self._root.pid, self._mark)
+        self._look_at_processes(processes)
+        found = [each for each in sockets.listeners(processes) if each not in self.answers]
+        for listener, answer in zip(found, self._asking.ask([self._question(each) for each in found]), strict=True):
+            if answer == SILENT:  # its process has not come to it yet: it is asked again, and must answer in the end
+                self.silent.add(listener)
+            elif answer != {"gone": True}:  # it closed before anybody could have talked to it
+                self.silent.discard(listener)
+                self.answers[listener] = answer
+                self.owners[listener] = sockets.words(listener.process)
+
+    def _question(self, listener):
+        if listener.kind in ("tcp", "tcp6"):
+            host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(listener.host, listener.host)
+            return ("tcp", host, listener.port, self._routes)
+        assert listener.kind == "unix", (listener, sockets.words(listener.process))
+        return ("unix", listener.host)
+
+    def _look_at_processes(self, processes):
+        new = sorted(processes - self.seen)
+        for pid, opened in zip(new, self._asking.ask([("process", pid) for pid in new]), strict=True):
+            assert "open" not in opened.values(), (sockets.words(pid), opened)
+            if "gone" not in opened.values():
+                self.seen.add(pid)
+        known = self._secrets(processes)
+        for pid in processes:
+            line = sockets.read(pid, "cmdline")
+            assert b"PRIVATE KEY" not in line
+            assert not [secret for secret in known if secret in line], line
+
+    def _secrets(self, processes):
+        """Logins and keys that the processes have, and no command line may hold."""
+        found = set()
+        for pid in processes:
+            environment = sockets.read(pid, "environ")
+            assert b"PRIVATE KEY" not in environment
+            for _, value in re.findall(rb"(PREFECT_(?:SERVER_)?API_AUTH_STRING|PREFECT_API_KEY)=([^\0]+)", environment):
+                found |= {value, value.partition(b":")[2]}
+        return found
+
+    def roles(self):
+        """Kinds of sockets by who holds them, with their number; anything else than expected fails."""
+        found = {}
+        for listener, answer in self.answers.items():
+            role = self._role(listener, answer)
+            found[role] = found.get(role, 0) + 1
+        return found
+
+    def _role(self, listener, answer):
+        owner = self.owners[listener]
+        here = listener.host.startswith("127.") or listener.host == "::1"
+        assert here, f"{owner} can be reached from elsewhere, at {listener.host}"
+        if answer == REFUSAL:
+            return "Dask worker" if "multiprocessing" in owner else "Dask scheduler or nanny"
+        open_pages = {route: status for route, status in answer.get("pages", {}).items() if not refused(route, status)}
+        assert {route: PUBLIC.get(route) for route in open_pages} == open_pages, (owner, open_pages)
+        assert answer.keys() == {"pages"}, (owner, listener, answer)
+        return "Prefect server" if open_pages else "metrics"
+
+
+# Workers wait before they read records, until the sockets of the command have been asked.
+GATE = """
+import os, sys, time
+
+def wait(event, words):
+    if event == "open" and ".zarr" in str(words[0]) and any("spawn_main" in word for word in sys.orig_argv):
+        while os.path.exists(os.environ["BLOCKVEIL_GATE"]):
+            time.sleep(0.1)
+
+sys.addaudithook(wait)
+"""
+
+
+def watched(words, folder, routes, wanted, until=None, **environment):
+    """Run a command and look at it all the while, to its end or until something is true; what it has shown.
+
+    Its workers begin once the sockets that are wanted are all there and have answered.
+    """
+    mark, log, gate, place = secrets.token_hex(8), folder / "command.log", folder / "gate", folder / "site"
+    gate.touch()
+    place.mkdir()
+    (place / "sitecustomize.py").write_text(GATE)
+    own = {sockets.MARK: mark, "PREFECT_HOME": str(folder / "home")}
+    own |= {"PYTHONPATH": str(place), "BLOCKVEIL_GATE": str(gate)}
+    with (
+        stranger() as asking,
+        log.open("wb") as shown,
+        subprocess.Popen(
+            [*BLOCKVEIL, *words],
+            cwd=folder,
+            env={**os.environ, **own, **environment},
+            stdout=shown,
+            stderr=shown,
+            start_new_session=True,
+        ) as process,
+    ):
+        watch = Watch(process, mark, routes, asking)
+        end = time.monotonic() + PATIENCE
+        try:
+            while process.poll() is None and not (until and until()):
+                watch.look()
+                if watch.roles() == wanted:
+                    gate.unlink(missing_ok=True)
+                assert time.monotonic() < end, (watch.roles(), watch.silent, log.read_text()[-4000:])
+                time.sleep(0.2)
+            assert process.poll() == (0 if until is None else None), log.read_text()[-4000:]
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait(90)
+    assert not watch.silent
+    assert watch.roles() == wanted
+    return log.read_text()
+
+
+CLUSTER = {"Dask scheduler or nanny": 3, "Dask worker": 2}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("plain", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["plain", "prefect"])
+def test_all_sockets_of_a_run_refuse_another_account(tmp_path, routes, plain):
+    loaded = support.prepare(tmp_path, cluster="local")
+    words = ["run", str(loaded.path), "--date", "2026-11-20", *(["--no-prefect"] if plain else [])]
+    watched(words, tmp_path, routes, CLUSTER | ({} if plain else {"Prefect server": 1}))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_all_sockets_of_a_demo_refuse_another_account(tmp_path, routes):
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    watched(["demo"], tmp_path, routes, CLUSTER | {"Prefect server": 1})
+
+
+NIGHT = """
+[[night]]
+config = "people"
+cron = "30 2 * * *"
+timezone = "UTC"
+mode = "release"
+missed = "skip"
+"""
+
+
+def site(folder):
+    """A folder of reviewed configs and its home."""
+    loaded = support.prepare(folder, cluster="local")
+    (folder / "deployments.toml").write_text(NIGHT)
+    (folder / "home").mkdir()
+    return loaded
+
+
+class Night:
+    """Asks for a night once somebody is there to run it, and is true when it is released."""
+
+    def __init__(self, loaded, ready, ask):
+        self._loaded, self._ready, self._ask, self._asked = loaded, ready, ask, False
+
+    def __call__(self):
+        if not self._asked and self._ready():
+            self._ask()
+            self._asked = True
+        return any(self._loaded.output_root.rglob("*.html"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_all_sockets_of_a_service_and_of_a_run_of_it_refuse_another_account(tmp_path, routes):
+    loaded, port, log = site(tmp_path), free_port(), tmp_path / "command.log"
+
+    def ask():
+        served = Served(None, f"http://127.0.0.1:{port}", log, login.kept(tmp_path / "home"))
+        served.run("release/people", logical_date="2026-11-20")
+
+    night = Night(loaded, lambda: log.exists() and "Serving." in log.read_text(), ask)
+    words = ["serve", str(tmp_path), "--port", str(port)]
+    shown = watched(words, tmp_path, routes, CLUSTER | {"Prefect server": 1}, night)
+    assert login.kept(tmp_path / "home").partition(":")[2] not in shown
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_all_sockets_of_a_worker_and_of_a_run_of_it_refuse_another_account(tmp_path, routes):
+    loaded = site(tmp_path)
+    with serve(tmp_path, tmp_path / "home", PREFECT_RUNNER_POLL_FREQUENCY="600") as served:
+        subprocess.run([*BLOCKVEIL, "deploy", str(tmp_path)], env=served.client, check=True, timeout=240)
+        night = Night(loaded, lambda: True, lambda: served.run("release/people", logical_date="2026-11-20"))
+        words, own = ["worker", str(tmp_path)], tmp_path / "own"
+        own.mkdir()
+        watched(words, own, routes, CLUSTER, night, **{**served.client, "PREFECT_HOME": str(own / "home")})
+
+
+def test_what_is_asked_would_be_answered_by_a_cluster_in_clear_and_its_pages():
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50) as cluster,
+        stranger() as asking,
+    ):
+        [(worker, found)] = cluster.scheduler_info["workers"].items()
+        for address, answer in asking.dask([cluster.scheduler_address, worker, found["nanny"]]).items():
+            assert f"ran code as {os.getuid()}" in answer["dask"], address
+        port, page = cluster.scheduler_info["services"]["dashboard"], ("GET", "/json/counts.json")
+        [answer] = asking.ask([("tcp", "127.0.0.1", port, [page])])
+        assert answer["pages"] == {"GET /json/counts.json": 200}
+
+
+def test_metrics_refuse_whoever_lacks_their_token(tmp_path, routes):
+    site(tmp_path)
+    words = ["metrics", str(tmp_path), "--port", str(free_port())]
+    shown = watched(words, tmp_path, routes, {"metrics": 1}, lambda: not (tmp_path / "gate").exists())
+    token = (tmp_path / "home" / "blockveil-metrics-token").read_text().strip()
+    assert token not in shown
