@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from urllib.parse import urlsplit
 
 from flows import own_secret
 from pipeline import durable
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, StoreError
 
 FILE_NAME = "blockveil-login"
 """File of the login in the Prefect home."""
@@ -31,18 +32,32 @@ ADDRESS = "blockveil-address"
 
 SERVER, CLIENT, URL = "PREFECT_SERVER_API_AUTH_STRING", "PREFECT_API_AUTH_STRING", "PREFECT_API_URL"
 
+_ROOT = 0
 _LISTENING = "0A"  # TCP_LISTEN, as /proc/net/tcp writes it
 
 
 def home() -> Path:
-    """Absolute path of the Prefect home, which is made where it is missing."""
+    """Absolute path of the Prefect home, which is made where it is missing.
+
+    Raises
+    ------
+    StoreError
+        It cannot be made, or another user could put settings, and so code, into it.
+    """
     place = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect").expanduser().absolute()
     try:
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        found = place.stat()
     except OSError as error:
         failure = durable.store_error(error, "The Prefect home cannot be made", "PREFECT_HOME")
     else:
-        return place
+        if found.st_uid in (os.geteuid(), _ROOT) and not found.st_mode & stat.S_IWOTH:
+            return place
+        failure = StoreError(
+            f"The Prefect home {place} belongs to another user, or every user can write to it",
+            "It holds settings, the login and the database of the server",
+            "Set PREFECT_HOME to a folder of this user, or take the right to write from others",
+        )
     raise failure
 
 

@@ -61,6 +61,24 @@ def test_two_homes_have_two_logins(home):
     assert login.kept(home) != login.kept(other)
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda home: home.chmod(0o777),
+        lambda home: home.chmod(0o1777),
+        pytest.param(
+            lambda home: os.chown(home, NOBODY, NOBODY),
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away"),
+        ),
+    ],
+    ids=["writable by all", "like /tmp", "of another user"],
+)
+def test_a_home_into_which_others_could_put_settings_is_refused(home, spoil):
+    spoil(home)
+    with pytest.raises(StoreError, match="Prefect home"):
+        login.home()
+
+
 def link(path):
     path.rename(path.with_name("elsewhere"))
     path.symlink_to(path.with_name("elsewhere"))
