@@ -5,15 +5,13 @@ least squares (:mod:`engine.strategies`). All of this is post-processing or read
 
 * Gaussian estimates: all k of them stay within z of their standard deviations with probability at least 0.95 for the
   quantile z of independent ones, however they are correlated (Sidak).
-* An estimate from Laplace noise is a sum of independent Laplace variables of scales a_i with ``sum a_i^2 = v``, half
-  its variance. At ``x / sqrt(v)`` its moment generating function is the product of ``1 / (1 - x^2 a_i^2 / v)``, at most
-  ``1 / (1 - x^2)``, since ``-ln(1 - x^2 s)`` is convex in s and zero at zero. So it exceeds ``u sqrt(v)`` with
-  probability at most ``exp(-x u) / (1 - x^2)`` for any x below one; a union bound covers all estimates.
+* An estimate from Laplace noise is a sum of independent Laplace variables, whose tails Chernoff's bound holds
+  (:mod:`engine.bands`); a union bound covers all estimates.
 * The spectral norm of the error is at most its Frobenius norm. A Gaussian vector's norm exceeds the root of its mean
   square by ``t`` with probability at most ``exp(-t^2 / 2 w^2)``, w its largest standard deviation in any direction;
   otherwise Markov's inequality bounds it.
 
-**Source**: Sidak, 1967; Chernoff, 1952; Boucheron, Lugosi and Massart, 2013, Theorem 5.6.
+**Source**: Sidak, 1967; Boucheron, Lugosi and Massart, 2013, Theorem 5.6.
 """
 
 from __future__ import annotations
@@ -22,10 +20,9 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import ndtri
 
-from engine.errors import CONFIDENCE, ErrorReport, error_report
+from engine.bands import CONFIDENCE, Gaussian, LaplaceSums
+from engine.errors import ErrorReport, error_report
 from engine.estimates import Estimate, coordinate_estimate
 from engine.geometry import Vector
 from engine.mechanisms.design import NoiseDesign
@@ -95,20 +92,6 @@ def report(shape: tuple[int, int], design: NoiseDesign) -> ErrorReport:
     if isinstance(design.grid, Grid):
         widest = design.strategy.widest(row_deviations(design))
         norm = math.sqrt(total) + widest * math.sqrt(2.0 * math.log(1.0 / outside))
-        return ErrorReport(total, _band(cells_, outside), norm, norm)
+        return ErrorReport(total, Gaussian().band(cells_), norm, norm)
     norm = math.sqrt(total / outside)
-    return ErrorReport(total, _laplace_band(cells_, outside), norm, norm)
-
-
-def _band(count: int, outside: float) -> float:
-    each = -math.expm1(math.log1p(-outside) / count)
-    return float(-ndtri(each / 2.0))
-
-
-def _laplace_band(count: int, outside: float) -> float:
-    def excess(u: float) -> float:
-        x = (math.sqrt(1.0 + u * u) - 1.0) / u  # the least of the bound
-        return math.log(2.0 * count / outside) - x * u - math.log1p(-x * x)
-
-    # u = sqrt(2) standard deviations; the bound falls with u, and is below any outside at this end.
-    return float(brentq(excess, 1e-3, 10.0 + 2.0 * math.log(2.0 * count / outside))) / math.sqrt(2.0)
+    return ErrorReport(total, LaplaceSums().band(cells_), norm, norm)

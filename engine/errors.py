@@ -24,14 +24,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
+from engine.bands import CONFIDENCE, Gaussian
 from engine.geometry import Matrix, Vector
 from engine.mechanisms.additive import NoiseDesign
 from engine.noise import Grid
-
-CONFIDENCE = 0.95
-"""Probability with which bands and bounds hold."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +125,9 @@ def unit_deviation(design: NoiseDesign) -> float:
 
 def band(design: NoiseDesign) -> float:
     """Standard deviations that hold all distinct entries at once with probability 0.95."""
-    outside = -math.expm1(math.log(CONFIDENCE) / design.spread.entries)
     if isinstance(design.grid, Grid):
-        return float(-ndtri(outside / 2.0))
+        return Gaussian().band(design.spread.entries)
+    outside = -math.expm1(math.log(CONFIDENCE) / design.spread.entries)
     # P(|x| > b y) = e^-y for scale b, and the standard deviation is sqrt(2) b.
     return -math.log(outside) / math.sqrt(2.0)
 

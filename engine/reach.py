@@ -42,6 +42,14 @@ def largest_l2(body: AnyBody, spread: Vector) -> float:
     return float(np.max(1.0 / spread)) if body is Body.BALL else float(np.sqrt(np.sum(spread**-2.0)))
 
 
+def largest_entries(body: AnyBody) -> tuple[float, float]:
+    """``sup v_i^2`` and a bound of ``sup |v_i v_j|`` over all features i and j of a body."""
+    if isinstance(body, CappedBox):
+        # share_i share_j |v_i v_j| <= 1 / 2 within the ball.
+        return 1.0, min(1.0, 0.5 / float(np.min(body.shares)) ** 2)
+    return (1.0, 0.5) if body is Body.BALL else (1.0, 1.0)
+
+
 def largest_l1(body: AnyBody, spread: Vector) -> float:
     """``sup |v / spread|_1`` over a body; for the ball by Cauchy-Schwarz, attained along 1 / spread."""
     if isinstance(body, CappedBox):

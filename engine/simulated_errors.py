@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from engine.errors import CONFIDENCE
+from engine.bands import CONFIDENCE
 from engine.estimates import covariance_of
 from engine.geometry import Coordinates, Matrix, Vector
 from engine.mechanisms.design import NoiseDesign

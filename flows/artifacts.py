@@ -99,7 +99,7 @@ def show_report(release_id: str, made: Report) -> None:
     """Show the finished release: report, guarantee, pictures, noise beside each estimate, and the budget."""
     _markdown(made.markdown, "release-report", f"Report of {release_id}")
     _markdown(made.guarantee, "release-guarantee", "What is promised, in words and in numbers to check")
-    _markdown(made.heat_map, "release-heat-map", "The released matrix; what noise could explain is grey")
+    _markdown(made.heat_map, "release-heat-map", "The released matrix; what noise alone may give is grey")
     _markdown(made.spectrum, "release-spectrum", "Its spectrum beside what noise alone reaches")
     _rows(made.errors, "release-error", "Noise beside each estimate")
     _rows([{"what": what, "value": value} for what, value in made.budget], "privacy-budget", "What is left")

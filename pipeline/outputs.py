@@ -10,7 +10,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
-from engine.errors import CONFIDENCE
+from engine.bands import CONFIDENCE
 from pipeline.datasets import Dataset
 from pipeline.ledger import Charge
 from pipeline.planning import Plan

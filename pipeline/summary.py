@@ -225,9 +225,10 @@ def _balance(budget: BudgetStatus, loss: Loss | None, part: Part | None) -> Rows
 
 
 def warnings(plan: Plan) -> list[str]:
-    """A warning where a plan promises little."""
+    """Warnings where noise exceeds anything that records can give, and where a plan promises little."""
+    noise = drowned(plan)
     said = warning(plan.guarantee.epsilon, plan.guess, "with this release")
-    return [] if said is None else [said]
+    return [*([] if noise is None else [noise.sentence]), *([] if said is None else [said])]
 
 
 def _kind(budget: BudgetStatus) -> str:

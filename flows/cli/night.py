@@ -31,6 +31,7 @@ from flows.pace import pace
 from pipeline import summary
 from pipeline.approval import NotApproved
 from pipeline.config import LoadedConfig
+from pipeline.drowning import drowned
 from pipeline.errors import BlockveilError, ConfigError, LedgerError
 from pipeline.ledger import Ledger
 from pipeline.looking import look
@@ -74,7 +75,9 @@ def plan(
     made = make_plan(read_config(config, parse_overrides(set)), parse_date(date))
     store = look(made.loaded)
     if as_json:
-        say(json.dumps({**made.public, "plan_digest": made.digest}, indent=2, sort_keys=True))
+        noise = drowned(made)
+        warned = {} if noise is None else {"warning": noise.plain}
+        say(json.dumps({**made.public, "plan_digest": made.digest, **warned}, indent=2, sort_keys=True))
     else:
         machine = made.machine()
         rates = rates_of(machine.slots) if measure else None

@@ -60,9 +60,10 @@ def _report(path: Path, budget: Rows, together: Together | None, output: Path | 
     print_rows(
         [
             ("Release", content["release_id"]),
+            *made.lines[:1],  # what stands out, if anything does
             ("Guarantee", content["guarantee"]["sentence"]),
             ("In words", content["guarantee"]["in_words"]),
-            *made.lines,
+            *made.lines[1:],
             ("Report", str(made.path)),
             ("JSON", str(made.data)),
         ]

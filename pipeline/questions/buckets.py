@@ -47,6 +47,11 @@ class BucketCells(Cells):
         noise = design.bucket_law.standard_deviation
         return f"a bucket's noise has standard deviation {noise:.3g} records, shared by its cells; {SPREADING}"
 
+    def noise_over_largest(self, design: BucketsDesign) -> tuple[float, float]:  # type: ignore[override]
+        """A bucket's count is at most the number of records."""
+        share = design.bucket_law.standard_deviation / self.problem.rows_at_most
+        return share, share
+
     def arrays(self, released: NDArray[np.int64], design: BucketsDesign, rows: int) -> ReleaseArrays:  # type: ignore[override]
         """Counts of cells with the standard deviation of their noise, and the buckets themselves."""
         buckets = Buckets.of(released, design)

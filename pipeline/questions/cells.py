@@ -25,7 +25,7 @@ from pipeline.config.workloads import Intervals
 from pipeline.publishing import ReleaseArrays
 from pipeline.questions.blocks import Blocks
 from pipeline.questions.cell_blocks import CellBlocks, whole_counts
-from pipeline.questions.question import span, text
+from pipeline.questions.question import extent, span, text
 
 MOST_CELLS = 2**24
 """Most cells of a grid with a workload: its expected error takes a few numbers for each cell and level."""
@@ -99,6 +99,11 @@ class Cells:
             error, weight = self._workload_error(design)
             sentence += f", a workload answer's root mean square error {sqrt(error / weight):.3g} records"
         return sentence
+
+    def noise_over_largest(self, design: NoiseDesign) -> tuple[float, float]:
+        """A count is at most the number of records."""
+        few = design.extremes() if design.strategy is None else design
+        return extent(cell_estimates.cell_deviations(few) / self.problem.rows_at_most)
 
     def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
         """Noisy counts, their error, whole non-negative counts nearest to them, and the edges of the cells.

@@ -100,6 +100,9 @@ class Drawn(Directions):
             super().work(rows), last_bytes=_BYTES_AN_ENTRY * d * d, last_seconds=_SECONDS_A_PRODUCT * k * d**3
         )
 
+    def noise_over_largest(self, design: DirectionsDesign) -> None:  # type: ignore[override]
+        """No noise is added to a matrix."""
+
     def error(self, design: DirectionsDesign) -> ErrorReport | None:  # type: ignore[override]
         """No noise is added to a matrix."""
         return None

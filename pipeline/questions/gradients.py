@@ -21,7 +21,7 @@ from pipeline.config import LoadedConfig
 from pipeline.config import queries as declared
 from pipeline.publishing import ReleaseArrays
 from pipeline.questions.blocks import Blocks
-from pipeline.questions.question import geometry, span, text
+from pipeline.questions.question import extent, geometry, span, text
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +68,11 @@ class Gradients:
             f"an entry's standard deviation is {span(size)}; at {rows:,} rows {span(size / rows)} a row, where one "
             f"gradient has a norm of at most {self.query.clip:.6g}"
         )
+
+    def noise_over_largest(self, design: NoiseDesign) -> tuple[float, float]:
+        """An entry of a gradient is at most its norm."""
+        size = design.entry_standard_deviation() * np.outer(*self.problem.units)
+        return extent(size / (self.problem.rows_at_most * self.query.clip))
 
     def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
         """Sum of clipped gradients by the model's weights, for features between -1 and 1 of their bounds."""

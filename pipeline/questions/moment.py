@@ -18,11 +18,12 @@ from engine.guarantees import Neighbours
 from engine.mechanisms.additive import NoiseDesign
 from engine.problems import SecondMoment
 from engine.queries.second_moment import SecondMomentQuery
+from engine.reach import largest_entries
 from pipeline.config import LoadedConfig
 from pipeline.config.queries import MomentQuery
 from pipeline.publishing import ReleaseArrays
 from pipeline.questions.blocks import Blocks, CovarianceBlocks, Large, SecondMomentBlocks
-from pipeline.questions.question import AnyDesign, check_even, directed, mapped_facts, quantiser, span, text
+from pipeline.questions.question import AnyDesign, check_even, directed, extent, mapped_facts, quantiser, span, text
 
 _PAIR = ("feature", "feature_")
 
@@ -94,6 +95,20 @@ class Moment:
             share = estimates.second_moment_deviation(design, back) / rows
             lead = f"at {rows:,} rows, a second moment's standard deviation per row is"
         return f"{lead} {span(share)} of the product of the two features' half widths"
+
+    def noise_over_largest(self, design: NoiseDesign) -> tuple[float, float]:
+        """Of the second moment's noise, which a covariance has at the least; see :func:`largest_entries`."""
+        coordinates, lead = self.query.quantiser.coordinates, int(self.problem.augmented)
+        back = coordinates.to_scaled()
+        if back is not None:
+            return extent(estimates.second_moment_deviation(design, back)[lead:, lead:] / self.problem.rows_at_most)
+        own, product = largest_entries(self.problem.body)
+        if self.problem.augmented:
+            # Half of the width between two bounds, in half widths about the origin; no covariance exceeds its square.
+            range_ = float(np.max((coordinates.upper - coordinates.lower) / (2.0 * coordinates.scale)))
+            own, product = (min(largest, range_**2) for largest in (own, product))
+        share = design.extremes(lead).entry_standard_deviation()[lead:, lead:] / self.problem.rows_at_most
+        return extent(share / np.where(np.eye(share.shape[0]), own, product))
 
     def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
         """Matrix, its error and a positive semi-definite version; for a covariance count and mean too."""

@@ -19,7 +19,7 @@ from pipeline.config import LoadedConfig
 from pipeline.config import queries as declared
 from pipeline.publishing import ReleaseArrays
 from pipeline.questions.blocks import Blocks, Large, OuterBlocks
-from pipeline.questions.question import quantiser, span, text
+from pipeline.questions.question import extent, quantiser, span, text
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +68,10 @@ class Outer:
         return (
             f"{lead} {span(design.extremes().entry_standard_deviation() / rows)} of the product of the two half widths"
         )
+
+    def noise_over_largest(self, design: NoiseDesign) -> tuple[float, float]:
+        """An outer product's entry is at most the product of two half widths."""
+        return extent(design.extremes().entry_standard_deviation() / self.problem.rows_at_most)
 
     def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
         """Sum over records of ``(a - origin)(b - origin)'`` and its error."""

@@ -66,6 +66,13 @@ class Question(Protocol):
     def error_sentence(self, design: AnyDesign) -> str:
         """Expected size of the noise, in words; reads no data."""
 
+    def noise_over_largest(self, design: AnyDesign) -> tuple[float, float] | None:
+        """Standard deviation of an entry's noise over the largest value that admissible records can give the entry.
+
+        Least and largest over the entries, at the largest number of rows; the value is a bound, so that noise that
+        exceeds it exceeds anything. None where the answer has no additive noise. Reads no data.
+        """
+
     def error(self, design: AnyDesign) -> ErrorReport | None:
         """Error of the whole answer in raw units, None where the answer has no additive noise; reads no data."""
 
@@ -135,6 +142,11 @@ def span(values: NDArray[np.float64]) -> str:
     """Least and largest value in words."""
     low, high = float(np.min(values)), float(np.max(values))
     return f"{high:.3g}" if low > 0.999 * high else f"{low:.3g} to {high:.3g}"
+
+
+def extent(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Least and largest value."""
+    return float(np.min(values)), float(np.max(values))
 
 
 def text(names: tuple[str, ...]) -> NDArray[np.str_]:

@@ -19,7 +19,7 @@ from pipeline.config import LoadedConfig
 from pipeline.config import queries as declared
 from pipeline.publishing import ReleaseArrays
 from pipeline.questions.blocks import Blocks, Large, RecordBlocks
-from pipeline.questions.question import check_even, directed, mapped_facts, quantiser, span, text
+from pipeline.questions.question import check_even, directed, extent, mapped_facts, quantiser, span, text
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +68,17 @@ class Records:
 
     def error_sentence(self, design: NoiseDesign) -> str:
         """Relative to the feature's half width."""
+        return f"a value's standard deviation is {span(self._shares(design))} of the feature's half width"
+
+    def _shares(self, design: NoiseDesign) -> NDArray[np.float64]:
+        """Standard deviations in half widths, shape (1, d)."""
         share = design.standard_deviations((0, 1), (0, design.shape[1]))
         back = self.query.quantiser.coordinates.to_scaled()
-        if back is not None:
-            share = np.sqrt(share**2 @ (back**2).T)
-        return f"a value's standard deviation is {span(share)} of the feature's half width"
+        return share if back is None else np.sqrt(share**2 @ (back**2).T)
+
+    def noise_over_largest(self, design: NoiseDesign) -> tuple[float, float]:
+        """A value is at most its half width from the origin."""
+        return extent(self._shares(design))
 
     def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
         """Noisy records and the standard deviation of a feature's noise."""

@@ -1,41 +1,43 @@
 """Two releases of the same question: what differs by more than their noise, and what differs between their configs.
 
-The noises of two releases are independent, so an entry of the difference has the sum of both variances. Of k
-differences the largest is below the *band* with probability 0.95 where nothing has changed:
-
-* both Gaussian: ``z`` at ``(1 + 0.95^(1/k)) / 2``, whatever the correlations (Sidak, 1967);
-* with a Laplace part: such noise is Gaussian of a random variance, whose law is dominated in convex order by that of
-  one Laplace variable of scale b and the same variance ``2 b^2``, so ``P(|x| > t) <= 2 inf e^(-lt) / (1 - l^2 b^2)``
-  (Chernoff); the band takes a k-th of the remaining probability for each.
+The noises of two releases are independent, so an entry of the difference has the sum of both variances. All differences
+are held at once (:mod:`engine.bands`): every entry, the cells of the heat map, and all other numbers, so that in 95 of
+100 pairs of nights on which nothing has changed none is called a change. Of means and covariances, which are ratios,
+nothing is neglected (:mod:`engine.ratio_errors`): what holds for the linear part of a difference is the root of the sum
+of both variances, and what remains of both ratios is added.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import subspace_angles
-from scipy.optimize import brentq
-from scipy.special import ndtri
 
-from engine.errors import CONFIDENCE
+from engine.bands import Gaussian, LaplaceSums
 from pipeline.errors import ConfigError
 from pipeline.ledger.difference import differences
 from pipeline.reading import OpenRelease
+from pipeline.report.alone import NoiseAlone, laplace_rate
+from pipeline.report.cells import CellNoise, Cells, CellSums, cells_of
 from pipeline.report.facts import Facts
 from pipeline.report.matrix import Array, ReleasedMatrix, Tile
-from pipeline.report.scan import Cells, CellSums, CellVariance, noise_units
+from pipeline.report.scan import noise_units
 from pipeline.report.spectrum import Subspace, leading_subspace
+
+Mask = NDArray[np.bool_]
 
 LISTED = 20
 """How many of the entries beyond the band are listed."""
 
 _DIRECTIONS = 10
 _KNOWN = 30
-_MOST = 1e6
 _COMPARED = ("dataset", "name", "query", "guarantee", "mechanism", "origin", "software")
 
 
@@ -55,12 +57,15 @@ class Change:
         In the release, and in the one it is compared with.
     error
         Standard deviation of the noise of their difference.
+    beyond
+        Whether they differ by more than noise alone makes any of the numbers differ.
     """
 
     what: str
     value: float
     earlier: float
     error: float
+    beyond: bool
 
     @property
     def score(self) -> float:
@@ -97,18 +102,18 @@ class Comparison:
     release, earlier
         The two.
     entries, beyond
-        Distinct entries, and those beyond the band.
+        Distinct entries, and those that differ by more than noise alone makes any number differ.
+    held
+        How many numbers are held at once.
     band
-        Standard deviations that hold all differences at once with probability 0.95 where nothing has changed.
+        Standard deviations that hold all of them with probability 0.95 where nothing has changed.
     mean_square, mean_square_error
-        Mean squared difference in variances of its noise: 1 where nothing has changed, with this standard deviation if
-        entries are independent (a bound with Laplace noise).
+        Mean squared difference in variances of its noise: 1 where nothing has changed, with this standard deviation (a
+        bound with Laplace noise); that is None where entries share noise.
     largest
         The entries that differ most, descending.
     numbers
-        Other released numbers, such as count and mean; each array has a band of its own.
-    number_bands
-        Band by array.
+        Other released numbers, such as count and mean.
     turn
         Of the leading subspace.
     cells
@@ -123,12 +128,12 @@ class Comparison:
     earlier: Facts
     entries: int
     beyond: int
+    held: int
     band: float
     mean_square: float
-    mean_square_error: float
+    mean_square_error: float | None
     largest: tuple[Change, ...]
     numbers: dict[str, tuple[Change, ...]]
-    number_bands: dict[str, float]
     turn: Turn
     cells: Cells
     configs: tuple[str, ...]
@@ -147,26 +152,22 @@ def compare(release: OpenRelease, earlier: OpenRelease) -> Comparison:
     """
     a, b = Facts(release), Facts(earlier)
     _check(release, earlier, a, b)
-    laplace = any("Laplace" in str(facts.attributes["mechanism"].get("grid")) for facts in (a, b))
-    rows, columns = a.matrix.shape
-    entries = rows * (rows + 1) // 2 if a.matrix.symmetric else rows * columns
-    limit = band(entries, laplace=laplace)
-    passing = _Pass(a.matrix, b.matrix, limit)
+    pair = _Pair(a, b)
+    passing = _Pass(pair)
     for tile in a.matrix.tiles():
         passing.add(tile)
-    numbers = _numbers(a, b)
     return Comparison(
         release=a,
         earlier=b,
-        entries=entries,
+        entries=a.matrix.entries,
         beyond=passing.beyond,
-        band=limit,
+        held=pair.held,
+        band=pair.band,
         mean_square=passing.squares / max(passing.noisy, 1),
         # A squared unit Gaussian has variance 2, a squared unit Laplace variable 5, their mixtures less.
-        mean_square_error=math.sqrt((5.0 if laplace else 2.0) / max(passing.noisy, 1)),
+        mean_square_error=None if pair.shared else math.sqrt((5.0 if pair.laplace else 2.0) / max(passing.noisy, 1)),
         largest=passing.largest(),
-        numbers=numbers,
-        number_bands={name: band(len(changes), laplace=laplace) for name, changes in numbers.items()},
+        numbers=_numbers(pair),
         turn=_turn(a, b),
         cells=passing.cells(),
         configs=tuple(differences(_public(b), _public(a))),
@@ -174,18 +175,34 @@ def compare(release: OpenRelease, earlier: OpenRelease) -> Comparison:
     )
 
 
-def band(entries: int, *, laplace: bool) -> float:
-    """Standard deviations that hold so many differences at once with probability 0.95 where nothing has changed."""
-    if not laplace:
-        return float(-ndtri(-math.expm1(math.log(CONFIDENCE) / entries) / 2.0))
-    outside = (1.0 - CONFIDENCE) / entries
+class _Pair:
+    """Two releases, and what noise alone makes of their differences."""
 
-    def excess(t: float) -> float:
-        # In units of b: the infimum is at l = (sqrt(1 + t^2) - 1) / t.
-        rate = (math.sqrt(1.0 + t * t) - 1.0) / t
-        return math.log(2.0) - rate * t - math.log1p(-rate * rate) - math.log(outside)
+    def __init__(self, a: Facts, b: Facts) -> None:
+        self.a, self.b = a, b
+        self.vectors = tuple(facts.matrix.vectors() for facts in (a, b))
+        rates = [laplace_rate(facts.attributes["mechanism"]) for facts in (a, b)]
+        self.laplace = any(rate is not None for rate in rates)
+        cells = cells_of(a.matrix.shape)
+        alone = [NoiseAlone(facts.matrix, cells) for facts in (a, b)]
+        self.shared = any(one.dependent or one.ratio is not None for one in alone)
+        others = sum(value.size for value, _ in self.vectors[0].values())
+        # The difference of ratios takes that all numbers of both are held, beside the differences themselves.
+        self.held = others + alone[0].held * (1 if alone[0].ratio is None else 3)
+        tails = LaplaceSums(max(rate or Fraction(0) for rate in rates)) if self.laplace else Gaussian()
+        self.band = tails.band(self.held)
+        self.alone = tuple(NoiseAlone(facts.matrix, cells, self.band) for facts in (a, b))
 
-    return float(brentq(excess, 1e-3, 1e5, xtol=1e-9)) / math.sqrt(2.0)
+    def beyond(self, places: tuple[Any, Any], values: Sequence[Array], errors: Sequence[Array]) -> Mask:
+        """Which entries at some places differ by more than noise makes any number differ."""
+        parts = [one.parts(*places, value, error) for one, value, error in zip(self.alone, values, errors, strict=True)]
+        return self.outside(values[0] - values[1], parts)
+
+    def outside(self, difference: Array, parts: Sequence[tuple[Array, Array]]) -> Mask:
+        """Whether differences exceed what two noises make of them, by the linear part and the rest of each."""
+        (linear, rest), (linear_before, rest_before) = parts
+        found: Mask = np.abs(difference) > self.band * np.hypot(linear, linear_before) + rest + rest_before
+        return found
 
 
 def _check(release: OpenRelease, earlier: OpenRelease, a: Facts, b: Facts) -> None:
@@ -251,17 +268,20 @@ def _warnings(a: Facts, b: Facts) -> list[str]:
     return found
 
 
-def _numbers(a: Facts, b: Facts) -> dict[str, tuple[Change, ...]]:
-    mine, theirs = a.matrix.vectors(), b.matrix.vectors()
+def _numbers(pair: _Pair) -> dict[str, tuple[Change, ...]]:
+    mine, theirs = pair.vectors
     found = {}
     for name in sorted(mine.keys() & theirs.keys()):
         (value, noise), (before, noise_before) = mine[name], theirs[name]
         if value.shape != before.shape:
             continue
         error = np.atleast_1d(np.hypot(noise, noise_before))
-        labels = a.matrix.labels(name) or [name] * value.size
-        rows = zip(labels, np.atleast_1d(value), np.atleast_1d(before), error, strict=True)
-        found[name] = tuple(Change(label, float(x), float(y), float(e)) for label, x, y, e in rows)
+        ratios = [one.ratio.linear_deviation_of_mean for one in pair.alone if one.ratio is not None]
+        linear = (ratios[0], ratios[1]) if name == "mean" and len(ratios) == 2 else (noise, noise_before)
+        beyond = np.atleast_1d(pair.outside(value - before, [(part, np.zeros(part.shape)) for part in linear]))
+        labels = pair.a.matrix.labels(name) or [name] * value.size
+        rows = zip(labels, np.atleast_1d(value), np.atleast_1d(before), error, beyond, strict=True)
+        found[name] = tuple(Change(label, float(x), float(y), float(e), bool(far)) for label, x, y, e, far in rows)
     return found
 
 
@@ -274,37 +294,45 @@ def _scores(difference: Array, error: Array) -> Array:
 class _Pass:
     """One pass over both matrices."""
 
-    def __init__(self, a: ReleasedMatrix, b: ReleasedMatrix, limit: float) -> None:
-        self._a, self._b, self._limit = a, b, limit
-        self._sums, self._variance = CellSums(a.shape), CellVariance(a)
+    def __init__(self, pair: _Pair) -> None:
+        self._pair, self._a, self._b = pair, pair.a.matrix, pair.b.matrix
+        self._weights = tuple(1.0 / units for units in _joint_units(self._a, self._b))
+        self._sums = tuple(CellSums(matrix.shape) for matrix in (self._a, self._b))
+        self._noise = tuple(CellNoise(one.matrix, one, *self._weights) for one in pair.alone)
         self.beyond, self.noisy, self.squares = 0, 0, 0.0
         self._largest: list[tuple[float, int, int, Change]] = []
 
     def add(self, tile: Tile) -> None:
-        value, before = (m.value(tile.rows, tile.columns) for m in (self._a, self._b))
-        error = np.hypot(*(m.deviation(tile.rows, tile.columns) for m in (self._a, self._b)))
-        scores = _scores(value - before, error)
-        cut = np.clip(scores, -_MOST, _MOST)
-        self._sums.add(tile, cut)
-        self._variance.add(tile, np.ones(scores.shape))
-        if self._a.symmetric and tile.on_diagonal:
-            scores = np.triu(scores)
+        values = tuple(matrix.value(tile.rows, tile.columns) for matrix in (self._a, self._b))
+        errors = tuple(matrix.deviation(tile.rows, tile.columns) for matrix in (self._a, self._b))
+        weights = np.outer(self._weights[0][slice(*tile.rows)], self._weights[1][slice(*tile.columns)])
+        for sums, noise, value, error in zip(self._sums, self._noise, values, errors, strict=True):
+            sums.add(tile, value * weights)
+            noise.add(tile, error * weights)
+        error = np.hypot(*errors)
+        scores = _scores(values[0] - values[1], error)
         counted = np.isfinite(scores) & (error > 0)
         if self._a.symmetric and tile.on_diagonal:
-            counted = np.triu(counted)
+            scores, counted = np.triu(scores), np.triu(counted)
         self.noisy += int(np.count_nonzero(counted))
         self.squares += float(np.sum(scores[counted] ** 2))
-        self.beyond += int(np.count_nonzero(np.abs(scores) > self._limit))
-        self._keep(tile, np.abs(scores), value, before, error)
+        beyond = np.abs(scores) > self._pair.band
+        i, j = np.nonzero(beyond)
+        places = tile.rows[0] + i, tile.columns[0] + j
+        at = [tuple(part[i, j] for part in pair) for pair in (values, errors)]
+        beyond[i, j] = self._pair.beyond(places, at[0], at[1])
+        self.beyond += int(np.count_nonzero(beyond))
+        self._keep(tile, np.abs(scores), values, error, beyond)
 
-    def _keep(self, tile: Tile, size: Array, value: Array, before: Array, error: Array) -> None:
+    def _keep(self, tile: Tile, size: Array, values: tuple[Array, ...], error: Array, beyond: Mask) -> None:
         few = min(LISTED, size.size)
         for position in np.argpartition(size.ravel(), size.size - few)[size.size - few :]:
             i, j = divmod(int(position), size.shape[1])
             row, column = tile.rows[0] + i, tile.columns[0] + j
             names = self._a.name(0, row), self._a.name(1, column)
             what = names[0] if self._a.shape[1] == 1 else f"{names[0]} and {names[1]}"
-            change = Change(what, float(value[i, j]), float(before[i, j]), float(error[i, j]))
+            value, before = (float(part[i, j]) for part in values)
+            change = Change(what, value, before, float(error[i, j]), bool(beyond[i, j]))
             keep = heapq.heappush if len(self._largest) < LISTED else heapq.heappushpop
             keep(self._largest, (float(size[i, j]), -row, -column, change))
 
@@ -312,18 +340,29 @@ class _Pass:
         return tuple(change for size, *_, change in sorted(self._largest, reverse=True) if size > 0)
 
     def cells(self) -> Cells:
-        scores = self._sums.sums / np.sqrt(self._variance.sums)
-        return Cells(scores, scores)
+        mine, theirs = (sums.sums for sums in self._sums)
+        parts = [noise.parts(sums.sums) for noise, sums in zip(self._noise, self._sums, strict=True)]
+        deviation = np.hypot(*(noise.deviation(sums.sums) for noise, sums in zip(self._noise, self._sums, strict=True)))
+        limit = self._pair.band
+        return Cells(
+            np.clip(_scores(mine - theirs, deviation), -limit, limit), self._pair.outside(mine - theirs, parts)
+        )
+
+
+def _joint_units(a: ReleasedMatrix, b: ReleasedMatrix) -> tuple[Array, Array]:
+    """Units of both noises together by row and by column."""
+    mine, theirs = noise_units(a)[1], noise_units(b)[1]
+    # A column's unit is the root of the deviation where symmetric: row times column is the deviation.
+    power = 4.0 if a.symmetric else 2.0
+    joint = (mine**power + theirs**power) ** (1.0 / power)
+    return (joint if a.symmetric else np.ones(a.shape[0])), joint
 
 
 def _turn(a: Facts, b: Facts) -> Turn:
     """Compare the leading subspaces along the columns, in units of both noises together."""
-    mine, theirs = noise_units(a.matrix)[1], noise_units(b.matrix)[1]
-    # A column's unit is the root of the deviation where symmetric: row times column is the deviation.
+    units = _joint_units(a.matrix, b.matrix)
     power = 4.0 if a.matrix.symmetric else 2.0
-    joint = (mine**power + theirs**power) ** (1.0 / power)
-    units = joint if a.matrix.symmetric else np.ones(a.matrix.shape[0]), joint
-    share = float(np.mean((mine / joint) ** power))
+    share = float(np.mean((noise_units(a.matrix)[1] / units[1]) ** power))
     most = min(_KNOWN, *a.matrix.shape)
     one, other = (leading_subspace(facts.matrix, *units, most) for facts in (a, b))
     level = max(a.scan.noise_level, b.scan.noise_level)

@@ -22,47 +22,52 @@ def title(found: Comparison) -> str:
 def sentence(found: Comparison) -> str:
     """The outcome in one sentence."""
     label = found.release.entries
-    if found.beyond == 0:
-        return (
-            f"No {label.removesuffix('ies')}y differs by more than the noise of the two releases explains: "
-            f"all {found.entries:,} lie within {found.band:.3g} standard deviations of their difference, "
-            "as in 95 of 100 unchanged pairs."
-        )
-    return (
-        f"{found.beyond:,} of {found.entries:,} {label} differ by more than {found.band:.3g} standard "
-        "deviations of their noise, which 95 of 100 unchanged pairs do not exceed anywhere: what was measured has "
-        "changed, be it the data or the config."
+    alone = (
+        f"noise alone makes none of the {found.held:,} numbers looked at differ so far, in 95 of 100 unchanged pairs"
     )
+    others = [name for name in found.numbers if _beyond(found, name)]
+    if found.beyond:
+        return (
+            f"{found.beyond:,} of {found.entries:,} {label} differ by more than noise explains ({alone}): what was "
+            "measured has changed, be it the data or the config."
+        )
+    within = f"No {label.removesuffix('ies')}y differs by more than the noise of the two releases explains"
+    if not others:
+        return f"{within}, and no other number does: {alone}."
+    named = " and ".join(name.replace("_", " ") for name in others)
+    return f"{within}, but {named} does ({alone}): what was measured has changed, be it the data or the config."
 
 
 def lines(found: Comparison) -> Rows:
     """The outcome in a few lines."""
-    beyond = {name: _beyond(found, name) for name in found.numbers}
     others = [
-        (name.replace("_", " "), f"{count:,} of {len(found.numbers[name]):,} beyond {found.number_bands[name]:.3g}")
-        for name, count in beyond.items()
+        (name.replace("_", " "), f"{_beyond(found, name):,} of {len(changes):,} differ by more than noise explains")
+        for name, changes in found.numbers.items()
     ]
-    turn = found.turn
+    turn, spread = found.turn, found.mean_square_error
     angle = (
         f"the {turn.dimension} leading directions have turned by up to {turn.angle:.3g} degrees; "
         f"noise alone turns them by about {turn.noise_angle:.3g}"
         if turn.dimension
         else "no direction stands out of the noise in both releases, or all do: nothing to compare"
     )
+    of = f"Entries of the {found.release.label}"
     return [
-        (f"Entries of the {found.release.label}", f"{found.beyond:,} of {found.entries:,} beyond {found.band:.3g}"),
+        (of, f"{found.beyond:,} of {found.entries:,} differ by more than noise explains"),
         *others,
+        ("Simultaneous band", f"{found.band:.3g} standard errors at least, for {found.held:,} numbers at once"),
         (
             "Mean squared difference",
             f"{found.mean_square:.4g} in units of its noise; "
-            f"1, give or take {found.mean_square_error:.2g}, if nothing has changed",
+            + ("about 1" if spread is None else f"1, give or take {spread:.2g},")
+            + " if nothing has changed",
         ),
         ("Leading subspace", angle),
     ]
 
 
 def _beyond(found: Comparison, name: str) -> int:
-    return sum(abs(change.score) > found.number_bands[name] for change in found.numbers[name])
+    return sum(change.beyond for change in found.numbers[name])
 
 
 def change_rows(changes: tuple[Change, ...]) -> list[dict[str, str]]:
@@ -75,6 +80,7 @@ def change_rows(changes: tuple[Change, ...]) -> list[dict[str, str]]:
             "difference": number(change.value - change.earlier),
             "its standard error": number(change.error),
             "in standard errors": f"{change.score:.2f}",
+            "more than noise": "yes" if change.beyond else "no",
         }
         for change in changes
     ]
@@ -88,7 +94,7 @@ def html(found: Comparison) -> str:
     ]
     text = (
         f"Heat map of the difference of two releases of the {found.release.label}. "
-        f"{found.beyond:,} of {found.entries:,} entries are beyond the simultaneous band."
+        f"{found.beyond:,} of {found.entries:,} entries differ by more than noise explains."
     )
     picture = difference_map(found.cells, found.release.matrix, found.band, text)
     parts = [
@@ -96,8 +102,8 @@ def html(found: Comparison) -> str:
         page.promise(sentence(found)),
         *(page.warning(line) for line in found.warnings),
         "<h2>What differs</h2><p>A difference has the noise of both releases. The band holds all differences at once, "
-        "in 95 of 100 pairs of nights on which nothing has changed. Noise of means and covariances is known to first "
-        "order.</p>" + page.pairs(lines(found)),
+        "in 95 of 100 pairs of nights on which nothing has changed; that of means and covariances is wider where the "
+        "count is uncertain.</p>" + page.pairs(lines(found)),
         page.figure(picture),
         *(["<h2>Largest differences</h2>" + page.grid(change_rows(found.largest))] if found.largest else []),
         *numbers,
@@ -128,13 +134,13 @@ def content(found: Comparison) -> dict[str, Any]:
                 "entries": found.entries,
                 "beyond_band": found.beyond,
                 "band_in_standard_errors": found.band,
+                "numbers_held_at_once": found.held,
                 "mean_squared_score": found.mean_square,
                 "mean_squared_score_error": found.mean_square_error,
                 "largest": [_change(change) for change in found.largest],
             },
             "numbers": {
                 name: {
-                    "band_in_standard_errors": found.number_bands[name],
                     "beyond_band": _beyond(found, name),
                     "changes": [_change(change) for change in changes[:200]],
                 }
@@ -157,4 +163,5 @@ def _change(change: Change) -> dict[str, Any]:
         "earlier": change.earlier,
         "standard_error": change.error,
         "in_standard_errors": change.score,
+        "beyond_band": change.beyond,
     }

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from pipeline.contribution import Contribution
 from pipeline.guessing import Together, cap_sentence, warning
 from pipeline.report import after
 from pipeline.report.matrix import ReleasedMatrix, Shown
-from pipeline.report.scan import Entry, Scan, scan
+from pipeline.report.scan import Entry, Scan, Tally, scan
 from pipeline.report.spectrum import Spectrum, spectrum
 from pipeline.report.words import guess_at_most, number, plain_words
 
@@ -90,6 +92,11 @@ class Facts:
         return spectrum(self.matrix, self.scan.row_units, self.scan.column_units, self.scan.noise_level)
 
     @property
+    def nothing(self) -> bool:
+        """Whether nothing that the release is asked for stands out: no entry, or of a symmetric matrix no pair."""
+        return self.scan.others.standing == 0 and (self.scan.others.entries > 0 or self.scan.diagonal.standing == 0)
+
+    @property
     def above_noise(self) -> int:
         """Values of the spectrum that noise alone does not reach."""
         return int((self.spectrum.values > self.scan.noise_level).sum())
@@ -110,24 +117,18 @@ IN_CLEAR = (
 
 
 def error_lines(facts: Facts) -> list[tuple[str, str]]:
-    """Noise against signal in a few lines."""
-    lines = []
+    """Noise against signal in a few lines, what stands out first."""
+    lines = [("Findings", finding(facts)), ("Standing out", standing_rule(facts))]
     vectors = facts.matrix.vectors()
     if "count" in vectors:
         count, deviation = (float(part) for part in vectors["count"])
         noise = f" with noise of standard deviation {number(deviation)}" if deviation else ", public by the relation"
         lines.append(("Records", f"{number(count)}{noise}"))
-    share = facts.scan.clear / facts.scan.entries
-    lines.append(
-        (
-            "Noise and signal",
-            f"{100 * share:.0f} % of the {facts.scan.entries:,} {facts.entries} "
-            "stand two standard deviations out of the noise",
-        )
-    )
+    lines += [("Beyond two deviations", beyond_two(facts))]
     lines += _whole(facts.attributes.get("error"))
     if "not_in_standard_deviations" in facts.attributes["mechanism"]:
         lines.append(("Beyond the noise", facts.attributes["mechanism"]["not_in_standard_deviations"]))
+    lines += directions_line(facts)
     lines += after.sentence(facts.attributes.get("error") or {})
     if not facts.reliable:
         lines.append(("Warning", "the noisy count is close to zero: mean and covariance are meaningless here"))
@@ -136,9 +137,63 @@ def error_lines(facts: Facts) -> list[tuple[str, str]]:
     return lines
 
 
+_PAIRS = {"covariance": "covariances of two features", "second_moment": "products of two features"}
+_OWN = {"covariance": "variances", "second_moment": "squares"}
+
+
+def finding(facts: Facts) -> str:
+    """Whether anything stands out of the noise, in one sentence."""
+    scan = facts.scan
+    if not scan.alone.estimable:
+        return "Nothing can be found: the noisy count is so close to zero that no entry has a known error."
+    pairs, own = _searched(facts)
+    if not facts.nothing:
+        found = [f"{tally.standing:,} of the {what}" for tally, what in (pairs, own) if tally.entries]
+        return f"{' and '.join(found)} stand out of the noise."
+    none = " and ".join(f"none of the {what}" for tally, what in (pairs, own) if tally.entries and not tally.standing)
+    if own[0].standing:
+        return f"No pair of features stands out of the noise: {none}. Of the {own[1]}, {own[0].standing:,} do."
+    return f"Nothing stands out of the noise: {none}. What is shown may be noise alone."
+
+
+def _searched(facts: Facts) -> tuple[tuple[Tally, str], tuple[Tally, str]]:
+    """Entries off and on the diagonal, and what they are called; without symmetry all are off it."""
+    scan, kind = facts.scan, facts.kind
+    if not facts.matrix.symmetric:
+        return (scan.others, f"{scan.others.entries:,} {facts.entries}"), (scan.diagonal, "")
+    pairs, own = _PAIRS.get(kind, "entries off the diagonal"), _OWN.get(kind, "entries on the diagonal")
+    return (scan.others, f"{scan.others.entries:,} {pairs}"), (scan.diagonal, f"{scan.diagonal.entries:,} {own}")
+
+
+def standing_rule(facts: Facts) -> str:
+    """What it takes to stand out."""
+    alone = facts.scan.alone
+    if not alone.estimable:
+        return "nothing can: a ratio to a count that may be zero has no known error"
+    origin = "its origin" if facts.kind == "rows" else "zero"
+    more = ", further where count and means are uncertain" if alone.ratio is not None else ""
+    return (
+        f"an entry further from {origin} than {alone.band:.3g} standard deviations of its noise{more}; in 95 of 100 "
+        f"releases noise alone goes as far nowhere among the {alone.held:,} numbers tested"
+    )
+
+
+def beyond_two(facts: Facts) -> str:
+    """Share of entries beyond two standard deviations, which means nothing but beside what noise alone gives."""
+    scan = facts.scan
+    low, high = (f"{100.0 * share:.3g}" for share in scan.alone.tails.beyond(2.0))
+    expected = low if low == high else f"{low} to {high}"
+    share = 100.0 * scan.beyond_two / scan.entries
+    return f"{share:.3g} % of the {scan.entries:,} {facts.entries}; {scan.alone.tails.words} alone: {expected} %"
+
+
 def spectrum_line(facts: Facts) -> tuple[str, str]:
     """How many values of the spectrum stand out of the noise."""
+    if facts.kind == "directions":
+        return "Spectrum", "directions are orthonormal whatever the records say: their singular values tell nothing"
     found, what = facts.spectrum, "eigenvalues" if facts.matrix.symmetric else "singular values"
+    if not facts.scan.alone.estimable:
+        return "Spectrum", f"what noise alone reaches is not known, so that no {what} can stand out"
     of = (
         f"{found.values.size:,}"
         if found.complete
@@ -146,7 +201,26 @@ def spectrum_line(facts: Facts) -> tuple[str, str]:
     )
     errors = found.errors[found.values > facts.scan.noise_level]
     error = "" if found.complete or not errors.size else f"; those are known within {number(float(errors.max()))}"
-    return "Spectrum", f"{facts.above_noise:,} of {of} {what} are above what noise alone reaches{error}"
+    above = "none" if facts.above_noise == 0 else f"{facts.above_noise:,}"
+    reach = f"what noise alone reaches in 95 of 100 releases ({number(facts.scan.noise_level)} units of noise)"
+    return "Spectrum", f"{above} of {of} {what} {'is' if facts.above_noise < 2 else 'are'} above {reach}{error}"
+
+
+def directions_line(facts: Facts) -> list[tuple[str, str]]:
+    """How many of the directions from a noisy matrix belong to more than noise; nothing where none were asked for."""
+    eigenvalues, error = facts.matrix.array("eigenvalues"), facts.attributes.get("error") or {}
+    wanted = facts.matrix.array("directions")
+    if eigenvalues is None or wanted is None or "spectral_norm_bound" not in error:
+        return []
+    count = int(wanted.shape[1])
+    above = int(np.count_nonzero(eigenvalues[:count] > error["spectral_norm_bound"]))
+    return [
+        (
+            "Directions",
+            f"{above} of {count} belong to eigenvalues above {number(error['spectral_norm_bound'])}, which noise alone "
+            "does not exceed in 95 of 100 releases; the others may be directions of noise",
+        )
+    ]
 
 
 def _whole(error: dict[str, Any] | None) -> list[tuple[str, str]]:
@@ -214,7 +288,7 @@ def _by_column(facts: Facts) -> list[dict[str, str | float]]:
 
 
 def strongest_table(facts: Facts) -> list[dict[str, str]]:
-    """The largest entries of the heat map that stand out of their noise."""
+    """The largest entries of the heat map that stand out of the noise and have a ratio to the diagonal."""
     shown = "correlation" if facts.kind == "covariance" else "in the heat map"
     return [
         {
@@ -225,6 +299,18 @@ def strongest_table(facts: Facts) -> list[dict[str, str]]:
         }
         for entry in facts.scan.strongest
     ]
+
+
+def not_estimable(facts: Facts) -> str:
+    """Says how many entries stand out and have no ratio; empty where none."""
+    count = facts.scan.not_estimable
+    if count == 0:
+        return ""
+    ratio = "correlation" if facts.kind == "covariance" else "ratio to the diagonal"
+    return (
+        f"{count:,} more {'stands' if count == 1 else 'stand'} out, but no {ratio} can be estimated: a variance is not "
+        "clearly above its noise, or the ratio is beyond 1. None is listed."
+    )
 
 
 def guarantee_rows(facts: Facts) -> list[tuple[str, str]]:

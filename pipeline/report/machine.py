@@ -11,7 +11,7 @@ from pipeline.report.facts import Facts, Rows
 from pipeline.report.loading import loading
 from pipeline.report.words import guess_at_most
 
-VERSION = 1
+VERSION = 2
 """Raised when a key changes its meaning or goes; new keys may come without it."""
 
 
@@ -27,6 +27,8 @@ def content(facts: Facts, budget: Rows, folder: str) -> dict[str, Any]:
         {
             "blockveil_report": VERSION,
             "release_id": a["release_id"],
+            "finding": found.finding(facts),
+            "nothing_stands_out": facts.nothing,
             "title": facts.title,
             "folder": folder,
             "reliable": facts.reliable,
@@ -46,7 +48,14 @@ def content(facts: Facts, budget: Rows, folder: str) -> dict[str, Any]:
                 "shape": list(facts.matrix.shape),
                 "symmetric": facts.matrix.symmetric,
                 "entries": scan.entries,
-                "entries_clear_of_noise": scan.clear,
+                "entries_standing_out": scan.standing,
+                "diagonal_entries_standing_out": scan.diagonal.standing,
+                "numbers_held_at_once": scan.alone.held,
+                "band_in_standard_deviations": scan.alone.band,
+                "errors_known": scan.alone.estimable,
+                "entries_beyond_two_deviations": scan.beyond_two,
+                "noise_alone_beyond_two_deviations": list(scan.alone.tails.beyond(2.0)),
+                "standing_without_ratio": scan.not_estimable,
                 "strongest": [
                     {**asdict(e), "row": facts.matrix.name(0, e.row), "column": facts.matrix.name(1, e.column)}
                     for e in scan.strongest

@@ -18,6 +18,7 @@ def summary(facts: Facts, budget: Rows, path: str, report: str) -> str:
     """What was released, what it promises, how exact it is, and where it lies."""
     sections = [
         f"# {as_markdown(facts.title)}",
+        *([f"**{as_markdown(found.finding(facts))}**"] if facts.nothing else []),
         f"> {as_markdown(facts.attributes['guarantee']['sentence'])}",
         *([] if (said := found.too_large(facts)) is None else [f"**Warning**: {as_markdown(said)}"]),
         pairs([*found.error_lines(facts), found.spectrum_line(facts), *budget]),

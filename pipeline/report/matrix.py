@@ -75,6 +75,7 @@ class ReleasedMatrix:
 
     def __init__(self, release: Shown) -> None:
         self._arrays, self._dimensions = release.arrays, release.dimensions
+        self.attributes = release.attributes
         self.kind = str(release.attributes.get("matrix"))
         if self.kind not in self._arrays or f"{self.kind}_standard_deviation" not in self._arrays:
             raise StoreError(
@@ -92,6 +93,12 @@ class ReleasedMatrix:
         self.symmetric = len(axes) == 2 and axes[1] == f"{axes[0]}_" and self.shape[0] == self.shape[1]
         self.shown = f"{self.kind}_psd" if self.symmetric and f"{self.kind}_psd" in self._arrays else self.kind
 
+    @property
+    def entries(self) -> int:
+        """Number of distinct entries."""
+        rows, columns = self.shape
+        return rows * (rows + 1) // 2 if self.symmetric else rows * columns
+
     def tiles(self) -> Iterator[Tile]:
         """Tiles that cover the matrix; of a symmetric one those on and above the diagonal."""
         height, width = self._tile_shape()
@@ -103,6 +110,11 @@ class ReleasedMatrix:
     def value(self, rows: Span, columns: Span) -> Array:
         """Released entries, shape (rows, columns)."""
         return self._read(self.kind, rows, columns)
+
+    def signal(self, rows: Span, columns: Span) -> Array:
+        """Released entries less what is released without records: the public origin of records, else zero."""
+        value = self.value(rows, columns)
+        return value if self._centre is None else value - self._centre[slice(*columns)]
 
     def deviation(self, rows: Span, columns: Span) -> Array:
         """Standard deviation of the noise of entries, shape (rows, columns)."""
@@ -132,6 +144,10 @@ class ReleasedMatrix:
         """The first names along an axis."""
         return [self.name(axis, i) for i in range(min(most, self.shape[axis]))]
 
+    def array(self, name: str) -> NDArray[Any] | None:
+        """Another array of the release, whole; None where there is none."""
+        return None if name not in self._arrays else np.asarray(self._arrays[name][...])
+
     def vectors(self) -> dict[str, tuple[Array, Array]]:
         """Other released numbers and lists with their noise, such as a mean, by name."""
         found = {}
@@ -145,6 +161,12 @@ class ReleasedMatrix:
         """Names of the entries of a list; empty where the release has none."""
         axes, shape = self._dimensions.get(name, ()), self._arrays[name].shape
         return (self._axis_names(axes[0], int(shape[0])) or []) if len(axes) == 1 else []
+
+    @cached_property
+    def _centre(self) -> Array | None:
+        """Origin of released records by column; other answers are about it, so that nothing is released as zero."""
+        origin = np.asarray(self.attributes.get("origin", []), np.float64)
+        return origin if self.kind == "rows" and origin.shape == self.shape[1:] else None
 
     @cached_property
     def _names(self) -> tuple[list[_Along], list[_Along]]:

@@ -37,6 +37,7 @@ def html(facts: Facts, budget: Rows, folder: str) -> str:
     """Whole page; ``folder`` is the release's folder name, for the loading examples; an empty budget is left out."""
     parts = [
         heading(facts.title),
+        *([warning(found.finding(facts))] if facts.nothing else []),
         promise(*found.promises(facts)),
         *([warning(said)] if (said := found.too_large(facts)) is not None else []),
         *([warning(found.UNRELIABLE)] if not facts.reliable else []),
@@ -125,8 +126,9 @@ def _numeric(name: str) -> str:
 
 
 def _strongest(facts: Facts) -> list[str]:
-    rows = found.strongest_table(facts)
-    return ["<p>Strongest entries:</p>" + grid(rows)] if rows else []
+    rows, left_out = found.strongest_table(facts), found.not_estimable(facts)
+    told = ["<p>Strongest of the entries that stand out of the noise:</p>" + grid(rows)] if rows else []
+    return [*told, f"<p>{as_html(left_out)}</p>"] if left_out else told
 
 
 def _after(error: after.Error) -> list[str]:

@@ -19,13 +19,12 @@ from matplotlib.colors import ListedColormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from pipeline.report.facts import Facts
+from pipeline.report.cells import Cells
+from pipeline.report.facts import Facts, finding
 from pipeline.report.matrix import Array, ReleasedMatrix
-from pipeline.report.scan import Cells
 from pipeline.report.words import number
 
 _LABELS = 40
-_SURE = 6.0
 _STYLE = {
     "svg.hashsalt": "blockveil",
     "svg.fonttype": "path",
@@ -44,11 +43,12 @@ class Theme:
     hidden: str
     diverging: str
     sequential: str
+    background: str
     paper: str = "none"
 
 
-LIGHT = Theme("#333333", "#0072b2", "#d55e00", "#c4c4c4", "RdBu_r", "viridis_r")
-DARK = Theme("#d8d8d8", "#56b4e9", "#e69f00", "#5c5c5c", "berlin", "viridis")
+LIGHT = Theme("#333333", "#0072b2", "#d55e00", "#c4c4c4", "RdBu_r", "viridis_r", "#ffffff")
+DARK = Theme("#d8d8d8", "#56b4e9", "#e69f00", "#5c5c5c", "berlin", "viridis", "#161616")
 CARD = replace(LIGHT, paper="#ffffff")
 """With its own paper, for pages whose paper is not known."""
 
@@ -65,10 +65,10 @@ def heat_map(facts: Facts) -> Picture:
     """Released matrix; what noise could explain is greyed out."""
     cells, matrix = facts.scan.cells, facts.matrix
     largest = 1.0 if matrix.symmetric else float(np.max(np.abs(cells.values))) or 1.0
-    signed = matrix.symmetric or bool((cells.scores < -_SURE).any())
+    signed = matrix.symmetric or bool((cells.clear & (cells.values < 0)).any())
     each = "" if cells.values.shape == matrix.shape else f"; a cell is the mean of {_per_cell(facts)} entries"
-    title = f"Released {_shown(facts)}{each}\ngrey: within two standard deviations of noise"
-    drawn = _Map(cells, matrix, title, -largest if signed else 0.0, largest)
+    title = f"Released {_shown(facts)}{each}\n{_GREY}"
+    drawn = _Map(cells, matrix, title, -largest if signed else 0.0, largest, _caption(facts))
     strongest = "; ".join(
         f"{facts.where(entry)} {entry.relative:.2f}"
         if matrix.symmetric
@@ -76,11 +76,21 @@ def heat_map(facts: Facts) -> Picture:
         for entry in facts.scan.strongest[:3]
     )
     text = (
-        f"Heat map of the released {_shown(facts)}, {matrix.shape[0]:,} by {matrix.shape[1]:,}. "
-        f"{100 * facts.scan.clear / facts.scan.entries:.0f} % of its entries stand out of the noise. "
-        + (f"Strongest: {strongest}." if strongest else "None is strong enough to be named.")
+        f"{finding(facts)} Heat map of the released {_shown(facts)}, {matrix.shape[0]:,} by {matrix.shape[1]:,}; "
+        f"{_GREY}." + (f" Strongest: {strongest}." if strongest else "")
     )
     return Picture(drawn.draw, text)
+
+
+_GREY = "grey: no further from zero than noise alone goes, or no ratio"
+
+
+def _caption(facts: Facts) -> str:
+    """What is written over a picture that shows no finding."""
+    if not facts.nothing:
+        return ""
+    own = facts.scan.diagonal.standing and facts.scan.alone.estimable
+    return "No pair of features\nstands out of the noise" if own else "Nothing stands out of the noise"
 
 
 def _per_cell(facts: Facts) -> str:
@@ -103,6 +113,7 @@ class _Map:
     title: str
     least: float
     largest: float
+    label: str = ""
 
     def draw(self, theme: Theme) -> str:
         with matplotlib.rc_context(_STYLE):
@@ -119,6 +130,10 @@ class _Map:
             axes.imshow(hidden, cmap=ListedColormap([theme.hidden]), interpolation="nearest", aspect=aspect)
             self._label(axes)
             axes.set_title(self.title, color=theme.ink, fontsize=9.5)
+            if self.label:
+                framed = {"facecolor": theme.background, "edgecolor": theme.ink, "boxstyle": "round,pad=0.6"}
+                middle: dict[str, Any] = {"ha": "center", "va": "center", "transform": axes.transAxes, "bbox": framed}
+                axes.text(0.5, 0.5, self.label, color=theme.ink, fontsize=13, **middle)
             bar = figure.colorbar(image, ax=axes, fraction=0.046, pad=0.03)
             bar.outline.set_visible(False)
             bar.ax.tick_params(colors=theme.ink)
@@ -150,8 +165,11 @@ def spectrum(facts: Facts) -> Picture:
     which = f"{found.values.size:,} {what}s" if found.complete else f"the {found.values.size} largest {what}s"
     text = (
         f"Spectrum of the released {facts.label}: {which} in units of noise, from {number(float(found.values[0]))} to "
-        f"{number(float(found.values[-1]))}. Noise alone reaches {number(level)}; {facts.above_noise:,} are above it."
+        f"{number(float(found.values[-1]))}. In 95 of 100 releases noise alone reaches at most {number(level)}; "
+        f"{facts.above_noise:,} {'is' if facts.above_noise == 1 else 'are'} above that."
     )
+    # Where nothing is known, noise may reach as far as the values.
+    level = level if np.isfinite(level) else float(np.max(np.abs(found.values)))
 
     def draw(theme: Theme) -> str:
         values = found.values
@@ -175,7 +193,9 @@ def spectrum(facts: Facts) -> Picture:
             axes.set_xlabel(what, color=theme.ink)
             axes.set_ylabel("in units of noise", color=theme.ink)
             axes.set_title(
-                "Spectrum of the released matrix; band: reached by noise alone", color=theme.ink, fontsize=9.5
+                "Spectrum of the released matrix\nband: what noise alone reaches in 95 of 100 releases",
+                color=theme.ink,
+                fontsize=9.5,
             )
             axes.legend(frameon=False, labelcolor=theme.ink)
             _plain(axes, theme)
@@ -195,10 +215,7 @@ def _decades(values: Array, level: float, symmetric: bool) -> list[float]:
 
 def difference_map(cells: Cells, matrix: ReleasedMatrix, band: float, text: str) -> Picture:
     """Difference of two nights in standard deviations, cut at the simultaneous band."""
-    title = (
-        "Difference in standard deviations of its noise\n"
-        f"full colour: beyond the simultaneous band of {band:.3g}; grey: within two"
-    )
+    title = "Difference in standard deviations of its noise\ngrey: no larger than noise alone makes any difference"
     return Picture(_Map(cells, matrix, title, -band, band).draw, text)
 
 

@@ -109,7 +109,7 @@ class _Scaled:
         result = np.zeros((self._matrix.shape[1 if transposed else 0], block.shape[1]))
         for tile in self._matrix.tiles():
             rows, columns = slice(*tile.rows), slice(*tile.columns)
-            values = self._matrix.value(tile.rows, tile.columns)
+            values = self._matrix.signal(tile.rows, tile.columns)
             if transposed:
                 result[columns] += values.T @ block[rows]
             else:
@@ -124,11 +124,11 @@ class _Scaled:
         """The matrix itself where symmetric, else its product with its transpose along the shorter side."""
         (rows, columns), matrix = self._matrix.shape, self._matrix
         if matrix.symmetric:
-            return matrix.value((0, rows), (0, columns)) / (self._units[0] * self._units[1].T)
+            return matrix.signal((0, rows), (0, columns)) / (self._units[0] * self._units[1].T)
         side = min(rows, columns)
         total = np.zeros((side, side))
         for span in _spans(max(rows, columns)):
-            part = matrix.value((0, rows), span) if self.wide else matrix.value(span, (0, columns))
+            part = matrix.signal((0, rows), span) if self.wide else matrix.signal(span, (0, columns))
             along, other = (slice(0, rows), slice(*span)) if self.wide else (slice(*span), slice(0, columns))
             part = part / (self._units[0][along] * self._units[1][other].T)
             total += part @ part.T if self.wide else part.T @ part

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from engine import cell_estimates
-from engine.errors import CONFIDENCE
+from engine.bands import CONFIDENCE
 from engine.estimates import coordinate_estimate
 from engine.guarantees import ApproxDP, Neighbours
 from engine.mechanisms.additive import add_noise

@@ -124,12 +124,11 @@ def test_a_report_of_many_columns_reads_the_same_numbers_with_more_axes_along_th
     square = Facts(open_release(outcome.path))
     assert (wide.matrix.shape, square.matrix.shape) == ((6, 180), (54, 20))
     assert np.array_equal(square.matrix.value((5, 50), (3, 17)), arrays["counts"].reshape(54, 20)[5:50, 3:17])
-    found = [
-        (facts.scan.entries, facts.scan.clear, [facts.where(entry).split(" and ") for entry in facts.scan.strongest])
-        for facts in (wide, square)
-    ]
-    assert found[0][:2] == found[1][:2]
-    assert [", ".join(names) for names in found[0][2]] == [", ".join(names) for names in found[1][2]]
+    found = [(facts.scan.entries, facts.scan.strongest, facts) for facts in (wide, square)]
+    assert found[0][0] == found[1][0]
+    assert wide.scan.beyond_two == square.scan.beyond_two
+    places = [[", ".join(facts.where(entry).split(" and ")) for entry in strongest] for _, strongest, facts in found]
+    assert places[0] == places[1]
 
 
 def test_a_grid_that_no_worker_could_hold_is_released_within_their_memory(tmp_path):

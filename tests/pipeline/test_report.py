@@ -224,7 +224,7 @@ def test_a_kind_of_release_that_is_not_known_has_a_report_too(shape, axes):
     assert "which of two given values one row had" in text
     json.dumps(machine.content(found, [], "folder"), allow_nan=False)
     assert found.scan.entries == values.size
-    assert found.scan.clear == np.count_nonzero(np.abs(values) >= 1.0)
+    assert found.scan.standing == np.count_nonzero(np.abs(values) > found.scan.alone.band * 0.5)
     assert found.scan.strongest[0].value == values.ravel()[np.argmax(np.abs(values))]
     if shape:
         assert found.matrix.name(0, 0) == "r0"

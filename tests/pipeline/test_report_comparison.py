@@ -7,7 +7,6 @@ from datetime import date, timedelta
 import numpy as np
 import pytest
 import zarr
-from scipy.stats import norm
 
 from pipeline import report
 from pipeline.compute import ThreadCompute
@@ -16,7 +15,7 @@ from pipeline.planning import make_plan
 from pipeline.reading import open_release
 from pipeline.release import run_release
 from pipeline.report import comparison_page
-from pipeline.report.comparison import CannotCompare, band, compare
+from pipeline.report.comparison import CannotCompare, compare
 from tests import support
 from tests.pipeline.test_release import NIGHT
 
@@ -61,10 +60,11 @@ def test_changed_data_are_found_with_their_size(tmp_path):
     assert "has changed" in comparison_page.sentence(found)
     age = found.numbers["mean"][0]
     assert age.what == "age"
-    assert abs(age.score) > found.number_bands["mean"]
+    assert age.beyond
+    assert abs(age.score) > found.band
     assert age.value - age.earlier == pytest.approx(20.0 - values[:, 0].mean(), abs=4 * age.error)
     count = found.numbers["count"][0]
-    assert abs(count.score) <= found.number_bands["count"]
+    assert not count.beyond
 
 
 def test_the_page_and_its_json_say_the_same(tmp_path):
@@ -135,28 +135,6 @@ def test_other_features_shapes_and_origins_are_refused(tmp_path):
     found = compare(wide, usual)
     assert any("queries differ" in line for line in found.warnings)
     assert any("features" in line and "130" in line for line in found.configs)
-
-
-def test_the_gaussian_band_holds_all_differences_at_once():
-    assert band(1, laplace=False) == pytest.approx(norm.ppf(0.975))
-    for entries in (2, 300, 10**8):
-        inside = 1.0 - 2.0 * norm.sf(band(entries, laplace=False))
-        assert entries * math.log(inside) == pytest.approx(math.log(0.95), rel=1e-6)
-
-
-def test_the_laplace_band_is_safe_for_one_two_and_mixed_noises():
-    rng = np.random.default_rng(7)
-    limit = band(1, laplace=True)
-    trials = 400_000
-    laplace = rng.laplace(size=(2, trials)) / math.sqrt(2.0)
-    for share in (0.0, 0.3, 0.5):
-        for other in (laplace[1], rng.standard_normal(trials)):
-            difference = math.sqrt(1 - share) * laplace[0] + math.sqrt(share) * other
-            assert np.mean(np.abs(difference) > limit) < 0.05
-    one = band(1000, laplace=True) * math.sqrt(2.0)
-    assert 1000 * math.exp(-one) <= 0.05
-    assert 1000 * (1 + one / 2) * math.exp(-one) <= 0.05, "two of the same scale"
-    assert band(1000, laplace=True) < 1.5 * band(1000, laplace=False) * math.sqrt(math.log(1000))
 
 
 class Planted:

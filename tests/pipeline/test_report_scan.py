@@ -9,12 +9,14 @@ import pytest
 import zarr
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from pipeline.report import matrix as tiles
 from pipeline.report import spectrum as spectra
+from pipeline.report.cells import CELLS, cell_starts
 from pipeline.report.facts import Facts
 from pipeline.report.matrix import ReleasedMatrix
-from pipeline.report.scan import CELLS, cell_starts, scan
+from pipeline.report.scan import scan
 from pipeline.report.spectrum import leading_subspace
 
 
@@ -53,60 +55,76 @@ def small_tiles(monkeypatch):
     monkeypatch.setattr(tiles, "CHUNK_SIDE", 7)
 
 
-def whole_cells(relative, raw, variance, mirrored):
+def whole_cells(shown, signal, variance, band, mirrored):
     """Means of cells and whether they are clear, entry by entry."""
-    rows, columns = (np.searchsorted(cell_starts(n), np.arange(n), side="right") - 1 for n in relative.shape)
+    rows, columns = (np.searchsorted(cell_starts(n), np.arange(n), side="right") - 1 for n in shown.shape)
     shape = (rows[-1] + 1, columns[-1] + 1)
     sums, raws, variances, sizes = (np.zeros(shape) for _ in range(4))
-    for i, j in np.ndindex(relative.shape):
+    for i, j in np.ndindex(shown.shape):
         cell = (rows[i], columns[j])
-        sums[cell] += relative[i, j]
-        raws[cell] += raw[i, j]
+        sums[cell] += shown[i, j]
+        raws[cell] += signal[i, j]
         sizes[cell] += 1
         # An entry and its mirror image in one cell are the same number.
         twice = mirrored and i != j and (rows[j], columns[i]) == cell
         variances[cell] += variance[i, j] * (2.0 if twice else 1.0)
-    return sums / sizes, (np.abs(raws) >= 2.0 * np.sqrt(variances)) & (raws != 0)
+    return sums / sizes, np.abs(raws) > band * np.sqrt(variances)
+
+
+def sidak(count):
+    return stats.norm.ppf((1.0 + 0.95 ** (1.0 / count)) / 2.0)
 
 
 @pytest.mark.parametrize("d", [1, 5, 7, 30, 41])
 def test_a_symmetric_matrix_by_tiles_gives_what_the_whole_gives(small_tiles, monkeypatch, d):
-    monkeypatch.setattr("pipeline.report.scan.CELLS", 12)
+    monkeypatch.setattr("pipeline.report.cells.CELLS", 12)
     release = symmetric(d)
     found = scan(ReleasedMatrix(release))
-    value, deviation = release.arrays["m"], release.arrays["m_standard_deviation"]
+    value, deviation, psd = (release.arrays[name] for name in ("m", "m_standard_deviation", "m_psd"))
     upper = np.triu_indices(d)
+    held = upper[0].size + (0 if d <= 12 else 12 * 13 // 2)
+    assert found.alone.held == held
+    assert found.alone.band == pytest.approx(sidak(held))
+    stands = np.abs(value) > sidak(held) * deviation
     assert found.entries == upper[0].size
-    assert found.clear == np.count_nonzero((np.abs(value) >= 2 * deviation)[upper])
-    known = np.diagonal(value) >= 2 * np.diagonal(deviation)
-    size = np.where(known, np.sqrt(np.diagonal(release.arrays["m_psd"])), np.inf)
-    scale = np.outer(1 / size, 1 / size)
-    relative = np.clip(release.arrays["m_psd"] * scale, -1, 1)
-    expected, clear = whole_cells(relative, value * scale, (deviation * scale) ** 2, mirrored=True)
+    assert found.standing == np.count_nonzero(stands[upper])
+    assert found.diagonal.standing == np.count_nonzero(np.diagonal(stands))
+    assert found.beyond_two == np.count_nonzero((np.abs(value) > 2 * deviation)[upper])
+    known = np.diagonal(stands & (value > 0))
+    size = np.where(known, np.sqrt(np.diagonal(psd)), np.inf)
+    shown = psd / np.outer(size, size)
+    weight = known / np.sqrt(np.diagonal(deviation))
+    weights = np.outer(weight, weight)
+    expected, clear = whole_cells(shown, value * weights, (deviation * weights) ** 2, sidak(held), mirrored=True)
     assert np.allclose(found.cells.values, expected, atol=1e-12)
-    assert np.array_equal(found.cells.clear, clear)
-    units = np.sqrt(np.diagonal(deviation))
-    norms = np.linalg.norm(deviation / np.outer(units, units), axis=1)
-    assert found.noise_level == pytest.approx(2 * norms.max())
-    listed = np.argwhere(np.triu((np.abs(value) >= 2 * deviation) & np.outer(known, known), 1))
-    best = sorted((abs(relative[i, j]) for i, j in listed), reverse=True)[:10]
+    assert np.array_equal(found.cells.clear, clear & (np.abs(expected) <= 1.0 + 1e-9))
+    pairs = np.argwhere(np.triu(stands, 1))
+    ranked = [(i, j) for i, j in pairs if known[i] and known[j] and abs(shown[i, j]) <= 1.0]
+    assert found.not_estimable == len(pairs) - len(ranked)
+    best = sorted((abs(shown[i, j]) for i, j in ranked), reverse=True)[:10]
     assert np.allclose([abs(entry.relative) for entry in found.strongest], best)
     assert all(entry.value == value[entry.row, entry.column] for entry in found.strongest)
+    bound = np.sqrt(2.0 * d) + np.sqrt(2.0 * np.log(40.0))
+    norm = np.sqrt(d * (d + 1) / 2.0) + np.sqrt(2.0 * np.log(20.0))
+    assert found.noise_level == pytest.approx(min(bound, norm))
 
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (30, 4), (5, 33), (41, 29)])
 def test_another_matrix_by_tiles_gives_what_the_whole_gives(small_tiles, monkeypatch, m, n):
-    monkeypatch.setattr("pipeline.report.scan.CELLS", 9)
+    monkeypatch.setattr("pipeline.report.cells.CELLS", 9)
     release = rectangular(m, n)
     found = scan(ReleasedMatrix(release))
     value, deviation = release.arrays["m"], release.arrays["m_standard_deviation"]
-    expected, clear = whole_cells(value, value, deviation**2, mirrored=False)
+    held = m * n + (0 if max(m, n) <= 9 else min(m, 9) * min(n, 9))
+    scaled = value / deviation[:1], deviation / deviation[:1]
+    expected, clear = whole_cells(value, scaled[0], scaled[1] ** 2, sidak(held), mirrored=False)
     assert np.allclose(found.cells.values, expected)
     assert np.array_equal(found.cells.clear, clear)
-    assert found.clear == np.count_nonzero(np.abs(value) >= 2 * deviation)
+    assert found.standing == np.count_nonzero(np.abs(value) > sidak(held) * deviation)
     assert np.allclose(found.column_means, value.mean(axis=0))
     assert np.allclose(found.column_deviations, deviation[0])
-    assert found.noise_level == pytest.approx(np.sqrt(n) + np.sqrt(m))
+    spectral = np.sqrt(n) + np.sqrt(m) + np.sqrt(2.0 * np.log(40.0))
+    assert found.noise_level == pytest.approx(min(spectral, np.sqrt(m * n) + np.sqrt(2.0 * np.log(20.0))))
 
 
 @given(length=st.integers(1, 5 * CELLS))

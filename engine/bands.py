@@ -1,0 +1,134 @@
+"""How far noise alone takes entries from the truth: bands that hold many of them at once, and shares beyond a size.
+
+A band is a number of standard deviations that all k noises stay within with probability 0.95, so that an entry beyond
+it is wrong in at most 5 of 100 releases *whichever of the entries are noise alone*, be it none, some or all of them.
+Each law bounds the probability of one noise; k of them are held at once
+
+* for Gaussian noise with each at ``1 - 0.95^(1/k)``: exact for independent ones, and safe however they are correlated
+  (Sidak);
+* for all other laws with each at ``0.05 / k``: a union bound, safe however they depend on each other.
+
+A sum of independent Laplace variables of scales a_i with ``sum a_i^2 = v``, half its variance, has at ``x / sqrt(v)`` a
+moment generating function that is the product of ``1 / (1 - x^2 a_i^2 / v)``, at most ``1 / (1 - x^2)``, since
+``-ln(1 - x^2 s)`` is convex in s and zero at zero. So it exceeds ``u sqrt(v)`` with probability at most
+``exp(-x u) / (1 - x^2)`` for any x below one. Noise that is Gaussian given its variance, and at most as spread as
+that, has the same bound. On whole numbers at rate p, ``cosh(z) - 1 <= (z^2 / 2) (cosh(p) - 1) / (p^2 / 2)`` for
+``z <= p``, so that variances count for more by the last factor.
+
+**Source**: Sidak, 1967; Chernoff, 1952; Cai, Fan and Jiang, 2013 (entries of random directions).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from scipy.optimize import brentq
+from scipy.special import betainc, betaincinv, ndtr, ndtri
+
+CONFIDENCE = 0.95
+"""Probability with which bands and bounds hold."""
+
+
+class Tails(Protocol):
+    """Law of one noise in units of its standard deviation."""
+
+    @property
+    def words(self) -> str:
+        """What the noise is called."""
+
+    def band(self, count: int) -> float:
+        """Standard deviations that hold so many noises of this law at once with probability 0.95."""
+
+    def beyond(self, size: float) -> tuple[float, float]:
+        """Bounds of the probability that one noise is further than ``size`` standard deviations from zero."""
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Gaussian noise, however correlated."""
+
+    words: str = "Gaussian noise"
+
+    def band(self, count: int) -> float:
+        """Sidak's: exact for independent noises."""
+        return float(-ndtri(-math.expm1(math.log(CONFIDENCE) / count) / 2.0))
+
+    def beyond(self, size: float) -> tuple[float, float]:
+        """Exact."""
+        found = 2.0 * float(ndtr(-size))
+        return found, found
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Noise on whole numbers with ``P(k)`` in proportion to ``exp(-rate |k|)``."""
+
+    rate: Fraction
+    words: str = "Laplace noise"
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation, in whole numbers."""
+        return math.sqrt(0.5) / math.sinh(float(self.rate) / 2.0)
+
+    def band(self, count: int) -> float:
+        """Half a step below the least whole number that is rare enough."""
+        rare = (1.0 - CONFIDENCE) / count
+        # P(|k| >= m) = 2 q^m / (1 + q) for q = exp(-rate).
+        steps = math.log(2.0 / (rare * (1.0 + math.exp(-float(self.rate))))) / float(self.rate)
+        return (max(1, math.ceil(steps)) - 0.5) / self.deviation
+
+    def beyond(self, size: float) -> tuple[float, float]:
+        """Exact."""
+        least = math.floor(size * self.deviation) + 1
+        found = 2.0 * math.exp(-float(self.rate) * least) / (1.0 + math.exp(-float(self.rate)))
+        return found, found
+
+
+@dataclass(frozen=True)
+class LaplaceSums:
+    """Sums of independent Laplace noises, or noise that is Gaussian of a random variance that is at most as spread."""
+
+    rate: Fraction = Fraction(0)
+    words: str = "sums of Laplace noise"
+
+    def band(self, count: int) -> float:
+        """Chernoff's bound at the best exponent."""
+        rare = (1.0 - CONFIDENCE) / count
+
+        def excess(u: float) -> float:
+            x = (math.sqrt(1.0 + u * u) - 1.0) / u  # the least of the bound
+            return math.log(2.0 / rare) - x * u - math.log1p(-x * x)
+
+        rate = float(self.rate)
+        whole = math.sinh(rate / 2.0) / (rate / 2.0) if rate else 1.0
+        # u = sqrt(2) standard deviations; the bound falls with u, and is below any share at this end.
+        return float(brentq(excess, 1e-3, 10.0 + 2.0 * math.log(2.0 / rare))) / math.sqrt(2.0) * whole
+
+    def beyond(self, size: float) -> tuple[float, float]:
+        """Between that of a Gaussian and that of one Laplace noise; for sizes of about two."""
+        low, high = Gaussian().beyond(size)[0], math.exp(-math.sqrt(2.0) * size)
+        return min(low, high), max(low, high)
+
+
+@dataclass(frozen=True)
+class RandomDirection:
+    """Entries of a unit vector of any direction, in so many dimensions, at least two."""
+
+    dimension: int
+    words: str = "directions drawn at random"
+
+    def band(self, count: int) -> float:
+        """Exact for one entry."""
+        rare = (1.0 - CONFIDENCE) / count
+        # The square of an entry has a beta distribution.
+        return math.sqrt(self.dimension * float(betaincinv(0.5, (self.dimension - 1) / 2.0, 1.0 - rare)))
+
+    def beyond(self, size: float) -> tuple[float, float]:
+        """Exact."""
+        square = min(1.0, size * size / self.dimension)
+        found = 1.0 - float(betainc(0.5, (self.dimension - 1) / 2.0, square))
+        return found, found

@@ -1,0 +1,151 @@
+"""What noise alone gives: how far from zero each number of a release may be though the records say nothing.
+
+All numbers that a report looks at are held at once: every distinct entry of the matrix whether it is listed or not, the
+cells of its heat map, and count and mean where the matrix is a ratio. So in 95 of 100 releases no number is called a
+finding that is noise alone, whichever of the others are none.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.bands import Gaussian, Laplace, LaplaceSums, RandomDirection, Tails
+from engine.ratio_errors import RatioErrors
+from pipeline.report.matrix import Array, ReleasedMatrix
+
+_RATE = re.compile(r"Laplace of rate (\d+)/(\d+)")
+
+
+class NoiseAlone:
+    """Law and reach of the noise of a released matrix.
+
+    Parameters
+    ----------
+    matrix
+        The matrix.
+    cells
+        Cells of its heat map along each axis.
+    band
+        Standard deviations that hold all numbers, where more than this matrix is looked at.
+
+    Attributes
+    ----------
+    matrix
+        The matrix.
+    held
+        How many numbers are held at once.
+    """
+
+    def __init__(self, matrix: ReleasedMatrix, cells: tuple[int, int], band: float | None = None) -> None:
+        self.matrix, self._single, self._band = matrix, cells == matrix.shape, band
+        distinct = cells[0] * (cells[0] + 1) // 2 if matrix.symmetric else cells[0] * cells[1]
+        # Count, sums, and sums of a cell's features.
+        of_ratio = matrix.shape[0] + 1 + (0 if self._single else cells[0]) if self._is_ratio else 0
+        self.held = matrix.entries + (0 if self._single else distinct) + of_ratio
+
+    @cached_property
+    def tails(self) -> Tails:
+        """Law of one entry."""
+        mechanism = self._mechanism
+        if "concentration" in mechanism:
+            return RandomDirection(self.matrix.shape[0])
+        rate = laplace_rate(mechanism)
+        if rate is None:
+            return Gaussian()
+        sums = self._is_ratio or "strategy" in mechanism or mixed(self.matrix.attributes)
+        return LaplaceSums(rate) if sums else Laplace(rate)
+
+    @cached_property
+    def band(self) -> float:
+        """Standard deviations that noise alone reaches somewhere in 5 of 100 releases."""
+        return self.tails.band(self.held) if self._band is None else self._band
+
+    @cached_property
+    def band_of_sums(self) -> float:
+        """The same for sums of several entries."""
+        rate = laplace_rate(self._mechanism)
+        return self.band if self._band or rate is None or self._single else LaplaceSums(rate).band(self.held)
+
+    @property
+    def dependent(self) -> bool:
+        """Whether entries share noise in a way that the release does not tell."""
+        return {"strategy", "steps", "concentration"} & self._mechanism.keys() != set() or mixed(self.matrix.attributes)
+
+    @cached_property
+    def ratio(self) -> RatioErrors | None:
+        """Errors of a covariance, which is a ratio; None where entries have the noise that is stated."""
+        if not self._is_ratio:
+            return None
+        found = self.matrix.vectors()
+        (mean, deviation), count = found["mean"], tuple(float(part) for part in found["count"])
+        return RatioErrors.of(mean - self.matrix.attributes["origin"], deviation, (count[0], count[1]), self.band)
+
+    @property
+    def estimable(self) -> bool:
+        """Whether entries have an error at all: a ratio to a count near zero has none."""
+        return self.ratio is None or self.ratio.known
+
+    def stands(self, row: int, column: int, signal: Array, deviation: Array) -> NDArray[np.bool_]:
+        """Which entries of a block are beyond what noise alone gives.
+
+        Parameters
+        ----------
+        row, column
+            Where the block begins.
+        signal, deviation
+            Entries and the standard deviations of their noise, shape (rows, columns).
+        """
+        found = np.abs(signal) > self.band * deviation
+        if self.ratio is not None and found.any():
+            i, j = np.nonzero(found)  # the error of a ratio is never less than the band
+            found[i, j] = np.abs(signal[i, j]) > self.reach(row + i, column + j, signal[i, j], deviation[i, j])
+        return found
+
+    def reach(self, rows: NDArray[np.intp], columns: NDArray[np.intp], signal: Array, deviation: Array) -> Array:
+        """How far from zero noise alone takes entries at some places, in the unit of the answer."""
+        linear, rest = self.parts(rows, columns, signal, deviation)
+        found: Array = self.band * linear + rest
+        return found
+
+    def parts(
+        self, rows: NDArray[np.intp], columns: NDArray[np.intp], signal: Array, deviation: Array
+    ) -> tuple[Array, Array]:
+        """Standard deviation of the linear noise of entries at some places, and a bound of what is not linear."""
+        if self.ratio is None:
+            return deviation, np.zeros(np.shape(deviation))
+        return self.ratio.parts(rows, columns, signal, deviation)
+
+    @property
+    def _mechanism(self) -> dict[str, Any]:
+        return dict(self.matrix.attributes.get("mechanism", {}))
+
+    @cached_property
+    def _is_ratio(self) -> bool:
+        matrix = self.matrix
+        return (
+            matrix.kind == "covariance"
+            and matrix.symmetric
+            and {"mean", "count"} <= matrix.vectors().keys()
+            and len(matrix.attributes.get("origin", ())) == matrix.shape[0]
+        )
+
+
+def laplace_rate(mechanism: dict[str, Any]) -> Fraction | None:
+    """Rate of the Laplace noise of a mechanism on whole numbers; None where its noise is Gaussian."""
+    last = mechanism.get("steps", [{}])[-1].get("noise", "")
+    found = _RATE.search(str(mechanism.get("grid", last)))
+    return None if found is None else Fraction(int(found[1]), int(found[2]))
+
+
+def mixed(attributes: dict[str, Any]) -> bool:
+    """Whether a full matrix or directions mix the coordinates that got independent noise."""
+    geometry = attributes.get("query", {}).get("geometry", {})
+    whole = geometry.get("kind") == "ellipsoid" and geometry.get("shape") != "diagonal"
+    mechanism = attributes.get("mechanism", {})
+    return whole or "map" in mechanism or isinstance(mechanism.get("directions"), str)
