@@ -71,7 +71,8 @@ class Drowned:
             f"{self.least:.3g} to {self.largest:.3g}" if self.least < 0.999 * self.largest else f"{self.largest:.3g}"
         )
         enough = " or ".join(one.words for one in self.advice)
-        remedy = f"Enough to end this: {enough}" if enough else "No single change of rows, epsilon or norm ends this"
+        none = 'No change of rows, epsilon or norm alone ends this; mechanism "auto" may know a better one'
+        remedy = f"Enough to end this: {enough}" if enough else none
         return (
             f"The noise of {which} exceeds anything that {self.rows:,} records in these bounds can give: its standard "
             f"deviation is {times} times the largest possible value. {remedy}."

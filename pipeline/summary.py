@@ -14,6 +14,7 @@ from engine.noise import Grid
 from pipeline import nights
 from pipeline.accounting import Cap, Ticks
 from pipeline.config import BoxGeometry, ReleaseConfig
+from pipeline.drowning import drowned
 from pipeline.guessing import Together, bounds_of, cap_sentence, coin, listed, warning
 from pipeline.ledger import BudgetStatus
 from pipeline.ledger.records import PeriodStatus
