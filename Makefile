@@ -9,6 +9,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Networks with a certificate authority of their own install it on the machine.
 export UV_SYSTEM_CERTS = true
 
+# Tests that run beside others can starve for a processor. AGAIN=1 tries what failed (exit code 1, nothing else) once more,
+# one test after the other: a fault fails again.
+again = $(if $(AGAIN),|| { [ $$? = 1 ] && $(B)/python -m pytest -q --last-failed --last-failed-no-failures none; })
+
 .PHONY: demo test check test-slow lock clean help
 
 help: ## show the commands
@@ -30,11 +34,11 @@ demo: $(V)/.stamp ## set up, then release a private covariance of real data
 	$(B)/blockveil demo
 
 test: check ## set up, check style, types and layers, and run the tests
-	$(B)/python -m pytest -q -n auto --dist loadfile -m "not slow"
+	$(B)/python -m pytest -q -n auto --dist loadfile -m "not slow" $(again)
 
 test-slow: $(V)/.stamp ## the tests that take long
 	@# They wait for servers and clocks more than they compute: twice as many at once as there are cores, test by test.
-	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist load -m slow
+	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist load -m slow $(again)
 
 check: $(V)/.stamp ## style, types and layers
 	$(B)/ruff check .
