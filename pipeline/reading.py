@@ -156,7 +156,8 @@ def damaged(path: Path, problem: str) -> StoreError:
 def _open(path: Path) -> tuple[dict[str, zarr.Array[Any]], dict[str, Any]]:
     try:
         group = zarr.open_group(path, mode="r", zarr_format=3, use_consolidated=False)
-        return dict(group.arrays()), dict(group.attrs)
+        # By name: a folder lists them in an order that depends on when they were written.
+        return dict(sorted(group.arrays())), dict(group.attrs)
     except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
         failure = damaged(path, "is missing or is not a release")
     raise failure

@@ -88,3 +88,11 @@ def test_the_engine_asks_nothing_of_its_surroundings(path):
     asked = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
     asked |= {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
     assert not asked & SURROUNDINGS
+
+
+@pytest.mark.parametrize("path", sources("flows/cli"), ids=named)
+def test_commands_print_through_one_function_that_writes_control_characters_out(path):
+    calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    printed = [ast.unparse(call) for call in calls if ast.unparse(call) in ("print", "typer.echo")]
+    allowed = {"common.py": ["typer.echo"], "__init__.py": ["print"] * printed.count("print")}  # errors write it out
+    assert printed == allowed.get(path.name, [])

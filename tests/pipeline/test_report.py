@@ -326,3 +326,13 @@ class TestPlainWords:
 
     def test_the_percentage_is_rounded_up(self):
         assert "at most 73.2 %" in words.plain_words(self.guarantee(1.0, 1e-9, epsilon=1.0))
+
+
+def test_a_report_does_not_depend_on_the_order_in_which_a_folder_lists_its_files(tmp_path, monkeypatch):
+    _, outcome = released(tmp_path)
+    written = [report.write_report(outcome.path).data.read_bytes()]
+    arrays = zarr.Group.arrays
+    for order in (sorted, lambda found: sorted(found, reverse=True)):
+        monkeypatch.setattr(zarr.Group, "arrays", lambda group, order=order: order(arrays(group)))
+        written.append(report.write_report(outcome.path).data.read_bytes())
+    assert len(set(written)) == 1

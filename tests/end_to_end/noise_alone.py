@@ -1,0 +1,135 @@
+"""A command line that publishes noise alone, so that nothing that it writes or shows may depend on the records.
+
+``python noise_alone.py CONDUCTOR FOLDER...`` releases the config of each folder. Worker processes of Dask import this
+file too. What stands in for what, and no more:
+
+* zeros for the exact answer, at the one place where it meets what is drawn at random;
+* a key that depends on its secret alone, for one that depends on the records' fingerprint too, as a random function;
+* a hash of a ledger's row without its payload, for one that the row's random nonce hides;
+* one secret, one moment, and counted identifiers, for random ones.
+"""
+
+import contextlib
+import hashlib
+import io
+import itertools
+import json
+import logging
+import os
+import secrets
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import engine.noise
+import engine.queries.graph as graph
+from engine.mechanisms.bucket_release import BucketsDesign
+from engine.mechanisms.directions import DirectionsDesign
+from pipeline import keys, outputs, release
+from pipeline.ledger import chain, ledger
+
+NIGHT = "2026-11-20"
+MOMENT = "2026-11-20T02:30:00+00:00"
+
+MUTANT = os.environ.get("NOISE_ALONE_MUTANT")
+"""A leak to plant, to see that it is found."""
+
+_add_noise, _derive = graph.add_noise, engine.noise.NoiseKey.derive.__func__
+_attributes, _measure = outputs.attributes, release.measure
+
+
+def _alone(exact, steps, noise, shift=0):
+    moved = int(exact.sum()) % 1000 if MUTANT == "a sum moves a number" else 0
+    return _add_noise(np.zeros_like(exact), steps, noise, shift) + moved
+
+
+def _on_zeros(draw):
+    return lambda design, key, exact: draw(design, key, np.zeros_like(exact))
+
+
+def _measured(workspace, reservation, *args):
+    if MUTANT == "the number of rows is logged":
+        logging.getLogger("pipeline").debug("%d rows", reservation.dataset.rows)
+    found = _measure(workspace, reservation, *args)
+    if MUTANT == "the number of rows is the size of a file":
+        (found.path / "padding").write_bytes(bytes(reservation.dataset.rows))
+    return found
+
+
+def _attributed(plan, charge, arrays, *args):
+    found = _attributes(plan, charge, arrays, *args)
+    if MUTANT == "the fingerprint is published":
+        entry = next(e for e in release.Ledger(plan.loaded.ledger_url).history() if e.kind == "RESERVED")
+        found["plan_digest"] = hashlib.sha256(entry.payload["spec_digest"].encode()).hexdigest()
+    return found
+
+
+def _blinded(row):
+    return hashlib.sha256(json.dumps({**row, "payload": ""}, sort_keys=True).encode()).hexdigest()
+
+
+graph.add_noise = _alone
+for _design in (DirectionsDesign, BucketsDesign):
+    _design.release = _on_zeros(_design.release)
+engine.noise.NoiseKey.derive = classmethod(lambda cls, secret, _context: _derive(cls, secret, b""))
+
+
+def fix():
+    """Take what is random, and the clock, from one place; in the process of the command line alone."""
+    numbers = itertools.count(1)
+    release.measure, outputs.attributes = _measured, _attributed
+    chain.row_hash = _blinded
+    chain.identifier = ledger.identifier = lambda: f"{next(numbers):032x}"
+    ledger.Ledger.__init__.__defaults__ = (lambda: MOMENT,)
+    secrets.token_hex = lambda length: f"{next(numbers):0{2 * length}x}"
+    keys.token_bytes = lambda length: bytes(range(length))
+
+
+def commands(config, conductor):
+    """A night as people live it: asked, granted, run, run again, and looked at."""
+    plain = conductor == "plain"
+    run = ["run", config, "--date", NIGHT, *(["--no-prefect"] if plain else [])]
+    grant = ["--epsilon", "900", "--delta", "1e-4"]
+    return [
+        ["plan", config, "--date", NIGHT, "--json"],
+        ["budget", "set", config, *grant],
+        [*run, "--debug"],
+        *([run] if plain else []),  # a process has one temporary server
+        ["budget", "show", config],
+        ["ledger", "show", config, "--all"],
+        ["ledger", "export", config, "--format", "openlineage"],
+        ["report", "people/covariance/" + NIGHT, "--config", config, "--output", "page.html"],
+    ]
+
+
+def night(folder, conductor):
+    """Release a config of a folder; all that is shown and logged goes to files beside it."""
+    from flows.cli import main
+
+    os.chdir(folder)
+    shown, logged = io.StringIO(), io.StringIO()
+    handler = logging.StreamHandler(logged)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
+    logging.getLogger().addHandler(handler)
+    codes = []
+    for words in commands("people.toml", conductor):
+        sys.argv = ["blockveil", *words]
+        with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
+            try:
+                main()
+                codes.append(0)
+            except SystemExit as end:
+                codes.append(end.code or 0)
+    logging.getLogger().removeHandler(handler)
+    Path("shown").write_text(shown.getvalue())
+    Path("logged").write_text(logged.getvalue())
+    Path("codes").write_text(json.dumps(codes))
+
+
+if __name__ == "__main__":
+    logging.getLogger().setLevel(logging.DEBUG)
+    conductor, *folders = sys.argv[1:]
+    for folder in folders:
+        fix()
+        night(folder, conductor)

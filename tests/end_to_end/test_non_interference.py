@@ -1,0 +1,282 @@
+"""With noise alone in place of answer and noise, entirely different records give the same bytes everywhere.
+
+A hunt for planted values proves the absence of those; this proves it of every influence of the records at once: on each
+published file and its size, the report, its JSON, the pointer, the ledger, what is logged and every line that is shown.
+"""
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests import support
+from tests.pipeline import test_directions_release as directions
+from tests.pipeline import test_queries as queries
+from tests.pipeline import test_sparse_release as sparse
+from tests.pipeline import test_training as training
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = Path(__file__).with_name("noise_alone.py")
+
+MOMENT = support.CONFIG[support.CONFIG.index("[query]") + len("[query]\n") : support.CONFIG.index("[privacy]")]
+MOMENT = MOMENT.replace("{{", "{").replace("}}", "}")
+WORKLOAD = queries.COUNTS.replace('outside = "drop"', 'outside = "drop"\nworkload = "prefixes"')
+LINE = """kind = "counts"
+rows_at_most = 500
+missing = "refuse"
+outside = "drop"
+workload = "ranges"
+axes = [{ name = "x", lower = -0.5, upper = 0.5, cells = 64 }]
+"""
+GAUSSIAN, SHAPED = 'kind = "gaussian"', 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'
+ADD, REPLACE = "add-remove", "replace-one"
+
+
+def query_of(text):
+    return text[text.index("[query]") + len("[query]\n") :]
+
+
+CASES = {
+    "covariance": (MOMENT.replace("{kind}", "covariance"), ADD, SHAPED, 3, ""),
+    "covariance-replace-one": (MOMENT.replace("{kind}", "covariance"), REPLACE, SHAPED, 3, ""),
+    "second-moment": (MOMENT.replace("{kind}", "second-moment"), ADD, 'kind = "auto"\nminimise = "total"', 3, ""),
+    "outer-products": (queries.OUTER, ADD, GAUSSIAN, 4, ""),
+    "gradients": (training.QUERY + training.LOGISTIC, ADD, GAUSSIAN, 4, ""),
+    "gradients-hidden": (training.QUERY + training.LOGISTIC.replace("logistic", "softmax"), ADD, GAUSSIAN, 4, ""),
+    "directions": (query_of(directions.QUERY), ADD, GAUSSIAN, 5, ""),
+    "directions-drawn": (query_of(directions.QUERY), ADD, 'kind = "exponential"', 5, ""),
+    "counts": (queries.COUNTS, ADD, 'kind = "discrete-laplace"', 2, ""),
+    "counts-gaussian": (queries.COUNTS, ADD, GAUSSIAN, 2, ""),
+    "counts-workload": (WORKLOAD, ADD, 'kind = "matrix-mechanism"', 2, ""),
+    "counts-ranges": (LINE, ADD, 'kind = "hierarchical"\nnoise = "laplace"', 1, ""),
+    "counts-buckets": (LINE, ADD, 'kind = "dawa"', 1, ""),
+    "rows": (queries.ROWS, REPLACE, SHAPED, 4, ""),
+    "rows-laplace": (queries.ROWS, REPLACE, 'kind = "laplace"\noptimise_for = "absolute-error"', 4, ""),
+    "sparse": (sparse.QUERY.format(kind="covariance", origin="zero"), ADD, SHAPED, 60, "density_at_most = 0.05"),
+}
+"""Query, neighbouring relation, mechanism, columns of the records, and a line of ``[compute]``."""
+
+MEANT = {"fingerprint", "spec_digest", "attempt"}
+"""What a ledger's payload is meant to say of the records, and of the process: nobody but its owner reads it."""
+
+
+def records(case, columns, side):
+    """Entirely different records: ordinary ones, or fewer and extreme ones where the number is not public."""
+    rng = np.random.default_rng(side)
+    if side == 0:
+        values = rng.uniform(-0.4, 0.4, (400, columns))
+    else:
+        rows = 400 if CASES[case][1] == REPLACE else 227
+        values = np.where(rng.random((rows, columns)) < 0.5, 1e7, -3e8) * rng.random((rows, columns))
+    if case == "sparse":
+        values[rng.random(values.shape) < (0.98 if side == 0 else 0.999)] = 0.0
+    if case.startswith("gradients"):
+        values[:, -1] = rng.integers(0, 2, len(values)) if side == 0 else 1.0
+    return values
+
+
+def write(folder, case, side, cluster):
+    query, neighbours, mechanism, columns, compute = CASES[case]
+    folder.mkdir(parents=True)
+    text = support.CONFIG.format(kind="rows", epsilon=4.0, neighbours=neighbours, cluster=cluster)
+    start, end = text.index("[query]"), text.index("[privacy]")
+    text = text[:start] + "[query]\n" + query + "\n" + text[end:]
+    start, end = text.index("[mechanism]"), text.index("[compute]")
+    text = text[:start] + f"[mechanism]\n{mechanism}\n\n" + text[end:]
+    (folder / "people.toml").write_text(text.replace("block_rows = 50", f"block_rows = 50\n{compute}"))
+    support.write_records(folder, records(case, columns, side))
+
+
+def released(folder, cases, side, *, cluster="threads", conductor="plain", mutant=""):
+    """Release cases in one place, since paths are shown, and move what they left aside."""
+    work, kept = folder / "work", folder / f"side-{side}"
+    for case in cases:
+        write(work / case, case, side, cluster)
+    # A process per case where it starts a server, one for all elsewhere: most of its time goes into imports.
+    for together in [[case] for case in cases] if conductor == "prefect" else [cases]:
+        done = subprocess.run(
+            [sys.executable, str(SCRIPT), conductor, *(str(work / case) for case in together)],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "PREFECT_HOME": str(folder / f"home-{side}"),
+                "NOISE_ALONE_MUTANT": mutant,
+                "DASK_LOGGING__DISTRIBUTED": "info",
+                "PREFECT_LOGGING_LEVEL": "DEBUG",
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=900,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        for case in together:
+            (work / case / "process").write_text(done.stdout + done.stderr)
+    shutil.move(work, kept)
+    return kept
+
+
+def left(folder):
+    """Bytes of all files of a side but its records, its config and its ledger; and what the ledger's rows say."""
+    found = {"ledger": rows(folder / "ledger.db")}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_file() and not name.startswith(("records.zarr/", "people.toml", "ledger.db")):
+            found[name] = path.read_bytes()
+    return found
+
+
+def rows(ledger):
+    with sqlite3.connect(ledger) as connection:
+        connection.row_factory = sqlite3.Row
+        found = [dict(row) for row in connection.execute("SELECT * FROM entry ORDER BY sequence")]
+    connection.close()
+    return [{**row, "payload": without(json.loads(row["payload"]))} for row in found]
+
+
+def without(value):
+    """A payload without what it is meant to say of the records."""
+    if isinstance(value, dict):
+        return {name: without(part) for name, part in value.items() if name not in MEANT}
+    return [without(part) for part in value] if isinstance(value, list) else value
+
+
+REPLACED = (
+    (r"0x[0-9a-f]{6,}", "ADDRESS IN MEMORY"),
+    (r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", "ID"),
+    (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|\+00:00)?", "TIME"),
+    (r"\b\d\d:\d\d:\d\d\.\d{3}\b", "TIME"),
+    (r"\b\d+(?:\.\d+)?(?:e-\d+)? ?(?:s|ms|seconds)\b", "DURATION"),
+    (r"(127\.0\.0\.1|localhost):\d+", r"\1:PORT"),
+    (r"\b(process|pid) \d+", r"\1 PID"),
+    (r"(stimulus_id=.[a-z-]+)[0-9.]+", r"\1TIME"),
+    (r"\bid=\d+", "id=OBJECT"),
+    (r'(_run_time\\*": )\d+\.\d+', r"\1DURATION"),
+    (r"\bhome-[01]\b", "HOME"),
+    (r"\b(plan|reserve budget|measure and add noise|publish|seal|report)-[0-9a-f]{3}\b", r"\1-RUN"),
+    (r'"[a-z]+-[a-z]+(?=\\", \\"prefect.run-count\\": \\"0)', '"NAME OF A NEW RUN'),
+)
+"""What is random, of the clock or of the process in what is logged; nothing else is replaced."""
+
+LOADED = r"Event loop was unresponsive|Worker process still alive|full garbage collections"
+"""Lines in which Dask complains of a busy machine."""
+
+PLUMBING = ("httpcore", "httpx", "websockets", "asyncio", "prefect.events.clients", "prefect._internal")
+"""Loggers of what carries Prefect's messages: how often they speak depends on the clock."""
+
+
+def settled(text):
+    for pattern, name in REPLACED:
+        text = re.sub(pattern, name, text)
+    return text
+
+
+def lines(content):
+    """Lines in an order of their own, for threads and processes write beside each other."""
+    found = settled(content.decode()).splitlines()
+    found = [line for line in found if not line.split(" ", 1)[-1].startswith(PLUMBING)]
+    return sorted(line for line in found if not re.search(LOADED, line))
+
+
+def differences(one, other):
+    """Names of what is not the same on both sides."""
+    differing = [name for name in one.keys() | other.keys() if one.get(name) != other.get(name)]
+    logs = [name for name in differing if name in ("logged", "process")]
+    return sorted({*differing} - {name for name in logs if lines(one[name]) == lines(other[name])})
+
+
+SLOW = {"covariance-replace-one", "gradients-hidden", "counts-gaussian", "counts-ranges", "rows-laplace"}
+"""Further mechanisms and relations of queries that the others ask too."""
+
+
+def same(sides, case):
+    one, other = (left(side / case) for side in sides)
+    assert set(json.loads(one["codes"])) == {0}, one["shown"].decode()
+    assert len([name for name in one if name.endswith((".html", ".json"))]) >= 5
+    return differences(one, other)
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plain")
+    return [released(folder, CASES.keys() - SLOW, side) for side in (0, 1)]
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("case", sorted(CASES.keys() - SLOW))
+def test_a_release_without_prefect_depends_on_nothing_but_the_noise(sides, case):
+    assert same(sides, case) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("case", sorted(SLOW))
+def test_so_do_further_mechanisms(tmp_path, case):
+    assert same([released(tmp_path, [case], side) for side in (0, 1)], case) == []
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    ("leak", "where"),
+    [
+        ("the number of rows is logged", "logged"),
+        ("the number of rows is the size of a file", "padding"),
+        ("a sum moves a number", "zarr/covariance/c/0/0"),
+        ("the fingerprint is published", "zarr/zarr.json"),
+    ],
+)
+def test_a_planted_leak_is_found(tmp_path, leak, where):
+    found = same([released(tmp_path, ["covariance"], side, mutant=leak) for side in (0, 1)], "covariance")
+    assert any(name.endswith(where) for name in found), found
+
+
+OWN = {"block_schema", "block_type", "block_schema_reference", "configuration"}
+"""Tables of what Prefect's server brings with it, in an order of its own."""
+
+TIMED = "SELECT id FROM events WHERE event IN ('prefect.artifact.updated', 'prefect.flow-run.heartbeat')"
+"""Signs of life, and progress on the way, whose steps depend on the number of rows: that is a stated limit."""
+
+
+def database(home):
+    """What Prefect's server holds of the runs: all rows of its tables, without ids and times."""
+    found = {}
+    with sqlite3.connect(home / "prefect.db") as connection:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        for table in tables - OWN:
+            kept = {"events": f"WHERE id NOT IN ({TIMED})", "event_resources": f"WHERE event_id NOT IN ({TIMED})"}
+            rows = connection.execute(f'SELECT * FROM "{table}" {kept.get(table, "")}').fetchall()
+            found[table] = sorted(settled(json.dumps(row, default=repr)) for row in rows)
+    connection.close()
+    return found
+
+
+def by_prefect(folder, cases, cluster):
+    """Each case's differences, and the tables of Prefect's database that differ."""
+    sides = [released(folder, cases, side, cluster=cluster, conductor="prefect") for side in (0, 1)]
+    one, other = (database(folder / f"home-{side}") for side in (0, 1))
+    assert len(one["flow_run"]) == len(cases)
+    assert len(one["log"]) > 20
+    assert len(one["artifact"]) > 7
+    tables = sorted(name for name in one if one[name] != other[name])
+    return {case: same(sides, case) for case in cases}, tables
+
+
+@pytest.mark.timeout(1800)
+def test_a_release_by_prefect_and_dask_depends_on_nothing_but_the_noise(tmp_path):
+    assert by_prefect(tmp_path, ["covariance"], "local") == ({"covariance": []}, [])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("cluster", ["threads", "local"])
+def test_so_does_every_query_by_prefect(tmp_path, cluster):
+    cases = sorted(CASES.keys() - SLOW)
+    assert by_prefect(tmp_path, cases, cluster) == ({case: [] for case in cases}, [])
