@@ -71,6 +71,7 @@ def _verify(name: str) -> tuple[Verification, str | None]:
             for dataset in ledger.datasets()
             for what, value in budget_lines(ledger.budget(dataset))
         ]
+        rows += [{"data set": "", "what": "Granted after a loss", "value": loss} for loss in found.losses]
         create_table_artifact(
             [*rows, {"data set": "", "what": "Head", "value": found.head}],
             key="ledger-verification",

@@ -21,6 +21,7 @@ _TRIES = 100
 
 _PAUSE_SECONDS = 0.01
 
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _CHARGE = re.compile(r"[0-9a-f]{16,64}")
 
 
@@ -63,7 +64,7 @@ class KeyStore:
     def _link(self, path: Path) -> None:
         """Make a secret unless one is there."""
         self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._check_mode(self._root, 0o077)
+        self._check_private(self._root)
         # Written whole under another name and then linked: the name never shows a part of a secret, and of two
         # attempts that race exactly one link succeeds.
         draft = self._root / f".{path.name}.{os.urandom(8).hex()}"
@@ -89,7 +90,8 @@ class KeyStore:
         """
         path = self._path(charge_id)
         try:
-            self._check_mode(path, 0o077)
+            self._check_private(self._root)
+            self._check_private(path)
             secret = path.read_bytes()
         except FileNotFoundError:
             return None
@@ -151,13 +153,21 @@ class KeyStore:
             path.unlink()
 
     @staticmethod
-    def _check_mode(path: Path, forbidden: int) -> None:
-        mode = stat.S_IMODE(path.stat().st_mode)
-        if mode & forbidden:
+    def _check_private(path: Path) -> None:
+        """Refuse a folder or a file of the store that another account may read, write or own."""
+        found = path.stat()
+        mode = stat.S_IMODE(found.st_mode)
+        if mode & _OTHERS:
             raise StoreError(
                 f'"{path.name}" in the key store has mode {mode:04o}',
                 "Only its owner may read a noise key",
-                f"Check who read it, then run chmod {mode & ~forbidden:04o} on it",
+                f"Check who read it, then run chmod {mode & ~_OTHERS:04o} on it",
+            )
+        if found.st_uid not in (0, os.geteuid()):
+            raise StoreError(
+                f'"{path.name}" in the key store belongs to another account (number {found.st_uid})',
+                "Whoever owns a noise key may read it",
+                "Run as its owner, or give the key store to the account that releases with chown",
             )
 
 

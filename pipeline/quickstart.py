@@ -49,7 +49,7 @@ def write_records(source: Path, store: Path) -> bool:
     records = _bundled(source)
     held: staging.Held | None = None
     try:
-        store.parent.mkdir(parents=True, exist_ok=True)
+        store.parent.mkdir(parents=True, exist_ok=True, mode=0o755)  # the ledger's folder: nobody else may write there
         staging.sweep(store.parent)
         held = staging.Held(store.parent, _ATTEMPT)
         write_array(create_group(held.path, {}), "records", records, ("record", "feature"))

@@ -14,6 +14,7 @@ import pytest
 
 _HOME = tempfile.mkdtemp(prefix="blockveil-prefect-")
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
+os.umask(0o022)  # folders of tests hold ledgers, which are refused where a group may write
 os.environ.update(
     PREFECT_HOME=_HOME,
     OPENBLAS_NUM_THREADS="1",  # test processes share the cores; threads of each would wait for one another

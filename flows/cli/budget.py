@@ -20,6 +20,7 @@ from engine.guarantees import Neighbours
 from flows import budgets
 from flows.cli.common import Config, Date, Debug, parse_date, print_rows, read_config, say
 from pipeline import forecast as ahead
+from pipeline import forgotten
 from pipeline import release as steps
 from pipeline.accounting import Accountant
 from pipeline.approval import NotApproved
@@ -74,12 +75,18 @@ def set_(
         typer.Option(help="Epsilon of a period besides: day, week, month, quarter, year or 30d, as month:0.5."),
     ] = None,
     no_periods: Annotated[bool, typer.Option("--no-periods", help="Lift the caps for periods.")] = False,
+    after_loss: Annotated[
+        str | None,
+        typer.Option(help="Why a budget is granted although the ledger has forgotten releases; kept for ever."),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Grant or change the config's budget, for its privacy unit and neighbouring relation."""
     del debug
     loaded = read_config(config)
-    status = Ledger(loaded.ledger_url).set_budget(
+    ledger = Ledger(loaded.ledger_url)
+    forgotten.check_grant(loaded, ledger, after_loss)
+    status = ledger.set_budget(
         dataset=loaded.config.release.account,
         epsilon=epsilon,
         delta=delta,
@@ -89,6 +96,7 @@ def set_(
         slack=slack,
         accountant=accountant,
         periods=() if no_periods else None if per is None else parse_periods(per),
+        after_loss=after_loss,
     )
     print_rows(budget_lines(status))
 

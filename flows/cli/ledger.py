@@ -120,6 +120,8 @@ def verify(
         found = replace(found, problems=[*found.problems, missing])
     if found.problems:
         raise broken(found)
+    for loss in found.losses:
+        say(f"Granted after a loss: {loss}")
     say(f"{found.entries} entries, chain intact. Head: {found.head}")
 
 

@@ -28,7 +28,7 @@ from flows.cli.common import (
     say,
 )
 from flows.pace import pace
-from pipeline import summary
+from pipeline import forgotten, summary
 from pipeline.approval import NotApproved
 from pipeline.config import LoadedConfig
 from pipeline.drowning import drowned
@@ -229,6 +229,7 @@ def demo(debug: Debug = False) -> None:
     ledger, dataset = Ledger(loaded.ledger_url), loaded.config.release.account
     made = make_plan(loaded, parse_date(None))
     if budgets.granted(made) is None:
+        forgotten.check_grant(loaded, ledger, after_loss=None)
         ledger.set_budget(
             dataset, DEMO_BUDGET["epsilon"], DEMO_BUDGET["delta"], made.neighbours, loaded.config.privacy.unit
         )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -43,13 +46,22 @@ def report(
     path = _find(release, loaded)
     if output is not None and output.suffix != ".html":
         raise ConfigError(f'--output "{output}" does not end in .html', "A report is an HTML page", "Correct it")
-    if against is not None:
-        _compare(path, _find(against, loaded), output, as_json)
-    else:
-        _report(path, *_budget(path, loaded), output, as_json)
+    earlier, budget = None if against is None else _find(against, loaded), _budget(path, loaded)
+    show = partial(_report, path, *budget) if earlier is None else partial(_compare, path, earlier)
+    folder = Path(os.path.realpath(path)).parent
+    if output is not None or os.access(folder, os.W_OK):
+        show(output, as_json, kept=True)
+        return
+    # Whoever may only read sees the same lines, of a page that is thrown away.
+    with tempfile.TemporaryDirectory(prefix="blockveil-report-") as scratch:
+        show(Path(scratch) / "report.html", as_json, kept=False)
+    if not as_json:
+        say(f'No page was written: this account may not write to "{folder.name}". Give --output for one.')
 
 
-def _report(path: Path, budget: Rows, together: Together | None, output: Path | None, as_json: bool) -> None:
+def _report(
+    path: Path, budget: Rows, together: Together | None, output: Path | None, as_json: bool, *, kept: bool
+) -> None:
     from pipeline.report import write_report
 
     made = write_report(path, budget, output, together)
@@ -64,13 +76,12 @@ def _report(path: Path, budget: Rows, together: Together | None, output: Path | 
             ("Guarantee", content["guarantee"]["sentence"]),
             ("In words", content["guarantee"]["in_words"]),
             *made.lines[1:],
-            ("Report", str(made.path)),
-            ("JSON", str(made.data)),
+            *([("Report", str(made.path)), ("JSON", str(made.data))] if kept else []),
         ]
     )
 
 
-def _compare(path: Path, earlier: Path, output: Path | None, as_json: bool) -> None:
+def _compare(path: Path, earlier: Path, output: Path | None, as_json: bool, *, kept: bool) -> None:
     from pipeline.report import comparison_page, write_comparison
 
     found, page, data = write_comparison(path, earlier, output)
@@ -80,7 +91,7 @@ def _compare(path: Path, earlier: Path, output: Path | None, as_json: bool) -> N
     rows = [("Compared", comparison_page.title(found)), ("Result", comparison_page.sentence(found))]
     rows += [("Warning", line) for line in found.warnings]
     rows += [*comparison_page.lines(found), *(("Config", line) for line in found.configs)]
-    print_rows([*rows, ("Page", str(page)), ("JSON", str(data))])
+    print_rows([*rows, *([("Page", str(page)), ("JSON", str(data))] if kept else [])])
 
 
 def _find(named: str, loaded: LoadedConfig | None) -> Path:

@@ -18,6 +18,7 @@ from pipeline.config.mechanisms import ExactMvg, Mvg
 from pipeline.config.model import ReleaseConfig
 from pipeline.config.toml import parse_toml, read_toml
 from pipeline.errors import ConfigError
+from pipeline.ledger.permissions import COMPANIONS, beside
 from pipeline.places import absolute
 
 _NO_OVERRIDES: Mapping[str, str] = MappingProxyType({})
@@ -128,9 +129,7 @@ def _check_private_places(loaded: LoadedConfig) -> None:
     if told is None or told.startswith(REFERENCES) or ledger is None:
         return
     # SQLite loses its locks on a file of its own that the process opens and closes beside it.
-    if loaded.resolve(told, "output.lineage") in {
-        ledger.with_name(ledger.name + ending) for ending in ("", "-wal", "-shm", "-journal")
-    }:
+    if loaded.resolve(told, "output.lineage") in {beside(ledger, ending) for ending in ("", *COMPANIONS)}:
         raise ConfigError(
             "output.lineage names the ledger",
             "Events are added to a file of their own, and only SQLite opens the ledger",

@@ -78,10 +78,12 @@ class Ledger:
         slack: float | None = None,
         accountant: Accountant | None = None,
         periods: Sequence[Period] | None = None,
+        after_loss: str | None = None,
     ) -> BudgetStatus:
         """Grant or change a budget; makes the ledger where there is none.
 
-        Parts that are None stay as they are, or as usual in a new budget.
+        Parts that are None stay as they are, or as usual in a new budget. ``after_loss`` is recorded: why a budget is
+        granted although charges were forgotten (:mod:`pipeline.forgotten`).
 
         Raises
         ------
@@ -112,7 +114,8 @@ class Ledger:
                 if present.charges:
                     queries.check_scope(present, neighbours, privacy_unit)
                 check_change(dataset, present.cap, present.tally.total, cap)
-            self._append(connection, "BUDGET", dataset, grant.payload(), nonce=nonce, time=now)
+            said = grant.payload() | ({} if after_loss is None else {"after_loss": after_loss})
+            self._append(connection, "BUDGET", dataset, said, nonce=nonce, time=now)
             return queries.require_budget(connection, dataset, now)
 
         return self._database.write(work)

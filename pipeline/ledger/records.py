@@ -303,9 +303,12 @@ class Verification:
         Number of rows.
     time
         Time of the last row; empty where there is none.
+    losses
+        Budgets that were granted although charges were forgotten, one line each.
     """
 
     problems: list[str]
     head: str
     entries: int
     time: str
+    losses: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,7 +12,9 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from pipeline.errors import BlockveilError, LedgerError, StoreError
+from pipeline.ledger import line, looking, permissions
 from pipeline.ledger.database import NOT_BOOKED, WAIT_SECONDS, Database, broken_rule, locked, translated
+from pipeline.ledger.permissions import JOURNALS, beside, resolved
 
 _FOUND_AGAIN = "if this one was, it is found again and not booked twice"
 
@@ -38,16 +40,28 @@ class SqliteDatabase(Database):
         )
         sa.event.listen(engine, "connect", _configure)
         sa.event.listen(engine, "begin", _begin)
+        # For who may read and not write: connections that have begun, and end with the first transaction.
+        self._looking = sa.create_engine(
+            "sqlite://", creator=lambda: looking.connect(resolved(path)), poolclass=sa.NullPool, hide_parameters=True
+        )
         super().__init__(engine)
 
     def exists(self) -> bool:
         """Whether the file is there."""
-        return self._path.exists()
+        try:
+            return self._path.exists()
+        except OSError:
+            pass
+        raise _unreadable(self._path.name)
 
     def create_place(self) -> None:
         """Make the file where it is missing."""
+        left = next((ending for ending in JOURNALS if beside(self._path, ending).exists()), None)
+        if left is not None and not self.exists():
+            raise _orphaned(self._path.name, left)
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+            permissions.check(self._path, writing=True)
             # Never opened where it is there: a process that closes a file lets go of all locks on it, also those of
             # SQLite's connections in other threads, whose commits could then be lost.
             with suppress(FileExistsError):
@@ -77,14 +91,22 @@ class SqliteDatabase(Database):
         """Transaction; a writing one has the file's write lock from its start."""
         if not self.exists():
             raise self.missing()
-        ending = False
+        permissions.check(self._path, writing=writing)
+        engine, ending = self._engine if writing or self._may_write() else self._looking, False
+        outcome = {True: _FOUND_AGAIN, False: NOT_BOOKED}
         with (
-            translated(lambda error: _explain(error, self._path.name, NOT_BOOKED if not ending else _FOUND_AGAIN)),
-            self._engine.connect().execution_options(writing=writing) as connection,
+            line.stood_in(beside(resolved(self._path), "-lock")) if writing else nullcontext(),
+            translated(lambda error: _explain(error, self._path.name, outcome[ending], writing=writing)),
+            engine.connect().execution_options(writing=writing) as connection,
             connection.begin(),
         ):
             yield connection
             ending = True  # what fails now fails in the commit
+
+    def _may_write(self) -> bool:
+        """Whether SQLite may write the file, and its journal beside it."""
+        real = resolved(self._path)
+        return os.access(real, os.W_OK) and os.access(real.parent, os.W_OK)
 
 
 def _configure(connection: Any, _record: Any) -> None:
@@ -105,8 +127,26 @@ def _damaged() -> LedgerError:
     )
 
 
-def _explain(error: sa.exc.DBAPIError, name: str, outcome: str) -> BlockveilError:
+def _orphaned(name: str, ending: str) -> LedgerError:
+    return LedgerError(
+        f'"{name}{ending}" is there, and "{name}" is not',
+        "The journal of a ledger that is lost may hold its last charges, and would be played into another ledger",
+        "Restore the ledger beside it; or move the journal away, and read docs/operations.md on a lost ledger",
+    )
+
+
+def _unreadable(name: str) -> StoreError:
+    return StoreError(
+        f'The ledger cannot be read: "{name}" or its folder does not allow it',
+        "Reading it needs permission to read the file, and to look into its folder",
+        "Let its owner give this account permission to read there",
+    )
+
+
+def _explain(error: sa.exc.DBAPIError, name: str, outcome: str, *, writing: bool) -> BlockveilError:
     reason = str(error.orig).lower()
+    if not writing and ("readonly" in reason or "unable to open" in reason or "permission" in reason):
+        return _unreadable(name)
     if "full" in reason or "disk i/o" in reason:
         return StoreError(
             f'The ledger cannot be written: the disk of "{name}" is full or failing',

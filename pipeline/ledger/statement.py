@@ -204,6 +204,7 @@ def _note(entry: Entry) -> str:
     if entry.kind == "BUDGET":
         return (
             f"epsilon {payload['epsilon']:g} at delta {payload['delta']:g}, {payload['neighbours']}, {payload['unit']}"
+            + (f"; granted after a loss: {payload['after_loss']}" if "after_loss" in payload else "")
         )
     if entry.kind == "CLOSED":
         return "a copy, for reading" if payload.get("copy") else "it goes on at another address"

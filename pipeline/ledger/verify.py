@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -34,6 +35,7 @@ def verify_chain(rows: Iterable[Row], expected_head: str | Head | None) -> Verif
         A head, or its hash, kept elsewhere; must still be in the chain.
     """
     problems: list[str] = []
+    losses: list[str] = []
     previous, count, time = GENESIS, 0, ""
     replay, wanted = _Replay(), _Wanted(expected_head)
     for row in rows:
@@ -45,9 +47,19 @@ def verify_chain(rows: Iterable[Row], expected_head: str | Head | None) -> Verif
         if _hash_of(row) != row["hash"]:
             problems.append(f"row {count}: content does not match its hash; it was edited")
         problems += [f"row {count}: {problem}" for problem in replay.problems(row)]
+        losses += _loss(row)
         previous, time = str(row["hash"]), str(row["time"])
         wanted.see(count, previous)
-    return Verification(problems + wanted.problems(), previous, count, time)
+    return Verification(problems + wanted.problems(), previous, count, time, tuple(losses))
+
+
+def _loss(row: Row) -> list[str]:
+    """What a row says of charges that were forgotten before it."""
+    try:
+        reason = json.loads(row["payload"])["after_loss"] if row["kind"] == "BUDGET" else None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        reason = None
+    return [] if reason is None else [f"entry {row['sequence']} for '{row['dataset']}': {reason}"]
 
 
 def _hash_of(row: Row) -> str | None:

@@ -8,9 +8,10 @@ from datetime import date
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import app
+from flows.cli import app, night
 from pipeline import forgotten, release
 from pipeline.compute import ThreadCompute
+from pipeline.config import load_config
 from pipeline.errors import LedgerError
 from pipeline.ledger import Ledger
 from pipeline.planning import make_plan
@@ -114,6 +115,101 @@ def test_a_restored_ledger_that_is_older_than_a_release_spends_nothing_until_it_
         shutil.move(file, away)
     assert spent(site) >= before
     run(site, 21)
+
+
+LOST = "The disk of the 20th; decided by the privacy officer"
+
+
+def grant(loaded, *words):
+    found = CliRunner().invoke(app, ["budget", "set", str(loaded.path), "--epsilon", "3", "--delta", "1e-5", *words])
+    if found.exception is not None and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    return found
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def kept(request, tmp_path, monkeypatch):
+    """A released night, and what loses its ledger."""
+    if request.param == "sqlite":
+        loaded = support.prepare(tmp_path)
+    else:
+        server = request.getfixturevalue("postgres")
+        monkeypatch.setenv("LEDGER_ADDRESS", server.url(server.new_database()))
+        support.write_records(tmp_path, support.records())
+        path = support.write_config(tmp_path)
+        path.write_text(path.read_text().replace('ledger = "ledger.db"', 'ledger = "env:LEDGER_ADDRESS"'))
+        loaded = load_config(path)
+        support.set_budget(loaded)
+    run(loaded, 19)
+
+    def lose():
+        if request.param == "postgresql":
+            monkeypatch.setenv("LEDGER_ADDRESS", server.url(server.new_database()))
+        else:
+            loaded.ledger_path.unlink()
+        return load_config(loaded.path)
+
+    return loaded, lose
+
+
+def test_a_budget_in_a_lost_ledger_is_granted_only_with_a_reason_that_stays(kept):
+    before, lose = kept
+    assert grant(before).exit_code == 0, "nothing is lost: a budget is changed as ever"
+    loaded = lose()
+    ledger = Ledger(loaded.ledger_url)
+    with pytest.raises(LedgerError, match="paid for people/covariance/2026-11-19, is not in this ledger") as caught:
+        grant(loaded)
+    assert "--after-loss REASON" in caught.value.remedy
+    assert not ledger.exists(), "and nothing was made"
+    for words in ("", "  ", "two\nlines", "\x1b[31mred", "x" * 201):
+        with pytest.raises(LedgerError, match="does not say a reason"):
+            grant(loaded, "--after-loss", words)
+    assert grant(loaded, "--after-loss", LOST).exit_code == 0
+
+    (entry,) = ledger.history()
+    assert entry.payload["after_loss"] == LOST
+    assert ledger.verify().losses == (f"entry 1 for 'people': {LOST}",)
+    assert ledger.verify().problems == []
+    assert f"granted after a loss: {LOST}" in blockveil("ledger", "show", loaded.path).output
+    with pytest.raises(LedgerError, match="is not in this ledger"):
+        run(loaded, 20)
+    with pytest.raises(LedgerError, match="give --after-loss REASON"):
+        grant(loaded)
+    shutil.move(loaded.output_root, loaded.output_root.with_name("away"))
+    assert grant(loaded).exit_code == 0
+    assert f"Granted after a loss: entry 1 for 'people': {LOST}" in blockveil("ledger", "verify", loaded.path).output
+    assert len(ledger.history()) == 2
+
+
+@pytest.mark.parametrize("state", ["empty", "older", "another name"])
+def test_a_budget_over_a_ledger_that_has_forgotten_releases_is_refused(site, tmp_path, state):
+    copy = copy_of(site.ledger_path, tmp_path / "copy.db")
+    run(site, 19)
+    loaded = site
+    if state == "empty":
+        (tmp_path / "empty.db").touch(mode=0o600)
+        put_back(site, tmp_path / "empty.db")
+    else:
+        put_back(site, copy)
+    if state == "another name":  # of the same data set, whose people are the same
+        site.path.write_text(site.path.read_text().replace('name = "covariance"', 'name = "other"'))
+        loaded = load_config(site.path)
+        assert forgotten.problem(loaded, Ledger(loaded.ledger_url)) is None
+    content = loaded.ledger_path.read_bytes()
+    with pytest.raises(LedgerError, match="paid for people/covariance/2026-11-19, is not in this ledger"):
+        grant(loaded)
+    assert loaded.ledger_path.read_bytes() == content
+    assert grant(loaded, "--after-loss", LOST).exit_code == 0
+    assert Ledger(loaded.ledger_url).verify().losses
+
+
+def test_a_demo_grants_nothing_again_over_a_lost_ledger(site, monkeypatch):
+    run(site, 19)
+    site.ledger_path.unlink()
+    monkeypatch.setattr(night, "_demo_config", lambda: site.path)
+    with pytest.raises(LedgerError, match="is not in this ledger"):
+        blockveil("demo")
+    assert not site.ledger_path.exists()
 
 
 def test_an_empty_ledger_before_releases_is_refused_too_and_what_is_no_pointer_is_no_release(site):

@@ -1,13 +1,18 @@
 """Processes that use a ledger and may be killed: forked from one clean server, so that each starts in milliseconds."""
 
+import importlib
 import multiprocessing
 import os
+import pkgutil
 import pwd
 import signal
 import sqlite3  # noqa: F401 - imported before a process gives up its rights
+import tempfile
 
 import sqlalchemy as sa
 
+import flows.cli
+import pipeline
 from engine.guarantees import Neighbours
 from pipeline.errors import BlockveilError, BudgetExhausted
 from pipeline.ledger import Ledger
@@ -41,6 +46,70 @@ def _race(url, night, part, gate, said):
         said.put("new" if reserve(ledger, night, mu=0.1, part=part).is_new else "known")
     except BudgetExhausted:
         said.put("exhausted")
+
+
+def race_when_busy(url, processes, busy):
+    """Let processes reserve at the same moment while others keep cores busy; what each said, sorted."""
+    burning = [_forked.Process(target=_burn, daemon=True) for _ in range(busy)]
+    for process in burning:
+        process.start()
+    try:
+        return sorted(race(url, [f"night-{number}" for number in range(processes)]))
+    finally:
+        for process in burning:
+            process.kill()
+            process.join(WAIT)
+
+
+def _burn():
+    while True:
+        pass
+
+
+def as_nobody(commands, *, drop=True, tries=None):
+    """Exit code and output of commands, by an account that owns nothing, or by this one.
+
+    All modules are imported before the account is left, which may not be allowed to read them.
+    """
+    said = _forked.Queue()
+    with tempfile.TemporaryDirectory() as home:
+        os.chmod(home, 0o777)  # for files of libraries
+        process = _forked.Process(target=_as_nobody, args=(commands, home, drop, tries, said))
+        process.start()
+        answer = said.get(timeout=WAIT)
+        process.join(WAIT)
+    return answer
+
+
+def _as_nobody(commands, home, drop, tries, said):
+    from typer.testing import CliRunner
+
+    from flows.cli import app
+    from pipeline.ledger import looking
+
+    looking._TRIES = tries or looking._TRIES
+    os.environ["HOME"] = os.environ["MPLCONFIGDIR"] = os.environ["TMPDIR"] = home
+    os.chdir(home)
+    _import_all()
+    if drop and os.geteuid() == 0:
+        nobody = pwd.getpwnam("nobody")
+        os.setgroups([])
+        os.setgid(nobody.pw_gid)
+        os.setuid(nobody.pw_uid)
+    told = []
+    for command in commands:
+        found = CliRunner().invoke(app, command)
+        shown = "" if found.exception is None or isinstance(found.exception, SystemExit) else str(found.exception)
+        told.append((found.exit_code, found.output + shown))
+    said.put(told)
+
+
+def _import_all():
+    """Modules that commands import when they run."""
+    for package in (flows.cli, pipeline):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if "migrations" not in module.name:
+                importlib.import_module(module.name)
 
 
 def reserve_without_rights(url):
