@@ -82,7 +82,8 @@ def admit(run: FlowRun, deployment: DeploymentResponse | None, flow_name: str, r
     if changed:
         raise _refusal(
             f"The deployment '{made.full_name}' on the server differs from the reviewed folder: {', '.join(changed)}",
-            "Find out who changed it; `blockveil deploy`, or a restart of `blockveil serve`, puts it right",
+            "Where the folder has changed since, deploy it again (or restart `blockveil serve`); else find out who "
+            "changed the server, and then do the same",
         )
     _check_run(run)
     flow = deployments.FLOWS[flow_name]
@@ -113,11 +114,16 @@ def differences(made: RunnerDeployment, known: DeploymentResponse) -> list[str]:
     found = {name: getattr(known, name) or None for name in (*empty, "entrypoint", "enforce_parameter_schema")}
     found |= {"parameters": known.parameters, "parameter_openapi_schema": known.parameter_openapi_schema}
     found["tags"] = sorted(known.tags)
-    return [name for name, value in wanted.items() if _plain(found[name]) != _plain(value)]
+    return [name for name, value in wanted.items() if _as_sent(found[name]) != _as_sent(value)]
 
 
-def _plain(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=str)
+def _as_sent(value: Any) -> Any:
+    """A value as it comes back from a server; one and one point nought are the same there."""
+    return json.loads(_text(value))
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, default=str)
 
 
 def _check_run(run: FlowRun) -> None:
@@ -158,7 +164,7 @@ def _parameters(given: dict[str, Any], made: RunnerDeployment, flow: Flow[..., A
 
 def _hostile(value: Any) -> Iterator[str]:
     """What no form sends: references, templates, and values of a size that only an attack has."""
-    if len(_plain(value)) > MOST_BYTES:
+    if len(_text(value)) > MOST_BYTES:
         yield f"The form holds more than {MOST_BYTES} bytes"
         return
     yield from _hostile_part(value, 0)
