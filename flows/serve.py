@@ -41,6 +41,10 @@ def serve(loaded: LoadedDeployments, host: str, port: int, tell: Callable[[str],
         os.environ["PREFECT_HOME"] = str(home)  # absolute
         stack.enter_context(chdir(home))  # Prefect would read settings in whatever folder this was called from
         if login.URL in os.environ:
+            login.join()
+            from flows.deploy import require_server  # which imports Prefect
+
+            require_server()
             _run(loaded, None, tell)
             return
         known = login.configured()
