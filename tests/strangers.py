@@ -43,9 +43,9 @@ async def client(address, security):
     async with Client(address, security=security, asynchronous=True, timeout=PATIENCE) as asked:
         return f"ran code as {await asked.run_on_scheduler(os.getuid)}"
 
-async def tried(work):
+async def tried(work, seconds=3 * PATIENCE):
     try:
-        return await asyncio.wait_for(work, 3 * PATIENCE)
+        return await asyncio.wait_for(work, seconds)
     except (Exception, asyncio.CancelledError):
         return None
 
@@ -78,7 +78,7 @@ async def pages(host, port, routes):
     async def one(method, path):
         async with turns:
             work = websocket(host, port, path) if method == "WEBSOCKET" else http(host, port, method, path)
-            return f"{method} {path}", await tried(work)
+            return f"{method} {path}", await tried(work, 60)
     return dict(await asyncio.gather(*(one(*route) for route in routes)))
 
 async def tcp(host, port, routes):

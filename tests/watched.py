@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 BIN = Path(sys.executable).parent
-PATIENCE = 240.0
+PATIENCE = 400.0
 
 # Runs at the start of each Python process. What would leave the machine is written down, and stopped.
 SITE = """

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from flows import settings
+from flows import login, settings
 from tests import support, watched
+from tests.end_to_end.served import Served, free_port, serve
+from tests.end_to_end.test_sockets import site
 
 ROOT = Path(__file__).parents[2]
 DEFAULTS = settings._DEFAULTS
@@ -53,6 +55,36 @@ def test_a_first_demo_looks_up_nobody(tmp_path, first_day):
     environment, seen = first_day
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     assert "Released" in watched.to_its_end([BLOCKVEIL, "demo"], environment, tmp_path)
+    assert_private(seen, "prefect", "distributed")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_first_service_and_a_run_of_it_look_up_nobody(tmp_path, first_day):
+    environment, seen = first_day
+    loaded, port = site(tmp_path), free_port()
+    words = [BLOCKVEIL, "serve", str(tmp_path), "--port", str(port)]
+    with watched.on_a_terminal(words, environment, tmp_path) as (process, read):
+        watched.until(lambda shown: b"Serving." in shown, process, read, "it does not serve")
+        kept = login.kept(Path(environment["PREFECT_HOME"]))
+        served = Served(process, f"http://127.0.0.1:{port}", tmp_path / "none.log", kept)
+        served.run("release/people", logical_date="2026-11-20")
+        watched.until(lambda _: any(loaded.output_root.rglob("*.html")), process, read, "it releases nothing")
+    assert_private(seen, "prefect", "distributed")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_first_worker_and_a_run_of_it_look_up_nobody(tmp_path, first_day):
+    environment, seen = first_day
+    loaded = site(tmp_path)
+    with serve(tmp_path, tmp_path / "served", PREFECT_RUNNER_POLL_FREQUENCY="600") as served:
+        subprocess.run([BLOCKVEIL, "deploy", str(tmp_path)], env=served.client, check=True, timeout=240)
+        known = {name: served.client[name] for name in ("PREFECT_API_URL", "PREFECT_API_AUTH_STRING")}
+        words = [BLOCKVEIL, "worker", str(tmp_path)]
+        with watched.on_a_terminal(words, {**environment, **known}, tmp_path) as (process, read):
+            served.run("release/people", logical_date="2026-11-20")
+            watched.until(lambda _: any(loaded.output_root.rglob("*.html")), process, read, "it releases nothing")
     assert_private(seen, "prefect", "distributed")
 
 

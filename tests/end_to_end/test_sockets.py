@@ -19,7 +19,7 @@ from tests.strangers import REFUSAL, stranger
 
 ROOT = Path(__file__).parents[2]
 BLOCKVEIL = [str(Path(sys.executable).parent / "blockveil")]
-PATIENCE = 240.0
+PATIENCE = 500.0
 
 PUBLIC = {
     "GET /api/health": 200,  # true: that it answers, for whoever watches the machine
@@ -60,6 +60,12 @@ def refused(route, status):
     return status in ((401, 403) if path.startswith("/api") else (401, 404))
 
 
+def unanswered(answer):
+    """Whether a port has said nothing, or not yet to everything that was asked over HTTP."""
+    pages = answer.get("pages", {})
+    return answer == SILENT or any(pages[route] is None for route in pages if not route.startswith("WEBSOCKET"))
+
+
 class Watch:
     """Asks every socket of a command's processes once, as soon as it is there, and looks for secrets in the open."""
 
@@ -73,7 +79,7 @@ class Watch:
         self._look_at_processes(processes)
         found = [each for each in sockets.listeners(processes) if each not in self.answers]
         for listener, answer in zip(found, self._asking.ask([self._question(each) for each in found]), strict=True):
-            if answer == SILENT:  # its process has not come to it yet: it is asked again, and must answer in the end
+            if unanswered(answer):  # its process has not come to it yet: it is asked again, and must answer in the end
                 self.silent.add(listener)
             elif answer != {"gone": True}:  # it closed before anybody could have talked to it
                 self.silent.discard(listener)
@@ -216,7 +222,7 @@ def site(folder):
     """A folder of reviewed configs and its home."""
     loaded = support.prepare(folder, cluster="local")
     (folder / "deployments.toml").write_text(NIGHT)
-    (folder / "home").mkdir()
+    (folder / "home").mkdir(exist_ok=True)
     return loaded
 
 
