@@ -76,8 +76,8 @@ def heat_map(facts: Facts) -> Picture:
         for entry in facts.scan.strongest[:3]
     )
     text = (
-        f"Heat map. {finding(facts)} Shown is the released {_shown(facts)}, {matrix.shape[0]:,} by {matrix.shape[1]:,}; "
-        f"{_GREY}." + (f" Strongest: {strongest}." if strongest else "")
+        f"Heat map. {finding(facts)} Shown is the released {_shown(facts)}, {matrix.shape[0]:,} by "
+        f"{matrix.shape[1]:,}; {_GREY}." + (f" Strongest: {strongest}." if strongest else "")
     )
     return Picture(drawn.draw, text)
 
