@@ -52,6 +52,7 @@ class Budgets(Collector):
         found = {
             "epsilon_granted": "Epsilon of the budget, at its delta",
             "epsilon_spent": "Epsilon of all charges together, at the budget's delta",
+            "budget_spent_ratio": "Share of the budget that is spent; shares add up, epsilons do not",
             "nights_left": "Releases like this one that still fit",
             "releases": "Nights that are released",
             "unfinished_nights": "Nights that were begun and are not released",
@@ -85,6 +86,7 @@ def _values(plan: Plan) -> dict[str, float]:
         "ledger_readable": 1.0,
         "epsilon_granted": status.epsilon,
         "epsilon_spent": status.spent_epsilon,
+        "budget_spent_ratio": status.cap.used(status.spent),
         "nights_left": float(budgets.nights_left(plan, status)),
         "releases": float(released),
         "unfinished_nights": float(len(nights) - released),

@@ -332,7 +332,7 @@ def guarantee_rows(facts: Facts) -> list[tuple[str, str]]:
 def _unit_rows(promise: dict[str, Any]) -> list[tuple[str, str]]:
     unit = Contribution.read(promise)
     rows = [("Privacy unit", unit.unit)]
-    if unit.rule == "unknown":
+    if unit.rule in ("unknown", "declared"):  # nobody has bounded them
         return [*rows, ("Rows of a unit", unit.sentence)]
     of = f"at most {unit.rows} in the store; the noise is for {unit.charged_rows}"
     return [*rows, ("Rows of a unit", f"{of}. {unit.sentence}")]

@@ -219,20 +219,20 @@ def difference_map(cells: Cells, matrix: ReleasedMatrix, band: float, text: str)
     return Picture(_Map(cells, matrix, title, -band, band).draw, text)
 
 
-def burn_down(points: list[tuple[str, float]], cap: float, text: str) -> Picture:
-    """Budget spent after each charge, as epsilon at the budget's delta, and its cap."""
+def burn_down(points: list[tuple[str, float]], text: str) -> Picture:
+    """Share of the budget that is spent after each charge, in per cent, and the whole."""
 
     def draw(theme: Theme) -> str:
         with matplotlib.rc_context(_STYLE):
             figure = Figure(figsize=(6.6, 3.0), facecolor="none")
             axes = figure.add_subplot()
-            spent = np.array([0.0, *(value for _, value in points)])
+            spent = 100.0 * np.array([0.0, *(share for _, share in points)])
             axes.step(np.arange(spent.size), spent, where="post", color=theme.signal, lw=1.6)
             axes.scatter(np.arange(spent.size), spent, s=16, color=theme.signal, label="spent", zorder=3)
-            axes.axhline(cap, color=theme.noise, lw=1.4, ls="--", label=f"budget {number(cap)}")
+            axes.axhline(100.0, color=theme.noise, lw=1.4, ls="--", label="budget")
             _name_nights(axes, [name for name, _ in points])
-            axes.set_ylim(0.0, 1.12 * max(cap, float(spent.max())))
-            axes.set_ylabel("epsilon", color=theme.ink)
+            axes.set_ylim(0.0, 1.12 * max(100.0, float(spent.max())))
+            axes.set_ylabel("spent, %", color=theme.ink)
             axes.set_title("Budget spent, all releases together", color=theme.ink, fontsize=9.5)
             axes.legend(frameon=False, labelcolor=theme.ink, loc="lower right")
             _plain(axes, theme)

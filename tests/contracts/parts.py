@@ -28,6 +28,17 @@ WARD = ("ward", "a", "text")
 ONE = Ticks.of(Loss(MU, 0.0, 300 * 2.0**-90))
 
 
+def share(ledger):
+    """Share of the budget that is spent."""
+    status = ledger.budget("people")
+    return status.cap.used(status.spent)
+
+
+def shown(ledger):
+    """The last point of the picture of the budget."""
+    return points(ledger.history(), ledger.budget("people").cap)[-1][1]
+
+
 def spent(ledger):
     return ledger.budget("people").spent
 
@@ -104,7 +115,7 @@ class PartsContract:
         assert spent(ledger) == ONE
         assert ledger.void_if_reserved(dearest.charge_id, "test")
         assert spent(ledger) == Ticks.of(Loss(0.1, 0.0, 300 * 2.0**-90))
-        assert [points(ledger.history(), 1e-6)[-1][1]] == [ledger.budget("people").spent_epsilon]
+        assert shown(ledger) == share(ledger)
 
     def test_a_budget_that_holds_one_release_holds_one_of_each_value_and_then_none_of_all(self, url):
         ledger = grant(url, 0.843)  # a first release may use what is kept back from several
@@ -233,7 +244,8 @@ class PartsContract:
         reserve(ledger, "2", part=("day", "8", "whole"))
         assert spent(ledger) == ONE.times(2)
         found = statement(ledger.history())[-1].spent
-        assert found == points(ledger.history(), 1e-6)[-1][1] == ledger.budget("people").spent_epsilon
+        assert found == ledger.budget("people").spent_epsilon
+        assert shown(ledger) == share(ledger)
 
     def test_a_reservation_of_an_earlier_version_is_resumed_by_a_release_of_its_part(self, url):
         ledger, same = grant(url, 10.0), {"data": {"fingerprint": "f" * 64}}
@@ -265,7 +277,7 @@ class PartsContract:
             payload = {"spec": {}, "spec_digest": ""}
             ledger._append(connection, "RESERVED", "people", payload, "people/x/1", "f" * 32, ONE, part=forged)
         assert spent(ledger) == ONE.times(2)
-        assert points(ledger.history(), 1e-6)[-1][1] == ledger.budget("people").spent_epsilon
+        assert shown(ledger) == share(ledger)
         assert ledger.verify().problems == ["row 3: names a part of the records that it cannot be of"]
 
     @pytest.mark.parametrize("kind", ["COMMITTED", "VOID"])
@@ -280,7 +292,7 @@ class PartsContract:
                 connection, kind, "people", {"key_check": "x"}, charge.release_id, charge.charge_id, ticks, part=other
             )
         assert spent(ledger) == ONE
-        assert points(ledger.history(), 1e-6)[-1][1] == ledger.budget("people").spent_epsilon
+        assert shown(ledger) == share(ledger)
         assert ledger.verify().problems == ["row 4: names a part of the records that it cannot be of"]
 
     def test_an_edit_of_a_part_is_found(self, url, administrator):
@@ -295,7 +307,8 @@ class PartsContract:
         for night, part in enumerate((DAY, NEXT, None, DAY, WARD)):
             reserve(ledger, str(night), part=part)
             lines, status = statement(ledger.history()), ledger.budget("people")
-            assert lines[-1].spent == points(ledger.history(), 1e-6)[-1][1] == status.spent_epsilon
+            assert lines[-1].spent == status.spent_epsilon
+            assert lines[-1].spent_share == shown(ledger) == share(ledger)
             assert lines[-1].left == status.left_epsilon
             assert lines[-1].note == ("" if part is None else f"of {part[0]} = {part[1]}")
 

@@ -14,6 +14,7 @@ from flows import metrics
 from pipeline import release
 from pipeline.compute import ThreadCompute
 from pipeline.config.deployments import load_deployments
+from pipeline.ledger import Ledger
 from pipeline.planning import make_plan
 from tests import support
 from tests.end_to_end.served import free_port
@@ -57,6 +58,8 @@ def test_budgets_and_nights_are_told_and_nothing_of_the_records(site):
     assert after["blockveil_nights_left"] == before["blockveil_nights_left"] - 1
     assert after["blockveil_epsilon_granted"] == 3.0
     assert 0 < after["blockveil_epsilon_spent"] < 3.0
+    status = Ledger(site.ledger_url).budget("people")
+    assert after["blockveil_budget_spent_ratio"] == status.cap.used(status.spent) > 0
     assert after["blockveil_releases"] == 1
     assert after["blockveil_unfinished_nights"] == 0
     assert after["blockveil_last_release_timestamp_seconds"] == datetime(2026, 11, 20, tzinfo=UTC).timestamp()
