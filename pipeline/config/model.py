@@ -57,29 +57,28 @@ class DataSection(Section):
     array: Annotated[str, StringConstraints(pattern=_ARRAY_PATTERN)] = "records"
     """the name of the array in the group: letters, digits, dots, dashes and underscores"""
     part_of: Label | None = None
-    """the column by whose value the records were ingested: the release is charged as one of the records of that value
-    alone, which is right only where a unit has one record, with one value for good, in all stores of the data set; as
-    one of all by default"""
+    """the column by whose value the records were ingested: charged as a release of that value's records alone, which is
+    right only where a unit has one record in all stores, with one value for good; as one of all by default"""
 
 
 class PrivacySection(Section):
     """``[privacy]``: what is promised, to whom."""
 
     epsilon: Annotated[Number, Field(gt=0, le=1000)]
-    """how far one unit may move the odds: with it, every set of outputs is at most e^epsilon times as probable as
-    without it, plus delta, and the other way round; with a share, that of all releases that share it"""
+    """how far one unit may move the odds of any output: by a factor of e^epsilon at most, but for delta; with a share,
+    that of all releases that share it"""
     delta: Annotated[Number, Field(gt=0, le=0.5)]
-    """what is added to that: P <= e^epsilon P' + delta for every set of outputs, P and P' being its probabilities with
-    and without the unit; below 1 / rows_at_most"""
+    """what is added: P <= e^epsilon P' + delta for every set of outputs, P with and P' without the unit, and the other
+    way round; below 1 / rows_at_most"""
     neighbours: Neighbours
-    """how two neighbouring data sets differ: by one unit present or absent ("add-remove"; the number of records is
-    private), or by what one unit holds ("replace-one"; the number of records is public)"""
+    """how neighbours differ: by one unit that is there or not ("add-remove", the number of records is private), or by
+    what it holds ("replace-one", the number is public)"""
     unit: Label
     """who or what a release protects, in printable text, such as "one person"; the unit of the ingest where there was
     one"""
     rows_per_unit: Annotated[Whole, Field(ge=1, le=1000)] | None = None
-    """the most rows that one unit has in the store, which an ingest has made true; noise and charge are for all of them
-    together; 1 where it is not given"""
+    """the most rows of one unit in the store, as an ingest has bounded them; noise and charge are for all of them; 1
+    where it is not given"""
     share: Annotated[Number, Field(gt=0, le=1)] | None = None
     """the share of mu squared, not of epsilon or delta, that this one of several releases takes of their guarantee; for
     Gaussian noise; all of it by default"""

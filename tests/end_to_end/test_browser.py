@@ -195,7 +195,7 @@ def test_a_night_that_an_alarm_paused_is_resumed_with_the_switch_beside_its_sche
 def ask_what_if(site, page, epsilon="1", replaced=("", "")):
     """Change an answer of the plan flow's form, which holds those of the reviewed config, and send it."""
     page.goto(f"{site.url}/deployments/deployment/{site.deployment('plan/people')}/run")
-    page.get_by_text("the largest privacy loss of this release").wait_for()
+    page.get_by_text("how far one unit may move the odds").wait_for()
     page.wait_for_function("document.querySelector('input[type=number]').value === '1'")
     page.locator("input[type=number]").first.fill(epsilon)
     for box in page.locator("textarea.p-code-input__textarea").all():

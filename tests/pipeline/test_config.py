@@ -187,7 +187,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("old", "new", "parts"),
         [
-            ("epsilon = 1.0", "epsilon = 0", ["privacy.epsilon = 0", "greater than 0", "largest privacy loss"]),
+            (
+                "epsilon = 1.0",
+                "epsilon = 0",
+                ["privacy.epsilon = 0", "greater than 0", "how far one unit may move the odds"],
+            ),
             ("epsilon = 1.0", "epsilon = 1001", ["privacy.epsilon = 1001", "less than or equal to 1000"]),
             ("epsilon = 1.0", "epsilon = nan", ["privacy.epsilon = nan", "finite number"]),
             ("epsilon = 1.0", "epsilon = inf", ["privacy.epsilon = inf"]),
