@@ -278,7 +278,7 @@ def test_a_statement_shows_what_was_given_back(people):
     *_, charged, back, _ = blockveil("ledger", "show", people.path).stdout.splitlines()
     assert charged.split()[-1] == "VOID"
     cost = charged.split()[4]
-    assert back.split()[4:6] == [f"-{cost}", "0"]
+    assert back.split()[4:10] == [f"-{cost}", "%", "0", "%", "0", "50.0"]
     assert "given back (DataError)" in back
 
 
