@@ -104,7 +104,7 @@ class _Replay:
         if kind in _OF_NO_CHARGE:
             return found + ([f"a {_OF_NO_CHARGE[kind]} charges something"] if any(ticks.values()) else [])
         charge, release = str(row["charge_id"]), str(row["release_id"])
-        found += [] if kind in _AFTER[self._states.get(charge)] else [f"{kind} may not follow for this charge"]
+        found += [] if kind in _AFTER.get(self._states.get(charge), ()) else [f"{kind} may not follow for this charge"]
         self._states[charge] = kind
         reserved = self._reserved.setdefault(charge, row)
         if (reserved["dataset"], reserved["release_id"]) != (row["dataset"], row["release_id"]):

@@ -334,3 +334,14 @@ def test_damaged_records_are_refused_and_spend_nothing(tmp_path_factory, data):
         budget = Ledger(loaded.ledger_url).budget("people")
         assert budget.spent.loss == 0
         assert exported(Ledger(loaded.ledger_url), "jsonl").startswith(before)
+
+
+@pytest.mark.parametrize("kind", ["\x00RESERVED", "", "x" * 5000])
+def test_an_export_with_a_row_of_no_known_kind_is_refused(ledger, tmp_path, kind):
+    rows = [json.loads(line) for line in exported(ledger, "jsonl").splitlines()]
+    for row in rows:
+        row["kind"] = kind if row["kind"] == "RESERVED" else row["kind"]
+    copy = Ledger(f"sqlite:///{tmp_path / 'copy.db'}")
+    text = io.StringIO("".join(json.dumps(row) + "\n" for row in rows))
+    assert attempt(lambda: copy.load(read_rows(text), None, as_copy=True)) is None
+    assert not (tmp_path / "copy.db").exists() or not copy.history()
