@@ -25,6 +25,7 @@ from prefect.client.schemas.objects import FlowRun, State
 from prefect.exceptions import Abort
 from prefect.runner._flow_run_executor import FlowRunExecutorContext
 from prefect.runner._starter_engine import EngineCommandStarter
+from prefect.runner._state_proposer import StateProposer
 from prefect.states import Crashed, Pending
 from prefect.utilities.engine import propose_state
 
@@ -41,6 +42,9 @@ STOPPED = "The service was stopped."
 """Message of a run that was ended with the service."""
 
 Find = Callable[[PrefectClient, datetime], Awaitable[Sequence[FlowRun]]]
+
+Died = Callable[[UUID], State[Any] | None]
+"""Gives a run whose process died the state that follows; None where it is left to be marked as crashed."""
 
 _log = logging.getLogger(__name__)
 
@@ -88,10 +92,12 @@ class Runner:
         How often it looks.
     limit
         How many runs may work at once; None for any number.
+    died
+        Looks after a run whose process died; None marks each as crashed.
     """
 
-    def __init__(self, find: Find, root: Path, seconds: float, limit: int | None) -> None:
-        self._find, self._root, self._seconds, self._limit = find, root, seconds, limit
+    def __init__(self, find: Find, root: Path, seconds: float, limit: int | None, died: Died | None = None) -> None:
+        self._find, self._root, self._seconds, self._limit, self._died = find, root, seconds, limit, died
         self._at_work: dict[UUID, FlowRunExecutorContext | None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -149,6 +155,8 @@ class Runner:
         with tempfile.TemporaryDirectory(prefix="blockveil-run-") as folder:
             async with FlowRunExecutorContext() as context:
                 self._at_work[run.id] = context
+                if self._died is not None:
+                    context._state_proposer = _Successor(context.client, self._died)
                 starter = EngineCommandStarter(
                     command=shlex.join([sys.executable, "-P", "-m", "flows.child"]),
                     cwd=folder,
@@ -170,6 +178,23 @@ async def _may_start(client: PrefectClient, number: UUID) -> bool:
     except Abort:
         return False
     return state.is_pending()
+
+
+class _Successor(StateProposer):
+    """Asks what follows the death of a process before the run is marked as crashed, which raises an alarm."""
+
+    def __init__(self, client: PrefectClient, died: Died) -> None:
+        super().__init__(client=client)
+        self._died = died
+
+    async def propose_crashed(self, flow_run: FlowRun, message: str) -> State[Any] | None:
+        """Give the run its next state, or mark it as crashed."""
+        try:
+            state = await asyncio.to_thread(self._died, flow_run.id)
+        except Exception as error:  # noqa: BLE001 - a server or a ledger that is away; the run is looked at again later
+            _log.warning("What follows run '%s' is not known yet (%s)", flow_run.id, type(error).__name__)
+            state = None
+        return state or await super().propose_crashed(flow_run, message)
 
 
 class _NoHooks:

@@ -63,13 +63,14 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
     # Prefect reads its environment when it is imported, so this comes after it is complete.
     from prefect.settings import get_current_settings
 
-    from flows import automations, deployments, recovery, runner
+    from flows import automations, deployments, recovery, revival, runner
 
+    began = datetime.now(UTC)
     deployments.plans(loaded)
     for line in deployments.stores(loaded):
         tell(line)
-    for name in recovery.end_dead_runs() if own is not None else []:
-        tell(f"Ended: run '{name}' did not survive the last stop")
+    for line in recovery.end_dead_runs(loaded) if own is not None else []:
+        tell(f"Settled: {line}; it did not survive the last stop")
     deployments.prepare_limits(loaded)
     made = deployments.build(loaded)
     deployments.keep_pauses(made)
@@ -77,12 +78,15 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
     for deployment in made:
         tell(f"{deployment.full_name}: {deployments.when(deployment)}")
     automations.install(loaded)
+    for line in revival.revive(loaded, datetime.now(UTC)):
+        tell(line)
     for night in recovery.catch_up_nights(loaded, None, datetime.now(UTC), apply=True):
         tell(f"Made up for: {night.config} {night.night}, {night.why} ({night.note})")
     tell(f"Serving. Form and runs: {os.environ[login.URL].removesuffix('/api')}. Ctrl-C stops.")
     settings = get_current_settings().runner
-    find = runner.of_deployments(list(numbers.values()))
-    runs = runner.Runner(find, loaded.root, settings.poll_frequency, settings.process_limit)
+    find = recovery.tended(runner.of_deployments(list(numbers.values())), loaded, began)
+    died = revival.after_death(loaded)
+    runs = runner.Runner(find, loaded.root, settings.poll_frequency, settings.process_limit, died)
     asyncio.run(runs.until_stopped(lambda: own is not None and own.process.poll() is not None))
     if own is not None and own.process.poll() is not None:
         raise server.ServerFailed(

@@ -28,7 +28,11 @@ class Due:
 
 
 def due(
-    nights: Sequence[date], charges: Mapping[date, State], at_work: Collection[date | None], missed: Missed
+    nights: Sequence[date],
+    charges: Mapping[date, State],
+    at_work: Collection[date | None],
+    missed: Missed,
+    fresh: Collection[date] = (),
 ) -> list[Due]:
     """Nights to run, oldest first.
 
@@ -42,6 +46,8 @@ def due(
         Nights that have a planned, waiting or running run.
     missed
         What becomes of nights that never began.
+    fresh
+        Those of the nights that are not late enough to count as missed.
     """
     found = [
         Due(night, "it was begun; finishing it costs nothing more")
@@ -51,7 +57,7 @@ def due(
     wanted = {"skip": [], "latest": sorted(nights)[-1:], "all": nights}[missed]
     found += [
         Due(night, "it was missed, and is charged like any night")
-        for night in wanted
+        for night in sorted({*wanted, *fresh})
         if night not in charges and night not in at_work
     ]
     return sorted(found, key=lambda each: each.night)

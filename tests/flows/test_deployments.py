@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from prefect import get_client
+from prefect.client.schemas.actions import DeploymentUpdate
 from prefect.client.schemas.filters import (
     ArtifactFilter,
     ArtifactFilterFlowRunId,
@@ -15,8 +16,9 @@ from prefect.client.schemas.filters import (
     FlowRunFilterDeploymentId,
 )
 from prefect.exceptions import Pause, PrefectHTTPStatusError
+from prefect.states import Cancelled, Crashed, Failed, Running
 
-from flows import child, code, deployed, deployments, recovery
+from flows import child, code, deployed, deployments, recovery, revival, runner
 from flows import plan as planning
 from flows import release as module
 from flows import study as studying
@@ -242,34 +244,180 @@ def test_what_a_person_paused_stays_paused_when_it_is_deployed_again(site):
     assert not read("release/people").paused
 
 
+def forget_deployment():
+    with server() as client:
+        client.delete_deployment(read("release/people").id)
+
+
 @pytest.mark.slow
 def test_missed_and_begun_nights_get_runs_once(site):
-    found = site(missed="all")
-    today = datetime.now(UTC).date()
-    first = today - timedelta(days=3)
-    module.release(release="people", mode="release", logical_date=first, return_state=True)
-    now = datetime.now(UTC)
+    site()
+    forget_deployment()
+    found = site(missed="all", cron="0 0 * * *", zone="UTC")
+    today, now = datetime.now(UTC).date(), datetime.now(UTC) + timedelta(days=3)
+    module.release(release="people", mode="release", logical_date=today + timedelta(days=1), return_state=True)
     shown = recovery.catch_up_nights(found, None, now, apply=False)
-    assert [each.night for each in shown][:2] == [today - timedelta(days=2), today - timedelta(days=1)]
+    assert [each.night for each in shown] == [today + timedelta(days=2), today + timedelta(days=3)]
     made = recovery.catch_up_nights(found, None, now, apply=True)
     assert [each.night for each in made] == [each.night for each in shown]
     assert recovery.catch_up_nights(found, None, now, apply=True) == [], "their runs are planned now"
     with server() as client:
         client.pause_deployment(read("release/people").id)
-    assert recovery.catch_up_nights(found, first - timedelta(days=9), now, apply=True) == []
+    assert recovery.catch_up_nights(found, today - timedelta(days=9), now, apply=True) == []
 
 
-def test_runs_that_only_seem_to_be_running_are_ended(site):
-    from prefect.states import Running
-
+@pytest.mark.slow
+@pytest.mark.parametrize("missed", ["latest", "all"])
+def test_the_first_night_of_a_config_is_made_up_for_from_the_time_that_it_was_deployed(site, missed):
     site()
-    run = by_hand("release/people")
+    forget_deployment()
+    found = site(missed=missed, cron="0 0 * * *", zone="UTC")
+    today = datetime.now(UTC).date()
+    assert recovery.catch_up_nights(found, None, datetime.now(UTC), apply=True) == []
+    made = recovery.catch_up_nights(found, None, datetime.now(UTC) + timedelta(days=1), apply=False)
+    assert [each.night for each in made] == [today + timedelta(days=1)]
+
+
+@pytest.mark.slow
+def test_nights_before_their_deployment_are_made_up_for_only_when_a_person_asks(site):
+    site()
+    forget_deployment()
+    found = site(missed="all", cron="0 0 * * *", zone="UTC")
+    today, now = datetime.now(UTC).date(), datetime.now(UTC)
+    module.release(release="people", mode="release", logical_date=today - timedelta(days=3), return_state=True)
+    before = spent(found)
+    assert recovery.catch_up_nights(found, None, now, apply=True) == []
+    assert spent(found) == before
+    asked = recovery.catch_up_nights(found, today - timedelta(days=2), now, apply=False)
+    assert [each.night for each in asked] == [today - timedelta(days=2), today - timedelta(days=1), today]
+
+
+def dead(run, state=None):
     with server() as client:
         client.set_flow_run_state(run.id, Running(), force=True)
-    assert recovery.end_dead_runs() == [run.name]
+        client.set_flow_run_state(run.id, state or Crashed(message="Its process died"), force=True)
+        return client.read_flow_run(run.id)
+
+
+def night_run(day, **more):
     with server() as client:
-        assert client.read_flow_run(run.id).state.is_crashed()
-    assert recovery.end_dead_runs() == []
+        parameters = {"release": "people", "mode": "release", "logical_date": day.isoformat(), **more}
+        return client.create_flow_run_from_deployment(read("release/people").id, parameters=parameters)
+
+
+def state_of(run):
+    with server() as client:
+        return client.read_flow_run(run.id).state
+
+
+def test_a_night_whose_process_died_is_tried_again_with_growing_waits_and_not_for_ever(site):
+    found, now = site(), datetime.now(UTC)
+    run, waits = night_run(now.date()), []
+    while True:
+        run = dead(run)
+        told = revival.revive(found, now)
+        state = state_of(run)
+        if state.is_crashed():
+            break
+        assert len(told) == 1
+        assert state.name == "AwaitingRetry"
+        waits.append(state.state_details.scheduled_time - now)
+    assert waits == list(revival.WAITS)
+    assert waits == sorted(waits)
+    assert told == []
+
+
+def test_a_dead_night_that_the_ledger_calls_released_ends_as_completed(site):
+    found, day = site(), datetime.now(UTC).date()
+    run = dead(night_run(day))
+    assert module.release(release="people", mode="release", logical_date=day, return_state=True).is_completed()
+    before = spent(found)
+    revival.revive(found, datetime.now(UTC))
+    assert state_of(run).is_completed()
+    assert "Released people/covariance" in state_of(run).message
+    assert spent(found) == before
+
+
+def test_a_night_goes_on_after_the_service_was_stopped_and_not_after_a_person_cancelled_it(site):
+    found, now = site(), datetime.now(UTC)
+    stopped = dead(night_run(now.date()), Cancelled(message=runner.STOPPED))
+    cancelled = dead(night_run(now.date() - timedelta(days=1)), Cancelled(message="Cancelled by a person"))
+    revival.revive(found, now)
+    assert state_of(stopped).name == "AwaitingRetry"
+    assert state_of(stopped).state_details.scheduled_time == now
+    assert state_of(cancelled).is_cancelled()
+
+
+@pytest.mark.parametrize("why", ["long ago", "a dry run", "paused"])
+def test_a_dead_run_that_is_not_to_be_tried_again_stays(site, why):
+    found, now = site(), datetime.now(UTC)
+    run = dead(night_run(now.date(), **({"mode": "dry-run"} if why == "a dry run" else {})))
+    with server() as client:
+        if why == "paused":
+            client.pause_deployment(read("release/people").id)
+        try:
+            revival.revive(found, now + (timedelta(days=3) if why == "long ago" else timedelta()))
+        finally:
+            client.resume_deployment(read("release/people").id)
+    assert state_of(run).is_crashed()
+
+
+def test_a_night_that_was_revived_finishes_what_it_had_begun_with_one_charge(site):
+    found, now = site(), datetime.now(UTC)
+    pipeline.reserve(pipeline.Workspace.open(make_plan(found.configs["people"], now.date())), "killed")
+    run = dead(night_run(now.date()))
+    revival.revive(found, now - timedelta(minutes=5))
+    with server() as client:
+        state = start(client.read_flow_run(run.id))
+    assert state.is_completed(), state.message
+    assert [e.kind for e in Ledger(found.configs["people"].ledger_url).history()].count("RESERVED") == 1
+
+
+def test_a_process_that_died_is_asked_about_before_its_run_is_marked_as_crashed(site):
+    found, now = site(), datetime.now(UTC)
+    died = revival.after_death(found)
+    run = night_run(now.date())
+    with server() as client:
+        client.set_flow_run_state(run.id, Running(), force=True)
+    assert died(run.id).name == "AwaitingRetry"
+    failed = dead(night_run(now.date()), Failed(name="BadData", message="words"))
+    assert died(failed.id) is None
+    assert state_of(failed).name == "BadData"
+    other = by_hand("release/people")
+    with server() as client:
+        client.set_flow_run_state(other.id, Running(), force=True)
+        client.update_deployment(read("release/people").id, DeploymentUpdate(paused=True))
+        try:
+            assert died(other.id) is None
+        finally:
+            client.update_deployment(read("release/people").id, DeploymentUpdate(paused=False))
+
+
+@pytest.mark.slow
+def test_a_night_that_fell_between_two_plans_of_the_server_gets_one_run(site):
+    began = datetime.now(UTC)
+    at = began + timedelta(minutes=2)
+    site()
+    forget_deployment()
+    found = site(missed="skip", cron=f"{at.minute} {at.hour} * * *", zone="UTC")
+    assert recovery.unplanned_nights(found, began, at + timedelta(minutes=1)) == [], "the server may still plan it"
+    long_before = began - timedelta(hours=1)
+    assert recovery.unplanned_nights(found, long_before, at + timedelta(minutes=5)) == [], "no start removed it"
+    [made] = recovery.unplanned_nights(found, began, at + timedelta(minutes=5))
+    assert made.night == at.date()
+    assert recovery.unplanned_nights(found, began, at + timedelta(minutes=5)) == []
+
+
+def test_runs_that_only_seem_to_be_running_are_settled_at_the_start(site):
+    found = site(("release/people", "verify-ledger/people"))
+    night, check = by_hand("release/people"), by_hand("verify-ledger/people")
+    with server() as client:
+        for run in (night, check):
+            client.set_flow_run_state(run.id, Running(), force=True)
+    assert len(recovery.end_dead_runs(found)) == 2
+    assert state_of(night).name == "AwaitingRetry"
+    assert state_of(check).is_crashed()
+    assert recovery.end_dead_runs(found) == []
 
 
 APPROVAL = "\n[approval]\nabove_share = 0.05\n"

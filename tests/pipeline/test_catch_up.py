@@ -29,6 +29,12 @@ def test_missed_nights_follow_the_policy(missed, wanted):
 
 
 @pytest.mark.parametrize("missed", ["skip", "latest", "all"])
+def test_a_night_that_is_not_late_yet_is_due_under_every_policy(missed):
+    assert nights(catch_up.due(NIGHTS[:2], {}, set(), missed, {NIGHTS[1]}))[-1:] == [NIGHTS[1]]
+    assert catch_up.due(NIGHTS[:1], {}, {NIGHTS[0]}, missed, {NIGHTS[0]}) == []
+
+
+@pytest.mark.parametrize("missed", ["skip", "latest", "all"])
 def test_a_night_that_was_begun_is_finished_under_every_policy(missed):
     older = FIRST - timedelta(days=40)
     found = catch_up.due([], {older: State.COMMITTED, NIGHTS[0]: State.RESERVED}, set(), missed)
