@@ -20,9 +20,15 @@ class CannotStart(Exception):
 
 
 class PostgresServer:
-    """A server that listens on a socket in a folder of its own."""
+    """A server that listens on a socket in a folder of its own.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    of_machine
+        Whether only the machine's own binaries will do: they bring extensions that those from pip do not.
+    """
+
+    def __init__(self, of_machine: bool = False) -> None:
         self._databases = 0
         self.folder = Path(tempfile.mkdtemp(prefix="blockveil-pg-"))
         self._as = {}
@@ -32,7 +38,7 @@ class PostgresServer:
             os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
         self.folder.chmod(0o755)
         problems = []
-        for programs in _installed(self.folder):
+        for programs in _of_machine() if of_machine else _installed(self.folder):
             try:
                 self._start(programs)
             except (OSError, subprocess.SubprocessError) as error:
@@ -97,6 +103,11 @@ def _installed(folder: Path):
                 if libraries.exists():
                     shutil.copytree(libraries, folder / "site" / libraries.name, dirs_exist_ok=True)
                 yield copy / "bin"
+    yield from _of_machine()
+
+
+def _of_machine():
     found = shutil.which("initdb")
     if found is not None:
         yield Path(found).resolve().parent
+    yield from sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)  # Debian's are on no path
