@@ -18,7 +18,6 @@ import hashlib
 import hmac
 import logging
 import secrets
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from pathlib import Path
 
 from engine.noise import NoiseKey
 from engine.queries.graph import exact_graph, noisy_graph, released_layout
-from pipeline import forgotten, lineage, outputs, publishing, writing
+from pipeline import forgotten, interrupts, lineage, outputs, publishing, writing
 from pipeline.canonical import digest
 from pipeline.compute import Compute
 from pipeline.datasets import Dataset, open_records
@@ -311,8 +310,7 @@ def abandon(workspace: Workspace, reservation: Reservation, reason: str) -> bool
 class Attempt:
     """One try to make a release. However it ends, nothing of it stays reserved, and nothing unfinished beside releases.
 
-    The steps are called in order inside a ``with`` block; what ends the block early may be any exception, also an
-    interrupt, and is raised on.
+    The steps are called in order inside a ``with`` block. What ends it early, an interrupt too, is raised on.
 
     Parameters
     ----------
@@ -369,7 +367,7 @@ class Attempt:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Give back what is held and remove what is unfinished, where the attempt did not come to its end."""
         if kind is not None and not self._settled:
-            _undisturbed(lambda: self.abandon(kind.__name__))
+            interrupts.to_the_end(lambda: self.abandon(kind.__name__))
         if self._staged is not None:
             self._staged.held.discard()
 
@@ -385,29 +383,6 @@ class Attempt:
             if entry.kind == State.RESERVED and entry.payload["attempt"] == self._name:
                 ledger.void_if_reserved(str(entry.charge_id), reason)
         return True
-
-
-def _undisturbed(work: Callable[[], object]) -> None:
-    """Do something to its end although interrupts go on arriving; they reach the main thread only.
-
-    Its own failure is not shown: the one before it is the one to show, and the next run settles what is held.
-    """
-    done = threading.Event()  # Thread.join that is interrupted forgets that the thread still runs
-
-    def quietly() -> None:
-        try:
-            with suppress(Exception):
-                work()
-        finally:
-            done.set()
-
-    try:
-        threading.Thread(target=quietly, name="settle").start()
-    except RuntimeError:  # there can be no more threads
-        quietly()
-    while not done.is_set():
-        with suppress(BaseException):
-            done.wait()
 
 
 def run_release(plan: Plan, compute: Compute, attempt: str, tell: Tell) -> Outcome:

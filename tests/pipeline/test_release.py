@@ -16,7 +16,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, ZstdCodec
 
 from engine.noise import NoiseKey
 from flows.cluster import open_compute
-from pipeline import datasets, publishing, release, staging
+from pipeline import datasets, interrupts, publishing, release, staging
 from pipeline.compute import ThreadCompute
 from pipeline.config import load_config
 from pipeline.errors import BlockveilError, BudgetExhausted, ConfigError, DataError, ReleaseConflict, StoreError
@@ -287,7 +287,7 @@ def test_a_night_without_a_thread_left_gives_back_too(tmp_path, monkeypatch):
 
     loaded = support.prepare(tmp_path)
     monkeypatch.setattr(ThreadCompute, "hold", no_more)
-    monkeypatch.setattr(release.threading.Thread, "start", no_more)
+    monkeypatch.setattr(interrupts.threading.Thread, "start", no_more)
     with pytest.raises(RuntimeError):
         run(loaded)
     assert Ledger(loaded.ledger_url).history()[-1].kind == "VOID"
