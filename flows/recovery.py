@@ -80,7 +80,7 @@ def end_dead_runs(loaded: LoadedDeployments) -> list[str]:
             night, active = nights.get(run.deployment_id, (None, False))
             asked_to_end = run.state is not None and run.state.type is StateType.CANCELLING
             if night is not None and (revival.was_stopped(run) or not asked_to_end):
-                state = revival.outlook(loaded, night, run, now)
+                state = revival.outlook(loaded, night, run, now, starting=True)
             if state is None or not (active or state.is_completed()):
                 state = Crashed(
                     message="Its process ended with the service. What it had charged stands; see the ledger."

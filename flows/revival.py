@@ -52,7 +52,9 @@ def was_stopped(run: FlowRun) -> bool:
     return run.state is not None and run.state.message == STOPPED
 
 
-def outlook(loaded: LoadedDeployments, night: Night, run: FlowRun, now: datetime) -> State[Any] | None:
+def outlook(
+    loaded: LoadedDeployments, night: Night, run: FlowRun, now: datetime, starting: bool = False
+) -> State[Any] | None:
     """What becomes of a night's run whose process died: Completed, another try, or None where nothing can be done.
 
     Parameters
@@ -65,6 +67,8 @@ def outlook(loaded: LoadedDeployments, night: Night, run: FlowRun, now: datetime
         The run.
     now
         Present time.
+    starting
+        Whether the service starts: registering deployments then removes what has not begun and has time.
     """
     config, day = loaded.configs[night.config], night_of(run, ZoneInfo(night.timezone))
     if run.parameters.get("mode") != "release" or day is None:
@@ -76,15 +80,16 @@ def outlook(loaded: LoadedDeployments, night: Night, run: FlowRun, now: datetime
         return Completed(message=f"Released {release_id}. Its process ended before it could say so.")
     if was_stopped(run):
         return AwaitingRetry(scheduled_time=now, message="It was stopped with the service, and goes on with it.")
-    begun = max(run.run_count, 1)
-    late = run.expected_start_time is None or now - run.expected_start_time > timedelta(minutes=night.grace_minutes)
-    if begun > len(WAITS) or (run.run_count == 0 and late):
+    if run.run_count == 0:  # it never began: whether it comes too late it says by itself, as the policy has it
+        old = run.expected_start_time is None or now - run.expected_start_time > RECENT
+        at = now if starting else now + WAITS[0]
+        return None if old else AwaitingRetry(scheduled_time=at, message="Its process died before it began.")
+    if run.run_count > len(WAITS):
         return None
-    wait = WAITS[begun - 1] if run.run_count else timedelta()  # one that never began is not known to be at fault
     return AwaitingRetry(
-        scheduled_time=now + wait,
-        message=f"Its process died ({begun} of {len(WAITS) + 1} tries). It is tried again; what was begun costs "
-        "nothing more.",
+        scheduled_time=now + WAITS[run.run_count - 1],
+        message=f"Its process died ({run.run_count} of {len(WAITS) + 1} tries). It is tried again; "
+        "what was begun costs nothing more.",
     )
 
 

@@ -16,7 +16,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterDeploymentId,
 )
 from prefect.exceptions import Pause, PrefectHTTPStatusError
-from prefect.states import Cancelled, Crashed, Failed, Running
+from prefect.states import Cancelled, Crashed, Failed, Pending, Running
 
 from flows import child, code, deployed, deployments, recovery, revival, runner
 from flows import plan as planning
@@ -406,6 +406,26 @@ def test_a_night_that_fell_between_two_plans_of_the_server_gets_one_run(site):
     [made] = recovery.unplanned_nights(found, began, at + timedelta(minutes=5))
     assert made.night == at.date()
     assert recovery.unplanned_nights(found, began, at + timedelta(minutes=5)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missed", ["skip", "latest"])
+def test_a_night_whose_process_died_before_it_began_starts_again_and_follows_the_policy(site, missed):
+    at = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(hours=2)
+    site()
+    forget_deployment()
+    found = site(missed=missed, cron=f"{at.minute} {at.hour} * * *", zone="UTC")
+    run = planned_at("release/people", at)
+    with server() as client:
+        client.set_flow_run_state(run.id, Pending(), force=True)
+    [told] = [line for line in recovery.end_dead_runs(found) if run.name in line]
+    assert "AwaitingRetry" in told
+    site(missed=missed, cron=f"{at.minute} {at.hour} * * *", zone="UTC")  # registering again does not remove it
+    with server() as client:
+        state = start(client.read_flow_run(run.id))
+    assert state.is_completed(), state.message
+    assert (state.name == "Skipped") == (missed == "skip")
+    assert (spent(found) == 0) == (missed == "skip")
 
 
 def test_runs_that_only_seem_to_be_running_are_settled_at_the_start(site):
