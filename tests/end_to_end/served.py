@@ -1,12 +1,15 @@
 """A site that ``blockveil serve`` runs, as a process tree of its own, and requests to its server."""
 
 import contextlib
+import fcntl
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -24,10 +27,22 @@ PATIENCE = 120.0
 COMMAND = [sys.executable, "-c", "from flows.cli import main; main()"]
 
 
+PORTS = range(20_000, 30_000)
+"""Below those that the system gives to outgoing connections, which could take one before a server listens."""
+
+
 def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    """A port that nobody listens at, and that no other test process gets while this one lives."""
+    place = Path(tempfile.gettempdir()) / f"blockveil-ports-{os.getuid()}"
+    place.mkdir(exist_ok=True)
+    for port in random.sample(PORTS, len(PORTS)):
+        lock = os.open(place / str(port), os.O_RDWR | os.O_CREAT)  # open, and so locked, until the process ends
+        with socket.socket() as tried, contextlib.suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            tried.bind(("127.0.0.1", port))
+            return port
+        os.close(lock)
+    raise RuntimeError("no port is free")
 
 
 class Served:
