@@ -176,8 +176,11 @@ def _tell_result(plan: Plan, message: str) -> None:
     published = find_published(plan.loaded.output_root, plan.release_id)
     if published is None:
         raise LedgerError("The release is not there", "A finished release has a pointer", "Run again")
-    rows = [("Result", message), *error_lines(open_release(published.path))]
-    status = Ledger(plan.loaded.ledger_url).budget(plan.config.release.account)
+    ledger = Ledger(plan.loaded.ledger_url)
+    status, charge = ledger.budget(plan.config.release.account), ledger.find(plan.release_id)
+    rows = [("Result", message)]
+    rows += [("Warning", charge.warning)] if charge is not None and charge.warning is not None else []
+    rows += error_lines(open_release(published.path))
     rows += summary.budget_lines(status, plan.charge_of_a_night, plan.new_part)
     rows += [("Release", str(published.path)), ("Report", str(report_path(published.path)))]
     print_rows(rows)

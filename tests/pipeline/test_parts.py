@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from engine.guarantees import Neighbours
 from flows import budgets
-from flows.cli import app
+from flows.cli import app, night
 from pipeline import approval, datasets, summary
 from pipeline.compute import ThreadCompute
 from pipeline.config import load_config
@@ -493,7 +493,7 @@ class TestRelease:
             release(load(visits), DATES[0])
         assert status(load(visits)).charges == 0
 
-    def test_the_same_records_under_another_data_set_are_told_of(self, visits, caplog):
+    def test_the_same_records_under_another_data_set_are_told_of(self, visits, caplog, capsys):
         keep(visits, DAYS[0])
         loaded = load(visits, part_of="")
         release(loaded, DATES[0])
@@ -504,6 +504,9 @@ class TestRelease:
         (said,) = [record.getMessage() for record in caplog.records if record.name == "pipeline.release"]
         assert said.startswith("patients/costs/2026-11-20: The same records stand in the ledger for ")
         assert "'people/costs/2026-11-20' (budget 'people')" in said
+        night._tell_result(make_plan(load_config(path), DATES[0]), "Released.")
+        assert "\nWarning    " in (printed := capsys.readouterr().out)
+        assert "The same records stand in the ledger for 'people/costs/2026-11-20'" in printed
 
     def test_a_release_of_a_part_is_weighed_as_if_its_part_were_the_dearest(self, visits):
         loaded = load(visits, sections="approval = {above_share = 0.9}")
