@@ -59,7 +59,10 @@ class Contribution:
         unit = str(guarantee.get("privacy_unit", "a unit"))
         if not isinstance(said, Mapping) or said.get("rule") not in _RULES:
             return cls(unit, 1, 1, "unknown", False)
-        return cls(unit, int(said["rows"]), int(said["charged_rows"]), said["rule"], bool(said["dropping"]))
+        rows, charged = said.get("rows"), said.get("charged_rows")
+        if type(rows) is not int or type(charged) is not int:
+            return cls(unit, 1, 1, "unknown", False)
+        return cls(unit, rows, charged, said["rule"], bool(said.get("dropping")))
 
     @property
     def drops_excess(self) -> bool | None:

@@ -144,3 +144,6 @@ def test_what_one_unit_contributes_is_the_least_that_contract_and_config_both_ho
     found = Contribution.of(config, contract)
     assert (found.rows, found.charged_rows, found.dropping) == (2, 5, True)
     assert Contribution.read({"privacy_unit": "one person", "contribution": found.facts()}) == found
+    for damage in ({"rows": None}, {"rule": "magic"}, {"charged_rows": "5"}):
+        damaged = {"privacy_unit": "one person", "contribution": {**found.facts(), **damage}}
+        assert Contribution.read(damaged).rule == "unknown"
