@@ -7,6 +7,7 @@ from datetime import date, timedelta
 import numpy as np
 import pytest
 import zarr
+from scipy.stats import binom
 
 from pipeline import report
 from pipeline.compute import ThreadCompute
@@ -185,3 +186,16 @@ def test_the_angle_that_noise_causes_is_predicted(ratio):
         squares.append(math.sin(math.radians(turn.angle)) ** 2)
         predicted.append(math.sin(math.radians(turn.noise_angle)) ** 2)
     assert 0.5 * np.mean(predicted) < np.mean(squares) < 1.1 * np.mean(predicted)
+
+
+def test_unchanged_nights_differ_beyond_noise_in_at_most_five_of_a_hundred_pairs():
+    d, trials, values = 40, 120, np.array([9000.0, 5000.0])
+    changed = drawn = 0
+    for trial in range(trials):
+        one, other = (Planted(directions(d, 0.0), values, 1.0, seed=2 * trial + night) for night in (1, 2))
+        found = compare(one, other)
+        changed += bool(found.beyond or found.cells.clear.any())
+        drawn += any(abs(change.score) > 2.0 for change in found.largest)
+    most = binom.isf(1e-9, trials, 0.05)
+    assert changed <= most
+    assert drawn > most, "two standard errors are exceeded somewhere in about every pair"

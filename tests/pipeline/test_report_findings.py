@@ -123,3 +123,12 @@ def test_records_at_their_origin_are_noise_alone():
     moved = SimpleNamespace(**vars(release))
     moved.attributes = {**release.attributes, "origin": [0.0, 60.0]}
     assert Facts(moved).scan.standing == 50
+
+
+def test_directions_of_eigenvalues_that_noise_alone_reaches_are_said_to_be_such():
+    found = covariance()
+    found.attributes["error"] = {"spectral_norm_bound": 30.0, "of": "covariance", "confidence": 0.95}
+    assert facts.directions_line(found) == []
+    found.matrix._arrays |= {"eigenvalues": np.array([80.0, 31.0, 29.0, 1.0]), "directions": np.zeros((D, 3))}
+    [(_, said)] = facts.directions_line(found)
+    assert said.startswith("2 of 3 belong to eigenvalues above 30")
