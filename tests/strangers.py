@@ -89,7 +89,21 @@ async def tcp(host, port, routes):
         return {"gone": True}
     if await tried(http(host, port, "GET", "/")) is not None:
         return {"pages": await pages(host, port, routes)}
-    return {"dask": await dask(place), "wants": await tried(wanted(host, port))}
+    found = {"dask": await dask(place), "wants": await tried(wanted(host, port))}
+    if found == {"dask": [], "wants": None}:
+        found["closes"] = await tried(closes(host, port))
+    return found
+
+async def closes(host, port):
+    # Whether it ends the connection of somebody who says something else than it wants to hear.
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        writer.write(b"guessed" * 50 + bytes([10]))
+        return await reader.read(1) == b""
+    except ConnectionError:
+        return True
+    finally:
+        writer.close()
 
 async def wanted(host, port):
     # Of somebody who speaks TLS and has no certificate.

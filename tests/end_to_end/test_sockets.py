@@ -49,7 +49,10 @@ def routes():
     return [*listed, *(("GET", path) for path in PAGES), *(("WEBSOCKET", f"/api/{path}") for path in streams)]
 
 
-SILENT = {"dask": [], "wants": None}
+SILENT = {"dask": [], "wants": None, "closes": None}
+DEAF = {**SILENT, "closes": True}
+"""Answer of the channel by which a run's process hears from who started it that it shall end: its token, a new one for
+each run, is in the environment of that process alone, and whoever says anything else is not heard."""
 
 
 def refused(route, status):
@@ -129,6 +132,8 @@ class Watch:
         assert here, f"{owner} can be reached from elsewhere, at {listener.host}"
         if answer == REFUSAL:
             return "Dask worker" if "multiprocessing" in owner else "Dask scheduler or nanny"
+        if answer == DEAF and re.search(r"/blockveil (serve|worker) ", owner):
+            return "channel of runs"
         open_pages = {route: status for route, status in answer.get("pages", {}).items() if not refused(route, status)}
         assert {route: PUBLIC.get(route) for route in open_pages} == open_pages, (owner, open_pages)
         assert answer.keys() == {"pages"}, (owner, listener, answer)
@@ -250,7 +255,7 @@ def test_all_sockets_of_a_service_and_of_a_run_of_it_refuse_another_account(tmp_
 
     night = Night(loaded, lambda: log.exists() and "Serving." in log.read_text(), ask)
     words = ["serve", str(tmp_path), "--port", str(port)]
-    shown = watched(words, tmp_path, routes, CLUSTER | {"Prefect server": 1}, night)
+    shown = watched(words, tmp_path, routes, CLUSTER | {"Prefect server": 1, "channel of runs": 1}, night)
     assert login.kept(tmp_path / "home").partition(":")[2] not in shown
 
 
@@ -263,7 +268,14 @@ def test_all_sockets_of_a_worker_and_of_a_run_of_it_refuse_another_account(tmp_p
         night = Night(loaded, lambda: True, lambda: served.run("release/people", logical_date="2026-11-20"))
         words, own = ["worker", str(tmp_path)], tmp_path / "own"
         own.mkdir()
-        watched(words, own, routes, CLUSTER, night, **{**served.client, "PREFECT_HOME": str(own / "home")})
+        watched(
+            words,
+            own,
+            routes,
+            CLUSTER | {"channel of runs": 1},
+            night,
+            **{**served.client, "PREFECT_HOME": str(own / "home")},
+        )
 
 
 def test_what_is_asked_would_be_answered_by_a_cluster_in_clear_and_its_pages():
