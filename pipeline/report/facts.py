@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from pipeline.contribution import Contribution
-from pipeline.guessing import Together, cap_sentence, warning
+from pipeline.guessing import Together
 from pipeline.report import after
 from pipeline.report.matrix import ReleasedMatrix, Shown
 from pipeline.report.scan import Entry, Scan, Tally, scan
 from pipeline.report.spectrum import Spectrum, spectrum
-from pipeline.report.words import guess_at_most, number, plain_words
+from pipeline.report.words import number
 
 Rows = Sequence[tuple[str, str]]
 
@@ -357,29 +357,6 @@ def _noise_rows(noise: dict[str, Any]) -> list[tuple[str, str]]:
         ("Sensitivity", f"{noise['sensitivity']:.8g} in spread coordinates ({exact})"),
         ("Noise", f"scale {noise['scale']:.8g} there, on a grid of {noise['grid']}"),
     ]
-
-
-def promise_in_words(facts: Facts) -> str:
-    """What the guarantee means for one person."""
-    return plain_words(facts.attributes["guarantee"], facts.together)
-
-
-def promises(facts: Facts) -> list[str]:
-    """The promise: that of the release, what it means for one person, and what the budget's epsilon says by itself."""
-    guarantee, together = facts.attributes["guarantee"], facts.together
-    said = [str(guarantee["sentence"]), promise_in_words(facts)]
-    return said if together is None else [*said, cap_sentence(together)]
-
-
-def too_large(facts: Facts) -> str | None:
-    """A warning where the release promises little."""
-    guarantee = facts.attributes["guarantee"]
-    return warning(guarantee["epsilon"], guess_at_most(guarantee), "with this release")
-
-
-def not_protected(facts: Facts) -> str:
-    """Who is protected less, as it follows from how the rows of a unit were bounded."""
-    return Contribution.read(facts.attributes["guarantee"]).not_protected
 
 
 def origin_rows(facts: Facts) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pipeline.report import facts as found
+from pipeline.report import promises
 from pipeline.report.facts import Facts, Rows
 from pipeline.report.loading import loading
 from pipeline.report.words import guess_at_most
@@ -35,11 +36,11 @@ def content(facts: Facts, budget: Rows, folder: str) -> dict[str, Any]:
             "computed_in_clear": facts.in_clear,
             "guarantee": {
                 **a["guarantee"],
-                "in_words": found.promise_in_words(facts),
+                "in_words": promises.promise_in_words(facts),
                 "guess_right_at_most": guess_at_most(a["guarantee"]),
                 "guess_right_at_most_together": None if facts.together is None else asdict(facts.together),
-                "warning": found.too_large(facts),
-                "not_protected": found.not_protected(facts),
+                "warning": promises.too_large(facts),
+                "not_protected": promises.not_protected(facts),
             },
             "mechanism": a["mechanism"],
             "query": a["query"],

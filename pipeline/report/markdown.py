@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pipeline.printable import as_code, as_markdown
 from pipeline.report import facts as found
+from pipeline.report import promises
 from pipeline.report.facts import Facts, Rows
 from pipeline.report.page import data_uri
 from pipeline.report.pictures import CARD, Picture
@@ -20,7 +21,7 @@ def summary(facts: Facts, budget: Rows, path: str, report: str) -> str:
         f"# {as_markdown(facts.title)}",
         *([f"**{as_markdown(found.finding(facts))}**"] if facts.nothing else []),
         f"> {as_markdown(facts.attributes['guarantee']['sentence'])}",
-        *([] if (said := found.too_large(facts)) is None else [f"**Warning**: {as_markdown(said)}"]),
+        *([] if (said := promises.too_large(facts)) is None else [f"**Warning**: {as_markdown(said)}"]),
         pairs([*found.error_lines(facts), found.spectrum_line(facts), *budget]),
         f"Release: {as_code(path)}\n\nReport: {as_code(report)}",
     ]
@@ -29,9 +30,9 @@ def summary(facts: Facts, budget: Rows, path: str, report: str) -> str:
 
 def guarantee(facts: Facts) -> str:
     """The guarantee: in words, and what an engineer checks."""
-    sentence, *words = found.promises(facts)
-    words += [said for said in (found.too_large(facts),) if said is not None]
-    words.append(found.not_protected(facts))
+    sentence, *words = promises.promises(facts)
+    words += [said for said in (promises.too_large(facts),) if said is not None]
+    words.append(promises.not_protected(facts))
     said = "\n\n".join([f"> {as_markdown(sentence)}", *map(as_markdown, words)])
     return f"{said}\n\n{pairs(found.guarantee_rows(facts))}\n\n{pairs(found.origin_rows(facts))}\n"
 

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Sequence
 
 from pipeline.printable import as_html
-from pipeline.report import after
+from pipeline.report import after, promises
 from pipeline.report import facts as found
 from pipeline.report.facts import Facts, Rows
 from pipeline.report.loading import loading
@@ -38,8 +38,8 @@ def html(facts: Facts, budget: Rows, folder: str) -> str:
     parts = [
         heading(facts.title),
         *([warning(found.finding(facts))] if facts.nothing else []),
-        promise(*found.promises(facts)),
-        *([warning(said)] if (said := found.too_large(facts)) is not None else []),
+        promise(*promises.promises(facts)),
+        *([warning(said)] if (said := promises.too_large(facts)) is not None else []),
         *([warning(found.UNRELIABLE)] if not facts.reliable else []),
         *([warning(found.IN_CLEAR)] if facts.in_clear else []),
         "<h2>Noise and signal</h2>" + pairs([*found.error_lines(facts), found.spectrum_line(facts)]),
@@ -56,7 +56,7 @@ def html(facts: Facts, budget: Rows, folder: str) -> str:
         "<h2>Origin of this release</h2>" + pairs(found.origin_rows(facts)),
         "<h2>How to load it</h2>"
         + "".join(f"<p>{as_html(name)}</p><pre>{as_html(code)}</pre>" for name, code in loading(facts, folder)),
-        f"<h2>What is not protected</h2><p>{as_html(found.not_protected(facts))} Whoever can read the raw records, the "
+        f"<h2>What is not protected</h2><p>{as_html(promises.not_protected(facts))} Whoever can read the raw records, the "
         "machines or the key store during a run is outside the guarantee. The full list is in docs/known-limits.md of "
         "the project.</p>",
     ]

@@ -1,0 +1,31 @@
+"""What a release promises, in words that every form of its report shows, and who is protected less."""
+
+from __future__ import annotations
+
+from pipeline.contribution import Contribution
+from pipeline.guessing import cap_sentence, warning
+from pipeline.report.facts import Facts
+from pipeline.report.words import guess_at_most, plain_words
+
+
+def promise_in_words(facts: Facts) -> str:
+    """What the guarantee means for one person."""
+    return plain_words(facts.attributes["guarantee"], facts.together)
+
+
+def promises(facts: Facts) -> list[str]:
+    """The promise: that of the release, what it means for one person, and what the budget's epsilon says by itself."""
+    guarantee, together = facts.attributes["guarantee"], facts.together
+    said = [str(guarantee["sentence"]), promise_in_words(facts)]
+    return said if together is None else [*said, cap_sentence(together)]
+
+
+def too_large(facts: Facts) -> str | None:
+    """A warning where the release promises little."""
+    guarantee = facts.attributes["guarantee"]
+    return warning(guarantee["epsilon"], guess_at_most(guarantee), "with this release")
+
+
+def not_protected(facts: Facts) -> str:
+    """Who is protected less, as it follows from how the rows of a unit were bounded."""
+    return Contribution.read(facts.attributes["guarantee"]).not_protected
