@@ -139,6 +139,17 @@ def half_cube(coordinates: Coordinates) -> bool:
     return bool(np.all(coordinates.lower >= coordinates.origin))
 
 
+def reaches_both_ends(coordinates: Coordinates, largest: int) -> bool:
+    """Whether the records of a body are the same with their signs turned, in integers of at most ``largest``.
+
+    A ball's are. Those of a box are where its bounds lie evenly about the origin, as they do about the midpoint.
+    """
+    if coordinates.body is Body.BALL:
+        return True
+    sides = (coordinates.origin - coordinates.lower, coordinates.upper - coordinates.origin)
+    return all(bool(np.all(np.rint(side / coordinates.scale * largest) >= largest)) for side in sides)
+
+
 def _vector(values: ArrayLike, what: str) -> Vector:
     vector = np.atleast_1d(np.asarray(values, dtype=np.float64))
     if vector.ndim != 1 or vector.size == 0 or not np.all(np.isfinite(vector)):

@@ -28,7 +28,7 @@ says that it is an upper bound.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import ClassVar, Protocol
 
@@ -104,6 +104,9 @@ class SecondMoment:
         Public bound on the number of records.
     augmented
         Whether the constant coordinate one leads each record.
+    even
+        Whether records reach both ends of a cube (:func:`engine.geometry.reaches_both_ends`). Where they do not, the
+        cube's sensitivity is an upper bound for pairs of records; a half cube always has its origin.
     """
 
     query: ClassVar[str] = "second-moment"
@@ -113,6 +116,7 @@ class SecondMoment:
     largest: int
     rows_at_most: int
     augmented: bool
+    even: bool = field(default=True, kw_only=True)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -150,6 +154,10 @@ class SecondMoment:
             found = capped_second_moment(self.body, free, self.neighbours, constant)
         else:
             found = second_moment_sensitivity(self.body, free, self.neighbours, constant)
+        if self.neighbours is Neighbours.REPLACE_ONE and not self.even and uncapped(self.body) is Body.CUBE:
+            # A furthest record and one at the origin: |y|^4 - 2 (y.z)^2 + |z|^4, where only the constants meet.
+            one = largest_l2(self.body, spread.rows[int(self.augmented) :]) ** 2 / _ROUND_UP
+            found = Sensitivity(found.bound, min(found.attained, sqrt(one * (one + 2.0 * constant))))
         return self._of_triangle(found, weights) if spread.unscaled else found
 
     def _of_triangle(self, frobenius: Sensitivity, weights: Vector) -> Sensitivity:
@@ -194,6 +202,8 @@ class Rows:
         As for :class:`SecondMoment`.
     rows
         Number of records, public.
+    even
+        As for :class:`SecondMoment`.
     """
 
     query: ClassVar[str] = "rows"
@@ -202,6 +212,7 @@ class Rows:
     neighbours: Neighbours
     largest: int
     rows: int
+    even: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         """Refuse the relation under which the number of rows would be private."""
@@ -238,16 +249,17 @@ class Rows:
 
     def l2(self, spread: Spread) -> Sensitivity:
         """One row changes anywhere within the body: by its diameter."""
-        return self._change(widest_l2(self.body, spread.columns), spread)
+        return self._change(widest_l2(self.body, spread.columns), largest_l2(self.body, spread.columns), spread)
 
     def l1(self, spread: Spread) -> Sensitivity:
         """One row changes anywhere within the body."""
-        return self._change(widest_l1(self.body, spread.columns), spread)
+        return self._change(widest_l1(self.body, spread.columns), largest_l1(self.body, spread.columns), spread)
 
-    @staticmethod
-    def _change(widest: Sensitivity, spread: Spread) -> Sensitivity:
+    def _change(self, widest: Sensitivity, largest: float, spread: Spread) -> Sensitivity:
         least = float(np.min(spread.rows))
-        return Sensitivity(widest.bound / least * _ROUND_UP, widest.attained / least)
+        across = self.even or uncapped(self.body) is not Body.CUBE
+        attained = widest.attained if across else min(widest.attained, largest / _ROUND_UP)  # from end to origin
+        return Sensitivity(widest.bound / least * _ROUND_UP, attained / least)
 
     def largest_norm(self) -> float:
         """``sqrt(rows) sup |v|``."""
@@ -268,6 +280,8 @@ class OuterProducts:
         As for :class:`SecondMoment`.
     largest
         K, the integer that stands for coordinate one in either factor.
+    even
+        Whether records of either factor are the same with their signs turned; see :class:`SecondMoment`.
     """
 
     query: ClassVar[str] = "outer-products"
@@ -278,6 +292,7 @@ class OuterProducts:
     neighbours: Neighbours
     largest: int
     rows_at_most: int
+    even: bool = field(default=True, kw_only=True)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -318,7 +333,8 @@ class OuterProducts:
         if self.neighbours is Neighbours.ADD_REMOVE:
             return _exact(norm)
         if uncapped(self.left) is not Body.HALF_CUBE or uncapped(self.right) is not Body.HALF_CUBE:
-            return _exact(2.0 * norm)  # a = c, b = -d attains it where either body is symmetric about 0
+            # a = c, b = -d attains it where either body is symmetric about 0; else a record and one at the origin.
+            return Sensitivity(2.0 * norm * _ROUND_UP, (2.0 if self.even else 1.0) * norm)
         # Entries of one sign differ by no more than the largest of them, and are furthest apart where none meet.
         cubes = largest(Body.HALF_CUBE, spread.rows) * largest(Body.HALF_CUBE, spread.columns)
         return Sensitivity(min(cubes, disjoint * norm) * _ROUND_UP, norm)

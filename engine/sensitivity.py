@@ -1,4 +1,4 @@
-"""Exact sensitivity of the second moment, over each body and both neighbouring relations.
+"""Sensitivity of the second moment, attained or an upper bound, over each body and both neighbouring relations.
 
 Records are ``y_i = sqrt(weight_i) v_i`` with coordinates ``v`` in a standard body (:mod:`engine.geometry`), optionally
 with a constant coordinate ``y_0 = sqrt(constant_weight)``. The answer is ``sum y y'``; its distance between neighbours

@@ -12,7 +12,7 @@ from engine import gram
 from engine.cost import Work
 from engine.direction_estimates import leading_directions, positive
 from engine.errors import ErrorReport, unit_deviation
-from engine.geometry import GeometryError
+from engine.geometry import GeometryError, reaches_both_ends
 from engine.mechanisms.additive import NoiseDesign
 from engine.mechanisms.directions import DirectionsDesign
 from engine.mechanisms.exact_bingham import STEP_BITS
@@ -142,6 +142,7 @@ def build(loaded: LoadedConfig, asked: DirectionsQuery) -> Directions:
         asked.rows_at_most,
         False,
         asked.directions,
+        even=reaches_both_ends(clip.coordinates, clip.largest),
     )
     return Directions(problem, SecondMomentQuery(clip), asked.columns)
 

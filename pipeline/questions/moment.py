@@ -13,7 +13,7 @@ from engine.cost import Kind, Work
 from engine.dither import PLACES, Dither
 from engine.errors import ErrorReport, error_report
 from engine.fixedpoint import Quantiser
-from engine.geometry import Body, Vector
+from engine.geometry import Body, Vector, reaches_both_ends
 from engine.guarantees import Neighbours
 from engine.mechanisms.additive import NoiseDesign
 from engine.problems import SecondMoment
@@ -168,6 +168,7 @@ def build(loaded: LoadedConfig, asked: MomentQuery) -> Moment:
         clip.largest,
         asked.rows_at_most,
         clip.augmented,
+        even=reaches_both_ends(clip.coordinates, clip.largest),
     )
     query = SecondMomentQuery(clip, sparse)
     return Moment(problem, query, asked.columns, directed=along is not None, density=density)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine import estimates, gram
 from engine.cost import Kind, Work
 from engine.errors import ErrorReport, error_report
-from engine.geometry import Vector
+from engine.geometry import Vector, reaches_both_ends
 from engine.mechanisms.additive import NoiseDesign
 from engine.problems import OuterProducts
 from engine.queries.outer_products import OuterProductsQuery
@@ -106,6 +106,7 @@ def build(loaded: LoadedConfig, asked: declared.OuterProductsQuery) -> Outer:
         loaded.config.privacy.neighbours,
         left.largest,
         asked.rows_at_most,
+        even=any(reaches_both_ends(side.coordinates, side.largest) for side in (left, right)),
     )
     names = asked.columns
     return Outer(problem, OuterProductsQuery(left, right), names[: left.width], names[left.width :])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine import estimates, rotation
 from engine.cost import Kind, Work
 from engine.errors import ErrorReport, error_report
-from engine.geometry import Body, Vector
+from engine.geometry import Body, Vector, reaches_both_ends
 from engine.mechanisms.additive import NoiseDesign
 from engine.problems import Rows
 from engine.queries.rows import RowsQuery
@@ -113,5 +113,6 @@ def build(loaded: LoadedConfig, asked: declared.RowsQuery) -> Records:
         loaded.config.privacy.neighbours,
         clip.largest,
         asked.rows_at_most,
+        even=reaches_both_ends(clip.coordinates, clip.largest),
     )
     return Records(problem, RowsQuery(clip), asked.columns, directed=along is not None)
