@@ -34,12 +34,14 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from engine.count_problem import Counts
 from engine.geometry import AnyBody, Body, CappedBox, Vector
 from engine.guarantees import Neighbours
 from engine.mechanisms.additive import CannotCalibrate, Scaling, Spread
 from engine.reach import capped_second_moment, largest_l1, largest_l2, uncapped, widest_l1, widest_l2
 from engine.sensitivity import Sensitivity, second_moment_sensitivity
-from engine.workloads import Workload
+
+__all__ = ["Counts", "OuterProducts", "Problem", "Rows", "SecondMoment"]
 
 _ROUND_UP = 1.0 + 1e-13
 
@@ -105,8 +107,7 @@ class SecondMoment:
     augmented
         Whether the constant coordinate one leads each record.
     even
-        Whether records reach both ends of a cube (:func:`engine.geometry.reaches_both_ends`). Where they do not, the
-        cube's sensitivity is an upper bound for pairs of records; a half cube always has its origin.
+        Whether records reach both ends of a cube (:func:`engine.geometry.reaches_both_ends`), or it is a bound.
     """
 
     query: ClassVar[str] = "second-moment"
@@ -155,7 +156,7 @@ class SecondMoment:
         else:
             found = second_moment_sensitivity(self.body, free, self.neighbours, constant)
         if self.neighbours is Neighbours.REPLACE_ONE and not self.even and uncapped(self.body) is Body.CUBE:
-            # A furthest record and one at the origin: |y|^4 - 2 (y.z)^2 + |z|^4, where only the constants meet.
+            # A furthest record and one at the origin, which have the constant in common.
             one = largest_l2(self.body, spread.rows[int(self.augmented) :]) ** 2 / _ROUND_UP
             found = Sensitivity(found.bound, min(found.attained, sqrt(one * (one + 2.0 * constant))))
         return self._of_triangle(found, weights) if spread.unscaled else found
@@ -198,12 +199,10 @@ class Rows:
 
     Attributes
     ----------
-    body, scale, neighbours, largest
+    body, scale, neighbours, largest, even
         As for :class:`SecondMoment`.
     rows
         Number of records, public.
-    even
-        As for :class:`SecondMoment`.
     """
 
     query: ClassVar[str] = "rows"
@@ -256,10 +255,10 @@ class Rows:
         return self._change(widest_l1(self.body, spread.columns), largest_l1(self.body, spread.columns), spread)
 
     def _change(self, widest: Sensitivity, largest: float, spread: Spread) -> Sensitivity:
+        """From end to end of the body, or from its furthest record to the origin."""
         least = float(np.min(spread.rows))
-        across = self.even or uncapped(self.body) is not Body.CUBE
-        attained = widest.attained if across else min(widest.attained, largest / _ROUND_UP)  # from end to origin
-        return Sensitivity(widest.bound / least * _ROUND_UP, attained / least)
+        across = widest.attained if self.even or uncapped(self.body) is not Body.CUBE else largest / _ROUND_UP
+        return Sensitivity(widest.bound / least * _ROUND_UP, across / least)
 
     def largest_norm(self) -> float:
         """``sqrt(rows) sup |v|``."""
@@ -281,7 +280,7 @@ class OuterProducts:
     largest
         K, the integer that stands for coordinate one in either factor.
     even
-        Whether records of either factor are the same with their signs turned; see :class:`SecondMoment`.
+        As for :class:`SecondMoment`, of either factor.
     """
 
     query: ClassVar[str] = "outer-products"
@@ -343,74 +342,3 @@ class OuterProducts:
         """``rows_at_most sup |a| |b|``."""
         p, q = self.shape
         return self.rows_at_most * largest_l2(self.left, np.ones(p)) * largest_l2(self.right, np.ones(q))
-
-
-@dataclass(frozen=True, eq=False)
-class Counts:
-    """Number of records in each cell of a public grid; each record counts in at most one cell.
-
-    Attributes
-    ----------
-    cells
-        Shape of the answer: of a grid of more than two axes, the matrix that holds its cells.
-    neighbours, rows_at_most
-        As for :class:`SecondMoment`.
-    workload
-        Sums of cells that are asked for besides the cells; empty for none.
-    axes
-        Axes of the grid.
-    """
-
-    query: ClassVar[str] = "counts"
-    cells: tuple[int, int]
-    neighbours: Neighbours
-    rows_at_most: int
-    workload: Workload = ()
-    axes: int = 2
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the answer."""
-        return self.cells
-
-    @property
-    def symmetric(self) -> bool:
-        """No."""
-        return False
-
-    @property
-    def units(self) -> tuple[Vector, Vector]:
-        """Records."""
-        return np.ones(self.cells[0]), np.ones(self.cells[1])
-
-    @property
-    def scaling(self) -> Scaling:
-        """Counts are integers as they are."""
-        return Scaling(1, self.rows_at_most)
-
-    def spread(self, rows: Vector, columns: Vector) -> Spread:
-        """Noise by row and by column; two cells change at most."""
-        if (rows.size, columns.size) != self.cells:
-            raise ValueError("the noise of counts is given by row and by column")
-        return Spread(rows, columns, False, self._changing)
-
-    @property
-    def _changing(self) -> int:
-        return 1 if self.neighbours is Neighbours.ADD_REMOVE else min(2, self.cells[0] * self.cells[1])
-
-    def l2(self, spread: Spread) -> Sensitivity:
-        """One record leaves a cell, and under replace-one another enters one."""
-        return self._bound(spread, sqrt(self._changing))
-
-    def l1(self, spread: Spread) -> Sensitivity:
-        """One record leaves a cell, and under replace-one another enters one."""
-        return self._bound(spread, float(self._changing))
-
-    def _bound(self, spread: Spread, factor: float) -> Sensitivity:
-        even = float(np.ptp(spread.rows)) == 0.0 and float(np.ptp(spread.columns)) == 0.0
-        value = factor / spread.least
-        return Sensitivity(value * _ROUND_UP, value if even or factor == 1.0 else 1.0 / spread.least)
-
-    def largest_norm(self) -> float:
-        """All records in one cell."""
-        return float(self.rows_at_most)

@@ -9,6 +9,7 @@ import numpy as np
 
 from engine.audit import Verdict, audit
 from engine.audit.cases import cases
+from engine.audit.power import Power, power
 from engine.audit.subjects import BlackBox
 from engine.calibration import CalibrationError
 from engine.guarantees import ApproxDP
@@ -30,12 +31,15 @@ class Audit:
     mechanism, mutant
         What was audited.
     verdicts
-        One a case.
+        One for each case.
+    powers
+        What each case would have flagged; None where it is flagged already, and in an audit of a mutant.
     """
 
     mechanism: str
     mutant: str | None
     verdicts: tuple[Verdict, ...]
+    powers: tuple[Power | None, ...]
 
     @property
     def flagged(self) -> bool:
@@ -43,7 +47,7 @@ class Audit:
         return any(verdict.flagged for verdict in self.verdicts)
 
     def rows(self) -> list[dict[str, str]]:
-        """One row a case, as text."""
+        """One row for each case, as text; a case that could not fail is named as no evidence."""
         return [
             {
                 "case": verdict.subject,
@@ -52,9 +56,10 @@ class Audit:
                 "measured epsilon": f"at least {verdict.epsilon:.4g}",
                 "measured delta": f"at least {verdict.delta:.3g}",
                 "exact delta": "" if verdict.exact_delta is None else f"{verdict.exact_delta:.3g}",
-                "verdict": "REFUTED" if verdict.flagged else "not refuted",
+                "would have shown": "" if power is None else power.words,
+                "verdict": _word(verdict, power),
             }
-            for verdict in self.verdicts
+            for verdict, power in zip(self.verdicts, self.powers, strict=True)
         ]
 
     @property
@@ -63,7 +68,18 @@ class Audit:
         what = self.mechanism + (f" ({self.mutant} mutant)" if self.mutant else "")
         if self.flagged:
             return f"{what}: a claim is refuted, at confidence {CONFIDENCE:.6f}; it must not be used as private."
-        return f"{what}: no claim is refuted. An audit cannot prove privacy; the proof is named in the catalogue."
+        found = [power for power in self.powers if power is not None]
+        silent = sum(not power.evidence for power in found)
+        if found and silent == len(found):
+            return f"{what}: no case could have failed, so this audit is no evidence; draw more trials."
+        less = f", and {silent} of {len(found)} cases are no evidence" if silent else ""
+        return f"{what}: no claim is refuted{less}. An audit cannot prove privacy; the proof is named in the catalogue."
+
+
+def _word(verdict: Verdict, power: Power | None) -> str:
+    if verdict.flagged:
+        return "REFUTED"
+    return "not refuted" if power is None or power.evidence else "NO EVIDENCE"
 
 
 def run_audit(
@@ -100,13 +116,17 @@ def run_audit(
         subjects = cases(mechanism, guarantee, mutant)
         each = 1.0 - (1.0 - CONFIDENCE) / len(subjects)  # a union bound over the cases
         rng = np.random.default_rng(seed)
-        verdicts = []
+        # Numbers of its own, so that what is drawn for the verdicts is the same without it.
+        other = np.random.default_rng([seed, 1])
+        verdicts, powers = [], []
         for number, subject in enumerate(subjects):
             tell("attacking", number / len(subjects))
             share = max(400, trials // _SLOW_SHARE) if isinstance(subject, BlackBox) else trials
             verdicts.append(audit(subject, share, rng, each))
+            seen = verdicts[-1].flagged or mutant is not None
+            powers.append(None if seen else power(subject, share, other, each))
     except CalibrationError as error:
         failure = ConfigError("This audit cannot be made", str(error), "Correct the parameter")
     else:
-        return Audit(mechanism, mutant, tuple(verdicts))
+        return Audit(mechanism, mutant, tuple(verdicts), tuple(powers))
     raise failure

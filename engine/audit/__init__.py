@@ -106,22 +106,38 @@ def audit(
     error = allowed_error(confidence)
     calibration = min(trials // 2, _CALIBRATION)
     outputs = subject.sample(0, calibration, rng), subject.sample(1, calibration, rng)
-    if attacks is None:
-        attacks = BLACK_BOX if subject.log_ratio(outputs[0][:1]) is None else WHITE_BOX
+    # K events, fixed before the test half is drawn.
+    events, aim = fitted(subject, outputs, attacks or usual(subject, outputs[0]), trials - calibration, error)
+    return _verdict(subject, events, counted(subject, events, aim.trials, rng), aim, confidence, trials)
+
+
+def usual(subject: Subject, outputs: Array) -> Sequence[Attack]:
+    """Attacks on a subject: those that trust its likelihood ratio too, where it states one."""
+    return BLACK_BOX if subject.log_ratio(outputs[:1]) is None else WHITE_BOX
+
+
+def fitted(
+    subject: Subject, outputs: tuple[Array, Array], attacks: Sequence[Attack], trials: int, error: float
+) -> tuple[list[Event], Aim]:
+    """Events that calibration outputs recommend, for so many further trials, and the error that each may have.
+
+    Raises
+    ------
+    CalibrationError
+        No attack can be run.
+    """
     scores = [score for attack in attacks for score in attack(subject, *outputs)]
     if not scores:
         raise CalibrationError("none of the attacks can be run on this subject; use the attacks for black boxes")
-    # K events, fixed before the test half is drawn.
-    aim = _Aim(subject.claim, trials - calibration, error / (_EVENTS * len(scores)))
-    events = [event for score in scores for event in _calibrate(score, *outputs, aim)]
-    return _verdict(subject, events, _count(subject, scores, events, aim.trials, rng), aim, confidence, trials)
+    aim = Aim(subject.claim, trials, error / (_EVENTS * len(scores)))
+    return [event for score in scores for event in events_of(score, *outputs, aim)], aim
 
 
 def _verdict(
-    subject: Subject, events: Sequence[Event], counted: Sequence[Counts], aim: _Aim, confidence: float, trials: int
+    subject: Subject, events: Sequence[Event], seen: Sequence[Counts], aim: Aim, confidence: float, trials: int
 ) -> Verdict:
     epsilon, delta = claimed(subject.claim)
-    found = [epsilon_lower(counts, delta, aim.error) for counts in counted]
+    found = [epsilon_lower(counts, delta, aim.error) for counts in seen]
     best = max(range(len(events)), key=found.__getitem__)
     exact = subject.delta(epsilon)
     return Verdict(
@@ -129,7 +145,7 @@ def _verdict(
         claimed_epsilon=epsilon,
         claimed_delta=delta,
         epsilon=found[best],
-        delta=max(delta_lower(counts, epsilon, aim.error) for counts in counted),
+        delta=max(delta_lower(counts, epsilon, aim.error) for counts in seen),
         confidence=confidence,
         event=events[best].description,
         trials=trials,
@@ -140,7 +156,7 @@ def _verdict(
 
 
 @dataclass(frozen=True)
-class _Aim:
+class Aim:
     """What an event is chosen for: the claim, the size of the test half and the error that each event may have."""
 
     claim: Claim
@@ -148,7 +164,7 @@ class _Aim:
     error: float
 
 
-def _calibrate(score: Score, first: Array, second: Array, aim: _Aim) -> Iterator[Event]:
+def events_of(score: Score, first: Array, second: Array, aim: Aim) -> Iterator[Event]:
     """For each order of the data sets, the events that promise the largest epsilon and delta in the test half."""
     values = np.sort(score.of(first)), np.sort(score.of(second))
     thresholds = _thresholds(*values)
@@ -177,14 +193,13 @@ def _thresholds(first: Array, second: Array) -> Array:
     return np.unique(np.concatenate([first[ranks], second[ranks]]))
 
 
-def _count(
-    subject: Subject, scores: Sequence[Score], events: Sequence[Event], trials: int, rng: Generator
-) -> list[Counts]:
+def counted(subject: Subject, events: Sequence[Event], trials: int, rng: Generator) -> list[Counts]:
     """Counts of the events in fresh outputs."""
+    scores = {id(event.score): event.score for event in events}
     counts = np.zeros((2, len(events)), dtype=np.int64)
     for which in (0, 1):
         for start in range(0, trials, _BATCH):
             outputs = subject.sample(which, min(_BATCH, trials - start), rng)
-            scored = {id(score): score.of(outputs) for score in scores}
+            scored = {name: score.of(outputs) for name, score in scores.items()}
             counts[which] += [event.count(scored[id(event.score)]) for event in events]
     return [Counts(int(counts[e.likelier, k]), int(counts[1 - e.likelier, k]), trials) for k, e in enumerate(events)]

@@ -1,12 +1,14 @@
 """DAWA under audit: the released program on a line of four cells, its noise in bulk, and its mutants.
 
-Neighbours: records that lie evenly, and one more in the first cell (or in place of one in the last). The first bucket's
-count then always moves by one, and the partition moves with the costs of all buckets that hold the cell.
+Neighbours: records that lie evenly, and one more in the first cell. The first bucket's count then always moves by one,
+and the partition moves with the costs of all buckets that hold the cell. Under replace-one a record moves from the last
+cell to the first, of many in these two cells and few between them: one bucket of all cells would hide that it moved.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.random import Generator
@@ -22,7 +24,8 @@ from engine.noise import TILE, NoiseKey
 from engine.problems import Counts
 
 _CELLS = 4
-_ROWS = 40
+_ROWS = 20_000
+_MANY = 5_000
 _BEYOND = 8
 _SHARE = 0.1
 _MUTANTS = ("half-scale", "reseeded", "unclipped")
@@ -78,6 +81,10 @@ class BucketTrials:
     def delta(self, epsilon: float) -> None:
         """Not known."""
 
+    def with_noise(self, factor: float) -> BucketTrials:
+        """The same steps with both rates divided by a factor."""
+        return replace(self, design=_with_noise(self.design, factor))
+
 
 def bucket_lengths(costs: NDArray[np.int64]) -> NDArray[np.int64]:
     """What :func:`engine.mechanisms.dawa.least_cost_partition` finds, for many trials at once.
@@ -125,19 +132,32 @@ def bucket_cases(guarantee: ApproxDP, mutant: str | None = None) -> list[Subject
         design = Dawa(_SHARE).design(Counts((1, _CELLS), relation, _ROWS), guarantee)
         claim, drawn = PureDP(design.loss.epsilon), design
         if mutant == "half-scale":
-            laws = (DiscreteLaplace.at_most(2 * law.rate) for law in (design.partition_law, design.bucket_law))
-            drawn = replace(design, partition_law=next(laws), bucket_law=next(laws))
+            drawn = _with_noise(design, 0.5)
         second = np.full(_CELLS, 2, dtype=np.int64)
+        if relation is Neighbours.REPLACE_ONE:
+            second[[0, -1]] = _MANY
         first = second.copy()
         first[0] += _BEYOND if mutant == "unclipped" else 1
         if relation is Neighbours.REPLACE_ONE:
             first[-1] -= 1
         shared = mutant == "reseeded"
         label = f"counts, {relation.value}"
-        found.append(BucketTrials(f"{label}: both steps", claim, drawn, (first, second), shared))
+        trials = BucketTrials(f"{label}: both steps", claim, drawn, (first, second), shared)
+        found.append(trials)
         if not shared:
-            found.append(BlackBox(f"{label}: counts to release", claim, _Program(drawn), (first, second)))
+            name = f"{label}: counts to release"
+            found.append(BlackBox(name, claim, _Program(drawn), (first, second), model=trials.with_noise))
     return found
+
+
+def _with_noise(design: BucketsDesign, factor: float) -> BucketsDesign:
+    """The same design with both rates divided by a factor, rounded down."""
+    to_costs, to_counts = (
+        # The sampler has no larger rates.
+        DiscreteLaplace.at_most(min(law.rate / Fraction(factor), Fraction(64)))
+        for law in (design.partition_law, design.bucket_law)
+    )
+    return replace(design, partition_law=to_costs, bucket_law=to_counts)
 
 
 def _bulk(law: DiscreteLaplace, key: NoiseKey, trials: int, width: int, stream: int) -> NDArray[np.int64]:

@@ -27,7 +27,7 @@ from engine.principal import PrincipalDirections
 
 _K = 2**11 - 1
 _BEYOND = 8
-_EXPONENT = 3.0
+_EXPONENT = 1.5
 """About how much more the first axis weighs in the exponent than the second."""
 
 
@@ -65,6 +65,10 @@ class DirectionLaw:
     def delta(self, epsilon: float) -> None:
         """No closed form is known."""
 
+    def with_noise(self, factor: float) -> DirectionLaw:
+        """A law so many times as wide about its mode, in squares."""
+        return replace(self, concentration=self.concentration / factor)
+
     def _log_density(self, which: int, outputs: Array) -> Array:
         size, centre = self._polar(which)
         along = outputs[:, 0] * np.cos(centre) + outputs[:, 1] * np.sin(centre)
@@ -97,9 +101,10 @@ def direction_cases(guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
         moments = _moments(relation, design.concentration, _BEYOND**2 if mutant == "unclipped" else 1)
         label = f"principal-directions, {relation.value}"
         first, second = (moment.astype(np.float64) / _K**2 for moment in moments)
+        law = DirectionLaw(f"{label}: likelihood ratio", claim, (first, second), design.concentration)
         found += [
-            DirectionLaw(f"{label}: likelihood ratio", claim, (first, second), design.concentration),
-            BlackBox(f"{label}: second moment to release", claim, _Program(design), moments),
+            law,
+            BlackBox(f"{label}: second moment to release", claim, _Program(design), moments, model=law.with_noise),
         ]
     return found
 

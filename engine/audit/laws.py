@@ -45,6 +45,7 @@ def gaussian(difference: ArrayLike, standard_deviations: ArrayLike, claim: Claim
         grid=_grid(d, deviations),
         log_density=lambda noise: -0.5 * np.sum((noise / deviations) ** 2, axis=1),
         profile=lambda epsilon: gaussian_delta(mu, epsilon),
+        scaled=lambda factor: gaussian(d, deviations * factor, claim),
     )
 
 
@@ -71,6 +72,7 @@ def laplace(difference: ArrayLike, scales: ArrayLike, claim: Claim) -> Additive:
         log_density=lambda noise: -np.sum(np.abs(noise) / b, axis=1),
         # One entry changes: the loss is at least epsilon where the noise exceeds (difference - b epsilon) / 2.
         profile=(lambda epsilon: max(0.0, -math.expm1((epsilon - loss) / 2.0))) if np.count_nonzero(d) == 1 else None,
+        scaled=lambda factor: laplace(d, b * factor, claim),
     )
 
 
@@ -101,6 +103,7 @@ def discrete_laplace(difference: Sequence[int], scale: float, claim: Claim) -> A
         grid=0.0,
         log_density=lambda noise: -np.sum(np.abs(noise), axis=1) / scale,
         profile=_discrete_laplace_profile(int(np.sum(np.abs(d))), scale) if np.count_nonzero(d) == 1 else None,
+        scaled=lambda factor: discrete_laplace(difference, scale * factor, claim),
     )
 
 
@@ -148,6 +151,42 @@ def grid_noise(law: Law, difference: ArrayLike, claim: Claim) -> Additive:
         noise=noise,
         grid=0.0,
         log_density=lambda noise: -np.sum(np.abs(noise / scale) ** power, axis=1) / power,
+        # Whole numbers whatever the factor: others would tell the answers apart by their fractions.
+        scaled=lambda factor: whole_noise(law, (d, np.zeros_like(d)), claim, factor),
+    )
+
+
+def whole_noise(law: Law, answers: tuple[Array, Array], claim: Claim, factor: float) -> Additive:
+    """Noise of a released law, so many times as large and whole, from a fast source of random numbers.
+
+    Parameters
+    ----------
+    law
+        Law of the noise.
+    answers, claim
+        See :class:`engine.audit.subjects.Subject`.
+    factor
+        What the noise is multiplied by before it is whole.
+    """
+    gaussian = isinstance(law, Grid)
+    size = law.standard_deviation * factor
+
+    def noise(trials: int, rng: Generator) -> Array:
+        shape = trials, answers[0].size
+        if gaussian:
+            return np.rint(rng.standard_normal(shape) * size)
+        pair = rng.geometric(-math.expm1(-1.0 / (law.privacy_scale * factor)), size=(2, *shape))
+        return np.asarray(pair[0] - pair[1], dtype=np.float64)
+
+    scale, power = (size, 2) if gaussian else (law.privacy_scale * factor, 1)
+    return Additive(
+        name=f"released noise, {law.label}, times {factor:g}",
+        claim=claim,
+        answers=answers,
+        noise=noise,
+        grid=0.0,
+        log_density=lambda noise: -np.sum(np.abs(noise / scale) ** power, axis=1) / power,
+        scaled=lambda further: whole_noise(law, answers, claim, factor * further),
     )
 
 

@@ -8,7 +8,7 @@ claims of Wishart noise are among the cases; they are refuted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.random import Generator
@@ -67,6 +67,10 @@ class ChiSquare:
             ratio = self.factor - 1.0
             both = (order(self.degrees, ratio, epsilon) for order in (projections.delta_less, projections.delta_more))
         return max(both)
+
+    def with_noise(self, factor: float) -> ChiSquare:
+        """A shift so many times smaller, or a regularisation so many times larger."""
+        return replace(self, shift=self.shift / factor, factor=1.0 + (self.factor - 1.0) / factor**2)
 
 
 def wishart_cases(guarantee: ApproxDP, mutant: str | None) -> list[Subject]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from engine.audit.bounds import Array, Claim
-from engine.audit.subjects import Additive, BlackBox
+from engine.audit.laws import whole_noise as whole_noise_of
+from engine.audit.subjects import Additive, BlackBox, Chunks
 from engine.calibration import CalibrationError
 from engine.counts import CountQuery, partial_counts
 from engine.discrete_laplace import DiscreteLaplace
@@ -30,14 +32,9 @@ Noise = Callable[[NoiseDesign, NoiseKey], NDArray[np.int64]]
 
 def rescaled(subject: Additive, factor: float) -> Additive:
     """The same subject with its noise multiplied by a factor; it still makes the same claim."""
-    density = subject.log_density
-    return replace(
-        subject,
-        name=f"{subject.name}, noise times {factor:g}",
-        noise=lambda trials, rng: subject.noise(trials, rng) * factor,
-        log_density=None if density is None else lambda noise: density(noise / factor),
-        profile=None,
-    )
+    # Without a profile, which would tell at once what trials are to find.
+    bare = replace(subject, scaled=None).with_noise(factor)
+    return replace(bare, name=f"{subject.name}, noise times {factor:g}")
 
 
 def half_scale(subject: Additive) -> Additive:
@@ -53,12 +50,15 @@ def unclipped(subject: Additive, excess: float) -> Additive:
         name=f"{subject.name}, a record {excess:g} times beyond its bound",
         answers=(second + excess * (first - second), second),
         profile=None,
+        scaled=None,
     )
 
 
 def unrounded(subject: Additive) -> Additive:
     """The mistake of adding continuous noise to a float: the last bits of the sum tell the answers apart."""
-    return replace(subject, name=f"{subject.name}, added in floating point", grid=0.0, log_density=None, profile=None)
+    return replace(
+        subject, name=f"{subject.name}, added in floating point", grid=0.0, log_density=None, profile=None, scaled=None
+    )
 
 
 def reseeded(subject: Additive, entries: int) -> Additive:
@@ -82,6 +82,7 @@ def reseeded(subject: Additive, entries: int) -> Additive:
         noise=noise,
         log_density=None,
         profile=None,
+        scaled=None,
         chunks=list(np.arange(width).reshape(-1, entries)),
     )
 
@@ -113,8 +114,17 @@ def half_steps(design: NoiseDesign) -> NoiseDesign:
     return replace(design, scale=design.scale / 2.0)
 
 
-def unclipped_quantiser(quantiser: Quantiser, excess: int) -> Quantiser:
-    """The same integers for admissible records, but bounds that are ``excess`` times too wide.
+def unclipped_quantiser(quantiser: Quantiser, excess: int, first: int = 0) -> Quantiser:
+    """The same integers for admissible records, but bounds that are too wide.
+
+    Parameters
+    ----------
+    quantiser
+        Sound, of records in a cube.
+    excess
+        How many times too wide.
+    first
+        The first feature whose bounds are; those before it keep theirs.
 
     Raises
     ------
@@ -124,10 +134,16 @@ def unclipped_quantiser(quantiser: Quantiser, excess: int) -> Quantiser:
     c = quantiser.coordinates
     if c.body is not Body.CUBE or quantiser.largest * excess >= 2**20:
         raise CalibrationError("bounds can be replaced for records in a cube and integers below 2**20; use fewer bits")
-    wide = replace(
-        c, lower=c.origin - excess * c.scale, upper=c.origin + excess * c.scale, scale=c.scale * float(excess)
-    )
+    width = c.scale * np.where(np.arange(c.dimension) < first, 1.0, float(excess))
+    wide = replace(c, lower=c.origin - width, upper=c.origin + width, scale=c.scale * float(excess))
     return replace(quantiser, coordinates=wide, largest=quantiser.largest * excess)
+
+
+def _model(
+    claim: Claim, design: NoiseDesign, answers: tuple[Array, Array], chunks: Chunks | None, factor: float
+) -> Additive:
+    """What a design releases, with noise so many times as large, from a fast source of random numbers."""
+    return replace(whole_noise_of(design.grid, answers, claim, factor), chunks=chunks)
 
 
 def second_moment_subject(
@@ -173,6 +189,7 @@ def second_moment_subject(
         partial_gram(data[1], 0, data[1].shape[0], quantiser, max(1, data[1].shape[0])),
     )
     none = np.zeros_like(steps)
+    answers = release(exact[0], none), release(exact[1], none)
     blocks = None
     if chunk is not None:
         number = (upper[0] // chunk) * design.width + upper[1] // chunk
@@ -182,8 +199,9 @@ def second_moment_subject(
         claim=claim,
         run=lambda integers, key: release(integers, noise(design, key)),
         data=exact,
-        answers=(release(exact[0], none), release(exact[1], none)),
+        answers=answers,
         chunks=blocks,
+        model=partial(_model, claim, design, answers, blocks),
     )
 
 
@@ -224,6 +242,7 @@ def counts_subject(
     # Exact integers do not depend on the key, so that each data set is counted once.
     exact = (answer(data[0]), answer(data[1]))
     none = np.zeros_like(steps)
+    answers = release(exact[0], none), release(exact[1], none)
     blocks = None
     if chunk is not None:
         number = np.add.outer(np.arange(rows[1]) // chunk * columns[1], np.arange(columns[1]) // chunk).ravel()
@@ -233,6 +252,7 @@ def counts_subject(
         claim=claim,
         run=lambda integers, key: release(integers, noise(design, key)),
         data=exact,
-        answers=(release(exact[0], none), release(exact[1], none)),
+        answers=answers,
         chunks=blocks,
+        model=partial(_model, claim, design, answers, blocks),
     )

@@ -11,7 +11,7 @@ The laws of noise are in :mod:`engine.audit.laws`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -55,6 +55,9 @@ class Subject(Protocol):
     def delta(self, epsilon: float) -> float | None:
         """Exact smallest delta at an epsilon; None if unknown."""
 
+    def with_noise(self, factor: float) -> Subject | None:
+        """The same claim with noise so many times as large, in law; None if its law is not known."""
+
 
 @dataclass(frozen=True, eq=False)
 class Additive:
@@ -72,6 +75,8 @@ class Additive:
         Exact smallest delta at an epsilon; None where it is not known.
     grid
         Outputs are rounded to multiples of this power of two, far below the noise; 0 where they are exact integers.
+    scaled
+        The same subject with noise so many times as large, with its exact profile; None where there is no profile.
     """
 
     name: str
@@ -82,6 +87,7 @@ class Additive:
     log_density: Callable[[Array], Array] | None = None
     profile: Callable[[float], float] | None = None
     chunks: Chunks | None = None
+    scaled: Callable[[float], Additive] | None = None
 
     def sample(self, which: int, trials: int, rng: Generator) -> Array:
         """Answer plus noise, shape (trials, M)."""
@@ -98,6 +104,18 @@ class Additive:
     def delta(self, epsilon: float) -> float | None:
         """Exact smallest delta, where the profile is known."""
         return None if self.profile is None else self.profile(epsilon)
+
+    def with_noise(self, factor: float) -> Additive:
+        """The same answers and claim, with each noise multiplied by a factor."""
+        if self.scaled is not None:
+            return self.scaled(factor)
+        density = self.log_density
+        return replace(
+            self,
+            noise=lambda trials, rng: self.noise(trials, rng) * factor,
+            log_density=None if density is None else lambda noise: density(noise / factor),
+            profile=None,
+        )
 
 
 def visible_claim(loss: Loss) -> Claim:
@@ -124,6 +142,9 @@ class BlackBox(Generic[Data]):
         Output of one data set under one key, any shape; flattened.
     data
         The neighbouring data sets D and D'.
+    model
+        A subject whose outputs have the law of these, with noise so many times as large; None where none is known. No
+        verdict rests on it.
     """
 
     name: str
@@ -132,6 +153,7 @@ class BlackBox(Generic[Data]):
     data: tuple[Data, Data]
     answers: tuple[Array, Array] | None = None
     chunks: Chunks | None = None
+    model: Callable[[float], Subject] | None = None
 
     def sample(self, which: int, trials: int, rng: Generator) -> Array:
         """Outputs under keys that are derived from one secret and a counter, shape (trials, M)."""
@@ -145,3 +167,7 @@ class BlackBox(Generic[Data]):
 
     def delta(self, epsilon: float) -> None:
         """Not known."""
+
+    def with_noise(self, factor: float) -> Subject | None:
+        """A model of it with noise so many times as large."""
+        return None if self.model is None else self.model(factor)

@@ -43,7 +43,8 @@ def audit(
     for row in found.rows():
         claim = f"claimed {row['claimed epsilon']} at delta {row['at delta']}, measured {row['measured epsilon']}"
         claim += f", exact delta {row['exact delta']}" if row["exact delta"] else ""
-        say(f"{row['verdict']:<12} {claim:<82} {row['case']}")
+        shown = f"; would have shown {row['would have shown']}" if row["would have shown"] else ""
+        say(f"{row['verdict']:<12} {claim:<82} {row['case']}{shown}")
     say(found.sentence)
     if found.flagged:
         sys.exit(REFUTED)
