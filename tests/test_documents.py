@@ -15,7 +15,11 @@ from pipeline.ingest.run import look
 from pipeline.planning import make_plan
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "configs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "SECURITY.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "configs").rglob("*.md")),
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -68,3 +72,11 @@ def test_the_deployments_file_that_is_shipped_can_be_deployed_and_is_listed():
     loaded = load_deployments(ROOT / "configs")
     assert [night.config for night in loaded.deployments.night] == ["quickstart"]
     assert "deployments.toml" in (ROOT / "configs" / "README.md").read_text()
+
+
+def test_every_test_that_the_security_page_names_exists():
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (ROOT / "SECURITY.md").read_text())
+    assert len(named) > 30
+    for path, test in named:
+        assert (ROOT / path).exists(), path
+        assert not test or f"def {test}(" in (ROOT / path).read_text(), f"{path}::{test}"
