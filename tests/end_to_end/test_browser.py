@@ -137,7 +137,7 @@ def test_a_release_waits_for_a_person_who_approves_it_in_the_browser_and_then_th
     assert [entry.kind for entry in site.ledger.history()] == ["BUDGET"], "nothing is held while it waits"
     page.goto(f"{site.url}/runs/flow-run/{run}")
     page.get_by_role("button", name="Resume").click()
-    page.locator(".p-modal").get_by_text("above 0.5 a person decides").wait_for()
+    page.locator(".p-modal").get_by_text("above 50 % of that a person decides").wait_for()
     keep(page, "approval")
     choose(page, 0, "approve", within=".p-modal")
     page.locator(".p-modal textarea").fill("Ada on call")

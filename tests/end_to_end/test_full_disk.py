@@ -137,7 +137,7 @@ def test_a_file_system_that_is_full_at_any_point_costs_one_charge_and_no_bit(tmp
     for name in ("releases", "ledger.db", "keys"):
         text = text.replace(f'"{name}"', f'"small/{name}"')
     path.write_text(text)
-    script = f'mount -t tmpfs -o size=8m none "{place}" && exec "{sys.executable}" -c "$0" "{place}" "{path}"'
+    script = f'mount -t tmpfs -o size=8m,mode=755 none "{place}" && exec "{sys.executable}" -c "$0" "{place}" "{path}"'
     done = subprocess.run(
         [*unshared, "sh", "-c", script, FILLED], cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
     )
