@@ -34,7 +34,7 @@ demo: $(V)/.stamp ## set up, then release a private covariance of real data
 	$(B)/blockveil demo
 
 test: check ## set up, check style, types and layers, and run the tests
-	$(B)/python -m pytest -q -n auto --dist loadfile -m "not slow" $(again)
+	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)) --dist loadfile -m "not slow" $(again)
 
 test-slow: $(V)/.stamp ## the tests that take long
 	@# They wait for servers and clocks more than they compute: twice as many at once as there are cores, test by test.
