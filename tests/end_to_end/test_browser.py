@@ -41,7 +41,7 @@ def page(site):
     """A page of a browser that is logged in, and every outside address that it asked for."""
     with browser.chromium() as chromium:
         page = chromium.new_page(viewport={"width": 1200, "height": 1000})
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(90_000)  # a machine may be busy
         page.outside = []
         inside = ("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:")
         page.on("request", lambda asked: asked.url.startswith(inside) or page.outside.append(asked.url))
