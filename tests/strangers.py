@@ -135,7 +135,7 @@ async def process(pid):
     return found
 
 async def main():
-    reader = asyncio.StreamReader()
+    reader = asyncio.StreamReader(limit=2**26)  # a question names every route of a server
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
         kinds = {"tcp": tcp, "unix": unix, "process": process}
