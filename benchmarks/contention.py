@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from engine.guarantees import Loss, Neighbours
-from pipeline.errors import BlockveilError
-from pipeline.ledger import Ledger
+from blockveil.engine.guarantees import Loss, Neighbours
+from blockveil.pipeline.errors import BlockveilError
+from blockveil.pipeline.ledger import Ledger
 
 PROCESSES, UNIT = 32, "one person"
 FAILED = float("inf")
@@ -45,7 +45,9 @@ def reserve(ledger: Ledger, night: str) -> float:
 def queue(url: str, name: int, times: int, in_line: bool, gate: Any, told: Any) -> None:
     """Reserve so many times in a row, and tell how long each took."""
     ledger = Ledger(url)
-    with nullcontext() if in_line else mock.patch("pipeline.ledger.line.stood_in", return_value=nullcontext()):
+    with (
+        nullcontext() if in_line else mock.patch("blockveil.pipeline.ledger.line.stood_in", return_value=nullcontext())
+    ):
         reserve(ledger, f"{name}-first")
         gate.wait()
         told.put([reserve(ledger, f"{name}-{number}") for number in range(times)])
@@ -89,7 +91,7 @@ def waits(times: int, in_line: bool) -> list[float]:
 def main() -> None:
     """Measure both ways."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    _forked.set_forkserver_preload(["pipeline.ledger", "pipeline.ledger.sqlite"])
+    _forked.set_forkserver_preload(["blockveil.pipeline.ledger", "blockveil.pipeline.ledger.sqlite"])
     with busy_cores(2):
         for times in (1, 8):
             for in_line, name in ((True, "in line"), (False, "SQLite's own waiting")):

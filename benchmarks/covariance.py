@@ -40,17 +40,17 @@ import zarr
 from distributed import Client, get_task_stream, wait
 from zarr.codecs import Crc32cCodec
 
-from engine.cost import Kind, Machine, Work, choose
-from engine.dither import Dither
-from engine.fixedpoint import Quantiser
-from engine.geometry import Box
-from engine.gram import arithmetic
-from engine.layout import row_ranges
-from engine.queries.graph import exact_graph
-from engine.queries.second_moment import SecondMomentQuery
-from flows import local_workers
-from flows.cluster import DistributedCompute, memory_settings
-from pipeline.machine import measure
+from blockveil.engine.cost import Kind, Machine, Work, choose
+from blockveil.engine.dither import Dither
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.geometry import Box
+from blockveil.engine.gram import arithmetic
+from blockveil.engine.layout import row_ranges
+from blockveil.engine.queries.graph import exact_graph
+from blockveil.engine.queries.second_moment import SecondMomentQuery
+from blockveil.flows import local_workers
+from blockveil.flows.cluster import DistributedCompute, memory_settings
+from blockveil.pipeline.machine import measure
 
 SIZES = ((200_000, 2_000), (50_000, 8_000), (1_000_000, 500))
 MEMORY = 4 * 2**30

@@ -24,12 +24,12 @@ import dp_accounting
 import sqlalchemy as sa
 from dp_accounting.pld import pld_privacy_accountant
 
-from engine.accounting.events import PoissonGaussian, Step
-from engine.guarantees import Loss, Neighbours
-from pipeline.accounting import NOTHING, Chargeable, Ticks
-from pipeline.ledger import Ledger, chain, queries
-from pipeline.ledger.schema import entry
-from pipeline.ledger.statement import statement
+from blockveil.engine.accounting.events import PoissonGaussian, Step
+from blockveil.engine.guarantees import Loss, Neighbours
+from blockveil.pipeline.accounting import NOTHING, Chargeable, Ticks
+from blockveil.pipeline.ledger import Ledger, chain, queries
+from blockveil.pipeline.ledger.schema import entry
+from blockveil.pipeline.ledger.statement import statement
 
 CHARGES, NIGHTS, REPEATS = 10_000, 3_650, 25
 UNIT, DELTA, DISTANCE = "one person", 1e-6, 2.0**-82

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from engine import layout, store
-from engine.layout import TILE_SIDE, Tile
-from engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL, NoiseKey, noise_block
+from blockveil.engine import layout, store
+from blockveil.engine.layout import TILE_SIDE, Tile
+from blockveil.engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL, NoiseKey, noise_block
 
 SIDE, REPEATS = 2048, 7
 KEY = NoiseKey.derive(bytes(32), b"benchmark")

@@ -16,7 +16,7 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from engine import store
+from blockveil.engine import store
 
 SIDE = 1024
 LOSS = {"mu": 0.2, "epsilon": 0.0, "total_variation": 0.0}
@@ -68,7 +68,7 @@ def write(path: Path, d: int) -> None:
 
 def make(path: Path, answer: multiprocessing.Queue) -> None:
     """Make the report; tells seconds, a bound of the peak in GiB (the parent's counts too), and the spectrum."""
-    from pipeline.report import write_report
+    from blockveil.pipeline.report import write_report
 
     began = time.perf_counter()
     lines = write_report(path).lines

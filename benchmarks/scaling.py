@@ -20,11 +20,11 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from benchmarks import covariance
-from engine.cost import Kind, Machine, Rates, Work, choose
-from engine.dither import Dither
-from engine.fixedpoint import Quantiser
-from engine.geometry import Box
-from pipeline.machine import measure
+from blockveil.engine.cost import Kind, Machine, Rates, Work, choose
+from blockveil.engine.dither import Dither
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.geometry import Box
+from blockveil.pipeline.machine import measure
 
 REPEATS = 5
 WORKERS = (1, 2, 4)

@@ -23,9 +23,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from pipeline import quickstart
-from pipeline.config import LoadedConfig, load_config
-from pipeline.ledger import Ledger
+from blockveil.pipeline import quickstart
+from blockveil.pipeline.config import LoadedConfig, load_config
+from blockveil.pipeline.ledger import Ledger
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 AHEAD = timedelta(seconds=60)
@@ -87,7 +87,7 @@ def once() -> tuple[float, float]:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
         ledger, api = Ledger(loaded.ledger_url), f"http://127.0.0.1:{port}/api"
         started = time.time()
-        command = [sys.executable, "-c", "from flows.cli import main; main()"]
+        command = [sys.executable, "-c", "from blockveil.flows.cli import main; main()"]
         with (
             log.open("wb") as file,
             subprocess.Popen(

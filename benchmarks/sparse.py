@@ -17,15 +17,15 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.gram import REPEATS, seconds
-from engine import store
-from engine.cost import Kind, Work
-from engine.fixedpoint import Quantiser
-from engine.geometry import Box
-from engine.gram import Factor, tile_sums
-from engine.layout import grid
-from engine.sparse import entry_sums
-from engine.sparse_rows import SparseRows
-from pipeline.ingest.sparse import CHUNK_ENTRIES
+from blockveil.engine import store
+from blockveil.engine.cost import Kind, Work
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.geometry import Box
+from blockveil.engine.gram import Factor, tile_sums
+from blockveil.engine.layout import grid
+from blockveil.engine.sparse import entry_sums
+from blockveil.engine.sparse_rows import SparseRows
+from blockveil.pipeline.ingest.sparse import CHUNK_ENTRIES
 
 CHUNK_BYTES = 32 * 2**20
 

@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import rankdata
 
-from engine.guarantees import Neighbours
-from engine.models import FEATURE_STEPS
-from engine.store import create_group, write_array
-from pipeline import weights
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.release import run_release
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.models import FEATURE_STEPS
+from blockveil.engine.store import create_group, write_array
+from blockveil.pipeline import weights
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import run_release
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 NIGHTS, TRAINED, RATE = 10, 24_000, 4.0

@@ -1,4 +1,5 @@
-"""Estimates of a large answer, block by block: the bits of :mod:`engine.estimates` without the whole matrix in memory.
+"""Estimates of a large answer, block by block: the bits of :mod:`blockveil.engine.estimates` without the whole matrix
+in memory.
 
 Only for diagonal maps from coordinates to raw units; a full matrix mixes all features.
 """
@@ -10,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.estimates import Array, Estimate
-from engine.geometry import Coordinates
-from engine.mechanisms.additive import NoiseDesign
+from blockveil.engine.estimates import Array, Estimate
+from blockveil.engine.geometry import Coordinates
+from blockveil.engine.mechanisms.additive import NoiseDesign
 
 Range = tuple[int, int]
 
@@ -24,7 +25,7 @@ class CovarianceHead:
     Attributes
     ----------
     count, mean
-        As in :class:`engine.estimates.CovarianceEstimates`.
+        As in :class:`blockveil.engine.estimates.CovarianceEstimates`.
     divisor
         The number that sums are divided by.
     shift
@@ -68,7 +69,8 @@ def covariance_head(
 def covariance_block(
     released: NDArray[np.int64], design: NoiseDesign, head: CovarianceHead, rows: Range, columns: Range
 ) -> Estimate:
-    """Block of the covariance, features ``rows`` by ``columns``: the bits of :func:`engine.estimates.covariance`.
+    """Block of the covariance, features ``rows`` by ``columns``: the bits of
+    :func:`blockveil.engine.estimates.covariance`.
 
     Parameters
     ----------
@@ -99,7 +101,9 @@ def covariance_block(
 def second_moment_block(
     released: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates, rows: Range, columns: Range
 ) -> Estimate:
-    """Block of the second moment: the same bits as in :func:`engine.estimates.second_moment`; parameters as above."""
+    """Block of the second moment: the same bits as in :func:`blockveil.engine.estimates.second_moment`; parameters as
+    above.
+    """
     return _raw_block(released, design, rows, columns, coordinates.scale, 0)
 
 
@@ -111,14 +115,16 @@ def outer_products_block(
     rows: Range,
     columns: Range,
 ) -> Estimate:
-    """Block of a sum of outer products: the bits of :func:`engine.estimates.outer_products`; parameters as above."""
+    """Block of a sum of outer products: the bits of :func:`blockveil.engine.estimates.outer_products`; parameters as
+    above.
+    """
     units = np.outer(left.scale[slice(*rows)], right.scale[slice(*columns)])
     value = released.astype(np.float64) * design.steps(rows, columns) / design.shifted_unit
     return Estimate(value * units, design.standard_deviations(rows, columns) * units)
 
 
 def records_block(released: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates, rows: Range) -> Estimate:
-    """Block of records: the same bits as in :func:`engine.estimates.records`, for a diagonal map."""
+    """Block of records: the same bits as in :func:`blockveil.engine.estimates.records`, for a diagonal map."""
     everything = (0, coordinates.dimension)
     value = released.astype(np.float64) * design.steps(rows, everything) / design.shifted_unit
     deviation = design.standard_deviations(rows, everything)
@@ -126,7 +132,9 @@ def records_block(released: NDArray[np.int64], design: NoiseDesign, coordinates:
 
 
 def cells_block(released: NDArray[np.int64], design: NoiseDesign, rows: Range, columns: Range) -> Estimate:
-    """Block of counts with noise of their own: the bits of :func:`engine.cell_estimates.cells`; parameters as above."""
+    """Block of counts with noise of their own: the bits of :func:`blockveil.engine.cell_estimates.cells`; parameters as
+    above.
+    """
     value = released.astype(np.float64) * design.steps(rows, columns) / design.shifted_unit
     return Estimate(value, design.standard_deviations(rows, columns))
 

@@ -1,12 +1,12 @@
 """Counts of cells and answers of a workload from released integers, and their error before data is read.
 
 Where the cells themselves got noise their errors are independent; where a strategy was measured they are those of
-least squares (:mod:`engine.strategies`). All of this is post-processing or reads no data.
+least squares (:mod:`blockveil.engine.strategies`). All of this is post-processing or reads no data.
 
 * Gaussian estimates: all k of them stay within z of their standard deviations with probability at least 0.95 for the
   quantile z of independent ones, however they are correlated (Sidak).
 * An estimate from Laplace noise is a sum of independent Laplace variables, whose tails Chernoff's bound holds
-  (:mod:`engine.bands`); a union bound covers all estimates.
+  (:mod:`blockveil.engine.bands`); a union bound covers all estimates.
 * The spectral norm of the error is at most its Frobenius norm. A Gaussian vector's norm exceeds the root of its mean
   square by ``t`` with probability at most ``exp(-t^2 / 2 w^2)``, w its largest standard deviation in any direction;
   otherwise Markov's inequality bounds it.
@@ -21,14 +21,14 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.bands import CONFIDENCE, Gaussian, LaplaceSums
-from engine.errors import ErrorReport, error_report
-from engine.estimates import Estimate, coordinate_estimate
-from engine.geometry import Vector
-from engine.mechanisms.design import NoiseDesign
-from engine.noise import Grid
-from engine.workload_blocks import independent_error, squared
-from engine.workloads import Identity, Kronecker, Workload
+from blockveil.engine.bands import CONFIDENCE, Gaussian, LaplaceSums
+from blockveil.engine.errors import ErrorReport, error_report
+from blockveil.engine.estimates import Estimate, coordinate_estimate
+from blockveil.engine.geometry import Vector
+from blockveil.engine.mechanisms.design import NoiseDesign
+from blockveil.engine.noise import Grid
+from blockveil.engine.workload_blocks import independent_error, squared
+from blockveil.engine.workloads import Identity, Kronecker, Workload
 
 
 def row_deviations(design: NoiseDesign) -> Vector:

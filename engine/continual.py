@@ -43,11 +43,11 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.guarantees import ApproxDP
-from engine.mechanisms.additive import gaussian_design
-from engine.mechanisms.design import NoiseDesign, Scaling, Spread
-from engine.noise import Grid, NoiseKey, noise_block
-from engine.sensitivity import Sensitivity
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.engine.mechanisms.additive import gaussian_design
+from blockveil.engine.mechanisms.design import NoiseDesign, Scaling, Spread
+from blockveil.engine.noise import Grid, NoiseKey, noise_block
+from blockveil.engine.sensitivity import Sensitivity
 
 MOST_NIGHTS = 3660
 """Ten years of nights; the search for the best chains grows with their square."""
@@ -207,7 +207,7 @@ class Chained(Grid):
     def draw(
         self, key: NoiseKey, rows: tuple[int, int], columns: tuple[int, int], symmetric: bool
     ) -> NDArray[np.int64]:
-        """Sum of the noises of a block; see :func:`engine.noise.noise_block`."""
+        """Sum of the noises of a block; see :func:`blockveil.engine.noise.noise_block`."""
         total = np.zeros((rows[1] - rows[0], columns[1] - columns[0]), dtype=np.int64)
         for night in self.chain:
             total += noise_block(key, rows, columns, grid=self, symmetric=symmetric, stream=night)
@@ -235,7 +235,7 @@ def increment_design(
     Parameters
     ----------
     spread, sensitivity, scaling
-        Of one night's answer; see :func:`engine.mechanisms.additive.gaussian_design`.
+        Of one night's answer; see :func:`blockveil.engine.mechanisms.additive.gaussian_design`.
     guarantee
         Of all nights together.
     chains
@@ -244,7 +244,7 @@ def increment_design(
     Raises
     ------
     CannotCalibrate
-        See :func:`engine.mechanisms.additive.gaussian_design`.
+        See :func:`blockveil.engine.mechanisms.additive.gaussian_design`.
     """
     factor = sqrt(chains.cover)
     together = Sensitivity(sensitivity.bound * factor, sensitivity.attained * factor)

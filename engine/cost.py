@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, sqrt
 
-from engine.gram import arithmetic
-from engine.layout import TILE_SIDE, Layout, Tile, banded, boxes, grid, grouped, row_ranges, summed
+from blockveil.engine.gram import arithmetic
+from blockveil.engine.layout import TILE_SIDE, Layout, Tile, banded, boxes, grid, grouped, row_ranges, summed
 
 _PIECE_BYTES = 16 * 2**20
 _PIECE_ROWS = 256
@@ -153,7 +153,8 @@ class Work:
     density
         Of a symmetric answer, public bound on the share of values other than zero; None where none is known.
     largest
-        Largest integer of a record, which decides the arithmetic of products; see :func:`engine.gram.arithmetic`.
+        Largest integer of a record, which decides the arithmetic of products; see
+        :func:`blockveil.engine.gram.arithmetic`.
     grid
         Of counts, cells along each axis where tiles of them may be counted apart; empty where the whole answer is
         turned into something else by one task.

@@ -1,4 +1,4 @@
-"""Counts of records in a public grid, as a mechanism sees them; see :mod:`engine.problems`."""
+"""Counts of records in a public grid, as a mechanism sees them; see :mod:`blockveil.engine.problems`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from engine.geometry import Vector
-from engine.guarantees import Neighbours
-from engine.mechanisms.additive import Scaling, Spread
-from engine.sensitivity import Sensitivity
-from engine.workloads import Workload
+from blockveil.engine.geometry import Vector
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.mechanisms.additive import Scaling, Spread
+from blockveil.engine.sensitivity import Sensitivity
+from blockveil.engine.workloads import Workload
 
 _ROUND_UP = 1.0 + 1e-13
 

@@ -32,12 +32,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine import progress
-from engine.fixedpoint import NotFiniteError
-from engine.gram import RowSource, read_again
-from engine.guarantees import Neighbours
-from engine.layout import Tile, split
-from engine.sensitivity import Sensitivity
+from blockveil.engine import progress
+from blockveil.engine.fixedpoint import NotFiniteError
+from blockveil.engine.gram import RowSource, read_again
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.layout import Tile, split
+from blockveil.engine.sensitivity import Sensitivity
 
 _PIECE_ROWS = 2**18
 """Rows that are coded at once: a few megabytes, so that they stay in a processor's cache."""
@@ -177,7 +177,7 @@ Range = tuple[int, int]
 
 
 def unfolded(grid: Sequence[int]) -> tuple[int, int]:
-    """Shape of the matrix that holds the cells of a grid in C order; see :func:`engine.layout.split`.
+    """Shape of the matrix that holds the cells of a grid in C order; see :func:`blockveil.engine.layout.split`.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """What the proof of a quantiser's bound covers; every other quantiser is refused when it is made.
 
-The bound of :mod:`engine.fixedpoint` holds for all records, so all that it rests on is the declaration:
+The bound of :mod:`blockveil.engine.fixedpoint` holds for all records, so all that it rests on is the declaration:
 
 * ``127 <= K < 2**20``, a whole number: products of two integers are below 2**40, and sums of squares of fewer than
   2**15 fine coordinates of at most 2**24 are below 2**63;
@@ -14,15 +14,15 @@ The bound of :mod:`engine.fixedpoint` holds for all records, so all that it rest
 * ``K < 2**8`` with a dither, and a place for each feature: places are odd multiples of 2**-13 below 1/2, so that beside
   integers below 2**11 single precision holds ``K + 1/2 - 2**-13`` and rounds nothing above it. From 2**12 on it does,
   and K becomes K + 1. Below 2**8 its hash tells records apart too, and its rounding is as even as is stated
-  (:mod:`engine.dither`).
+  (:mod:`blockveil.engine.dither`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from engine.dither import Dither
-from engine.geometry import SUM_BITS, Body, CappedBox, Coordinates, GeometryError, Mixing, Vector
+from blockveil.engine.dither import Dither
+from blockveil.engine.geometry import SUM_BITS, Body, CappedBox, Coordinates, GeometryError, Mixing, Vector
 
 LARGEST_DIMENSION = 2**15 - 1
 LARGEST_DITHERED = 2**8 - 1
@@ -34,12 +34,12 @@ def check(coordinates: Coordinates, largest: int, stand_in: Vector | None, dithe
     Parameters
     ----------
     coordinates, largest, stand_in, dither
-        Of :class:`engine.fixedpoint.Quantiser`.
+        Of :class:`blockveil.engine.fixedpoint.Quantiser`.
 
     Raises
     ------
     ValueError
-        A size is out of range; :class:`engine.geometry.GeometryError` where the declared shape is.
+        A size is out of range; :class:`blockveil.engine.geometry.GeometryError` where the declared shape is.
     """
     # A fraction would let a coordinate be rounded above it.
     if isinstance(largest, bool) or not isinstance(largest, int | np.integer) or not 2**7 - 1 <= largest < 2**20:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import subspace_error
+from blockveil.engine.errors import subspace_error
 
 Array = NDArray[np.float64]
 

@@ -39,9 +39,9 @@ from functools import cache, lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibration import CalibrationError
-from engine.gaussian_table import Words
-from engine.noise import TILE, NoiseKey, tiled
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.gaussian_table import Words
+from blockveil.engine.noise import TILE, NoiseKey, tiled
 
 LARGEST_SCALE = 2**20
 """Largest denominator t of a rate."""

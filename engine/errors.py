@@ -25,10 +25,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.bands import CONFIDENCE, Gaussian
-from engine.geometry import Matrix, Vector
-from engine.mechanisms.additive import NoiseDesign
-from engine.noise import Grid
+from blockveil.engine.bands import CONFIDENCE, Gaussian
+from blockveil.engine.geometry import Matrix, Vector
+from blockveil.engine.mechanisms.additive import NoiseDesign
+from blockveil.engine.noise import Grid
 
 
 @dataclass(frozen=True)

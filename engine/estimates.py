@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.geometry import Coordinates
-from engine.mechanisms.additive import NoiseDesign
-from engine.postprocess import nearest_psd, symmetrise
+from blockveil.engine.geometry import Coordinates
+from blockveil.engine.mechanisms.additive import NoiseDesign
+from blockveil.engine.postprocess import nearest_psd, symmetrise
 
 Array = NDArray[np.float64]
 

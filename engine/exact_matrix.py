@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.geometry import Matrix
+from blockveil.engine.geometry import Matrix
 
 Integers = NDArray[np.object_]
 """Python integers, any shape."""

@@ -8,7 +8,7 @@ How many bits a draw reads is random and shows in time; it depends on the draw a
 
 from __future__ import annotations
 
-from engine.noise import NoiseKey
+from blockveil.engine.noise import NoiseKey
 
 _LANE = 64
 """Beyond the lanes of all other samplers."""

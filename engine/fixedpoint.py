@@ -4,10 +4,10 @@ Every step is either elementwise IEEE arithmetic or integer arithmetic, so a rec
 alone. The bound that the sensitivity needs is enforced on the integers themselves:
 
 * cube: ``|k_i| <= K`` for each coordinate, rounded to nearest or at a place that differs between records
-  (:mod:`engine.dither`);
+  (:mod:`blockveil.engine.dither`);
 * cube along dense directions: ``|k - K A v|_i <= 1/2 + 2**-33`` for a v in the cube, A the integer map, and
   ``|k_i| <= K``; the map is applied to integers of 2**-20 half widths, so that its sums are exact in any order;
-* cube within a ball: besides ``sum_i (share_i k_i)**2 <= K**2`` (:class:`engine.rounding.CappedGrid`);
+* cube within a ball: besides ``sum_i (share_i k_i)**2 <= K**2`` (:class:`blockveil.engine.rounding.CappedGrid`);
 * ball: ``sum_i k_i**2 <= K**2``, by nearest rounding inside a radius shrunk by half a step a coordinate
   (rounding moves a record by at most ``sqrt(d)/2`` steps), checked afterwards in int64.
 
@@ -25,10 +25,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import covered
-from engine.dither import Dither
-from engine.geometry import RAY_LIMIT, Body, CappedBox, Coordinates, Mixing, Vector, half_cube
-from engine.rounding import FINE_BITS, CappedGrid, CubeGrid, pull_entries_inside_ball, pull_inside_ball, to_steps
+from blockveil.engine import covered
+from blockveil.engine.dither import Dither
+from blockveil.engine.geometry import RAY_LIMIT, Body, CappedBox, Coordinates, Mixing, Vector, half_cube
+from blockveil.engine.rounding import (
+    FINE_BITS,
+    CappedGrid,
+    CubeGrid,
+    pull_entries_inside_ball,
+    pull_inside_ball,
+    to_steps,
+)
 
 _INPUT_BITS = 16
 

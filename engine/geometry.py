@@ -1,8 +1,8 @@
 """The public shape of one record, and the linear coordinates in which that shape is a cube or a ball.
 
-A geometry is declared, never learned: it states where a record may lie, and :mod:`engine.fixedpoint` clips every record
-into it, so a sensitivity computed from the geometry holds for any data. Each geometry names an *origin* (second moments
-are taken about it), and *coordinates* ``v`` in which the admissible records form a standard body:
+A geometry is declared, never learned: it states where a record may lie, and :mod:`blockveil.engine.fixedpoint` clips
+every record into it, so a sensitivity computed from the geometry holds for any data. Each geometry names an *origin*
+(second moments are taken about it), and *coordinates* ``v`` in which the admissible records form a standard body:
 
 ========== ============================================ ==================================
 geometry   admissible records                           body in coordinates
@@ -103,7 +103,8 @@ class Coordinates:
     Attributes
     ----------
     body
-        Set that holds the admissible coordinates; they fill it unless a cube is mixed (:mod:`engine.rotation`).
+        Set that holds the admissible coordinates; they fill it unless a cube is mixed
+        (:mod:`blockveil.engine.rotation`).
     lower, upper
         Raw bounds applied first, shape (d,); infinite where the body does not need them.
     origin, scale

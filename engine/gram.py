@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dgemm, dsyrk, sgemm, ssyrk
 
-from engine import progress
-from engine.fixedpoint import Quantiser
-from engine.layout import Tile
+from blockveil.engine import progress
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.layout import Tile
 
 _PIECE_BYTES = 16 * 2**20
 _READS = 5

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from engine.calibration import CalibrationError, gaussian_delta, gaussian_epsilon
+from blockveil.engine.calibration import CalibrationError, gaussian_delta, gaussian_epsilon
 
 # Covers a few roundings to nearest, of 2**-53 each.
 _ROUND_UP = 1.0 + 2.0**-50

@@ -5,7 +5,7 @@ Keys are installed by whoever runs the graph and forgotten after it, so that the
 
 from __future__ import annotations
 
-from engine.noise import NoiseKey
+from blockveil.engine.noise import NoiseKey
 
 _keys: dict[str, NoiseKey] = {}
 

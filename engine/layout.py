@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from engine.noise import TILE
+from blockveil.engine.noise import TILE
 
 TILE_SIDE = 1024
 """Side of a tile of a large answer: 8 MiB of int64, and the side of a stored chunk."""

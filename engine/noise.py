@@ -17,7 +17,7 @@ lane     bytes an entry                                  use
 ======== =============================================== ==========================================
 
 An entry is ``x(a) + 1087 x(b)``, and on the fine grid ``+ 1180000 x(c)``, where x is a discrete Gaussian of width
-S = 2048 (:mod:`engine.gaussian_table`).
+S = 2048 (:mod:`blockveil.engine.gaussian_table`).
 
 Distance from a discrete Gaussian of the same variance: with ``t = x + s y``, ``rho_u(x) rho_S(y)`` sums over y to
 ``rho_sigma(t) rho_w(Z - shift)``, ``sigma^2 = u^2 + s^2 S^2`` and ``w = u S / sigma``; a Gaussian sum over shifted
@@ -47,7 +47,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
-from engine.gaussian_table import WIDTH, Words, invert
+from blockveil.engine.gaussian_table import WIDTH, Words, invert
 
 TILE = 128
 """Side of a canonical tile."""
@@ -105,7 +105,7 @@ class NoiseKey:
 
     def __dask_tokenize__(self) -> NoReturn:
         """Refuse to be part of a task's name."""
-        raise TypeError("a noise key must not be a task argument; install it with engine.keyring")
+        raise TypeError("a noise key must not be a task argument; install it with blockveil.engine.keyring")
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from engine.mechanisms.additive import CannotCalibrate
-from engine.problems import SecondMoment
+from blockveil.engine.mechanisms.additive import CannotCalibrate
+from blockveil.engine.problems import SecondMoment
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,14 +1,14 @@
 """What is asked of the records, as a mechanism sees it: the answer's shape and what one record can change in it.
 
-Answers are in *coordinates* (:mod:`engine.geometry`), in which admissible records form a cube, a half cube, one of
-these within a ball (:mod:`engine.reach`), or the unit ball. A mechanism proposes a spread r of the noise
-(:mod:`engine.mechanisms.additive`); a problem tells the sensitivity of the answer divided by it. Write
+Answers are in *coordinates* (:mod:`blockveil.engine.geometry`), in which admissible records form a cube, a half cube,
+one of these within a ball (:mod:`blockveil.engine.reach`), or the unit ball. A mechanism proposes a spread r of the
+noise (:mod:`blockveil.engine.mechanisms.additive`); a problem tells the sensitivity of the answer divided by it. Write
 ``N2 = sup |v / r|_2`` and ``N1 = sup |v / r|_1`` over the body.
 
 ============== =============================== ======================================= =============================
 problem        answer                          L2                                      L1 (distinct entries)
 ============== =============================== ======================================= =============================
-second moment  ``sum v v'`` (d x d)            :mod:`engine.sensitivity`               (N1^2 + N2^2)/2; or see below
+second moment  ``sum v v'`` (d x d)            ``second_moment.py`` beside this file      (N1^2 + N2^2)/2; or see below
 rows           the records (n x d)             2 N2, half cube N2                      2 N1, half cube N1
 outer products ``sum a b'`` (p x q)            N2(a) N2(b); replace-one x2             N1(a) N1(b); replace-one x2
 counts         cells (m x n)                   1; replace-one sqrt(2)                  1; replace-one 2
@@ -34,12 +34,12 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from engine.count_problem import Counts
-from engine.geometry import AnyBody, Body, CappedBox, Vector
-from engine.guarantees import Neighbours
-from engine.mechanisms.additive import CannotCalibrate, Scaling, Spread
-from engine.reach import capped_second_moment, largest_l1, largest_l2, uncapped, widest_l1, widest_l2
-from engine.sensitivity import Sensitivity, second_moment_sensitivity
+from blockveil.engine.count_problem import Counts
+from blockveil.engine.geometry import AnyBody, Body, CappedBox, Vector
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.mechanisms.additive import CannotCalibrate, Scaling, Spread
+from blockveil.engine.reach import capped_second_moment, largest_l1, largest_l2, uncapped, widest_l1, widest_l2
+from blockveil.engine.sensitivity import Sensitivity, second_moment_sensitivity
 
 __all__ = ["Counts", "OuterProducts", "Problem", "Rows", "SecondMoment"]
 
@@ -107,7 +107,8 @@ class SecondMoment:
     augmented
         Whether the constant coordinate one leads each record.
     even
-        Whether records reach both ends of a cube (:func:`engine.geometry.reaches_both_ends`), or it is a bound.
+        Whether records reach both ends of a cube (:func:`blockveil.engine.geometry.reaches_both_ends`), or it is a
+        bound.
     """
 
     query: ClassVar[str] = "second-moment"
@@ -148,7 +149,7 @@ class SecondMoment:
         return Spread(rows, columns, True, rows.size * (rows.size + 1) // 2)
 
     def l2(self, spread: Spread) -> Sensitivity:
-        """See :mod:`engine.sensitivity`."""
+        """See :mod:`blockveil.engine.sensitivity`."""
         weights = spread.rows**-2.0
         constant, free = (float(weights[0]), weights[1:]) if self.augmented else (0.0, weights)
         if isinstance(self.body, CappedBox):

@@ -1,15 +1,15 @@
 """How far a record, and the difference of two records, can reach from the origin within a body, over a spread.
 
 For a cube within a ball write ``d_i = share_i v_i``, so that ``|d_i| <= share_i, |d|_2 <= 1``
-(:class:`engine.differences.BoxWithBall`), with M and W the largest ``|v / r|^2`` there and in the cube alone:
+(:class:`blockveil.engine.differences.BoxWithBall`), with M and W the largest ``|v / r|^2`` there and in the cube alone:
 
-* a record: M is a fractional knapsack; in L1 the level of :func:`engine.differences.water_level`;
+* a record: M is a fractional knapsack; in L1 the level of :func:`blockveil.engine.differences.water_level`;
 * two records: twice as far; in a half cube ``|d| <= sqrt(2)``, for entries of one sign;
 * second moment, replace-one: ``|yy' - zz'|^2 = a^2 + b^2 - 2 p^2`` with ``a = |y|^2, b = |z|^2, p = y.z``, at most
   ``2 M^2``; at most what the cube alone has; and at most what the ellipsoid ``|d| <= 1`` alone has. In a half cube
-  ``p >= a + b - W`` (:mod:`engine.sensitivity`) and p is at least the constant's weight. At the sum s of a and b,
-  ``|a - b| <= 2 M - s``, so that the square is at most ``s^2 - 2 M s + 2 M^2 - 2 (s - W)^2`` for ``s >= W``: largest
-  at ``s = 2 W - M``, or at the end ``2 M`` if that is less.
+  ``p >= a + b - W`` (:mod:`blockveil.engine.sensitivity`) and p is at least the constant's weight. At the sum s of a
+  and b, ``|a - b| <= 2 M - s``, so that the square is at most ``s^2 - 2 M s + 2 M^2 - 2 (s - W)^2`` for ``s >= W``:
+  largest at ``s = 2 W - M``, or at the end ``2 M`` if that is less.
 
 **Source**: derived here.
 """
@@ -20,10 +20,10 @@ from math import isinf, sqrt
 
 import numpy as np
 
-from engine.differences import BoxWithBall, water_level
-from engine.geometry import AnyBody, Body, CappedBox, Vector
-from engine.guarantees import Neighbours
-from engine.sensitivity import Sensitivity, second_moment_sensitivity, uneven_split
+from blockveil.engine.differences import BoxWithBall, water_level
+from blockveil.engine.geometry import AnyBody, Body, CappedBox, Vector
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.sensitivity import Sensitivity, second_moment_sensitivity, uneven_split
 
 _UP = 1.0 + 1e-13
 _OF_ONE_SIGN = sqrt(2.0) * _UP

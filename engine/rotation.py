@@ -10,8 +10,8 @@ Write ``v = (x - origin) / scale`` for a scaled record and W for the basis, one 
 
 The map A is an integer matrix over 2**33, applied to integers, and what follows of the box rests on that matrix and not
 on W being orthonormal or on any float: an integer record is ``K A v + e`` with ``|e_i| <= 1/2 + 2**-33``
-(:mod:`engine.fixedpoint`). With precisions P, ``R = sup |P^1/2 A v|`` (:class:`engine.differences.RotatedBox`, over the
-corners) and ``t = |P^1/2 1| (1/2 + 2**-33) / K``,
+(:mod:`blockveil.engine.fixedpoint`). With precisions P, ``R = sup |P^1/2 A v|``
+(:class:`blockveil.engine.differences.RotatedBox`, over the corners) and ``t = |P^1/2 1| (1/2 + 2**-33) / K``,
 
 ============== ================================== ==================================================
 query          add-remove                         replace-one
@@ -32,9 +32,9 @@ from math import fsum, inf, nextafter, sqrt
 
 import numpy as np
 
-from engine.differences import RotatedBox
-from engine.fixedpoint import ROUNDING_ALONG_DIRECTIONS, Quantiser
-from engine.geometry import (
+from blockveil.engine.differences import RotatedBox
+from blockveil.engine.fixedpoint import ROUNDING_ALONG_DIRECTIONS, Quantiser
+from blockveil.engine.geometry import (
     SUM_BITS,
     Body,
     CappedBox,
@@ -46,10 +46,10 @@ from engine.geometry import (
     half_cube,
     integer_map,
 )
-from engine.guarantees import Neighbours
-from engine.mechanisms.additive import Spread
-from engine.problems import Rows, SecondMoment
-from engine.sensitivity import Sensitivity
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.mechanisms.additive import Spread
+from blockveil.engine.problems import Rows, SecondMoment
+from blockveil.engine.sensitivity import Sensitivity
 
 _UP = 1.0 + 1e-12
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.geometry import RAY_LIMIT
+from blockveil.engine.geometry import RAY_LIMIT
 
 FINE_BITS = 20
 """A radius is 2**20 fine steps."""

@@ -1,8 +1,8 @@
 """Sensitivity of the second moment, attained or an upper bound, over each body and both neighbouring relations.
 
-Records are ``y_i = sqrt(weight_i) v_i`` with coordinates ``v`` in a standard body (:mod:`engine.geometry`), optionally
-with a constant coordinate ``y_0 = sqrt(constant_weight)``. The answer is ``sum y y'``; its distance between neighbours
-is the Frobenius norm. Write ``W`` for the sum of weights and w1 >= w2 for the two largest.
+Records are ``y_i = sqrt(weight_i) v_i`` with coordinates ``v`` in a standard body (:mod:`blockveil.engine.geometry`),
+optionally with a constant coordinate ``y_0 = sqrt(constant_weight)``. The answer is ``sum y y'``; its distance between
+neighbours is the Frobenius norm. Write ``W`` for the sum of weights and w1 >= w2 for the two largest.
 
 add-remove: ``sup |y y'| = sup |y|^2``.
 
@@ -30,8 +30,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.geometry import Body, Vector
-from engine.guarantees import Neighbours
+from blockveil.engine.geometry import Body, Vector
+from blockveil.engine.guarantees import Neighbours
 
 _ROUND_UP = 1.0 + 1e-13
 """Sums and roots of up to 2**15 weights err by less than this factor; applying it keeps bounds on the safe side."""

@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from engine.bands import CONFIDENCE
-from engine.estimates import covariance_of
-from engine.geometry import Coordinates, Matrix, Vector
-from engine.mechanisms.design import NoiseDesign
-from engine.noise import NoiseKey
+from blockveil.engine.bands import CONFIDENCE
+from blockveil.engine.estimates import covariance_of
+from blockveil.engine.geometry import Coordinates, Matrix, Vector
+from blockveil.engine.mechanisms.design import NoiseDesign
+from blockveil.engine.noise import NoiseKey
 
 _MOST_DRAWS, _LEAST_DRAWS = 200, 50
 _ENTRIES = 1_000_000
@@ -131,7 +131,7 @@ def covariance(
     design, coordinates
         As for :func:`second_moment`.
     public_count
-        As for :func:`engine.estimates.covariance`.
+        As for :func:`blockveil.engine.estimates.covariance`.
     """
     count = draws_of(stand_in.size)
     if not count:

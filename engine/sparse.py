@@ -6,7 +6,7 @@ With c the integers of a record of zeros and s what a record's other values add 
 
 where s has entries only where a record is not zero. All of it is int64. Sums on the way may leave int64 and wrap
 around; the answer does not leave it, so it is right all the same, and the same bits as those of
-:func:`engine.gram.tile_sums`.
+:func:`blockveil.engine.gram.tile_sums`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from engine import progress
-from engine.cost import FEW
-from engine.fixedpoint import Quantiser
-from engine.gram import RowSource, chunks
-from engine.layout import Tile
+from blockveil.engine import progress
+from blockveil.engine.cost import FEW
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.gram import RowSource, chunks
+from blockveil.engine.layout import Tile
 
 ENTRIES_AT_ONCE = 2**20
 """Values other than zero that are multiplied in one call: enough to make a call for each tile cheap."""
@@ -51,14 +51,14 @@ def entry_sums(
     Parameters
     ----------
     source, start, stop, chunk_rows, tiles
-        As for :func:`engine.gram.tile_sums`; an :class:`EntrySource` is read by its entries.
+        As for :func:`blockveil.engine.gram.tile_sums`; an :class:`EntrySource` is read by its entries.
     quantiser
         Clip and quantisation of a record, with ``by_entries``.
 
     Returns
     -------
     int64, exact, one array for each tile, of its shape. Any records give it; those of which more than a share
-    :data:`engine.cost.FEW` is not zero are multiplied as a whole, so that they cost no more than usual.
+    :data:`blockveil.engine.cost.FEW` is not zero are multiplied as a whole, so that they cost no more than usual.
 
     Raises
     ------

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.gram import read_again
-from engine.sparse import Entries, dense
+from blockveil.engine.gram import read_again
+from blockveil.engine.sparse import Entries, dense
 
 
 class MalformedRowsError(ValueError):
@@ -62,7 +62,7 @@ class SparseRows:
         return found[:, columns]
 
     def entry_blocks(self, start: int, stop: int, most: int) -> Iterator[Entries]:
-        """See :class:`engine.sparse.EntrySource`.
+        """See :class:`blockveil.engine.sparse.EntrySource`.
 
         Raises
         ------

@@ -1,7 +1,8 @@
 """What a strategy is: few, well chosen sums of a table of counts that are measured in place of its cells.
 
 A strategy is a public linear map of whole numbers. Its answers are exact in int64, noise is added to them as to any
-other answer (:mod:`engine.mechanisms.additive`), and counts of cells follow by least squares, which is post-processing.
+other answer (:mod:`blockveil.engine.mechanisms.additive`), and counts of cells follow by least squares, which is
+post-processing.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.geometry import Matrix, Vector
-from engine.workloads import Kronecker, Workload
+from blockveil.engine.geometry import Matrix, Vector
+from blockveil.engine.workloads import Kronecker, Workload
 
 Arrays = dict[str, tuple[Any, tuple[str, ...]]]
 """Name -> (values, name of each axis)."""

@@ -12,7 +12,7 @@ ranges   j + 1    n - k
 
 so that a product with V, restricted to blocks of neighbouring cells, is two running sums.
 
-**Source**: derived here from the table of :mod:`engine.workloads`.
+**Source**: derived here from the table of :mod:`blockveil.engine.workloads`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.geometry import Matrix, Vector
-from engine.workloads import AllRange, Explicit, Factor, Identity, Kronecker, Prefix, Total, Workload
+from blockveil.engine.geometry import Matrix, Vector
+from blockveil.engine.workloads import AllRange, Explicit, Factor, Identity, Kronecker, Prefix, Total, Workload
 
 Starts = NDArray[np.int64]
 """First cell of each block, increasing from 0."""

@@ -6,7 +6,7 @@ has total squared error ``s^2 tr(W (A'A)^-1 W') = s^2 tr(W'W (A'A)^-1)``; it fac
 One record changes the answers of a workload by one of its columns (add-remove) or by the difference of two of them
 (replace-one, where every record lies in some cell), so a sensitivity is a largest norm of columns or of their
 differences. That is the sensitivity of the workload itself, answered directly; a strategy has its own
-(:mod:`engine.mechanisms.matrix_mechanism`).
+(:mod:`blockveil.engine.mechanisms.matrix_mechanism`).
 
 **Source**: Li, Hay, Rastogi, Miklau and McGregor, 2010 (matrix mechanism), Proposition 4 for the error and
 Proposition 3 for add-remove; replace-one is derived here.
@@ -20,11 +20,11 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.spatial.distance import pdist
 
-from engine.calibration import CalibrationError
-from engine.geometry import Matrix
-from engine.guarantees import Neighbours
-from engine.sensitivity import Sensitivity
-from engine.workloads import Explicit, Factor, Workload
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.geometry import Matrix
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.sensitivity import Sensitivity
+from blockveil.engine.workloads import Explicit, Factor, Workload
 
 _ROUND_UP = 1.0 + 1e-12
 
@@ -86,7 +86,7 @@ def product_l2_sensitivity(rows: Factor, columns: Factor, neighbours: Neighbours
     """L2 sensitivity of a Kronecker product over a table; exact under add-remove.
 
     Under replace-one the bound is exact where all columns of each factor have the same norm, as in every strategy of
-    :mod:`engine.mechanisms.matrix_mechanism`, and safe elsewhere.
+    :mod:`blockveil.engine.mechanisms.matrix_mechanism`, and safe elsewhere.
     """
     first, second = rows.gram(), columns.gram()
     most = float(np.max(np.diagonal(first)) * np.max(np.diagonal(second)))

@@ -14,7 +14,7 @@ all ranges   n (n + 1) / 2      (min + 1) (n - max)            floor((n + 1)^2 /
 
 All of these are matrices of zeros and ones, for which the L1 sensitivity is the square of the L2 sensitivity.
 
-Sensitivities and errors are computed in :mod:`engine.workload_errors`.
+Sensitivities and errors are computed in :mod:`blockveil.engine.workload_errors`.
 
 **Source**: McKenna, Miklau, Hay and Machanavajjhala, 2018 (unions of Kronecker products). The replace-one column is
 derived here.
@@ -28,8 +28,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.calibration import CalibrationError
-from engine.geometry import Matrix
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.geometry import Matrix
 
 Numbers = TypeVar("Numbers", NDArray[np.int64], NDArray[np.float64])
 

@@ -18,9 +18,9 @@ from prefect.client.schemas.responses import DeploymentResponse
 from prefect.deployments.runner import RunnerDeployment
 from prefect.utilities.schema_tools.validation import ValidationError, validate
 
-from flows import code, deployments, overrides
-from flows.deployed import Deployed, NotReviewed
-from pipeline.config.deployments import load_deployments
+from blockveil.flows import code, deployments, overrides
+from blockveil.flows.deployed import Deployed, NotReviewed
+from blockveil.pipeline.config.deployments import load_deployments
 
 REFUSED = "blockveil.run.refused"
 """Event of a run that asks for what the reviewed folder does not say."""

@@ -11,11 +11,11 @@ from prefect.input import RunInput
 from prefect.states import Failed
 from pydantic import Field, StringConstraints
 
-from flows import budgets
-from flows.steps import Steps, Stopped
-from pipeline.approval import NotApproved
-from pipeline.printable import one_line
-from pipeline.release import Workspace
+from blockveil.flows import budgets
+from blockveil.flows.steps import Steps, Stopped
+from blockveil.pipeline.approval import NotApproved
+from blockveil.pipeline.printable import one_line
+from blockveil.pipeline.release import Workspace
 
 given: ContextVar[str | None] = ContextVar("given", default=None)
 """Who has approved on the command line."""

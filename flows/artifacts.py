@@ -18,12 +18,12 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 
-from flows import budgets
-from flows.pace import duration, pace
-from pipeline import summary
-from pipeline.looking import Looked
-from pipeline.planning import Plan
-from pipeline.report import Report, facts, markdown
+from blockveil.flows import budgets
+from blockveil.flows.pace import duration, pace
+from blockveil.pipeline import summary
+from blockveil.pipeline.looking import Looked
+from blockveil.pipeline.planning import Plan
+from blockveil.pipeline.report import Report, facts, markdown
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -80,7 +80,7 @@ def show_plan(plan: Plan, store: Looked | None) -> None:
 
 
 def show_what_if(plan: Plan, rows: Sequence[tuple[str, str]]) -> None:
-    """Show the answer to a what-if question, as :func:`pipeline.summary.describe` gives it."""
+    """Show the answer to a what-if question, as :func:`blockveil.pipeline.summary.describe` gives it."""
     _markdown(
         f"## What if: {plan.release_id}\n\nNothing was read, charged or released.\n\n{markdown.pairs(rows)}\n",
         "what-if",

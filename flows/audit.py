@@ -1,4 +1,6 @@
-"""The audit flow: a thin Prefect shell around :mod:`pipeline.auditing`. It reads no data and spends nothing."""
+"""The audit flow: a thin Prefect shell around :mod:`blockveil.pipeline.auditing`, which reads no data and spends
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from engine.guarantees import ApproxDP
-from flows import deployed
-from flows.deployed import NotReviewed
-from flows.steps import NOT_REVIEWED
-from pipeline.auditing import Audit, run_audit
-from pipeline.errors import ConfigError
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.flows import deployed
+from blockveil.flows.deployed import NotReviewed
+from blockveil.flows.steps import NOT_REVIEWED
+from blockveil.pipeline.auditing import Audit, run_audit
+from blockveil.pipeline.errors import ConfigError
 
 Auditable = Literal[
     "gaussian",

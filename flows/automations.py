@@ -17,13 +17,13 @@ from prefect.events.schemas.automations import AutomationCore, EventTrigger, Pos
 from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound
 
-from flows.admission import REFUSED
-from flows.deployed import BUDGET_LOW, MARK
-from flows.settings import BEAT_SECONDS
-from flows.steps import FAILURES, NOT_REVIEWED
-from flows.verify import DAMAGED
-from pipeline.config.deployments import LoadedDeployments
-from pipeline.errors import ConfigError
+from blockveil.flows.admission import REFUSED
+from blockveil.flows.deployed import BUDGET_LOW, MARK
+from blockveil.flows.settings import BEAT_SECONDS
+from blockveil.flows.steps import FAILURES, NOT_REVIEWED
+from blockveil.flows.verify import DAMAGED
+from blockveil.pipeline.config.deployments import LoadedDeployments
+from blockveil.pipeline.errors import ConfigError
 
 PREFIX = "blockveil: "
 """Starts the name of every alarm of this product."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipeline import approval
-from pipeline.ledger import BudgetStatus, Ledger
-from pipeline.planning import Plan
+from blockveil.pipeline import approval
+from blockveil.pipeline.ledger import BudgetStatus, Ledger
+from blockveil.pipeline.planning import Plan
 
 
 def granted(plan: Plan) -> BudgetStatus | None:

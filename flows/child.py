@@ -1,4 +1,4 @@
-"""The process of one run, which `blockveil serve` and `blockveil worker` start: ``python -P -m flows.child``.
+"""The process of one run, which `blockveil serve` and `blockveil worker` start: ``python -P -m blockveil.flows.child``.
 
 It takes the number of the run from its environment, looks the run up in the reviewed folder, and runs the flow of this
 code that is meant. Nothing that a server names is imported, loaded or unpickled.
@@ -23,9 +23,9 @@ from prefect.logging.loggers import flow_run_logger
 from prefect.states import Failed
 from prefect.utilities.engine import propose_state_sync
 
-from flows import admission, deployed, steps
-from flows.release import CONFIG_ROOT
-from pipeline.errors import BlockveilError
+from blockveil.flows import admission, deployed, steps
+from blockveil.flows.release import CONFIG_ROOT
+from blockveil.pipeline.errors import BlockveilError
 
 RUN = "PREFECT__FLOW_RUN_ID"
 """Environment variable: number of the run."""

@@ -24,12 +24,12 @@ from distributed import Client, WorkerPlugin
 from distributed.comm import connect
 from distributed.security import Security
 
-from flows import local_workers, scratch, workers
-from flows.distributed_compute import DistributedCompute, failure_of
-from pipeline.compute import Compute, ThreadCompute
-from pipeline.config import Address, ClusterClass, LoadedConfig
-from pipeline.config import LocalCluster as LocalSection
-from pipeline.errors import BlockveilError, ConfigError
+from blockveil.flows import local_workers, scratch, workers
+from blockveil.flows.distributed_compute import DistributedCompute, failure_of
+from blockveil.pipeline.compute import Compute, ThreadCompute
+from blockveil.pipeline.config import Address, ClusterClass, LoadedConfig
+from blockveil.pipeline.config import LocalCluster as LocalSection
+from blockveil.pipeline.errors import BlockveilError, ConfigError
 
 CONNECT_SECONDS = 30
 """How long to wait for a scheduler at an address."""

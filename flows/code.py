@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar
 
-from pipeline.errors import BlockveilError
+from blockveil.pipeline.errors import BlockveilError
 
 _PACKAGES = ("engine", "flows", "pipeline")
 

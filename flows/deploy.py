@@ -14,10 +14,10 @@ from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import get_current_settings
 
-from flows import automations, deployments, login, runner
-from flows.server import ServerFailed
-from pipeline.config.deployments import LoadedDeployments
-from pipeline.errors import ConfigError
+from blockveil.flows import automations, deployments, login, runner
+from blockveil.flows.server import ServerFailed
+from blockveil.pipeline.config.deployments import LoadedDeployments
+from blockveil.pipeline.errors import ConfigError
 
 POOL_TYPE = "blockveil"
 """Workers of Blockveil take its runs, and no worker of Prefect does: those obey what the server says."""

@@ -1,6 +1,7 @@
 """The deployment that a run belongs to, as the reviewed folder has it: its schedule and what becomes of missed nights.
 
-Nothing here is asked of the server. :mod:`flows.admission` looks a run up in the reviewed folder before it starts.
+Nothing here is asked of the server. :mod:`blockveil.flows.admission` looks a run up in the reviewed folder before it
+starts.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from zoneinfo import ZoneInfo
 
 from prefect import runtime
 
-from pipeline.config.deployments import Night, Scheduled
-from pipeline.errors import BlockveilError
+from blockveil.pipeline.config.deployments import Night, Scheduled
+from blockveil.pipeline.errors import BlockveilError
 
 MARK = "blockveil"
 """Tag of every deployment of this product."""

@@ -16,15 +16,15 @@ from prefect.exceptions import ObjectNotFound
 from prefect.schedules import Cron, Schedule
 from prefect.types.entrypoint import EntrypointType
 
-from flows import code, turns
-from flows.audit import audit
-from flows.deployed import MARK, NotReviewed
-from flows.ingest import ingest_dataset
-from flows.plan import plan
-from flows.release import release
-from flows.study import study
-from flows.verify import verify_ledger
-from pipeline.config.deployments import (
+from blockveil.flows import code, turns
+from blockveil.flows.audit import audit
+from blockveil.flows.deployed import MARK, NotReviewed
+from blockveil.flows.ingest import ingest_dataset
+from blockveil.flows.plan import plan
+from blockveil.flows.release import release
+from blockveil.flows.study import study
+from blockveil.flows.verify import verify_ledger
+from blockveil.pipeline.config.deployments import (
     Ingest,
     LedgerCheck,
     LoadedDeployments,
@@ -33,11 +33,11 @@ from pipeline.config.deployments import (
     Scheduled,
     datasets,
 )
-from pipeline.config.ingest import load_ingest
-from pipeline.errors import ConfigError
-from pipeline.looking import look
-from pipeline.planning import Plan, plan_near
-from pipeline.what_if import question_of
+from blockveil.pipeline.config.ingest import load_ingest
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.looking import look
+from blockveil.pipeline.planning import Plan, plan_near
+from blockveil.pipeline.what_if import question_of
 
 FLOWS: dict[str, Flow[..., Any]] = {
     flow.name: flow for flow in (audit, ingest_dataset, plan, release, study, verify_ledger)

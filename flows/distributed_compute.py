@@ -17,13 +17,13 @@ from typing import Any
 from dask.delayed import Delayed
 from distributed import Client, Future, WorkerPlugin
 
-from engine import keyring
-from engine import progress as listener
-from engine.noise import NoiseKey
-from engine.queries.graph import ExactGraph
-from flows import private_log
-from pipeline.compute import Consume, Progress, Shares, translate
-from pipeline.errors import BlockveilError, ComputeError
+from blockveil.engine import keyring
+from blockveil.engine import progress as listener
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.queries.graph import ExactGraph
+from blockveil.flows import private_log
+from blockveil.pipeline.compute import Consume, Progress, Shares, translate
+from blockveil.pipeline.errors import BlockveilError, ComputeError
 
 _PLUGIN = "blockveil-noise-key-"
 _TOPIC = "blockveil-progress"

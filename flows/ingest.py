@@ -1,4 +1,6 @@
-"""The ingest flow: a thin Prefect shell around :mod:`pipeline.ingest.run`. No value of the data enters Prefect."""
+"""The ingest flow: a thin Prefect shell around :mod:`blockveil.pipeline.ingest.run`. No value of the data enters
+Prefect.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,11 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from flows import artifacts, deployed
-from flows.release import config_file
-from flows.steps import Steps, Stopped
-from pipeline.config.ingest import load_ingest
-from pipeline.ingest import run
+from blockveil.flows import artifacts, deployed
+from blockveil.flows.release import config_file
+from blockveil.flows.steps import Steps, Stopped
+from blockveil.pipeline.config.ingest import load_ingest
+from blockveil.pipeline.ingest import run
 
 
 @flow(name="ingest", flow_run_name="{config}", persist_result=False, log_prints=False, retries=0)

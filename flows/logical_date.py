@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 
 from prefect import runtime
 
-from flows import deployed
+from blockveil.flows import deployed
 
 
 def of_run() -> date:

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from flows import own_secret
-from pipeline import durable
-from pipeline.errors import ConfigError, StoreError
+from blockveil.flows import own_secret
+from blockveil.pipeline import durable
+from blockveil.pipeline.errors import ConfigError, StoreError
 
 FILE_NAME = "blockveil-login"
 """File of the login in the Prefect home."""

@@ -21,12 +21,12 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
-from flows import budgets, login, own_secret
-from pipeline.catch_up import charges_of, last_released
-from pipeline.config.deployments import LoadedDeployments, Night
-from pipeline.errors import BlockveilError
-from pipeline.ledger import Ledger, State
-from pipeline.planning import Plan, plan_near
+from blockveil.flows import budgets, login, own_secret
+from blockveil.pipeline.catch_up import charges_of, last_released
+from blockveil.pipeline.config.deployments import LoadedDeployments, Night
+from blockveil.pipeline.errors import BlockveilError
+from blockveil.pipeline.ledger import Ledger, State
+from blockveil.pipeline.planning import Plan, plan_near
 
 _LABELS = ("dataset", "release")
 

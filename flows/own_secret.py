@@ -9,8 +9,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from pipeline import durable
-from pipeline.errors import StoreError
+from blockveil.pipeline import durable
+from blockveil.pipeline.errors import StoreError
 
 _RANDOM = r"[A-Za-z0-9_-]{43}"
 

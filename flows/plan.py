@@ -9,15 +9,15 @@ from prefect import flow, runtime
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from flows import artifacts, budgets, deployed
-from flows import logical_date as night
-from flows.release import resolve
-from flows.steps import Steps, Stopped
-from pipeline import summary
-from pipeline.errors import ConfigError
-from pipeline.ledger import BudgetStatus
-from pipeline.planning import Plan, plan_near
-from pipeline.what_if import Asked, WhatIf, parse, plan_of
+from blockveil.flows import artifacts, budgets, deployed
+from blockveil.flows import logical_date as night
+from blockveil.flows.release import resolve
+from blockveil.flows.steps import Steps, Stopped
+from blockveil.pipeline import summary
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.ledger import BudgetStatus
+from blockveil.pipeline.planning import Plan, plan_near
+from blockveil.pipeline.what_if import Asked, WhatIf, parse, plan_of
 
 
 def _run_name() -> str:

@@ -28,16 +28,16 @@ from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed
 
-from flows import budgets, revival
-from flows.deployed import MARK, times
-from flows.pages import pages
-from flows.revival import night_of, was_stopped
-from flows.runner import Find
-from pipeline import catch_up
-from pipeline.config.deployments import LoadedDeployments, Night
-from pipeline.errors import ConfigError
-from pipeline.ledger import Ledger
-from pipeline.planning import plan_near
+from blockveil.flows import budgets, revival
+from blockveil.flows.deployed import MARK, times
+from blockveil.flows.pages import pages
+from blockveil.flows.revival import night_of, was_stopped
+from blockveil.flows.runner import Find
+from blockveil.pipeline import catch_up
+from blockveil.pipeline.config.deployments import LoadedDeployments, Night
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import plan_near
 
 _ALIVE = (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING)
 _AT_WORK = (*_ALIVE, StateType.SCHEDULED, StateType.PAUSED)
@@ -67,8 +67,8 @@ def end_dead_runs(loaded: LoadedDeployments) -> list[str]:
     """Settle runs that the server believes to be running; lines of what became of each.
 
     Only for a server whose one runner is known to be dead. Nights that are released are Completed, others are tried
-    again (:mod:`flows.revival`); every other run is marked as crashed. A run that lives on unseen does no harm: the
-    ledger gives it and its successor one charge and the same noise.
+    again (:mod:`blockveil.flows.revival`); every other run is marked as crashed. A run that lives on unseen does no
+    harm: the ledger gives it and its successor one charge and the same noise.
     """
     ended, now = [], datetime.now(UTC)
     with get_client(sync_client=True) as client:

@@ -1,4 +1,4 @@
-"""The release flow: a thin Prefect shell around :mod:`pipeline.release`."""
+"""The release flow: a thin Prefect shell around :mod:`blockveil.pipeline.release`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from prefect.client.schemas.objects import State
 from prefect.events import emit_event
 from prefect.states import Completed
 
-from flows import approvals, artifacts, budgets, deployed, run_log, turns
-from flows import logical_date as night
-from flows import overrides as allowed
-from flows.cluster import open_compute
-from flows.steps import Steps, Stopped
-from pipeline import lineage
-from pipeline import release as pipeline
-from pipeline.config import LoadedConfig, load_config
-from pipeline.errors import ConfigError
-from pipeline.looking import look
-from pipeline.planning import make_plan
-from pipeline.report import make_report
+from blockveil.flows import approvals, artifacts, budgets, deployed, run_log, turns
+from blockveil.flows import logical_date as night
+from blockveil.flows import overrides as allowed
+from blockveil.flows.cluster import open_compute
+from blockveil.flows.steps import Steps, Stopped
+from blockveil.pipeline import lineage
+from blockveil.pipeline import release as pipeline
+from blockveil.pipeline.config import LoadedConfig, load_config
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.looking import look
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.report import make_report
 
 run_log.show(lineage.__name__)
 run_log.show(pipeline.__name__)

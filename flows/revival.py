@@ -24,11 +24,11 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.exceptions import ObjectNotFound
 from prefect.states import AwaitingRetry, Completed
 
-from flows.pages import pages
-from flows.runner import STOPPED, Died
-from pipeline.config.deployments import LoadedDeployments, Night
-from pipeline.ledger import Ledger
-from pipeline.ledger import State as Stands
+from blockveil.flows.pages import pages
+from blockveil.flows.runner import STOPPED, Died
+from blockveil.pipeline.config.deployments import LoadedDeployments, Night
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger import State as Stands
 
 WAITS = tuple(timedelta(seconds=seconds) for seconds in (30, 120, 480, 1920, 7680))
 """How long a night waits before it is tried again, after its first process that died and after each later one."""

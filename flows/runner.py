@@ -1,7 +1,7 @@
 """Starts runs, each as a process of this code: of the deployments of `blockveil serve`, or of a team's work pool.
 
 Prefect's own runner and worker start what the server names: code by its path, steps, commands, environments. This one
-takes the number of a run and nothing else; :mod:`flows.child` looks up what it is.
+takes the number of a run and nothing else; :mod:`blockveil.flows.child` looks up what it is.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from prefect.runner._state_proposer import StateProposer
 from prefect.states import Crashed, Pending
 from prefect.utilities.engine import propose_state
 
-from flows.release import CONFIG_ROOT
-from flows.settings import BEAT_SECONDS
+from blockveil.flows.release import CONFIG_ROOT
+from blockveil.flows.settings import BEAT_SECONDS
 
 AHEAD = timedelta(seconds=10)
 """How long before its time a run's process is started; it then waits for its time."""
@@ -158,7 +158,7 @@ class Runner:
                 if self._died is not None:
                     context._state_proposer = _Successor(context.client, self._died)
                 starter = EngineCommandStarter(
-                    command=shlex.join([sys.executable, "-P", "-m", "flows.child"]),
+                    command=shlex.join([sys.executable, "-P", "-m", "blockveil.flows.child"]),
                     cwd=folder,
                     env={CONFIG_ROOT: str(self._root), "PYTHONSAFEPATH": "1"},
                     heartbeat_seconds=BEAT_SECONDS,

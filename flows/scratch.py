@@ -1,6 +1,6 @@
 """Where workers may spill un-noised values: a folder of this user's alone, gone after the run.
 
-A run holds the lock of its folder; see :mod:`pipeline.staging`.
+A run holds the lock of its folder; see :mod:`blockveil.pipeline.staging`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pipeline import staging
-from pipeline.errors import StoreError
+from blockveil.pipeline import staging
+from blockveil.pipeline.errors import StoreError
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
 
-from flows import login, server
-from pipeline.config.deployments import LoadedDeployments
-from pipeline.errors import ConfigError
+from blockveil.flows import login, server
+from blockveil.pipeline.config.deployments import LoadedDeployments
+from blockveil.pipeline.errors import ConfigError
 
 
 def serve(loaded: LoadedDeployments, host: str, port: int, tell: Callable[[str], None]) -> None:
@@ -42,7 +42,7 @@ def serve(loaded: LoadedDeployments, host: str, port: int, tell: Callable[[str],
         stack.enter_context(chdir(home))  # Prefect would read settings in whatever folder this was called from
         if login.URL in os.environ:
             login.join()
-            from flows.deploy import require_server  # which imports Prefect
+            from blockveil.flows.deploy import require_server  # which imports Prefect
 
             require_server()
             _run(loaded, None, tell)
@@ -63,7 +63,7 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
     # Prefect reads its environment when it is imported, so this comes after it is complete.
     from prefect.settings import get_current_settings
 
-    from flows import automations, deployments, recovery, revival, runner
+    from blockveil.flows import automations, deployments, recovery, revival, runner
 
     began = datetime.now(UTC)
     deployments.plans(loaded)

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from flows import login as logins
-from pipeline.errors import BlockveilError
+from blockveil.flows import login as logins
+from blockveil.pipeline.errors import BlockveilError
 
 START_SECONDS = 180
 """How long the first start may take; it makes the database."""

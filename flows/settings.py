@@ -17,7 +17,7 @@ _DEFAULTS = {
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     "PREFECT_SERVER_UI_V2_ENABLED": "false",  # the newer pages make the browser contact an outside host
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # a cold start takes most of the standard 20 s
-    "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",  # it would want no login; flows.server has a temporary one that does
+    "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",  # it would want no login; ours (server.py) does
     # In memory, the standard, a server that restarts forgets who holds a turn, and the turn never ends.
     "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
     "PREFECT_RUNNER_POLL_FREQUENCY": "5",  # seconds until a due run starts; the standard is 10

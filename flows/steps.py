@@ -15,11 +15,11 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from flows import private_log
-from flows.code import WrongVersion
-from flows.deployed import NotReviewed
-from flows.workers import ClusterUnfit
-from pipeline.errors import (
+from blockveil.flows import private_log
+from blockveil.flows.code import WrongVersion
+from blockveil.flows.deployed import NotReviewed
+from blockveil.flows.workers import ClusterUnfit
+from blockveil.pipeline.errors import (
     BlockveilError,
     BudgetExhausted,
     ComputeError,
@@ -40,7 +40,9 @@ _PASSING = (ComputeError, StoreUnreachable)
 
 
 class UnexpectedError(ComputeError):
-    """An error that the program does not know; its kind is shown, and :mod:`flows.private_log` has its code lines."""
+    """An error that the program does not know; its kind is shown, and :mod:`blockveil.flows.private_log` has its code
+    lines.
+    """
 
     exit_code: ClassVar[int] = 1
 

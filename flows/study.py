@@ -10,12 +10,12 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 from pydantic import Field
 
-from engine.mechanisms.catalogue import ENTRIES
-from flows import deployed, overrides
-from flows import logical_date as night
-from flows.release import resolve
-from flows.steps import Steps, Stopped
-from pipeline.planning import make_plan
+from blockveil.engine.mechanisms.catalogue import ENTRIES
+from blockveil.flows import deployed, overrides
+from blockveil.flows import logical_date as night
+from blockveil.flows.release import resolve
+from blockveil.flows.steps import Steps, Stopped
+from blockveil.pipeline.planning import make_plan
 
 Epsilons = Annotated[list[Annotated[float, Field(gt=0, le=1000)]], Field(min_length=1, max_length=12)]
 Rows = list[dict[str, str]]

@@ -15,8 +15,8 @@ from prefect.client.schemas.objects import State
 from prefect.concurrency.sync import concurrency
 from prefect.states import Failed
 
-from flows import server
-from flows.steps import Steps, Stopped
+from blockveil.flows import server
+from blockveil.flows.steps import Steps, Stopped
 
 WAIT_SECONDS = 6 * 3600
 """How long a run waits for another one of its data set."""

@@ -12,13 +12,13 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 from prefect.variables import Variable
 
-from flows import deployed
-from flows.release import resolve
-from flows.steps import Steps, Stopped
-from pipeline import forgotten
-from pipeline.ledger import Ledger, Verification
-from pipeline.ledger.address import place_of
-from pipeline.summary import budget_lines
+from blockveil.flows import deployed
+from blockveil.flows.release import resolve
+from blockveil.flows.steps import Steps, Stopped
+from blockveil.pipeline import forgotten
+from blockveil.pipeline.ledger import Ledger, Verification
+from blockveil.pipeline.ledger.address import place_of
+from blockveil.pipeline.summary import budget_lines
 
 DAMAGED = "LedgerDamaged"
 """State of a run that found a ledger that does not verify."""

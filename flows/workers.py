@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from distributed import Client, WorkerPlugin
 from distributed.comm import CommClosedError
 
-from flows import code
-from pipeline.errors import BlockveilError
+from blockveil.flows import code
+from blockveil.pipeline.errors import BlockveilError
 
 PACKAGES = ("numpy", "scipy", "zarr", "dask", "distributed", "cryptography")
 """What decides the numbers of a release, or how tasks travel."""

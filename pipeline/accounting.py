@@ -5,7 +5,7 @@ anything is released:
 
 * Gaussian losses share one ``M``: their mu squared may add up to ``B(epsilon - reserve, delta (1 - slack))^2``, with B
   the analytic Gaussian's mu. Every other event may be booked there as the least Gaussian above it
-  (:mod:`engine.accounting.domination`).
+  (:mod:`blockveil.engine.accounting.domination`).
 * Pure losses may add up to the ``reserve``; where nothing else is charged, to epsilon.
 * Failures (the delta of an event, the certified error of a composition) may add up to half the slack's delta, and the
   samplers' distances, times ``1 + e^epsilon``, to the other half.
@@ -40,10 +40,10 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 
-from engine.accounting.domination import dominating, pure_mu
-from engine.accounting.events import Series
-from engine.calibration import gaussian_delta, gaussian_epsilon, gaussian_mu
-from engine.guarantees import ZCDP, Loss, PureDP
+from blockveil.engine.accounting.domination import dominating, pure_mu
+from blockveil.engine.accounting.events import Series
+from blockveil.engine.calibration import gaussian_delta, gaussian_epsilon, gaussian_mu
+from blockveil.engine.guarantees import ZCDP, Loss, PureDP
 
 LOSS_TICK = Fraction(1, 2**50)
 """Unit of a stored mu squared and of a stored pure epsilon."""

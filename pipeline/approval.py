@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pipeline.errors import BlockveilError
-from pipeline.ledger import BudgetStatus
-from pipeline.planning import Plan
-from pipeline.summary import cost_text, guesses, plan_bounds, share_text, warnings
+from blockveil.pipeline.errors import BlockveilError
+from blockveil.pipeline.ledger import BudgetStatus
+from blockveil.pipeline.planning import Plan
+from blockveil.pipeline.summary import cost_text, guesses, plan_bounds, share_text, warnings
 
 
 @dataclass(frozen=True)

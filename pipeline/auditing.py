@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.audit import Verdict, audit
-from engine.audit.cases import cases
-from engine.audit.power import Power, power
-from engine.audit.subjects import BlackBox
-from engine.calibration import CalibrationError
-from engine.guarantees import ApproxDP
-from pipeline.errors import ConfigError
+from blockveil.engine.audit import Verdict, audit
+from blockveil.engine.audit.cases import cases
+from blockveil.engine.audit.power import Power, power
+from blockveil.engine.audit.subjects import BlackBox
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.pipeline.errors import ConfigError
 
 CONFIDENCE = 1.0 - 1e-6
 """A mechanism whose claim is true is flagged with probability below one in a million, all cases together."""

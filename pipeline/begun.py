@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from pipeline.ledger import Ledger, State
+from blockveil.pipeline.ledger import Ledger, State
 
 
 @dataclass(frozen=True)

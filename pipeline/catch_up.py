@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from pipeline.config import ReleaseSection
-from pipeline.config.deployments import Missed
-from pipeline.ledger import Ledger, State
+from blockveil.pipeline.config import ReleaseSection
+from blockveil.pipeline.config.deployments import Missed
+from blockveil.pipeline.ledger import Ledger, State
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,14 @@ from dask.delayed import Delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from engine import keyring
-from engine import progress as listener
-from engine.counts import CountError
-from engine.fixedpoint import NotFiniteError
-from engine.gram import DamagedRecordsError, OtherRecordsError, UnreachableRecordsError
-from engine.noise import NoiseKey
-from engine.queries.graph import ExactGraph, TaskFailed
-from pipeline.errors import BlockveilError, ComputeError, DataError, StoreUnreachable
+from blockveil.engine import keyring
+from blockveil.engine import progress as listener
+from blockveil.engine.counts import CountError
+from blockveil.engine.fixedpoint import NotFiniteError
+from blockveil.engine.gram import DamagedRecordsError, OtherRecordsError, UnreachableRecordsError
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.queries.graph import ExactGraph, TaskFailed
+from blockveil.pipeline.errors import BlockveilError, ComputeError, DataError, StoreUnreachable
 
 Progress = Callable[[float], None]
 Consume = Callable[[int, NDArray[Any]], None]

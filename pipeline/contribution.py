@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pipeline.config import ReleaseConfig
-from pipeline.ingest.contract import Contract
+from blockveil.pipeline.config import ReleaseConfig
+from blockveil.pipeline.ingest.contract import Contract
 
 Rule = Literal["declared", "row", "choose", "sum", "mean", "bounded", "unknown"]
 """How the rows of a unit were bounded: only the config says that a row is a unit; an ingest took each row as one, chose

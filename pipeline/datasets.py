@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from engine.gram import DamagedRecordsError, OtherRecordsError, RecordsError, UnreachableRecordsError
-from engine.sparse import Entries
-from pipeline.config import LoadedConfig
-from pipeline.contribution import Contribution
-from pipeline.errors import DataError
-from pipeline.fingerprint import fingerprint
-from pipeline.ingest.contract import Contract
-from pipeline.parts import Part
-from pipeline.sparse_store import Form, Stored, StoredRows, open_rows, parts_of
-from pipeline.stores import check_complete, is_damage, is_of_objects, unreadable
+from blockveil.engine.gram import DamagedRecordsError, OtherRecordsError, RecordsError, UnreachableRecordsError
+from blockveil.engine.sparse import Entries
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.contribution import Contribution
+from blockveil.pipeline.errors import DataError
+from blockveil.pipeline.fingerprint import fingerprint
+from blockveil.pipeline.ingest.contract import Contract
+from blockveil.pipeline.parts import Part
+from blockveil.pipeline.sparse_store import Form, Stored, StoredRows, open_rows, parts_of
+from blockveil.pipeline.stores import check_complete, is_damage, is_of_objects, unreadable
 
 _identified: set[str] = set()
 """Openings whose records this process has identified."""
@@ -97,7 +97,7 @@ class SparseRecords(Records):
     """Records that are stored as their values other than zero."""
 
     def entry_blocks(self, start: int, stop: int, most: int) -> Iterator[Entries]:
-        """See :class:`engine.sparse.EntrySource`; RecordsError as for other records."""
+        """See :class:`blockveil.engine.sparse.EntrySource`; RecordsError as for other records."""
         return _each(self._identified_array().entry_blocks(start, stop, most))
 
 
@@ -205,7 +205,7 @@ def open_records(loaded: LoadedConfig) -> Dataset:
     ----------
     loaded
         Config; ``data.store`` is a Zarr array (format 2 or 3) or a group that holds ``data.array``, which is an array,
-        or a group of sparse records (:mod:`pipeline.sparse_store`).
+        or a group of sparse records (:mod:`blockveil.pipeline.sparse_store`).
 
     Returns
     -------

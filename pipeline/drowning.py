@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.calibration import gaussian_epsilon
-from pipeline.config import BoxGeometry, LoadedConfig
-from pipeline.errors import ConfigError
-from pipeline.planning import Plan, make_plan
+from blockveil.engine.calibration import gaussian_epsilon
+from blockveil.pipeline.config import BoxGeometry, LoadedConfig
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.planning import Plan, make_plan
 
 _TRIES = 5
 _DIGITS = 3

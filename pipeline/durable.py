@@ -7,8 +7,8 @@ import errno
 import os
 from pathlib import Path
 
-from pipeline import staging
-from pipeline.errors import StoreError
+from blockveil.pipeline import staging
+from blockveil.pipeline.errors import StoreError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}

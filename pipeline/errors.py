@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pipeline.printable import printable, short
+from blockveil.pipeline.printable import printable, short
 
 _LONGEST_WORD = 120
 

@@ -23,13 +23,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from engine.accounting import events as kinds
-from engine.accounting.events import Event, Series, Step, check_relation
-from engine.calibration import CalibrationError
-from engine.guarantees import ZCDP, ApproxDP, GaussianDP, Neighbours, PureDP
-from pipeline.config.fields import Label, Number, Section, Whole
-from pipeline.config.toml import read_toml
-from pipeline.errors import ConfigError
+from blockveil.engine.accounting import events as kinds
+from blockveil.engine.accounting.events import Event, Series, Step, check_relation
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import ZCDP, ApproxDP, GaussianDP, Neighbours, PureDP
+from blockveil.pipeline.config.fields import Label, Number, Section, Whole
+from blockveil.pipeline.config.toml import read_toml
+from blockveil.pipeline.errors import ConfigError
 
 
 class _Counted(Section):

@@ -11,11 +11,11 @@ from typing import Any
 
 import zarr
 
-from engine.store import chunk_files, folder
-from pipeline.canonical import canonical_json
-from pipeline.objects import Objects
-from pipeline.sparse_store import Stored, StoredRows, parts_of
-from pipeline.stores import chunk_objects, metadata_of
+from blockveil.engine.store import chunk_files, folder
+from blockveil.pipeline.canonical import canonical_json
+from blockveil.pipeline.objects import Objects
+from blockveil.pipeline.sparse_store import Stored, StoredRows, parts_of
+from blockveil.pipeline.stores import chunk_objects, metadata_of
 
 CONTENT_BYTES = 256 * 2**20
 """Stores up to this size are identified by the content of their chunks; reading it takes well under a second."""

@@ -19,13 +19,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from engine.guarantees import Loss
-from pipeline.accounting import NOTHING, Cap, Ticks, most
-from pipeline.errors import ConfigError
-from pipeline.ledger import BudgetStatus, Entry
-from pipeline.ledger.records import counted
-from pipeline.parts import Tally
-from pipeline.planning import Plan
+from blockveil.engine.guarantees import Loss
+from blockveil.pipeline.accounting import NOTHING, Cap, Ticks, most
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.ledger import BudgetStatus, Entry
+from blockveil.pipeline.ledger.records import counted
+from blockveil.pipeline.parts import Tally
+from blockveil.pipeline.planning import Plan
 
 RATE_DAYS = 28
 """The present rate is that of so many days before today."""

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import LoadedConfig
-from pipeline.errors import LedgerError, StoreError
-from pipeline.ledger import Ledger
-from pipeline.reading import read_json
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.errors import LedgerError, StoreError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.reading import read_json
 
 LONGEST_REASON = 200
 """Characters of what a person says of a loss."""

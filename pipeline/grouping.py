@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import math
 
-from engine.calibration import gaussian_delta, gaussian_mu
-from engine.guarantees import ApproxDP, Loss
-from engine.mechanisms.additive import CannotCalibrate
-from pipeline.config import PrivacySection
+from blockveil.engine.calibration import gaussian_delta, gaussian_mu
+from blockveil.engine.guarantees import ApproxDP, Loss
+from blockveil.engine.mechanisms.additive import CannotCalibrate
+from blockveil.pipeline.config import PrivacySection
 
 _ROUND_UP = 1.0 + 2.0**-50
 _MARGIN = 1.0 - 1e-9

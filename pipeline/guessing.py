@@ -36,10 +36,10 @@ from dataclasses import dataclass
 
 from scipy.special import expit, ndtr
 
-from engine.guarantees import ApproxDP, Loss, Neighbours
-from pipeline.accounting import LOSS_TICK, NOTHING, Accountant, Cap, Ticks
-from pipeline.ledger import BudgetStatus
-from pipeline.parts import Part
+from blockveil.engine.guarantees import ApproxDP, Loss, Neighbours
+from blockveil.pipeline.accounting import LOSS_TICK, NOTHING, Accountant, Cap, Ticks
+from blockveil.pipeline.ledger import BudgetStatus
+from blockveil.pipeline.parts import Part
 
 LARGE_EPSILON = 10.0
 """Above it a promise is answered with a warning: somebody who guesses is nearly always right."""

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets import Dataset
-from pipeline.errors import BlockveilError, DataError
-from pipeline.stores import unreadable
+from blockveil.pipeline.datasets import Dataset
+from blockveil.pipeline.errors import BlockveilError, DataError
+from blockveil.pipeline.stores import unreadable
 
 _BYTES = 64 * 2**20
 

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from secrets import token_bytes
 
-from pipeline.durable import sync
-from pipeline.errors import StoreError
+from blockveil.pipeline.durable import sync
+from blockveil.pipeline.errors import StoreError
 
 SECRET_BYTES = 32
 _TRIES = 100

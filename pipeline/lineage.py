@@ -16,12 +16,12 @@ import urllib.request
 from typing import Any
 from urllib.parse import urlsplit
 
-from pipeline.config import LoadedConfig
-from pipeline.config.fields import REFERENCES
-from pipeline.config.secrets import read_secret
-from pipeline.errors import BlockveilError, ConfigError, StoreError
-from pipeline.ledger import Charge, Ledger
-from pipeline.ledger.lineage import run_events
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.config.fields import REFERENCES
+from blockveil.pipeline.config.secrets import read_secret
+from blockveil.pipeline.errors import BlockveilError, ConfigError, StoreError
+from blockveil.pipeline.ledger import Charge, Ledger
+from blockveil.pipeline.ledger.lineage import run_events
 
 WAIT_SECONDS = 10.0
 """How long a run waits at its end until the events are delivered, before it goes on without knowing."""

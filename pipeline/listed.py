@@ -2,8 +2,8 @@
 
 Noise in an ellipsoid E that holds the list about its origin is ``E / mu^2`` for a sum, and E of least weighted trace is
 therefore the shape for which no Gaussian noise that is private for the list has less error. It is found by duality,
-with a proof of how far from least it is (:mod:`engine.mechanisms.duality`). Nothing private rests on any of this:
-records are clipped into whatever ellipsoid a config declares.
+with a proof of how far from least it is (:mod:`blockveil.engine.mechanisms.duality`). Nothing private rests on any of
+this: records are clipped into whatever ellipsoid a config declares.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.geometry import Body, Ellipsoid, GeometryError
-from engine.guarantees import Neighbours
-from engine.mechanisms.duality import least_covariance
-from engine.mechanisms.shape_designs import box_second_moment_design
-from pipeline import durable
-from pipeline.errors import ConfigError, StoreError
+from blockveil.engine.geometry import Body, Ellipsoid, GeometryError
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.mechanisms.duality import least_covariance
+from blockveil.engine.mechanisms.shape_designs import box_second_moment_design
+from blockveil.pipeline import durable
+from blockveil.pipeline.errors import ConfigError, StoreError
 
 Array = NDArray[np.float64]
 Origin = Literal["midpoint", "mean", "zero"]

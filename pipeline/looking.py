@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline.config import LoadedConfig
-from pipeline.contribution import Contribution
-from pipeline.datasets import check_declared
-from pipeline.errors import StoreError
-from pipeline.sparse_store import open_form
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.contribution import Contribution
+from blockveil.pipeline.datasets import check_declared
+from blockveil.pipeline.errors import StoreError
+from blockveil.pipeline.sparse_store import open_form
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from scipy.linalg.blas import dsyrk
 from threadpoolctl import threadpool_limits
 from zarr.codecs import Crc32cCodec
 
-from engine import store
-from engine.cost import NOMINAL, Rates
-from engine.fixedpoint import Quantiser
-from engine.geometry import Box
-from engine.noise import GRID_TWO_LEVEL, NoiseKey
+from blockveil.engine import store
+from blockveil.engine.cost import NOMINAL, Rates
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.geometry import Box
+from blockveil.engine.noise import GRID_TWO_LEVEL, NoiseKey
 
 _SECONDS = 0.15
 """For each rate."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from engine.mechanisms.auto import Auto, Metric
-from engine.mechanisms.bucket_release import Dawa
-from engine.mechanisms.contract import Importance, Mechanism, NotApplicable
-from engine.mechanisms.directions import Exponential
-from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from engine.mechanisms.laplace_noise import Laplace, WholeLaplace
-from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
-from engine.mechanisms.published_pca import AnalyzeGauss, ModSulq
-from engine.mechanisms.workload_mechanisms import Hierarchical, MatrixMechanism
-from pipeline.config import ReleaseConfig
-from pipeline.config import mechanisms as declared
-from pipeline.config.queries import CountsQuery, GradientsQuery, OuterProductsQuery, RowsQuery
+from blockveil.engine.mechanisms.auto import Auto, Metric
+from blockveil.engine.mechanisms.bucket_release import Dawa
+from blockveil.engine.mechanisms.contract import Importance, Mechanism, NotApplicable
+from blockveil.engine.mechanisms.directions import Exponential
+from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
+from blockveil.engine.mechanisms.laplace_noise import Laplace, WholeLaplace
+from blockveil.engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
+from blockveil.engine.mechanisms.published_pca import AnalyzeGauss, ModSulq
+from blockveil.engine.mechanisms.workload_mechanisms import Hierarchical, MatrixMechanism
+from blockveil.pipeline.config import ReleaseConfig
+from blockveil.pipeline.config import mechanisms as declared
+from blockveil.pipeline.config.queries import CountsQuery, GradientsQuery, OuterProductsQuery, RowsQuery
 
 
 def mechanism_of(config: ReleaseConfig) -> Mechanism | Exponential | Dawa | Auto:

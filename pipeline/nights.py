@@ -1,6 +1,6 @@
 """Nights that share one charge and noise: which night a date is, its noise, and what they have in common.
 
-See :mod:`engine.continual` for the mechanism and its proof.
+See :mod:`blockveil.engine.continual` for the mechanism and its proof.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
-from engine import continual
-from engine.guarantees import ApproxDP
-from engine.mechanisms.design import NoiseDesign
-from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from engine.problems import Problem
-from pipeline.canonical import digest
-from pipeline.config import LoadedConfig
-from pipeline.config.model import ContinualSection
-from pipeline.errors import ConfigError
+from blockveil.engine import continual
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.engine.mechanisms.design import NoiseDesign
+from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
+from blockveil.engine.problems import Problem
+from blockveil.pipeline.canonical import digest
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.config.model import ContinualSection
+from blockveil.pipeline.errors import ConfigError
 
 _VERSION = "chains of least mean variance, version 1"
 
@@ -77,7 +77,7 @@ def nearest(loaded: LoadedConfig, day: date) -> date:
 def increment(
     mechanism: Gaussian | ShapedGaussian, problem: Problem, guarantee: ApproxDP, section: ContinualSection
 ) -> NoiseDesign:
-    """Noise of one increment; :func:`engine.continual.increment_design` raises what is wrong."""
+    """Noise of one increment; :func:`blockveil.engine.continual.increment_design` raises what is wrong."""
     spread, chains = mechanism.spread(problem), continual.best(section.nights)
     return continual.increment_design(spread, problem.l2(spread), problem.scaling, guarantee, chains)
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.geometry import Box
-from pipeline.errors import ConfigError
-from pipeline.publishing import Release, read_release
-from pipeline.shaping import save_matrix
+from blockveil.engine.geometry import Box
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.publishing import Release, read_release
+from blockveil.pipeline.shaping import save_matrix
 
 Array = NDArray[np.float64]
 
@@ -99,7 +99,7 @@ def _signed(vectors: Array) -> Array:
 
 
 def save(directions: Directions, output: Path) -> None:
-    """Write the matrix as an .npy file that does not exist yet; raises as :func:`pipeline.shaping.save`."""
+    """Write the matrix as an .npy file that does not exist yet; raises as :func:`blockveil.pipeline.shaping.save`."""
     save_matrix(directions.matrix, output)
 
 

@@ -19,7 +19,7 @@ from obstore import exceptions
 from obstore.store import ObjectStore as Client
 from obstore.store import from_url
 
-from pipeline.errors import StoreError, StoreUnreachable
+from blockveil.pipeline.errors import StoreError, StoreUnreachable
 
 BUFFER_BYTES = 8 * 2**20
 """Bytes asked for at once: large enough that the way to the store does not count."""

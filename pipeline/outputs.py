@@ -10,13 +10,13 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
-from engine.bands import CONFIDENCE
-from pipeline.datasets import Dataset
-from pipeline.ledger import Charge
-from pipeline.planning import Plan
-from pipeline.publishing import ReleaseArrays
-from pipeline.rounded import rounding_sentence
-from pipeline.simulated import post_processing
+from blockveil.engine.bands import CONFIDENCE
+from blockveil.pipeline.datasets import Dataset
+from blockveil.pipeline.ledger import Charge
+from blockveil.pipeline.planning import Plan
+from blockveil.pipeline.publishing import ReleaseArrays
+from blockveil.pipeline.rounded import rounding_sentence
+from blockveil.pipeline.simulated import post_processing
 
 _TITLES = {
     "covariance": "covariance",
@@ -75,7 +75,9 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
 
 
 def error_facts(plan: Plan) -> dict[str, Any]:
-    """Error of the whole matrix, known before any data was read; see :mod:`engine.errors`; empty without noise."""
+    """Error of the whole matrix, known before any data was read; see :mod:`blockveil.engine.errors`; empty without
+    noise.
+    """
     report = plan.question.error(plan.design)
     if report is None:
         return {}

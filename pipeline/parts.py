@@ -8,15 +8,15 @@ less.
 column. The filter looks at each record by itself, so the stores of all other values are the same for both, and a
 release of them has the same law for both, whatever was chosen on the way. It says nothing about which of the two it
 was, so for these neighbours the interaction is that of the charges of all records and of v alone, each chosen in view
-of earlier outcomes: what the filter of :mod:`pipeline.accounting` is for. The budget must hold that sum for every v. It
-holds each of them where it holds the largest of each component over all v, as every component only ever makes a cap
-fuller.
+of earlier outcomes: what the filter of :mod:`blockveil.pipeline.accounting` is for. The budget must hold that sum for
+every v. It holds each of them where it holds the largest of each component over all v, as every component only ever
+makes a cap fuller.
 
 **Why a part has a type.** The record must have *one* v. A column has a declared type, whose values have one spelling
-each (:mod:`pipeline.spelling`), so a record with a value of that type is in the part of that value and in no other,
-whatever format a source has. A record can have one value of each type, and one in each of several columns. So columns
-that differ in their name or their type are different columns, whose largest charges add up. Data sets that share a
-budget share units, and a unit may have a record with another value in each, so they add up for data sets too.
+each (:mod:`blockveil.pipeline.spelling`), so a record with a value of that type is in the part of that value and in no
+other, whatever format a source has. A record can have one value of each type, and one in each of several columns. So
+columns that differ in their name or their type are different columns, whose largest charges add up. Data sets that
+share a budget share units, and a unit may have a record with another value in each, so they add up for data sets too.
 
 **Charges of earlier versions** say no type. Where all values of a column that they name are spellings of the same
 narrowest type, each record of that type was in the part of its spelling or in none, so they are charges by the column
@@ -35,10 +35,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from engine.guarantees import Loss
-from pipeline.accounting import NOTHING, Cap, Chargeable, Ticks, most
-from pipeline.canonical import canonical_json
-from pipeline.spelling import TYPES, PartType, is_canonical, type_of
+from blockveil.engine.guarantees import Loss
+from blockveil.pipeline.accounting import NOTHING, Cap, Chargeable, Ticks, most
+from blockveil.pipeline.canonical import canonical_json
+from blockveil.pipeline.spelling import TYPES, PartType, is_canonical, type_of
 
 Column = tuple[str, str]
 """Data set and column."""
@@ -233,7 +233,7 @@ class Tally:
         return cap.holds(after.ticks, after.charges)
 
     def book(self, cap: Cap, charge: Chargeable, part: Part | None) -> Ticks:
-        """What a charge of a part costs a budget; see :meth:`pipeline.accounting.Cap.book`."""
+        """What a charge of a part costs a budget; see :meth:`blockveil.pipeline.accounting.Cap.book`."""
         spent = self.total.ticks
         if part is not None and isinstance(charge, Loss):
             # What is left when the charge is taken from all with it: a pure loss finds as much of the reserve as is

@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from pipeline.errors import ConfigError
+from blockveil.pipeline.errors import ConfigError
 
 _LONGEST_NAME = 255
 _LONGEST_PATH = 4095

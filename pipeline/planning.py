@@ -11,28 +11,28 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
-from engine.cost import NOMINAL, Cut, Machine, Rates, TooLarge, choose
-from engine.geometry import GeometryError, Vector
-from engine.guarantees import ApproxDP, Loss, Neighbours
-from engine.mechanisms.additive import CannotCalibrate, NoiseDesign
-from engine.mechanisms.auto import Auto, Candidate, compare
-from engine.mechanisms.bucket_release import BucketsDesign, Dawa
-from engine.mechanisms.contract import Mechanism
-from engine.mechanisms.directions import DirectionsDesign, Exponential
-from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from pipeline import nights
-from pipeline.begun import Begun, specification
-from pipeline.canonical import digest
-from pipeline.config import LoadedConfig, ReleaseConfig, release_world
-from pipeline.errors import ConfigError
-from pipeline.grouping import charge_of_a_unit, guarantee_of_a_row
-from pipeline.guessing import with_loss, with_promise
-from pipeline.ledger import Ledger
-from pipeline.mechanisms import mechanism_of
-from pipeline.parts import Part
-from pipeline.questions import Question, ask, settled
-from pipeline.rounded import unfelt, with_few_bits
-from pipeline.splitting import check_share, guarantee_of
+from blockveil.engine.cost import NOMINAL, Cut, Machine, Rates, TooLarge, choose
+from blockveil.engine.geometry import GeometryError, Vector
+from blockveil.engine.guarantees import ApproxDP, Loss, Neighbours
+from blockveil.engine.mechanisms.additive import CannotCalibrate, NoiseDesign
+from blockveil.engine.mechanisms.auto import Auto, Candidate, compare
+from blockveil.engine.mechanisms.bucket_release import BucketsDesign, Dawa
+from blockveil.engine.mechanisms.contract import Mechanism
+from blockveil.engine.mechanisms.directions import DirectionsDesign, Exponential
+from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
+from blockveil.pipeline import nights
+from blockveil.pipeline.begun import Begun, specification
+from blockveil.pipeline.canonical import digest
+from blockveil.pipeline.config import LoadedConfig, ReleaseConfig, release_world
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.grouping import charge_of_a_unit, guarantee_of_a_row
+from blockveil.pipeline.guessing import with_loss, with_promise
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.mechanisms import mechanism_of
+from blockveil.pipeline.parts import Part
+from blockveil.pipeline.questions import Question, ask, settled
+from blockveil.pipeline.rounded import unfelt, with_few_bits
+from blockveil.pipeline.splitting import check_share, guarantee_of
 
 ALGORITHMS = {
     "quantise": "nearest integer, norm checked in int64, single precision where precise enough, version 3",

@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 import zarr
 
-from engine import store
-from pipeline import durable, staging
-from pipeline.canonical import canonical_json
-from pipeline.errors import StoreError
-from pipeline.reading import (
+from blockveil.engine import store
+from blockveil.pipeline import durable, staging
+from blockveil.pipeline.canonical import canonical_json
+from blockveil.pipeline.errors import StoreError
+from blockveil.pipeline.reading import (
     Release,
     damaged,
     open_release,

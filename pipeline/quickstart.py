@@ -1,24 +1,53 @@
-"""The quickstart's records: a bundled file of real data, written as the Zarr store that its config names."""
+"""The quickstart: its config, and its records, bundled real data written as the store that the config names."""
 
 from __future__ import annotations
 
 import stat
 import zipfile
 import zlib
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.store import create_group, write_array
-from pipeline import durable, staging
-from pipeline.errors import DataError
+from blockveil.engine.store import create_group, write_array
+from blockveil.pipeline import durable, staging
+from blockveil.pipeline.errors import DataError
 
-SOURCE = Path("data") / "credit_default" / "credit_default.npz"
-"""Bundled file, relative to the folder of configs."""
+_EXAMPLES = Path(str(files("blockveil"))) / "configs"
+
+CONFIG = _EXAMPLES / "quickstart.toml"
+"""Bundled config."""
+
+SOURCE = _EXAMPLES / "data" / "credit_default" / "credit_default.npz"
+"""Bundled records."""
 
 _ATTEMPT = "quickstart"
+
+
+def write_config(folder: Path) -> Path:
+    """Copy the bundled config to a folder, where it is not yet, and return the copy.
+
+    All that the config names lies in that folder too; somebody who edits the copy keeps what they wrote.
+
+    Raises
+    ------
+    StoreError
+        The folder cannot be written.
+    """
+    copy = folder / "configs" / CONFIG.name
+    if copy.exists():
+        return copy
+    try:
+        copy.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        durable.replace_file(copy, CONFIG.read_bytes(), copy.with_suffix(".new"))
+    except OSError as error:
+        failure = durable.store_error(error, "the demo's config cannot be written")
+    else:
+        return copy
+    raise failure
 
 
 def write_records(source: Path, store: Path) -> bool:

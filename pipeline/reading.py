@@ -13,8 +13,8 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from engine.store import content_digest
-from pipeline.errors import StoreError
+from blockveil.engine.store import content_digest
+from blockveil.pipeline.errors import StoreError
 
 _NAME = r"[a-z0-9][a-z0-9-]{0,62}"
 _RELEASE_ID = re.compile(rf"({_NAME})/({_NAME})/(\d{{4}}-\d{{2}}-\d{{2}})")

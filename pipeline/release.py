@@ -24,21 +24,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from engine.noise import NoiseKey
-from engine.queries.graph import exact_graph, noisy_graph, released_layout
-from pipeline import forgotten, interrupts, lineage, outputs, publishing, writing
-from pipeline.canonical import digest
-from pipeline.compute import Compute
-from pipeline.datasets import Dataset, open_records
-from pipeline.errors import KeyLost
-from pipeline.history import extended
-from pipeline.keys import KeyStore
-from pipeline.ledger import BudgetStatus, Charge, Ledger, Night, State
-from pipeline.ledger.queries import night_number
-from pipeline.nights import Series
-from pipeline.planning import Plan, as_begun
-from pipeline.publishing import Published, Staged
-from pipeline.writing import Tiles
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.queries.graph import exact_graph, noisy_graph, released_layout
+from blockveil.pipeline import forgotten, interrupts, lineage, outputs, publishing, writing
+from blockveil.pipeline.canonical import digest
+from blockveil.pipeline.compute import Compute
+from blockveil.pipeline.datasets import Dataset, open_records
+from blockveil.pipeline.errors import KeyLost
+from blockveil.pipeline.history import extended
+from blockveil.pipeline.keys import KeyStore
+from blockveil.pipeline.ledger import BudgetStatus, Charge, Ledger, Night, State
+from blockveil.pipeline.ledger.queries import night_number
+from blockveil.pipeline.nights import Series
+from blockveil.pipeline.planning import Plan, as_begun
+from blockveil.pipeline.publishing import Published, Staged
+from blockveil.pipeline.writing import Tiles
 
 Tell = Callable[[str, float | None], None]
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from pipeline import durable
-from pipeline.catch_up import charges_of
-from pipeline.config import LoadedConfig
-from pipeline.ledger import Ledger, State
+from blockveil.pipeline import durable
+from blockveil.pipeline.catch_up import charges_of
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.ledger import Ledger, State
 
 
 @dataclass(frozen=True)

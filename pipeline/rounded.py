@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine import dither, gram
-from engine.geometry import Body
-from engine.mechanisms.additive import NoiseDesign
-from engine.problems import OuterProducts, SecondMoment
-from engine.rounding import rounding_of_sums
-from pipeline.config import BoxGeometry, LoadedConfig
-from pipeline.config.queries import MomentQuery
-from pipeline.questions import Question
-from pipeline.questions.moment import Moment
-from pipeline.questions.question import AnyDesign
+from blockveil.engine import dither, gram
+from blockveil.engine.geometry import Body
+from blockveil.engine.mechanisms.additive import NoiseDesign
+from blockveil.engine.problems import OuterProducts, SecondMoment
+from blockveil.engine.rounding import rounding_of_sums
+from blockveil.pipeline.config import BoxGeometry, LoadedConfig
+from blockveil.pipeline.config.queries import MomentQuery
+from blockveil.pipeline.questions import Question
+from blockveil.pipeline.questions.moment import Moment
+from blockveil.pipeline.questions.question import AnyDesign
 
 FEW_BITS = 8
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.mechanisms import shapes
-from pipeline import durable
-from pipeline.errors import ConfigError, StoreError
-from pipeline.publishing import Release, read_release
+from blockveil.engine.mechanisms import shapes
+from blockveil.pipeline import durable
+from blockveil.pipeline.errors import ConfigError, StoreError
+from blockveil.pipeline.publishing import Release, read_release
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import simulated_errors
-from engine.errors import error_report
-from engine.geometry import Coordinates
-from engine.mechanisms.design import NoiseDesign
-from engine.simulated_errors import Simulated
-from pipeline.publishing import ReleaseArrays
-from pipeline.questions import Question
-from pipeline.questions.cells import Cells
-from pipeline.questions.moment import Moment
-from pipeline.questions.question import AnyDesign
+from blockveil.engine import simulated_errors
+from blockveil.engine.errors import error_report
+from blockveil.engine.geometry import Coordinates
+from blockveil.engine.mechanisms.design import NoiseDesign
+from blockveil.engine.simulated_errors import Simulated
+from blockveil.pipeline.publishing import ReleaseArrays
+from blockveil.pipeline.questions import Question
+from blockveil.pipeline.questions.cells import Cells
+from blockveil.pipeline.questions.moment import Moment
+from blockveil.pipeline.questions.question import AnyDesign
 
 Array = NDArray[np.float64]
 

@@ -17,10 +17,10 @@ import numpy as np
 import zarr
 from zarr.storage import ObjectStore
 
-from engine.sparse_rows import SparseRows
-from pipeline import objects, stores
-from pipeline.errors import BlockveilError, DataError, StoreError
-from pipeline.stores import Location, open_stored, unreadable
+from blockveil.engine.sparse_rows import SparseRows
+from blockveil.pipeline import objects, stores
+from blockveil.pipeline.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.stores import Location, open_stored, unreadable
 
 PARTS = ("data", "indices", "indptr")
 ENCODING = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0"}
@@ -47,7 +47,7 @@ Stored = zarr.Array[Any] | StoredRows
 
 
 def open_rows(location: Location, member: str, name: str, key: str = "data.array") -> Stored:
-    """Open records read-only; parameters and errors as for :func:`pipeline.stores.open_stored`.
+    """Open records read-only; parameters and errors as for :func:`blockveil.pipeline.stores.open_stored`.
 
     Raises
     ------
@@ -99,7 +99,7 @@ class Form:
 def open_form(location: Location, member: str, name: str) -> Form:
     """What the metadata of records say; nothing but metadata is read or looked for.
 
-    Parameters and errors as for :func:`pipeline.stores.open_stored`.
+    Parameters and errors as for :func:`blockveil.pipeline.stores.open_stored`.
     """
     try:
         attributes = _attributes(location, member)

@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.calibration import gaussian_epsilon, gaussian_mu
-from engine.guarantees import ApproxDP, Loss
-from engine.mechanisms.additive import CannotCalibrate
-from pipeline.accounting import NOTHING, Ticks
-from pipeline.config import PrivacySection
-from pipeline.errors import ConfigError
+from blockveil.engine.calibration import gaussian_epsilon, gaussian_mu
+from blockveil.engine.guarantees import ApproxDP, Loss
+from blockveil.engine.mechanisms.additive import CannotCalibrate
+from blockveil.pipeline.accounting import NOTHING, Ticks
+from blockveil.pipeline.config import PrivacySection
+from blockveil.pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pipeline.planning import Plan
+    from blockveil.pipeline.planning import Plan
 
 
 def guarantee_of(privacy: PrivacySection) -> ApproxDP:

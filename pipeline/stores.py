@@ -16,9 +16,9 @@ from typing import Any
 import zarr
 from zarr.storage import ObjectStore
 
-from engine.store import LayoutError, folder, missing_chunks, node_type
-from pipeline import objects
-from pipeline.errors import BlockveilError, DataError, StoreError
+from blockveil.engine.store import LayoutError, folder, missing_chunks, node_type
+from blockveil.pipeline import objects
+from blockveil.pipeline.errors import BlockveilError, DataError, StoreError
 
 Location = Path | str
 """A local folder, or the address of one in an object store."""

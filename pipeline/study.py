@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.guarantees import ApproxDP
-from engine.mechanisms import r1smg, r1smg_profile
-from engine.mechanisms.losses import analytic_expected_loss
-from engine.noise import NoiseKey
-from engine.store import create_group, write_array
-from pipeline.durable import store_error
-from pipeline.errors import BlockveilError, ConfigError, StoreError
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.engine.mechanisms import r1smg, r1smg_profile
+from blockveil.engine.mechanisms.losses import analytic_expected_loss
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.store import create_group, write_array
+from blockveil.pipeline.durable import store_error
+from blockveil.pipeline.errors import BlockveilError, ConfigError, StoreError
 
 LABEL = "NOT differentially private at the stated epsilon and delta: rank-1 singular Gaussian noise, for study only"
 """Stands in every output of a study."""

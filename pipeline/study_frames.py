@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.direction_estimates import positive
-from engine.errors import subspace_error
-from engine.geometry import Matrix, Vector
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms import bingham, subspace
-from engine.noise import NoiseKey
-from engine.postprocess import symmetrise
-from pipeline.errors import ConfigError
-from pipeline.study import write_draw
+from blockveil.engine.direction_estimates import positive
+from blockveil.engine.errors import subspace_error
+from blockveil.engine.geometry import Matrix, Vector
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms import bingham, subspace
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.postprocess import symmetrise
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.study import write_draw
 
 LABEL = "PPCA frame, for study only: no ledger paid for it, and its sampler runs on floats"
 

@@ -10,12 +10,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from engine.geometry import Matrix
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms import projections, study_draws, subspace, wishart
-from engine.noise import NoiseKey
-from pipeline.errors import ConfigError
-from pipeline.study import write_draw
+from blockveil.engine.geometry import Matrix
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms import projections, study_draws, subspace, wishart
+from blockveil.engine.noise import NoiseKey
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.study import write_draw
 
 WISHART_LABEL = "Wishart noise, for study only: no ledger paid for it"
 SKETCH_LABEL = "Gaussian sketch, for study only: no ledger paid for it"

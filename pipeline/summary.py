@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.cost import NOMINAL, Rates
-from engine.guarantees import Loss
-from engine.mechanisms.additive import NoiseDesign
-from engine.mechanisms.auto import Candidate
-from engine.mechanisms.bucket_release import BucketsDesign
-from engine.mechanisms.directions import DirectionsDesign
-from engine.noise import Grid
-from pipeline import nights
-from pipeline.accounting import Cap, Ticks
-from pipeline.config import BoxGeometry, ReleaseConfig
-from pipeline.drowning import drowned
-from pipeline.guessing import Together, bounds_of, cap_sentence, coin, listed, warning
-from pipeline.ledger import BudgetStatus
-from pipeline.ledger.records import PeriodStatus
-from pipeline.looking import Looked
-from pipeline.parts import Part
-from pipeline.planning import Plan
-from pipeline.rounded import rounding_sentence
+from blockveil.engine.cost import NOMINAL, Rates
+from blockveil.engine.guarantees import Loss
+from blockveil.engine.mechanisms.additive import NoiseDesign
+from blockveil.engine.mechanisms.auto import Candidate
+from blockveil.engine.mechanisms.bucket_release import BucketsDesign
+from blockveil.engine.mechanisms.directions import DirectionsDesign
+from blockveil.engine.noise import Grid
+from blockveil.pipeline import nights
+from blockveil.pipeline.accounting import Cap, Ticks
+from blockveil.pipeline.config import BoxGeometry, ReleaseConfig
+from blockveil.pipeline.drowning import drowned
+from blockveil.pipeline.guessing import Together, bounds_of, cap_sentence, coin, listed, warning
+from blockveil.pipeline.ledger import BudgetStatus
+from blockveil.pipeline.ledger.records import PeriodStatus
+from blockveil.pipeline.looking import Looked
+from blockveil.pipeline.parts import Part
+from blockveil.pipeline.planning import Plan
+from blockveil.pipeline.rounded import rounding_sentence
 
 Rows = list[tuple[str, str]]
 
@@ -195,7 +195,7 @@ def budget_lines(budget: BudgetStatus, loss: Loss | None = None, part: Part | No
 
 
 def guesses(bounds: Sequence[tuple[float, str]]) -> str:
-    """What a guess reaches, in short; bounds as for :func:`pipeline.guessing.listed`."""
+    """What a guess reaches, in short; bounds as for :func:`blockveil.pipeline.guessing.listed`."""
     return f"right {listed(bounds)}; a coin is right half of the time."
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline import durable, staging
-from pipeline.config import LoadedConfig
-from pipeline.errors import ConfigError, StoreError
-from pipeline.reading import read_release
+from blockveil.pipeline import durable, staging
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.errors import ConfigError, StoreError
+from blockveil.pipeline.reading import read_release
 
 Weights = dict[str, NDArray[np.float64]]
 """Weights by layer: "last", and "hidden" where there is one; shape (outputs, inputs + 1), the constant's first."""

@@ -9,14 +9,14 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from pipeline.config import ComputeSection, LoadedConfig, PrivacySection, ReleaseConfig, ReleaseSection
-from pipeline.config.explain import explain
-from pipeline.config.fields import Section
-from pipeline.config.geometry import EllipsoidGeometry
-from pipeline.config.mechanisms import ExactMvg, Mechanism, Mvg
-from pipeline.config.queries import GradientsQuery, Query
-from pipeline.errors import ConfigError
-from pipeline.planning import Plan, make_plan
+from blockveil.pipeline.config import ComputeSection, LoadedConfig, PrivacySection, ReleaseConfig, ReleaseSection
+from blockveil.pipeline.config.explain import explain
+from blockveil.pipeline.config.fields import Section
+from blockveil.pipeline.config.geometry import EllipsoidGeometry
+from blockveil.pipeline.config.mechanisms import ExactMvg, Mechanism, Mvg
+from blockveil.pipeline.config.queries import GradientsQuery, Query
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.planning import Plan, make_plan
 
 _NOWHERE = Path("what-if.toml")
 _FORM = "the form"

@@ -9,13 +9,13 @@ import numpy as np
 from dask.delayed import Delayed
 from numpy.typing import NDArray
 
-from engine.layout import Layout, Tile
-from engine.mechanisms.additive import NoiseDesign
-from engine.queries.graph import assembled
-from pipeline.compute import Compute
-from pipeline.planning import Plan
-from pipeline.publishing import Draft, ReleaseArrays
-from pipeline.questions.blocks import Blocks
+from blockveil.engine.layout import Layout, Tile
+from blockveil.engine.mechanisms.additive import NoiseDesign
+from blockveil.engine.queries.graph import assembled
+from blockveil.pipeline.compute import Compute
+from blockveil.pipeline.planning import Plan
+from blockveil.pipeline.publishing import Draft, ReleaseArrays
+from blockveil.pipeline.questions.blocks import Blocks
 
 Tell = Callable[[str, float | None], None]
 

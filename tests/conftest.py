@@ -30,7 +30,7 @@ for _name in (
 
 from hypothesis import settings  # noqa: E402 - after the environment is set
 
-import flows  # noqa: E402, F401 - before any test imports Prefect
+import blockveil.flows  # noqa: E402, F401 - before any test imports Prefect
 
 # The same examples in every run, and none fails for being slow. HYPOTHESIS_PROFILE=search looks for new ones.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
@@ -53,7 +53,7 @@ def known_secrets():
     """The same noise in every run, so that what holds in 95 of 100 releases holds always or never."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "pipeline.keys.token_bytes",
+            "blockveil.pipeline.keys.token_bytes",
             lambda length: hashlib.sha256(f"{_test} {next(_number)}".encode()).digest()[:length],
         )
         yield

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import zarr
 
-from engine.guarantees import Neighbours
-from engine.mechanisms.design import NoiseDesign
-from pipeline.config import LoadedConfig, load_config
-from pipeline.ledger import Ledger
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.mechanisms.design import NoiseDesign
+from blockveil.pipeline.config import LoadedConfig, load_config
+from blockveil.pipeline.ledger import Ledger
 
 CANARY = 271828.182845904
 """A raw value that must never be seen outside the records."""
@@ -120,7 +120,7 @@ def prepare(folder: Path, *, budget: float = 3.0, values: Any = None, **config: 
 
 def whole(compute: Any, held: list[Any], cut: Any, plan: Any, handle: str, name: str) -> Any:
     """Released integers of a held answer as one array."""
-    from engine.queries.graph import assembled, noisy_graph, released_layout
+    from blockveil.engine.queries.graph import assembled, noisy_graph, released_layout
 
     tiles: dict[int, Any] = {}
     compute.stream(noisy_graph(held, cut, plan.design, handle, name), tiles.__setitem__, lambda _: None)

@@ -7,12 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks import composition
-from engine.accounting.domination import fixed_epsilon
-from engine.calibration import gaussian_mu
-from engine.guarantees import Loss
-from flows.cli import app
-from pipeline.accounting import LOSS_TICK, NOTHING, Cap, Ticks
-from pipeline.parts import Part, Tally
+from blockveil.engine.accounting.domination import fixed_epsilon
+from blockveil.engine.calibration import gaussian_mu
+from blockveil.engine.guarantees import Loss
+from blockveil.flows.cli import app
+from blockveil.pipeline.accounting import LOSS_TICK, NOTHING, Cap, Ticks
+from blockveil.pipeline.parts import Part, Tally
 
 PAGE = (Path(__file__).parents[1] / "docs" / "accounting.md").read_text()
 ROWS = [

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from flows.steps import FAILURES
-from flows.verify import DAMAGED
-from pipeline.config import load_config
-from pipeline.config.deployments import load_deployments
-from pipeline.config.ingest import load_ingest
-from pipeline.ingest.run import look
-from pipeline.planning import make_plan
+from blockveil.flows.steps import FAILURES
+from blockveil.flows.verify import DAMAGED
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.config.deployments import load_deployments
+from blockveil.pipeline.config.ingest import load_ingest
+from blockveil.pipeline.ingest.run import look
+from blockveil.pipeline.planning import make_plan
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [

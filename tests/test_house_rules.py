@@ -37,9 +37,9 @@ def test_the_import_contracts_hold():
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("engine/upward.py", "import pipeline"),
-        ("pipeline/upward.py", "import flows"),
-        ("engine/upward.py", "from flows import lazily"),
+        ("engine/upward.py", "import blockveil.pipeline"),
+        ("pipeline/upward.py", "import blockveil.flows"),
+        ("engine/upward.py", "from blockveil.flows import lazily"),
         ("engine/foreign.py", "def lazily():\n    import prefect"),
         ("engine/foreign.py", "from sqlalchemy import select"),
         ("engine/foreign.py", "from datetime import date"),
@@ -50,11 +50,12 @@ def test_the_import_contracts_hold():
 )
 def test_the_import_contracts_refuse_a_forbidden_import(tmp_path, module, line):
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
-    for layer in LAYERS:
-        (tmp_path / layer).mkdir()
-        (tmp_path / layer / "__init__.py").write_text("")
+    package = tmp_path / "blockveil"
+    for folder in (package, *(package / layer for layer in LAYERS)):
+        folder.mkdir()
+        (folder / "__init__.py").write_text("")
     assert lint_imports(tmp_path).returncode == 0
-    (tmp_path / module).write_text(line + "\n")
+    (package / module).write_text(line + "\n")
     done = lint_imports(tmp_path)
     assert done.returncode == 1
     assert "1 broken" in done.stdout

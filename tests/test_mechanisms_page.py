@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.mechanisms import ball_ratios, balls, table
-from engine.mechanisms.auto import Metric
+from blockveil.engine.mechanisms.auto import Metric
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "mechanisms.md").read_text()
 TOTAL = {

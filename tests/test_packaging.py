@@ -104,7 +104,7 @@ def imported(*folders):
                     names |= {alias.name.split(".")[0] for alias in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.level == 0:
                     names.add(node.module.split(".")[0])
-    return names - set(sys.stdlib_module_names) - {"engine", "pipeline", "flows", "tests", "benchmarks"}
+    return names - set(sys.stdlib_module_names) - {"blockveil", "tests", "benchmarks"}
 
 
 @pytest.mark.parametrize(
@@ -128,4 +128,4 @@ def test_the_package_ships_its_layers_and_its_licence_and_nothing_else():
     assert {"LICENSE", "NOTICE"} <= {Path(str(name)).name for name in distribution.metadata.get_all("License-File")}
     assert distribution.metadata["License-Expression"] == "Apache-2.0"
     (script,) = distribution.entry_points.select(group="console_scripts")
-    assert script.load().__module__ == "flows.cli"
+    assert script.load().__module__ == "blockveil.flows.cli"

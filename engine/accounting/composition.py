@@ -27,11 +27,11 @@ from typing import Any
 
 import numpy as np
 
-from engine.accounting import profiles
-from engine.accounting.events import Event, FixedSizeGaussian, GaussianMixture, PoissonGaussian, Series
-from engine.accounting.profiles import Floats, Profile
-from engine.calibration import CalibrationError
-from engine.guarantees import ZCDP, ApproxDP, GaussianDP, PureDP
+from blockveil.engine.accounting import profiles
+from blockveil.engine.accounting.events import Event, FixedSizeGaussian, GaussianMixture, PoissonGaussian, Series
+from blockveil.engine.accounting.profiles import Floats, Profile
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import ZCDP, ApproxDP, GaussianDP, PureDP
 
 INTERVAL = 1e-4
 """Least distance of losses on the grid, in units of epsilon. A coarser one costs accuracy, never the bound."""

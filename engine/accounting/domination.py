@@ -18,11 +18,11 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtri_exp
 
-from engine.accounting.composition import Composed, compose
-from engine.accounting.events import Series, Step
-from engine.accounting.profiles import Floats, Profile, gaussian_profile, zcdp_profile
-from engine.calibration import CalibrationError, gaussian_epsilon
-from engine.guarantees import ZCDP, ApproxDP, GaussianDP, PureDP
+from blockveil.engine.accounting.composition import Composed, compose
+from blockveil.engine.accounting.events import Series, Step
+from blockveil.engine.accounting.profiles import Floats, Profile, gaussian_profile, zcdp_profile
+from blockveil.engine.calibration import CalibrationError, gaussian_epsilon
+from blockveil.engine.guarantees import ZCDP, ApproxDP, GaussianDP, PureDP
 
 _POINTS = 6000
 _UP = 1.0 + 1e-9

@@ -1,7 +1,7 @@
 """Steps that sample records before they add Gaussian noise, and series of steps that are fixed in advance.
 
 An event says what was drawn, not only what it cost, so that a better accountant can read it again. Gaussian, pure,
-approximate and zero-concentrated events are in :mod:`engine.guarantees`.
+approximate and zero-concentrated events are in :mod:`blockveil.engine.guarantees`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from engine.calibration import CalibrationError
-from engine.guarantees import ZCDP, ApproxDP, GaussianDP, Neighbours, PureDP
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import ZCDP, ApproxDP, GaussianDP, Neighbours, PureDP
 
 
 @dataclass(frozen=True)

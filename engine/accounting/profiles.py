@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from engine.accounting.events import FixedSizeGaussian, GaussianMixture, PoissonGaussian
-from engine.guarantees import GaussianDP
+from blockveil.engine.accounting.events import FixedSizeGaussian, GaussianMixture, PoissonGaussian
+from blockveil.engine.guarantees import GaussianDP
 
 Floats = NDArray[np.float64]
 Profile = Callable[[Floats], Floats]

@@ -1,8 +1,8 @@
 """Attacks: numbers computed from one output that tell neighbours apart, each with all that it needs.
 
-An attack is fitted to calibration outputs and returns scores; the events that :func:`engine.audit.audit` tests are "the
-score is at least (at most) a threshold". A score is a fixed function of one output once it is fitted, which is all that
-the proof in :mod:`engine.audit.bounds` asks of it.
+An attack is fitted to calibration outputs and returns scores; the events that :func:`blockveil.engine.audit.audit`
+tests are "the score is at least (at most) a threshold". A score is a fixed function of one output once it is fitted,
+which is all that the proof in :mod:`blockveil.engine.audit.bounds` asks of it.
 
 ================== ===================================================== ======================================
 attack             score                                                 finds
@@ -29,8 +29,8 @@ from itertools import combinations
 
 import numpy as np
 
-from engine.audit.bounds import Array
-from engine.audit.subjects import Chunks, Indices, Subject
+from blockveil.engine.audit.bounds import Array
+from blockveil.engine.audit.subjects import Chunks, Indices, Subject
 
 _FITTED = 2**14
 """Outputs that are enough to choose a direction, an entry or a pair of chunks."""

@@ -30,8 +30,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv
 
-from engine.calibration import CalibrationError
-from engine.guarantees import ApproxDP, PureDP
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import ApproxDP, PureDP
 
 Array = NDArray[np.float64]
 Claim = ApproxDP | PureDP

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from engine.audit.bounds import Array
-from engine.audit.subjects import BlackBox, Subject
-from engine.calibration import CalibrationError
-from engine.discrete_laplace import DiscreteLaplace
-from engine.guarantees import ApproxDP, Neighbours, PureDP
-from engine.mechanisms.bucket_release import BucketsDesign, Dawa
-from engine.noise import TILE, NoiseKey
-from engine.problems import Counts
+from blockveil.engine.audit.bounds import Array
+from blockveil.engine.audit.subjects import BlackBox, Subject
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.discrete_laplace import DiscreteLaplace
+from blockveil.engine.guarantees import ApproxDP, Neighbours, PureDP
+from blockveil.engine.mechanisms.bucket_release import BucketsDesign, Dawa
+from blockveil.engine.noise import TILE, NoiseKey
+from blockveil.engine.problems import Counts
 
 _CELLS = 4
 _ROWS = 20_000
@@ -38,7 +38,7 @@ class BucketTrials:
     Attributes
     ----------
     name, claim
-        See :class:`engine.audit.subjects.Subject`.
+        See :class:`blockveil.engine.audit.subjects.Subject`.
     design
         Noise of the release.
     data
@@ -87,7 +87,7 @@ class BucketTrials:
 
 
 def bucket_lengths(costs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What :func:`engine.mechanisms.dawa.least_cost_partition` finds, for many trials at once.
+    """What :func:`blockveil.engine.mechanisms.dawa.least_cost_partition` finds, for many trials at once.
 
     Parameters
     ----------

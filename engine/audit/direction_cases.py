@@ -15,15 +15,15 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import ive
 
-from engine.audit.bounds import Array, Claim
-from engine.audit.subjects import BlackBox, Subject
-from engine.calibration import CalibrationError
-from engine.geometry import Body
-from engine.guarantees import ApproxDP, Neighbours, PureDP
-from engine.mechanisms.bingham import published_concentration
-from engine.mechanisms.directions import DirectionsDesign, Exponential
-from engine.noise import NoiseKey
-from engine.principal import PrincipalDirections
+from blockveil.engine.audit.bounds import Array, Claim
+from blockveil.engine.audit.subjects import BlackBox, Subject
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.geometry import Body
+from blockveil.engine.guarantees import ApproxDP, Neighbours, PureDP
+from blockveil.engine.mechanisms.bingham import published_concentration
+from blockveil.engine.mechanisms.directions import DirectionsDesign, Exponential
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.principal import PrincipalDirections
 
 _K = 2**11 - 1
 _BEYOND = 8
@@ -38,7 +38,7 @@ class DirectionLaw:
     Attributes
     ----------
     name, claim
-        See :class:`engine.audit.subjects.Subject`.
+        See :class:`blockveil.engine.audit.subjects.Subject`.
     moments
         Second moments of D and D', shape (2, 2) each, in units of a record's largest squared length.
     concentration

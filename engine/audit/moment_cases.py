@@ -1,9 +1,9 @@
 """Wishart noise and Gaussian sketches under audit, each by the one number that tells neighbours apart.
 
 Given the rest of a release, all that depends on one record is a chi-square variable: moved by ``kappa`` for Wishart
-noise (:mod:`engine.mechanisms.wishart`), multiplied by ``1 + tau`` for a sketch
-(:mod:`engine.mechanisms.projections`). Outputs are that number, so that the exact likelihood ratio is known. The pure
-claims of Wishart noise are among the cases; they are refuted.
+noise (:mod:`blockveil.engine.mechanisms.wishart`), multiplied by ``1 + tau`` for a sketch
+(:mod:`blockveil.engine.mechanisms.projections`). Outputs are that number, so that the exact likelihood ratio is known.
+The pure claims of Wishart noise are among the cases; they are refuted.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from numpy.random import Generator
 from scipy import stats
 
-from engine.audit.bounds import Array, Claim
-from engine.audit.subjects import Subject
-from engine.calibration import CalibrationError
-from engine.guarantees import ApproxDP, Neighbours, PureDP
-from engine.mechanisms import projections, wishart
+from blockveil.engine.audit.bounds import Array, Claim
+from blockveil.engine.audit.subjects import Subject
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import ApproxDP, Neighbours, PureDP
+from blockveil.engine.mechanisms import projections, wishart
 
 _FEATURES = 3
 _EXCESS = 20
@@ -33,7 +33,7 @@ class ChiSquare:
     Attributes
     ----------
     name, claim
-        See :class:`engine.audit.subjects.Subject`.
+        See :class:`blockveil.engine.audit.subjects.Subject`.
     degrees
         Of freedom.
     shift, factor

@@ -14,17 +14,17 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from engine.audit.bounds import Array, Claim
-from engine.audit.laws import whole_noise as whole_noise_of
-from engine.audit.subjects import Additive, BlackBox, Chunks
-from engine.calibration import CalibrationError
-from engine.counts import CountQuery, partial_counts
-from engine.discrete_laplace import DiscreteLaplace
-from engine.fixedpoint import Quantiser
-from engine.geometry import Body
-from engine.gram import partial_gram
-from engine.mechanisms.gaussian import NoiseDesign, add_noise
-from engine.noise import NoiseKey
+from blockveil.engine.audit.bounds import Array, Claim
+from blockveil.engine.audit.laws import whole_noise as whole_noise_of
+from blockveil.engine.audit.subjects import Additive, BlackBox, Chunks
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.counts import CountQuery, partial_counts
+from blockveil.engine.discrete_laplace import DiscreteLaplace
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.geometry import Body
+from blockveil.engine.gram import partial_gram
+from blockveil.engine.mechanisms.gaussian import NoiseDesign, add_noise
+from blockveil.engine.noise import NoiseKey
 
 Noise = Callable[[NoiseDesign, NoiseKey], NDArray[np.int64]]
 """Grid noise of a whole matrix from a design and a key."""

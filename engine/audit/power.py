@@ -23,8 +23,8 @@ import numpy as np
 from numpy.random import Generator
 from scipy import stats
 
-from engine.audit import Aim, counted, fitted, usual
-from engine.audit.bounds import (
+from blockveil.engine.audit import Aim, counted, fitted, usual
+from blockveil.engine.audit.bounds import (
     Counts,
     allowed_error,
     claimed,
@@ -33,7 +33,7 @@ from engine.audit.bounds import (
     probability_lower,
     probability_upper,
 )
-from engine.audit.subjects import Subject
+from blockveil.engine.audit.subjects import Subject
 
 FACTORS = (
     *(1.01, 1.02, 1.03, 1.05, 1.07, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.7),
@@ -81,7 +81,7 @@ class Power:
 
 
 def power(subject: Subject, trials: int, rng: Generator, confidence: float) -> Power:
-    """What :func:`engine.audit.audit` with the same trials and confidence would have flagged.
+    """What :func:`blockveil.engine.audit.audit` with the same trials and confidence would have flagged.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ An infinite variance means that the entry is not released. Bounds are rounded up
 **Source**: Balle and Wang, 2018, Theorem 8, through the whitened answer; suprema derived here.
 """
 
-from engine.differences.bodies import (
+from blockveil.engine.differences.bodies import (
     Box,
     BoxWithBall,
     Differences,
@@ -33,9 +33,9 @@ from engine.differences.bodies import (
     SparseBox,
     water_level,
 )
-from engine.differences.composite import CrossPolytope, FiniteSet, OuterProducts, Union
-from engine.differences.rotated import RotatedBox
-from engine.differences.sensitivities import (
+from blockveil.engine.differences.composite import CrossPolytope, FiniteSet, OuterProducts, Union
+from blockveil.engine.differences.rotated import RotatedBox
+from blockveil.engine.differences.sensitivities import (
     PublishedAndTight,
     centred_ball_covariance_sensitivity,
     centred_box_covariance_sensitivity,

@@ -9,9 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine.calibration import CalibrationError
-from engine.geometry import Matrix, Vector
-from engine.sensitivity import Sensitivity
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.geometry import Matrix, Vector
+from blockveil.engine.sensitivity import Sensitivity
 
 UP = 1.0 + 2.0**-46
 """Covers a few roundings of each term and NumPy's pairwise sum of up to 2**30 of them, with room to spare."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine.calibration import CalibrationError
-from engine.differences.bodies import (
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.differences.bodies import (
     UP,
     Box,
     Differences,
@@ -21,9 +21,9 @@ from engine.differences.bodies import (
     euclidean,
     rounded_up,
 )
-from engine.geometry import Matrix, Vector
-from engine.guarantees import Neighbours
-from engine.sensitivity import Sensitivity
+from blockveil.engine.geometry import Matrix, Vector
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.sensitivity import Sensitivity
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine.calibration import CalibrationError
-from engine.differences.bodies import UP, NoiseNorms, checked_variances
-from engine.geometry import Matrix, Vector
-from engine.sensitivity import Sensitivity
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.differences.bodies import UP, NoiseNorms, checked_variances
+from blockveil.engine.geometry import Matrix, Vector
+from blockveil.engine.sensitivity import Sensitivity
 
 _MOST_ENUMERATED = 16
 _MOST_RELAXED = 2048

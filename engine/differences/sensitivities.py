@@ -1,4 +1,4 @@
-"""Sensitivities of common queries in Frobenius or Euclidean norm, beside those of :mod:`engine.sensitivity`.
+"""Sensitivities of common queries in Frobenius or Euclidean norm, beside those of :mod:`blockveil.engine.sensitivity`.
 
 N is the number of rows. Under replace-one it is public. Under add-remove it is private, and a mean divides by it: then
 ``rows`` is a public lower bound of the *larger* of two neighbours, and the bound holds for all sizes from there on,
@@ -15,12 +15,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine.calibration import CalibrationError
-from engine.differences.bodies import UP, Box, HalfBox, checked_count, checked_positive, checked_widths, rounded_up
-from engine.differences.composite import CrossPolytope
-from engine.geometry import Body, Vector
-from engine.guarantees import Neighbours
-from engine.sensitivity import Sensitivity, second_moment_sensitivity
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.differences.bodies import (
+    UP,
+    Box,
+    HalfBox,
+    checked_count,
+    checked_positive,
+    checked_widths,
+    rounded_up,
+)
+from blockveil.engine.differences.composite import CrossPolytope
+from blockveil.engine.geometry import Body, Vector
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.sensitivity import Sensitivity, second_moment_sensitivity
 
 
 def histogram_sensitivity(bins: int, neighbours: Neighbours) -> Sensitivity:
@@ -97,7 +105,7 @@ def second_moment_mean_sensitivity(body: Body, weights: Vector, rows: int, neigh
     Parameters
     ----------
     body, weights
-        As in :func:`engine.sensitivity.second_moment_sensitivity`.
+        As in :func:`blockveil.engine.sensitivity.second_moment_sensitivity`.
     rows
         Public N; under add-remove a public lower bound of the size of the larger data set.
     neighbours
@@ -147,8 +155,8 @@ def centred_box_covariance_sensitivity(
 
     As in :func:`centred_ball_covariance_sensitivity` the norm is largest with m at a corner. Seen from there, up to
     signs, which no norm sees, a and b are in ``[0, w]``: then ``|aa' - bb'| <= sum w^2`` (half cube in
-    :mod:`engine.sensitivity`). Under add-remove each feature adds ``w^2 (1+r)^2/4`` and ``w^2 (1-r^2)/4`` to the two
-    traces, and the same inequality holds. Parameters as there, with widths w, shape (d,), in raw units.
+    :mod:`blockveil.engine.sensitivity`). Under add-remove each feature adds ``w^2 (1+r)^2/4`` and ``w^2 (1-r^2)/4`` to
+    the two traces, and the same inequality holds. Parameters as there, with widths w, shape (d,), in raw units.
     """
     return _centred(float(np.sum(checked_widths(widths) ** 2)), rows, neighbours, unbiased)
 

@@ -2,9 +2,9 @@
 
 A mechanism chooses a *spread* for each row and column of the answer; entry (i, j) gets noise of size
 ``scale * row_spread_i * column_spread_j``. In the answer divided by the spreads the noise has one size, so all of
-privacy is one sensitivity: L2 for Gaussian noise, L1 for Laplace noise (:mod:`engine.problems`). In a symmetric answer
-entry (j, i) repeats (i, j), and Gaussian noise off the diagonal is smaller by sqrt(2), which keeps the Frobenius
-geometry and needs half the draws.
+privacy is one sensitivity: L2 for Gaussian noise, L1 for Laplace noise (:mod:`blockveil.engine.problems`). In a
+symmetric answer entry (j, i) repeats (i, j), and Gaussian noise off the diagonal is smaller by sqrt(2), which keeps the
+Frobenius geometry and needs half the draws.
 
 Releases are integers: ``round(answer / step) + discrete noise``, with an integer step for each entry. The proof:
 
@@ -24,12 +24,12 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil, exp, floor, inf, ldexp, log2, nextafter, sqrt
 
-from engine.calibration import CalibrationError, gaussian_mu
-from engine.discrete_laplace import DiscreteLaplace
-from engine.guarantees import ApproxDP, Loss
-from engine.mechanisms.design import ROUND_UP, CannotCalibrate, Law, NoiseDesign, Scaling, Spread, add_noise
-from engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL
-from engine.sensitivity import Sensitivity
+from blockveil.engine.calibration import CalibrationError, gaussian_mu
+from blockveil.engine.discrete_laplace import DiscreteLaplace
+from blockveil.engine.guarantees import ApproxDP, Loss
+from blockveil.engine.mechanisms.design import ROUND_UP, CannotCalibrate, Law, NoiseDesign, Scaling, Spread, add_noise
+from blockveil.engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL
+from blockveil.engine.sensitivity import Sensitivity
 
 __all__ = [
     "CannotCalibrate",

@@ -27,7 +27,7 @@ limit; after finitely many steps its distance from it enters delta and no useful
 pure. The draw here is exact in real arithmetic, but runs on floats, on an eigendecomposition of the private matrix.
 Floats tell neighbours apart in principle, so the guarantee is one of the law, not of this program: :data:`CERTIFIED` is
 False, and no ledger may book it. It is for studies of frames; what releases is
-:mod:`engine.mechanisms.exact_bingham`.
+:mod:`blockveil.engine.mechanisms.exact_bingham`.
 
 **Source**: Chaudhuri, Sarwate and Sinha, 2013, algorithm PPCA; Kent, Ganeiban and Mardia, 2013 (envelope);
 Cesar and Rogers, 2021 (bounded range).
@@ -44,10 +44,10 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from engine.calibration import CalibrationError
-from engine.geometry import Matrix, Vector
-from engine.guarantees import ZCDP, Neighbours, PureDP
-from engine.noise import NoiseKey
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.geometry import Matrix, Vector
+from blockveil.engine.guarantees import ZCDP, Neighbours, PureDP
+from blockveil.engine.noise import NoiseKey
 
 CERTIFIED = False
 """Whether the program, not only the law, is proven private; it is not, see above."""

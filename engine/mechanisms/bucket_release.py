@@ -25,17 +25,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibration import CalibrationError
-from engine.discrete_laplace import DiscreteLaplace
-from engine.geometry import Matrix
-from engine.guarantees import ApproxDP, Loss
-from engine.mechanisms.additive import CannotCalibrate, usable_epsilon, usable_mu
-from engine.mechanisms.contract import NotApplicable
-from engine.mechanisms.dawa import Partitioner, bucket_counts, hilbert_order
-from engine.noise import TILE, NoiseKey
-from engine.problems import Counts, Problem
-from engine.workload_blocks import rows_of
-from engine.workloads import Kronecker
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.discrete_laplace import DiscreteLaplace
+from blockveil.engine.geometry import Matrix
+from blockveil.engine.guarantees import ApproxDP, Loss
+from blockveil.engine.mechanisms.additive import CannotCalibrate, usable_epsilon, usable_mu
+from blockveil.engine.mechanisms.contract import NotApplicable
+from blockveil.engine.mechanisms.dawa import Partitioner, bucket_counts, hilbert_order
+from blockveil.engine.noise import TILE, NoiseKey
+from blockveil.engine.problems import Counts, Problem
+from blockveil.engine.workload_blocks import rows_of
+from blockveil.engine.workloads import Kronecker
 
 LARGEST_TABLE = 2**18
 """Most cells: the costs of all candidates are held at once, and the least partition is found cell by cell."""

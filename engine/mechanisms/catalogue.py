@@ -1,16 +1,16 @@
 """The catalogue: every mechanism that is implemented, with the guarantee that it really has.
 
-``status`` says how far its published claim can be trusted (:class:`engine.mechanisms.contract.Status`), ``use`` what
-the product does with it: ``release`` (a config may name it), ``study`` (drawn on public data, labelled), or
-``library`` (calibration, loss and sampler for programs; no config names it).
+``status`` says how far its published claim can be trusted (:class:`blockveil.engine.mechanisms.contract.Status`),
+``use`` what the product does with it: ``release`` (a config may name it), ``study`` (drawn on public data, labelled),
+or ``library`` (calibration, loss and sampler for programs; no config names it).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.guarantees import Neighbours
-from engine.mechanisms.contract import Status
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.mechanisms.contract import Status
 
 BOTH = (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE)
 ADDITIVE = ("second-moment", "principal-directions", "rows", "outer-products", "gradients", "counts")

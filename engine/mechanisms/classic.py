@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 
-from engine.calibration import CalibrationError, gaussian_log_delta
-from engine.guarantees import ApproxDP, GaussianDP
+from blockveil.engine.calibration import CalibrationError, gaussian_log_delta
+from blockveil.engine.guarantees import ApproxDP, GaussianDP
 
 _ROUND_UP = 1.0 + 2.0**-49
 """Covers the roundings of a logarithm, a root, a product and a quotient, and makes the theorem's inequality strict."""

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from engine.geometry import Vector
-from engine.guarantees import ApproxDP
-from engine.mechanisms.additive import NoiseDesign
-from engine.problems import Problem
+from blockveil.engine.geometry import Vector
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.engine.mechanisms.additive import NoiseDesign
+from blockveil.engine.problems import Problem
 
 
 class Status(StrEnum):

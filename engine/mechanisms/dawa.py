@@ -22,7 +22,7 @@ fixed threshold, and each comparison leaks. At three cells and scale ``(2 - 1/L 
 ``12/7`` of the claimed epsilon; it grows with the number of candidates that hold a cell, to about n.
 
 Under replace-one two cells change, so the loss is twice as much. Both steps together are in
-:mod:`engine.mechanisms.bucket_release`.
+:mod:`blockveil.engine.mechanisms.bucket_release`.
 
 **Source**: Li, Hay, Miklau and Wang, 2014, sections 3 and 4; step 2 is their identity. The exact sensitivity is derived
 here.
@@ -37,8 +37,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibration import CalibrationError
-from engine.guarantees import Neighbours
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import Neighbours
 
 Draw = Callable[[tuple[int, int], tuple[int, int]], NDArray[np.int64]]
 """Secure discrete noise of a block, given half-open ranges of rows and columns: int64, every integer possible."""

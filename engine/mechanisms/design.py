@@ -1,6 +1,6 @@
 """The noise of one release as plain data: law, spread, steps; and how it is added to an exact integer answer.
 
-How these numbers are chosen, and why they are private, is in :mod:`engine.mechanisms.additive`.
+How these numbers are chosen, and why they are private, is in :mod:`blockveil.engine.mechanisms.additive`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.geometry import Vector
-from engine.guarantees import Loss
-from engine.noise import Grid, NoiseKey
-from engine.sensitivity import Sensitivity
-from engine.strategies import Strategy
+from blockveil.engine.geometry import Vector
+from blockveil.engine.guarantees import Loss
+from blockveil.engine.noise import Grid, NoiseKey
+from blockveil.engine.sensitivity import Sensitivity
+from blockveil.engine.strategies import Strategy
 
 ROUND_UP = 1.0 + 1e-12
 """Covers the float errors of a few products and roots."""

@@ -3,12 +3,12 @@
 Directions are drawn one after the other. Each is a unit vector v with density proportional to ``exp(c v'Av)``, A being
 the second moment of records in the unit ball, restricted to what is orthogonal to the directions before it. One record
 moves the exponent by between 0 and c, so the density is ``epsilon = c`` private under add-remove and ``epsilon = 2 c``
-under replace-one (:mod:`engine.mechanisms.bingham`); k directions at ``epsilon / k`` each compose.
+under replace-one (:mod:`blockveil.engine.mechanisms.bingham`); k directions at ``epsilon / k`` each compose.
 
 The sampler works in whole numbers and is within 2^-100 of that law, whatever the records
-(:mod:`engine.mechanisms.exact_bingham`); this is booked as a distance beside the pure epsilon. Each direction is drawn
-in a basis that is computed from released whole numbers alone, with ``|B'B - I| <= 2^-31`` checked; c is smaller by
-2^-30 to make up for it.
+(:mod:`blockveil.engine.mechanisms.exact_bingham`); this is booked as a distance beside the pure epsilon. Each direction
+is drawn in a basis that is computed from released whole numbers alone, with ``|B'B - I| <= 2^-31`` checked; c is
+smaller by 2^-30 to make up for it.
 
 **Source**: McSherry and Talwar, 2007; Chaudhuri, Sarwate and Sinha, 2013 (PPCA, there as one frame of all directions).
 """
@@ -22,13 +22,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.exact_matrix import complement, identity, integers
-from engine.exact_random import KeyBits
-from engine.geometry import Body
-from engine.guarantees import ApproxDP, Loss, Neighbours
-from engine.mechanisms.additive import CannotCalibrate, usable_epsilon, usable_mu
-from engine.mechanisms.contract import NotApplicable
-from engine.mechanisms.exact_bingham import (
+from blockveil.engine.exact_matrix import complement, identity, integers
+from blockveil.engine.exact_random import KeyBits
+from blockveil.engine.geometry import Body
+from blockveil.engine.guarantees import ApproxDP, Loss, Neighbours
+from blockveil.engine.mechanisms.additive import CannotCalibrate, usable_epsilon, usable_mu
+from blockveil.engine.mechanisms.contract import NotApplicable
+from blockveil.engine.mechanisms.exact_bingham import (
     LARGEST_EXPONENT,
     MOST_FEATURES,
     STEP_BITS,
@@ -36,9 +36,9 @@ from engine.mechanisms.exact_bingham import (
     Sampler,
     certify,
 )
-from engine.noise import NoiseKey
-from engine.principal import PrincipalDirections
-from engine.problems import Problem
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.principal import PrincipalDirections
+from blockveil.engine.problems import Problem
 
 _BASIS_BITS = 80
 _BASIS_SLACK_BITS = 31

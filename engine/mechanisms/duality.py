@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.calibration import CalibrationError
-from engine.differences import Box, CrossPolytope, Differences, FiniteSet, HalfBox, SparseBox, Union
-from engine.geometry import Matrix, Vector
-from engine.guarantees import Neighbours
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.differences import Box, CrossPolytope, Differences, FiniteSet, HalfBox, SparseBox, Union
+from blockveil.engine.geometry import Matrix, Vector
+from blockveil.engine.guarantees import Neighbours
 
 _UP = 1.0 + 1e-12
 _FLAT = 2.0**-46
@@ -112,7 +112,8 @@ def corners(differences: Differences) -> Matrix:
     Raises
     ------
     CalibrationError
-        The set is round, or has more than 2**14 corners; :mod:`engine.mechanisms.shape_designs` has closed forms.
+        The set is round, or has more than 2**14 corners; :mod:`blockveil.engine.mechanisms.shape_designs` has closed
+        forms.
     """
     match differences:
         case FiniteSet():

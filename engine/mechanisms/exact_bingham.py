@@ -18,8 +18,8 @@ within 2^-149 by correctly rounded decimals; chances of ``exp(-g)`` are exact. T
 2^-40, at random, in whole numbers.
 
 **Distance from the law.** Let x be normal of variance ``S^2 - 100`` and z its random rounding by a discrete Gaussian of
-variance 100: this is the law of z up to a factor ``1 +- 2^-2800`` an entry (:mod:`engine.noise`). Couple what runs with
-the ideal sampler that uses x.
+variance 100: this is the law of z up to a factor ``1 +- 2^-2800`` an entry (:mod:`blockveil.engine.noise`). Couple what
+runs with the ideal sampler that uses x.
 
 1. But for a probability below ``2 d exp(-2^26 / 200) < 2^-480000``, ``|z - x| <= 2^13 sqrt(d) <= 2^17``.
 2. ``|x| >= 2^340`` but for a probability below ``(e 2^-600)^(d/2) <= 2^(-299 d)``, e = 2.718... here.
@@ -51,9 +51,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from engine.exact_matrix import Integers, identity, inverse_root, whole_parts
-from engine.exact_random import KeyBits
-from engine.geometry import Matrix
+from blockveil.engine.exact_matrix import Integers, identity, inverse_root, whole_parts
+from blockveil.engine.exact_random import KeyBits
+from blockveil.engine.geometry import Matrix
 
 STEP_BITS = 40
 """Entries of a drawn vector are whole numbers of 2**-40."""

@@ -35,13 +35,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibration import CalibrationError
-from engine.geometry import Matrix, Vector
-from engine.guarantees import Neighbours
-from engine.noise import TILE
-from engine.strategies import Arrays
-from engine.workload_blocks import Starts, quadratic, rows_of
-from engine.workloads import Kronecker, Numbers, Workload
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.geometry import Matrix, Vector
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.noise import TILE
+from blockveil.engine.strategies import Arrays
+from blockveil.engine.workload_blocks import Starts, quadratic, rows_of
+from blockveil.engine.workloads import Kronecker, Numbers, Workload
 
 _MOST_WORK = 2**28
 """Most products that standard deviations of single answers may need, a level."""
@@ -121,7 +121,7 @@ class Tree:
         return found
 
     def estimate(self, answers: Matrix, deviations: Vector) -> Matrix:
-        """See :class:`engine.strategies.Strategy`: two passes over the tree."""
+        """See :class:`blockveil.engine.strategies.Strategy`: two passes over the tree."""
         passes, best = self._upward(deviations), [self._level(answers, 0)]
         for level in range(1, self.levels + 1):
             sums = self._parents(best[-1])
@@ -137,7 +137,7 @@ class Tree:
         return found
 
     def cell_deviations(self, deviations: Vector) -> Matrix:
-        """See :class:`engine.strategies.Strategy`."""
+        """See :class:`blockveil.engine.strategies.Strategy`."""
         variance = np.full(self.cells, float(deviations[0]) ** 2)
         for level, weight, shares in self._terms(deviations):
             variance -= self._to_cells(weight, level) * shares**2
@@ -149,7 +149,7 @@ class Tree:
         return float(deviations[0])
 
     def workload_error(self, workload: Workload, deviations: Vector) -> float:
-        """See :class:`engine.strategies.Strategy`."""
+        """See :class:`blockveil.engine.strategies.Strategy`."""
         ones, cells = np.ones(self.cells), self.starts(0)
         total = float(deviations[0]) ** 2 * sum(float(np.sum(quadratic(part, ones, *cells))) for part in workload)
         for level, weight, shares in self._terms(deviations):
@@ -158,7 +158,7 @@ class Tree:
         return total
 
     def answer_deviations(self, part: Kronecker, deviations: Vector) -> Matrix | None:
-        """See :class:`engine.strategies.Strategy`."""
+        """See :class:`blockveil.engine.strategies.Strategy`."""
         queries = part.shape[0] * part.shape[1]
         if queries * self.cells[1] * self.blocks(1)[0] > _MOST_WORK or max(part.shape) * max(self.cells) > _MOST_WORK:
             return None

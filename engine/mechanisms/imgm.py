@@ -22,9 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erfinv
 
-from engine.calibration import CalibrationError, gaussian_log_delta, gaussian_mu
-from engine.geometry import Matrix, Vector
-from engine.guarantees import ApproxDP, GaussianDP, compose
+from blockveil.engine.calibration import CalibrationError, gaussian_log_delta, gaussian_mu
+from blockveil.engine.geometry import Matrix, Vector
+from blockveil.engine.guarantees import ApproxDP, GaussianDP, compose
 
 Factor = Matrix | Vector
 

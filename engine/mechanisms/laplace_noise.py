@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from engine.discrete_laplace import LAPLACE_GRID
-from engine.geometry import AnyBody, Body, Vector
-from engine.guarantees import ApproxDP
-from engine.mechanisms.additive import NoiseDesign, laplace_design, whole_laplace_design
-from engine.mechanisms.contract import Importance, NotApplicable, free_units
-from engine.mechanisms.gaussian import bodies, spread_of
-from engine.problems import Counts, Problem
+from blockveil.engine.discrete_laplace import LAPLACE_GRID
+from blockveil.engine.geometry import AnyBody, Body, Vector
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.engine.mechanisms.additive import NoiseDesign, laplace_design, whole_laplace_design
+from blockveil.engine.mechanisms.contract import Importance, NotApplicable, free_units
+from blockveil.engine.mechanisms.gaussian import bodies, spread_of
+from blockveil.engine.problems import Counts, Problem
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, ndtri
 
-from engine.calibration import CalibrationError, gaussian_mu
-from engine.geometry import Vector
-from engine.guarantees import ApproxDP
-from engine.mechanisms.classic import classic_standard_deviation
-from engine.mechanisms.mvg_limits import harmonic_number, root_harmonic_number
+from blockveil.engine.calibration import CalibrationError, gaussian_mu
+from blockveil.engine.geometry import Vector
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.engine.mechanisms.classic import classic_standard_deviation
+from blockveil.engine.mechanisms.mvg_limits import harmonic_number, root_harmonic_number
 
 _UP = 1.0 + 2.0**-50
 

@@ -8,7 +8,7 @@ A record lies in one cell, or in none where records may be left out. So the squa
 the largest squared norm of a column (add-remove), and the larger of that and of the largest squared distance of two
 columns (replace-one: a replaced record may also leave the table, or enter it).
 
-Strategies are found by :mod:`engine.mechanisms.strategy_search`; how good they are is no matter of privacy.
+Strategies are found by :mod:`blockveil.engine.mechanisms.strategy_search`; how good they are is no matter of privacy.
 
 **Source**: Li, Hay, Rastogi, Miklau and McGregor, 2010 (mechanism); McKenna, Miklau, Hay and Machanavajjhala, 2018
 (products). Verdict: the published guarantee holds for any strategy, as it is that of the Gaussian mechanism.
@@ -27,14 +27,14 @@ from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 from threadpoolctl import threadpool_limits
 
-from engine.calibration import CalibrationError
-from engine.geometry import Matrix, Vector
-from engine.guarantees import Neighbours
-from engine.sensitivity import Sensitivity
-from engine.strategies import Arrays
-from engine.workload_blocks import rows_of
-from engine.workload_errors import error_trace, farthest_columns
-from engine.workloads import Kronecker, Workload
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.geometry import Matrix, Vector
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.sensitivity import Sensitivity
+from blockveil.engine.strategies import Arrays
+from blockveil.engine.workload_blocks import rows_of
+from blockveil.engine.workload_errors import error_trace, farthest_columns
+from blockveil.engine.workloads import Kronecker, Workload
 
 _MOST_BITS = 24
 _LARGEST_SUM = 2**62
@@ -155,7 +155,7 @@ class ProductStrategy:
         """Square of the L2 sensitivity of the integer answers: an exact integer under add-remove, else a bound.
 
         The replace-one bound is attained to rounding where all columns of each factor have one norm, as those found by
-        :mod:`engine.mechanisms.strategy_search` do.
+        :mod:`blockveil.engine.mechanisms.strategy_search` do.
         """
         first, second = self.rows.gram, self.columns.gram
         most: int = int(np.max(np.diagonal(first))) * int(np.max(np.diagonal(second)))
@@ -202,11 +202,11 @@ class ProductStrategy:
         return self.rows.integers @ counts @ self.columns.integers.T
 
     def estimate(self, answers: Matrix, deviations: Vector) -> Matrix:
-        """See :class:`engine.strategies.Strategy`; the noise of all answers is alike."""
+        """See :class:`blockveil.engine.strategies.Strategy`; the noise of all answers is alike."""
         return self.columns.solve(self.rows.solve(answers).T).T
 
     def cell_deviations(self, deviations: Vector) -> Matrix:
-        """See :class:`engine.strategies.Strategy`."""
+        """See :class:`blockveil.engine.strategies.Strategy`."""
         sides = [np.sqrt(np.diagonal(axis.covariance)) for axis in (self.rows, self.columns)]
         return float(deviations[0]) * np.outer(*sides)
 
@@ -216,12 +216,12 @@ class ProductStrategy:
         return float(deviations[0]) * sides[0] * sides[1]
 
     def workload_error(self, workload: Workload, deviations: Vector) -> float:
-        """See :class:`engine.strategies.Strategy`."""
+        """See :class:`blockveil.engine.strategies.Strategy`."""
         grams = (np.ldexp(axis.gram, -2 * axis.bits) for axis in (self.rows, self.columns))
         return float(deviations[0]) ** 2 * error_trace(workload, *grams)
 
     def answer_deviations(self, part: Kronecker, deviations: Vector) -> Matrix | None:
-        """See :class:`engine.strategies.Strategy`."""
+        """See :class:`blockveil.engine.strategies.Strategy`."""
         if any(factor.queries * factor.cells > _MOST_ENTRIES for factor in (part.rows, part.columns)):
             return None
         sides = []

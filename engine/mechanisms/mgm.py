@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import math
 
-from engine.calibration import CalibrationError
-from engine.guarantees import ApproxDP
-from engine.mechanisms.mvg_limits import Zeta, zeta
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.engine.mechanisms.mvg_limits import Zeta, zeta
 
 _DOWN = 1.0 - 2.0**-47
 """Covers the roundings of zeta, a root, a sum and a quotient."""

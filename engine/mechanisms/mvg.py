@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibration import CalibrationError
-from engine.geometry import Body, Matrix, Vector
-from engine.guarantees import GaussianDP, Neighbours
-from engine.mechanisms.mvg_limits import PrecisionLimit, Theorem, checked_positive
-from engine.sensitivity import second_moment_sensitivity
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.geometry import Body, Matrix, Vector
+from blockveil.engine.guarantees import GaussianDP, Neighbours
+from blockveil.engine.mechanisms.mvg_limits import PrecisionLimit, Theorem, checked_positive
+from blockveil.engine.sensitivity import second_moment_sensitivity
 
 _UP = 1.0 + 2.0**-49
 """Covers a correctly rounded sum of products and a root, about five units in the last place."""
@@ -160,7 +160,7 @@ def exact_box(half_widths: Vector, allocation: Vector, mu: float, columns: int) 
     allocation
         Shares theta of the squared budget, sum at most 1.
     mu
-        Loss to spend; for an (epsilon, delta) take :func:`engine.calibration.gaussian_mu`.
+        Loss to spend; for an (epsilon, delta) take :func:`blockveil.engine.calibration.gaussian_mu`.
     columns
         Number of columns of the answer.
 

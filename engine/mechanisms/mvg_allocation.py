@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibration import CalibrationError
-from engine.geometry import Vector
-from engine.mechanisms.mvg_limits import PrecisionLimit
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.geometry import Vector
+from blockveil.engine.mechanisms.mvg_limits import PrecisionLimit
 
 _DOWN = 1.0 - 2.0**-47
 """Keeps what is spent, and the loss of the design rounded up, below the budget."""

@@ -1,6 +1,7 @@
 """The published limits of MVG: what its theorems allow the precisions of matrix-variate Gaussian noise to be.
 
-They are valid and loose: see :mod:`engine.mechanisms.mvg`, which has the noise and the loss that it really has.
+They are valid and loose: see :mod:`blockveil.engine.mechanisms.mvg`, which has the noise and the loss that it really
+has.
 
 **Source**: MVG (CCS 2018), theorems numbered as in its full version.
 """
@@ -14,8 +15,8 @@ from enum import IntEnum, StrEnum
 import numpy as np
 from scipy.special import digamma
 
-from engine.calibration import CalibrationError
-from engine.guarantees import ApproxDP
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import ApproxDP
 
 _LIMIT_DOWN = 1.0 - 1e-13
 """Margin of the published limit: some twenty roundings and two harmonic numbers."""

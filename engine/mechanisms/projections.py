@@ -44,9 +44,9 @@ import math
 import numpy as np
 from scipy.special import gammainc, gammaincc, gammainccinv, gammaincinv
 
-from engine.calibration import CalibrationError
-from engine.geometry import Vector
-from engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.geometry import Vector
+from blockveil.engine.guarantees import ApproxDP, Neighbours
 
 _MARGIN = 1e-11
 """Relative error of an incomplete gamma function (measured: below 3e-12), with room; for each term of a difference."""

@@ -7,16 +7,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from engine.calibration import CalibrationError
-from engine.geometry import Body, Vector
-from engine.guarantees import ApproxDP
-from engine.mechanisms import mvg, mvg_allocation, mvg_limits
-from engine.mechanisms.additive import CannotCalibrate, NoiseDesign, gaussian_design, usable_mu
-from engine.mechanisms.classic import classic_standard_deviation
-from engine.mechanisms.contract import NotApplicable, free_units
-from engine.mechanisms.gaussian import bodies, even_spread, least_noise
-from engine.mechanisms.mgm import mgm_mu
-from engine.problems import Problem, Rows, SecondMoment
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.geometry import Body, Vector
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.engine.mechanisms import mvg, mvg_allocation, mvg_limits
+from blockveil.engine.mechanisms.additive import CannotCalibrate, NoiseDesign, gaussian_design, usable_mu
+from blockveil.engine.mechanisms.classic import classic_standard_deviation
+from blockveil.engine.mechanisms.contract import NotApplicable, free_units
+from blockveil.engine.mechanisms.gaussian import bodies, even_spread, least_noise
+from blockveil.engine.mechanisms.mgm import mgm_mu
+from blockveil.engine.problems import Problem, Rows, SecondMoment
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """Published Gaussian noise on a second moment for its leading subspace: MOD-SULQ and Analyze Gauss.
 
-Both papers draw the same standard deviation on and off the diagonal ("unscaled" in :mod:`engine.mechanisms.subspace`,
-which has the formulas and what is true of them). The release draws exactly that noise and is charged at its exact loss;
-where the exact loss exceeds the guarantee the published claim is false, and the plan is refused.
+Both papers draw the same standard deviation on and off the diagonal ("unscaled" in
+:mod:`blockveil.engine.mechanisms.subspace`, which has the formulas and what is true of them). The release draws exactly
+that noise and is charged at its exact loss; where the exact loss exceeds the guarantee the published claim is false,
+and the plan is refused.
 
 The papers' records lie in the unit ball. Here R is the largest length of an admissible record in raw units, so that a
 box or an ellipsoid is taken for the smallest ball about the origin that holds it, as a user of the papers would.
@@ -14,12 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms import subspace
-from engine.mechanisms.additive import NoiseDesign, gaussian_design
-from engine.mechanisms.contract import NotApplicable
-from engine.mechanisms.gaussian import even_spread
-from engine.problems import Problem, SecondMoment
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms import subspace
+from blockveil.engine.mechanisms.additive import NoiseDesign, gaussian_design
+from blockveil.engine.mechanisms.contract import NotApplicable
+from blockveil.engine.mechanisms.gaussian import even_spread
+from blockveil.engine.problems import Problem, SecondMoment
 
 Published = Callable[[int, float, ApproxDP, Neighbours], subspace.MomentNoise]
 

@@ -3,8 +3,8 @@
 Noise is ``sqrt(sigma_star) z v``, z standard normal, v uniform on the unit sphere of the M entries of the answer.
 Theorem 5 of the paper claims (epsilon, delta)-privacy for :func:`published`. It is false: equation (13) divides two
 densities on two different random lines, which is no likelihood ratio, and treats as random an angle that the output
-determines. :mod:`engine.mechanisms.r1smg_profile` has what really holds; at the paper's own settings the true delta is
-0.2 to 1 where 1e-7 is claimed.
+determines. :mod:`blockveil.engine.mechanisms.r1smg_profile` has what really holds; at the paper's own settings the true
+delta is 0.2 to 1 where 1e-7 is claimed.
 
 The sampler agrees across chunks: a base field of Gaussian grid noise is addressed by position, its sum of squares is an
 exact integer whatever the blocks, and every block is then scaled by the same number. The entries are discrete (two
@@ -21,10 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibration import CalibrationError
-from engine.guarantees import ApproxDP
-from engine.mechanisms.r1smg_integral import log_half_step
-from engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL, NoiseKey, noise_block
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.engine.mechanisms.r1smg_integral import log_half_step
+from blockveil.engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL, NoiseKey, noise_block
 
 _RADIUS_STREAM = 1
 _ROW_PIECE = 4096

@@ -56,7 +56,9 @@ def log_half_step(a: float) -> float:
 
 
 def log_delta(entries: int, relative_deviation: float, epsilon: float) -> float:
-    """Natural logarithm of delta for at least 2 entries; no checks; see :mod:`engine.mechanisms.r1smg_profile`."""
+    """Natural logarithm of delta for at least 2 entries; no checks; see
+    :mod:`blockveil.engine.mechanisms.r1smg_profile`.
+    """
     m, s = entries, relative_deviation
     # Along the sphere across the difference the loss is (M-1)/2 ln(1 + t^2) + 1/(2 s^2).
     log_t = (epsilon - 0.5 / s**2) / (m - 1)

@@ -2,7 +2,8 @@
 
 The law of the noise is spherically symmetric with density falling in the radius, so that the worst neighbours are
 exactly one sensitivity apart and delta grows with the distance. Everything depends on M and on the *relative deviation*
-``s = sqrt(sigma_star) / sensitivity`` only; the integral is :func:`engine.mechanisms.r1smg_integral.log_delta`.
+``s = sqrt(sigma_star) / sensitivity`` only; the integral is
+:func:`blockveil.engine.mechanisms.r1smg_integral.log_delta`.
 
 Given the size z of its normal variable the noise is, for large M, a Gaussian with standard deviation ``s |z| /
 sqrt(M)`` an entry, and everybody sees which: it is small with probability proportional to it. Hence delta falls only
@@ -27,8 +28,8 @@ from dataclasses import dataclass
 from scipy.optimize import brentq
 from scipy.special import iti0k0, k0e
 
-from engine.calibration import CalibrationError, gaussian_log_delta, gaussian_mu
-from engine.mechanisms.r1smg_integral import log_delta
+from blockveil.engine.calibration import CalibrationError, gaussian_log_delta, gaussian_mu
+from blockveil.engine.mechanisms.r1smg_integral import log_delta
 
 ACCURACY = 1e-9
 """Relative error of delta that is allowed for; what is seen is below 1e-12."""

@@ -1,10 +1,10 @@
 """Whole designs of least Gaussian noise for sets of answer differences: noise, exact loss, errors, and the comparison.
 
-A design is made for the largest loss mu that a guarantee allows (:func:`engine.calibration.gaussian_mu`), a public
-importance w_i of each squared error, and a set of :mod:`engine.differences`. Its noise is scaled so that the loss,
-computed from the noise as it is in floating point and rounded up, is at most mu.
+A design is made for the largest loss mu that a guarantee allows (:func:`blockveil.engine.calibration.gaussian_mu`), a
+public importance w_i of each squared error, and a set of :mod:`blockveil.engine.differences`. Its noise is scaled so
+that the loss, computed from the noise as it is in floating point and rounded up, is at most mu.
 
-**Source**: as in :mod:`engine.mechanisms.shapes`.
+**Source**: as in :mod:`blockveil.engine.mechanisms.shapes`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.calibration import CalibrationError
-from engine.differences import (
-    Box,
-    BoxWithBall,
-    Differences,
-    Ellipsoid,
-    HalfBox,
-    OuterProducts,
-)
-from engine.geometry import Body, Matrix, Vector
-from engine.guarantees import Neighbours
-from engine.mechanisms import shapes
-from engine.sensitivity import second_moment_sensitivity
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.differences import Box, BoxWithBall, Differences, Ellipsoid, HalfBox, OuterProducts
+from blockveil.engine.geometry import Body, Matrix, Vector
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.mechanisms import shapes
+from blockveil.engine.sensitivity import second_moment_sensitivity
 
 _UP = 1.0 + 2.0**-44
 
@@ -76,7 +69,9 @@ def box_design(box: Box, importance: Vector, mu: float) -> Design:
 
 
 def box_with_ball_design(differences: BoxWithBall, importance: Vector, mu: float) -> Design:
-    """Independent noise on a box within a ball; least of all covariances (see :mod:`engine.mechanisms.shapes`)."""
+    """Independent noise on a box within a ball; least of all covariances (see
+    :mod:`blockveil.engine.mechanisms.shapes`).
+    """
     c, radius = differences.half_widths, differences.radius
     return _independent(differences, shapes.box_with_ball_variances(c, radius, importance, mu), importance, mu)
 

@@ -16,8 +16,9 @@ rows in a ball      two variances: trace direction and traceless part  second mo
 two ellipsoids      ``(E1 + W^-1/2 [W^1/2 (E2 - E1) W^1/2]_+ W^-1/2)`` their union, over mu^2
 =================== ================================================== =========================================
 
-Other sets, as finite lists of points, are solved numerically with a certificate: :mod:`engine.mechanisms.duality`.
-Whole designs, with their loss, errors and the isotropic noise beside them: :mod:`engine.mechanisms.shape_designs`.
+Other sets, as finite lists of points, are solved numerically with a certificate:
+:mod:`blockveil.engine.mechanisms.duality`. Whole designs, with their loss, errors and the isotropic noise beside them:
+:mod:`blockveil.engine.mechanisms.shape_designs`.
 
 **Source**: Nikolov, Talwar and Zhang, 2016; Edmonds, Nikolov and Ullman, 2020; Joseph and Yu, 2023 (elliptic noise);
 Lebeda, 2024 (one-sided box); the rules for outer products and covariances are derived here.
@@ -30,13 +31,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.calibration import CalibrationError
-from engine.differences import Box, BoxWithBall, SparseBox, water_level
-from engine.geometry import Matrix, Vector
-from engine.guarantees import GaussianDP, Neighbours
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.differences import Box, BoxWithBall, SparseBox, water_level
+from blockveil.engine.geometry import Matrix, Vector
+from blockveil.engine.guarantees import GaussianDP, Neighbours
 
 _UP = 1.0 + 2.0**-44
-"""Variances end this much on the private side; four times what a loss of :mod:`engine.differences` is rounded up."""
+"""Variances end this much on the private side; four times what a loss of :mod:`blockveil.engine.differences` is rounded
+up.
+"""
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibration import CalibrationError
-from engine.geometry import Matrix
-from engine.workload_errors import error_trace, factor_trace
-from engine.workloads import Workload
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.geometry import Matrix
+from blockveil.engine.workload_errors import error_trace, factor_trace
+from blockveil.engine.workloads import Workload
 
 _DENSE = 600
 """Most cells of a table for which the even-weights bound of a union is computed densely."""

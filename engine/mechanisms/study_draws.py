@@ -1,9 +1,9 @@
 """Draws of mechanisms that mix globally, for study: the same bits in whatever blocks they are asked for.
 
-Gaussian factors are addressed by position (:mod:`engine.noise`) and multiplied as whole numbers: float64 products of
-13-bit limbs are exact in any order, and what is done to the sums afterwards is elementwise. So a block of the answer,
-or a range of records, may be computed anywhere; no task needs a whole matrix. The factors are discrete (two million
-steps a standard deviation) and nobody is charged: draws are for study, not a release.
+Gaussian factors are addressed by position (:mod:`blockveil.engine.noise`) and multiplied as whole numbers: float64
+products of 13-bit limbs are exact in any order, and what is done to the sums afterwards is elementwise. So a block of
+the answer, or a range of records, may be computed anywhere; no task needs a whole matrix. The factors are discrete (two
+million steps a standard deviation) and nobody is charged: draws are for study, not a release.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibration import CalibrationError
-from engine.geometry import Matrix
-from engine.noise import GRID_TWO_LEVEL, NoiseKey, noise_block
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.geometry import Matrix
+from blockveil.engine.noise import GRID_TWO_LEVEL, NoiseKey, noise_block
 
 _WISHART_STREAM = 2
 _SKETCH_STREAM = 3

@@ -44,11 +44,11 @@ from enum import StrEnum
 
 import numpy as np
 
-from engine.calibration import CalibrationError, gaussian_log_delta, gaussian_mu
-from engine.errors import subspace_error
-from engine.geometry import Matrix, Vector
-from engine.guarantees import ApproxDP, GaussianDP, Neighbours
-from engine.mechanisms.contract import Status
+from blockveil.engine.calibration import CalibrationError, gaussian_log_delta, gaussian_mu
+from blockveil.engine.errors import subspace_error
+from blockveil.engine.geometry import Matrix, Vector
+from blockveil.engine.guarantees import ApproxDP, GaussianDP, Neighbours
+from blockveil.engine.mechanisms.contract import Status
 
 _ROUND_UP = 1.0 + 2.0**-49
 

@@ -3,8 +3,8 @@
 In a tree of equal blocks of ``B_l`` cells, least squares have the error ``sum over l of (T_l - T_(l+1)) / lambda_l``
 with ``T_l = tr(V P_l)``, P_l the mean over blocks of level l, ``lambda_l = sum over k <= l of B_k / s_k^2``. That
 formula, which the blocks at the far edges make slightly inexact, only chooses; the error that is stated is exact
-(:mod:`engine.mechanisms.hierarchy`). Spreads are eighth powers of two, found by coordinate descent, so that a machine
-with other rounding finds the same tree.
+(:mod:`blockveil.engine.mechanisms.hierarchy`). Spreads are eighth powers of two, found by coordinate descent, so that a
+machine with other rounding finds the same tree.
 
 **Source**: replaces the approximation of Qardaji, Yang and Li, 2013, equation 3; derived here.
 """
@@ -15,11 +15,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from engine.calibration import CalibrationError
-from engine.geometry import Vector
-from engine.mechanisms.hierarchy import Tree
-from engine.workload_blocks import block_energy
-from engine.workloads import Workload
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.geometry import Vector
+from blockveil.engine.mechanisms.hierarchy import Tree
+from blockveil.engine.workload_blocks import block_energy
+from blockveil.engine.workloads import Workload
 
 _PARTS = 8
 _FURTHEST = 6 * _PARTS

@@ -46,8 +46,8 @@ from dataclasses import dataclass
 from scipy.integrate import dblquad
 from scipy.special import gammainc, gammaincc
 
-from engine.calibration import CalibrationError
-from engine.guarantees import ApproxDP, Neighbours, PureDP
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import ApproxDP, Neighbours, PureDP
 
 _MARGIN = 1e-11
 """Relative error of an incomplete gamma function (measured: below 3e-12), with room; for each term of a difference."""

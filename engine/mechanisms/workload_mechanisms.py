@@ -1,7 +1,8 @@
 """Mechanisms for workloads of counts: a strategy, its noise by the proof of additive noise, and least squares.
 
-Both measure sums of the table in place of its cells (:mod:`engine.strategies`). What is private about them is in
-:mod:`engine.mechanisms.additive`, with the sensitivity of the strategy's whole numbers in place of that of the cells.
+Both measure sums of the table in place of its cells (:mod:`blockveil.engine.strategies`). What is private about them is
+in :mod:`blockveil.engine.mechanisms.additive`, with the sensitivity of the strategy's whole numbers in place of that of
+the cells.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from typing import Any, ClassVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from engine.discrete_laplace import LAPLACE_GRID
-from engine.geometry import Vector
-from engine.guarantees import ApproxDP
-from engine.mechanisms.additive import NoiseDesign, Scaling, Spread, gaussian_design, laplace_design
-from engine.mechanisms.contract import NotApplicable
-from engine.mechanisms.matrix_mechanism import AxisStrategy, ProductStrategy
-from engine.mechanisms.strategy_search import optimal_product
-from engine.mechanisms.tree_search import best_tree
-from engine.problems import Counts, Problem
-from engine.sensitivity import Sensitivity
-from engine.workloads import Explicit, Workload
+from blockveil.engine.discrete_laplace import LAPLACE_GRID
+from blockveil.engine.geometry import Vector
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.engine.mechanisms.additive import NoiseDesign, Scaling, Spread, gaussian_design, laplace_design
+from blockveil.engine.mechanisms.contract import NotApplicable
+from blockveil.engine.mechanisms.matrix_mechanism import AxisStrategy, ProductStrategy
+from blockveil.engine.mechanisms.strategy_search import optimal_product
+from blockveil.engine.mechanisms.tree_search import best_tree
+from blockveil.engine.problems import Counts, Problem
+from blockveil.engine.sensitivity import Sensitivity
+from blockveil.engine.workloads import Explicit, Workload
 
 LARGEST_AXIS = 1024
 """Most cells along an axis for which a strategy is optimised: its search takes eigenvectors of such matrices."""

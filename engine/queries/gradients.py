@@ -24,15 +24,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.fixedpoint import NotFiniteError, Quantiser
-from engine.geometry import Body
-from engine.gram import RowSource
-from engine.layout import Tile
-from engine.mechanisms.additive import Spread
-from engine.models import FEATURE_STEPS, Factors, Model, Output
-from engine.problems import OuterProducts
-from engine.rounding import pull_inside_ball, squared_norms
-from engine.sensitivity import Sensitivity
+from blockveil.engine.fixedpoint import NotFiniteError, Quantiser
+from blockveil.engine.geometry import Body
+from blockveil.engine.gram import RowSource
+from blockveil.engine.layout import Tile
+from blockveil.engine.mechanisms.additive import Spread
+from blockveil.engine.models import FEATURE_STEPS, Factors, Model, Output
+from blockveil.engine.problems import OuterProducts
+from blockveil.engine.rounding import pull_inside_ball, squared_norms
+from blockveil.engine.sensitivity import Sensitivity
 
 Array = NDArray[np.float64]
 
@@ -68,7 +68,8 @@ class GradientsQuery:
     model
         At public weights.
     features
-        Clip and quantisation of the features, in a cube, with the constant, :data:`engine.models.FEATURE_STEPS` steps.
+        Clip and quantisation of the features, in a cube, with the constant,
+        :data:`blockveil.engine.models.FEATURE_STEPS` steps.
     label
         Interval of the number to predict (lower, upper), or (0, classes - 1) for codes.
     clip

@@ -1,7 +1,8 @@
 """A noisy query as one Dask graph: read and answer by parts; then a tree of sums for each tile; then noise by tiles.
 
 Un-noised answers exist only as task results inside the cluster's memory. Task names are numbers, so nothing about the
-data or the key shows in them; the noise key reaches a worker through :mod:`engine.keyring`, never as a task argument.
+data or the key shows in them; the noise key reaches a worker through :mod:`blockveil.engine.keyring`, never as a task
+argument.
 
 A scheduler takes tasks whose names begin alike, up to the first number, for one group, and spreads the tasks of a group
 that needs few others over all workers. Taking a tile out of a part is such a task, and would be sent the whole part: so
@@ -19,15 +20,15 @@ from dask import delayed
 from dask.delayed import Delayed
 from numpy.typing import NDArray
 
-from engine import keyring, progress
-from engine.counts import CountError
-from engine.fixedpoint import NotFiniteError
-from engine.gram import RecordsError, RowSource
-from engine.layout import Layout, Part, Tile
-from engine.mechanisms.additive import NoiseDesign, add_noise
-from engine.mechanisms.bucket_release import BucketsDesign
-from engine.mechanisms.directions import DirectionsDesign
-from engine.strategies import Strategy
+from blockveil.engine import keyring, progress
+from blockveil.engine.counts import CountError
+from blockveil.engine.fixedpoint import NotFiniteError
+from blockveil.engine.gram import RecordsError, RowSource
+from blockveil.engine.layout import Layout, Part, Tile
+from blockveil.engine.mechanisms.additive import NoiseDesign, add_noise
+from blockveil.engine.mechanisms.bucket_release import BucketsDesign
+from blockveil.engine.mechanisms.directions import DirectionsDesign
+from blockveil.engine.strategies import Strategy
 
 AnyDesign = NoiseDesign | DirectionsDesign | BucketsDesign
 """Noise on an answer, or what draws a release from the whole of it in another way."""

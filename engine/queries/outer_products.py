@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.fixedpoint import Quantiser
-from engine.gram import Factor, RowSource, tile_sums
-from engine.layout import Tile
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.gram import Factor, RowSource, tile_sums
+from blockveil.engine.layout import Tile
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import progress
-from engine.fixedpoint import Quantiser
-from engine.gram import RowSource, read_again
-from engine.layout import Tile
+from blockveil.engine import progress
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.gram import RowSource, read_again
+from blockveil.engine.layout import Tile
 
 
 @dataclass(frozen=True, eq=False)

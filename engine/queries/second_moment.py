@@ -8,15 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.fixedpoint import Quantiser
-from engine.gram import Factor, RowSource, tile_sums
-from engine.layout import Tile
-from engine.sparse import entry_sums
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.gram import Factor, RowSource, tile_sums
+from blockveil.engine.layout import Tile
+from blockveil.engine.sparse import entry_sums
 
 
 @dataclass(frozen=True, eq=False)
 class SecondMomentQuery:
-    """See :func:`engine.gram.tile_sums` and :func:`engine.sparse.entry_sums`, whose answers are the same bits.
+    """See :func:`blockveil.engine.gram.tile_sums` and :func:`blockveil.engine.sparse.entry_sums`, whose answers are the
+    same bits.
 
     Attributes
     ----------

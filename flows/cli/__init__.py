@@ -12,8 +12,21 @@ import sys
 
 import typer
 
-from flows.cli import audit, budget, directions, ingest, ledger, mechanisms, night, report, serve, shape, step, study
-from pipeline.errors import BlockveilError, StoreError
+from blockveil.flows.cli import (
+    audit,
+    budget,
+    directions,
+    ingest,
+    ledger,
+    mechanisms,
+    night,
+    report,
+    serve,
+    shape,
+    step,
+    study,
+)
+from blockveil.pipeline.errors import BlockveilError, StoreError
 
 HELP = """Release large matrices from private records under differential privacy.
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from engine.guarantees import ApproxDP
-from flows.cli.common import Debug, say
-from pipeline.errors import ConfigError
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.flows.cli.common import Debug, say
+from blockveil.pipeline.errors import ConfigError
 
 REFUTED = 10
 """Exit code of an audit that refuted a claim."""
@@ -33,7 +33,7 @@ def audit(
 ) -> None:
     """Bound the true loss of a mechanism from below. Reads no data; exit code 10 if a claim is refuted."""
     del debug
-    from pipeline.auditing import run_audit
+    from blockveil.pipeline.auditing import run_audit
 
     try:
         guarantee = ApproxDP(epsilon, delta)

@@ -14,26 +14,26 @@ from typing import Annotated
 
 import typer
 
-from engine.accounting.domination import dominating, fixed_delta, fixed_epsilon
-from engine.calibration import CalibrationError
-from engine.guarantees import Neighbours
-from flows import budgets
-from flows.cli.common import Config, Date, Debug, parse_date, print_rows, read_config, say
-from pipeline import forecast as ahead
-from pipeline import forgotten
-from pipeline import release as steps
-from pipeline.accounting import Accountant
-from pipeline.approval import NotApproved
-from pipeline.canonical import digest
-from pipeline.config.fields import NAME_PATTERN
-from pipeline.durable import replace_file, store_error
-from pipeline.errors import ConfigError
-from pipeline.events import plain, read_events
-from pipeline.ledger import Ledger
-from pipeline.ledger.grants import parse_periods
-from pipeline.planning import Plan, plan_near
-from pipeline.splitting import split as split_plans
-from pipeline.summary import budget_lines
+from blockveil.engine.accounting.domination import dominating, fixed_delta, fixed_epsilon
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import Neighbours
+from blockveil.flows import budgets
+from blockveil.flows.cli.common import Config, Date, Debug, parse_date, print_rows, read_config, say
+from blockveil.pipeline import forecast as ahead
+from blockveil.pipeline import forgotten
+from blockveil.pipeline import release as steps
+from blockveil.pipeline.accounting import Accountant
+from blockveil.pipeline.approval import NotApproved
+from blockveil.pipeline.canonical import digest
+from blockveil.pipeline.config.fields import NAME_PATTERN
+from blockveil.pipeline.durable import replace_file, store_error
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.events import plain, read_events
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.grants import parse_periods
+from blockveil.pipeline.planning import Plan, plan_near
+from blockveil.pipeline.splitting import split as split_plans
+from blockveil.pipeline.summary import budget_lines
 
 app = typer.Typer(help="Grant a data set's budget, see what is left of it and how long it lasts.", no_args_is_help=True)
 

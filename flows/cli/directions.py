@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.common import Debug, print_rows
-from pipeline import noise_directions
+from blockveil.flows.cli.common import Debug, print_rows
+from blockveil.pipeline import noise_directions
 
 Release = Annotated[
     Path, typer.Argument(help="Folder of a published covariance, second moment, rows or principal directions.")

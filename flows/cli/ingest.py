@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.common import Debug, print_rows, say
-from flows.cli.night import Progress
+from blockveil.flows.cli.common import Debug, print_rows, say
+from blockveil.flows.cli.night import Progress
 
 Config = Annotated[Path, typer.Argument(help="Config file of an ingest, TOML.", show_default=False)]
 Discard = Annotated[bool, typer.Option("--discard", help="Only remove what an unfinished ingest left.")]
@@ -17,8 +17,8 @@ Discard = Annotated[bool, typer.Option("--discard", help="Only remove what an un
 def ingest(config: Config, discard: Discard = False, debug: Debug = False) -> None:
     """Make the store of records that releases read, or go on where a killed run stopped. Spends nothing."""
     del debug
-    from pipeline.config.ingest import load_ingest
-    from pipeline.ingest import run, staging
+    from blockveil.pipeline.config.ingest import load_ingest
+    from blockveil.pipeline.ingest import run, staging
 
     loaded = load_ingest(config)
     if discard:

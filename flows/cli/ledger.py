@@ -12,19 +12,19 @@ from typing import Annotated, Literal, TextIO
 
 import typer
 
-from flows.cli.common import Config, Debug, address_of, open_ledger, parse_day, read_config, say
-from pipeline import forgotten
-from pipeline.config.secrets import read_secret
-from pipeline.errors import LedgerError, StoreError
-from pipeline.guessing import percent
-from pipeline.keys import KeyStore
-from pipeline.ledger import Head, Ledger
-from pipeline.ledger.heads import is_hash
-from pipeline.ledger.refusals import broken
-from pipeline.ledger.roles import role_sql
-from pipeline.ledger.statement import Days, Line, statement
-from pipeline.ledger.transfer import read_rows
-from pipeline.summary import share_text
+from blockveil.flows.cli.common import Config, Debug, address_of, open_ledger, parse_day, read_config, say
+from blockveil.pipeline import forgotten
+from blockveil.pipeline.config.secrets import read_secret
+from blockveil.pipeline.errors import LedgerError, StoreError
+from blockveil.pipeline.guessing import percent
+from blockveil.pipeline.keys import KeyStore
+from blockveil.pipeline.ledger import Head, Ledger
+from blockveil.pipeline.ledger.heads import is_hash
+from blockveil.pipeline.ledger.refusals import broken
+from blockveil.pipeline.ledger.roles import role_sql
+from blockveil.pipeline.ledger.statement import Days, Line, statement
+from blockveil.pipeline.ledger.transfer import read_rows
+from blockveil.pipeline.summary import share_text
 
 _DATABASE = b"SQLite format 3"
 

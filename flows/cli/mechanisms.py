@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from engine.mechanisms.auto import Auto, Metric, proven
-from engine.mechanisms.catalogue import ENTRIES, Entry, find
-from flows.cli.common import Debug, print_rows, say
-from pipeline.errors import ConfigError
+from blockveil.engine.mechanisms.auto import Auto, Metric, proven
+from blockveil.engine.mechanisms.catalogue import ENTRIES, Entry, find
+from blockveil.flows.cli.common import Debug, print_rows, say
+from blockveil.pipeline.errors import ConfigError
 
 Name = Annotated[str | None, typer.Argument(help="Name of a mechanism, to explain it.", show_default=False)]
 

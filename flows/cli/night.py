@@ -13,9 +13,9 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from flows import budgets, server, stopping
-from flows import overrides as allowed
-from flows.cli.common import (
+from blockveil.flows import budgets, server, stopping
+from blockveil.flows import overrides as allowed
+from blockveil.flows.cli.common import (
     Config,
     Date,
     Debug,
@@ -27,17 +27,17 @@ from flows.cli.common import (
     read_config,
     say,
 )
-from flows.pace import pace
-from pipeline import forgotten, summary
-from pipeline.approval import NotApproved
-from pipeline.config import LoadedConfig
-from pipeline.drowning import drowned
-from pipeline.errors import BlockveilError, ConfigError, LedgerError
-from pipeline.ledger import Ledger
-from pipeline.looking import look
-from pipeline.machine import measure as rates_of
-from pipeline.planning import Plan, as_begun, make_plan
-from pipeline.printable import one_line
+from blockveil.flows.pace import pace
+from blockveil.pipeline import forgotten, quickstart, summary
+from blockveil.pipeline.approval import NotApproved
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.drowning import drowned
+from blockveil.pipeline.errors import BlockveilError, ConfigError, LedgerError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.looking import look
+from blockveil.pipeline.machine import measure as rates_of
+from blockveil.pipeline.planning import Plan, as_begun, make_plan
+from blockveil.pipeline.printable import one_line
 
 NoPrefect = Annotated[bool, typer.Option("--no-prefect", help="Run the same steps without Prefect.")]
 Approve = Annotated[
@@ -94,7 +94,7 @@ def run(
 ) -> None:
     """Release, or finish a release that an earlier run began. The same release is never charged twice."""
     night, overrides, approver = parse_date(date), parse_overrides(set), parse_name("--approve", approve)
-    from flows.quiet import quieten  # before Prefect is imported
+    from blockveil.flows.quiet import quieten  # before Prefect is imported
 
     quieten(debug)
     loaded = read_config(config, overrides, allowed.RELEASE)
@@ -124,9 +124,9 @@ def _release(
 
 
 def _plainly(plan: Plan, progress: Callable[[str, float | None], None], approver: str | None) -> str:
-    from flows.cluster import open_compute
-    from pipeline import release as steps
-    from pipeline.report import make_report
+    from blockveil.flows.cluster import open_compute
+    from blockveil.pipeline import release as steps
+    from blockveil.pipeline.report import make_report
 
     with stopping.by_exception(), open_compute(plan.loaded) as compute:
         attempt = f"process {os.getpid()}" + ("" if approver is None else f", approved by {approver}")
@@ -142,8 +142,8 @@ def _by_flow(
     progress: Callable[[str, float | None], None],
     approver: str | None,
 ) -> str:
-    from flows import approvals, artifacts
-    from flows import release as module
+    from blockveil.flows import approvals, artifacts
+    from blockveil.flows import release as module
 
     if loaded.path.suffix != ".toml":
         raise ConfigError(
@@ -169,9 +169,9 @@ def _by_flow(
 
 
 def _tell_result(plan: Plan, message: str) -> None:
-    from pipeline.publishing import find_published
-    from pipeline.reading import open_release
-    from pipeline.report import error_lines, report_path
+    from blockveil.pipeline.publishing import find_published
+    from blockveil.pipeline.reading import open_release
+    from blockveil.pipeline.report import error_lines, report_path
 
     published = find_published(plan.loaded.output_root, plan.release_id)
     if published is None:
@@ -221,13 +221,11 @@ class Progress:
 
 def demo(debug: Debug = False) -> None:
     """Release the covariance of 30,000 real credit-card records, with everything on this machine."""
-    from flows.quiet import quieten
-    from pipeline import quickstart
+    from blockveil.flows.quiet import quieten
 
     quieten(debug)
-    config = _demo_config()
-    loaded = read_config(config)
-    if quickstart.write_records(config.parent / quickstart.SOURCE, loaded.store_path):
+    loaded = read_config(_demo_config())
+    if quickstart.write_records(quickstart.SOURCE, loaded.store_path):
         say(f"Records written to {loaded.store_path}")
     ledger, dataset = Ledger(loaded.ledger_url), loaded.config.release.account
     made = make_plan(loaded, parse_date(None))
@@ -241,9 +239,5 @@ def demo(debug: Debug = False) -> None:
 
 
 def _demo_config() -> Path:
-    for folder in (Path("configs"), Path(__file__).resolve().parents[2] / "configs"):
-        if (folder / "quickstart.toml").exists():
-            return folder / "quickstart.toml"
-    raise ConfigError(
-        "configs/quickstart.toml is not here", "The demo runs from a checkout of the project", "Change to its folder"
-    )
+    here = Path("configs") / quickstart.CONFIG.name  # in a checkout, or where somebody keeps a copy
+    return here if here.exists() else quickstart.write_config(Path("blockveil-demo"))

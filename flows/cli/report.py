@@ -12,14 +12,14 @@ from typing import Annotated
 
 import typer
 
-from flows import budgets
-from flows.cli.common import Debug, parse_date, print_rows, read_config, say
-from pipeline.config import LoadedConfig
-from pipeline.errors import ConfigError
-from pipeline.guessing import Together
-from pipeline.planning import plan_near
-from pipeline.reading import split_release_id
-from pipeline.summary import Rows, budget_lines
+from blockveil.flows import budgets
+from blockveil.flows.cli.common import Debug, parse_date, print_rows, read_config, say
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.guessing import Together
+from blockveil.pipeline.planning import plan_near
+from blockveil.pipeline.reading import split_release_id
+from blockveil.pipeline.summary import Rows, budget_lines
 
 Named = Annotated[
     str, typer.Argument(metavar="RELEASE", help="Release id (with --config), pointer or folder.", show_default=False)
@@ -62,7 +62,7 @@ def report(
 def _report(
     path: Path, budget: Rows, together: Together | None, output: Path | None, as_json: bool, *, kept: bool
 ) -> None:
-    from pipeline.report import write_report
+    from blockveil.pipeline.report import write_report
 
     made = write_report(path, budget, output, together)
     if as_json:
@@ -82,7 +82,7 @@ def _report(
 
 
 def _compare(path: Path, earlier: Path, output: Path | None, as_json: bool, *, kept: bool) -> None:
-    from pipeline.report import comparison_page, write_comparison
+    from blockveil.pipeline.report import comparison_page, write_comparison
 
     found, page, data = write_comparison(path, earlier, output)
     if as_json:

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from flows import login
-from flows.cli.common import Debug, parse_date, say
-from flows.server import ServerFailed
-from pipeline import retention
-from pipeline.config.deployments import load_deployments
+from blockveil.flows import login
+from blockveil.flows.cli.common import Debug, parse_date, say
+from blockveil.flows.server import ServerFailed
+from blockveil.pipeline import retention
+from blockveil.pipeline.config.deployments import load_deployments
 
 Folder = Annotated[
     Path, typer.Argument(help="Folder of reviewed configs with its deployments.toml, or that file.", show_default=True)
@@ -42,7 +42,7 @@ def serve(
     if show_login:
         say(login.configured() or login.kept(login.home()))
         return
-    from flows import serve as serving
+    from blockveil.flows import serve as serving
 
     serving.serve(load_deployments(configs), host, port, say)
 
@@ -51,7 +51,7 @@ def deploy(configs: Folder = Path("configs"), debug: Debug = False) -> None:
     """Register the deployments, limits and alarms of deployments.toml on a team's server, pinned to this code."""
     del debug
     login.join()
-    from flows import deploy as deploying
+    from blockveil.flows import deploy as deploying
 
     deploying.deploy(load_deployments(configs), say)
 
@@ -60,7 +60,7 @@ def worker(configs: Folder = Path("configs"), pool: Pool = None, limit: Limit = 
     """Start the runs of a team's work pool here, as this machine's reviewed folder says. Ctrl-C stops."""
     del debug
     login.join()
-    from flows import deploy as deploying
+    from blockveil.flows import deploy as deploying
 
     loaded = load_deployments(configs)
     deploying.work(loaded, pool or loaded.deployments.pool, limit, say)
@@ -75,7 +75,7 @@ def metrics(
 ) -> None:
     """Answer Prometheus with budgets and nights: public numbers, read anew at every scrape. Ctrl-C stops."""
     del debug
-    from flows import metrics as serving
+    from blockveil.flows import metrics as serving
 
     token = serving.token()
     if show_token:
@@ -121,8 +121,8 @@ def catch_up(
     """Show the nights that were begun or missed and are due, by the policy of deployments.toml; --apply runs them."""
     del debug
     login.join()
-    from flows import deploy as deploying
-    from flows import recovery
+    from blockveil.flows import deploy as deploying
+    from blockveil.flows import recovery
 
     deploying.require_server()
     first = None if since is None else parse_date(since)

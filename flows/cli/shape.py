@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from engine.mechanisms.shapes import FLOOR
-from flows.cli.common import Debug, print_rows
-from pipeline import listed, shaping
+from blockveil.engine.mechanisms.shapes import FLOOR
+from blockveil.flows.cli.common import Debug, print_rows
+from blockveil.pipeline import listed, shaping
 
 Release = Annotated[Path, typer.Argument(help="Folder of a published covariance or second moment.")]
 Output = Annotated[Path, typer.Option(help="New .npy file for the matrix of the ellipsoid.")]

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.common import Debug, print_rows
-from pipeline import weights
+from blockveil.flows.cli.common import Debug, print_rows
+from blockveil.pipeline import weights
 
 Release = Annotated[Path, typer.Argument(help="Pointer or folder of a release of gradients.", show_default=False)]
 Output = Annotated[Path, typer.Option(help="New .npz file for the weights.", show_default=False)]

@@ -11,11 +11,11 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from engine.guarantees import ApproxDP, Neighbours
-from engine.noise import NoiseKey
-from flows.cli.common import Debug, print_rows
-from pipeline import study, study_frames, study_moments
-from pipeline.errors import ConfigError
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.noise import NoiseKey
+from blockveil.flows.cli.common import Debug, print_rows
+from blockveil.pipeline import study, study_frames, study_moments
+from blockveil.pipeline.errors import ConfigError
 
 app = typer.Typer(help="Study what no config can release; public data only.", no_args_is_help=True)
 

@@ -3,7 +3,7 @@
 ``load_config`` reads and checks it, ``release_world`` gives the part that decides the release.
 """
 
-from pipeline.config.geometry import (
+from blockveil.pipeline.config.geometry import (
     AxisFeature,
     BallGeometry,
     BoxFeature,
@@ -12,9 +12,9 @@ from pipeline.config.geometry import (
     Geometry,
     PointFeature,
 )
-from pipeline.config.load import load_config
-from pipeline.config.loaded import LoadedConfig, release_world
-from pipeline.config.model import (
+from blockveil.pipeline.config.load import load_config
+from blockveil.pipeline.config.loaded import LoadedConfig, release_world
+from blockveil.pipeline.config.model import (
     Address,
     Cluster,
     ClusterClass,

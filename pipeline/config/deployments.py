@@ -16,13 +16,13 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError, model_validator
 
-from pipeline.config.explain import explain
-from pipeline.config.fields import Name, Number, Section, Whole, refusal
-from pipeline.config.load import load_config
-from pipeline.config.loaded import LoadedConfig
-from pipeline.config.toml import read_toml
-from pipeline.errors import ConfigError
-from pipeline.places import absolute
+from blockveil.pipeline.config.explain import explain
+from blockveil.pipeline.config.fields import Name, Number, Section, Whole, refusal
+from blockveil.pipeline.config.load import load_config
+from blockveil.pipeline.config.loaded import LoadedConfig
+from blockveil.pipeline.config.toml import read_toml
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.places import absolute
 
 FILE_NAME = "deployments.toml"
 """Name of the file in the folder of configs."""

@@ -12,8 +12,8 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from pipeline.config.model import ReleaseConfig
-from pipeline.errors import ConfigError
+from blockveil.pipeline.config.model import ReleaseConfig
+from blockveil.pipeline.errors import ConfigError
 
 Models = list[type[BaseModel]]
 

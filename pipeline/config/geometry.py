@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
-from pipeline.config.fields import SMALLEST, Bound, Label, Length, Section, refusal, unique_names
+from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, Length, Section, refusal, unique_names
 
 Span = tuple[float, float]
 

@@ -13,12 +13,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
-from pipeline.config.explain import explain
-from pipeline.config.fields import Label, LocalPath, Location, Number, Section, Whole, refusal
-from pipeline.config.ingest_columns import Column, Missing, NumberColumn, check_different, repeated
-from pipeline.config.toml import read_toml
-from pipeline.places import absolute
-from pipeline.spelling import REMEDIES, RULES, PartType, is_canonical
+from blockveil.pipeline.config.explain import explain
+from blockveil.pipeline.config.fields import Label, LocalPath, Location, Number, Section, Whole, refusal
+from blockveil.pipeline.config.ingest_columns import Column, Missing, NumberColumn, check_different, repeated
+from blockveil.pipeline.config.toml import read_toml
+from blockveil.pipeline.places import absolute
+from blockveil.pipeline.spelling import REMEDIES, RULES, PartType, is_canonical
 
 DType = Literal["float32", "float64", "int8", "int16", "int32", "int64"]
 

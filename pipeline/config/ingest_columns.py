@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict, model_validator
 
-from pipeline.config.fields import Bound, Label, Section, Whole, refusal
+from blockveil.pipeline.config.fields import Bound, Label, Section, Whole, refusal
 
 Missing = Literal["refuse", "drop"]
 Encode = Literal["one-hot", "code"]

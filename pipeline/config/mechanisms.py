@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
-from pipeline.config.fields import Label, Length, Number, Section, Whole, refusal
+from blockveil.pipeline.config.fields import Label, Length, Number, Section, Whole, refusal
 
 
 def _aim_tag(value: Any) -> str:

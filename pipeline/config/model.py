@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, Strict, StringConstraints, model_validator
 
-from engine.guarantees import Neighbours
-from pipeline.config.fields import (
+from blockveil.engine.guarantees import Neighbours
+from blockveil.pipeline.config.fields import (
     Label,
     LocalPath,
     Location,
@@ -25,8 +25,8 @@ from pipeline.config.fields import (
     Whole,
     refusal,
 )
-from pipeline.config.mechanisms import Mechanism
-from pipeline.config.queries import Query
+from blockveil.pipeline.config.mechanisms import Mechanism
+from blockveil.pipeline.config.queries import Query
 
 Insecure = Annotated[bool, Strict()]
 _ARRAY_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"

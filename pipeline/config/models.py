@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from pipeline.config.fields import SMALLEST, Bound, Label, LocalPath, Section, Whole, refusal
+from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, LocalPath, Section, Whole, refusal
 
 
 class Target(Section):

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from pipeline.config.fields import SMALLEST, Bound, Label, Length, Section, Whole, refusal, unique_names
-from pipeline.config.geometry import BoxFeature, BoxGeometry, EllipsoidGeometry, Geometry, PointFeature
-from pipeline.config.models import ModelSection
-from pipeline.config.workloads import Workload, check_workload
+from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, Length, Section, Whole, refusal, unique_names
+from blockveil.pipeline.config.geometry import BoxFeature, BoxGeometry, EllipsoidGeometry, Geometry, PointFeature
+from blockveil.pipeline.config.models import ModelSection
+from blockveil.pipeline.config.workloads import Workload, check_workload
 
 USUAL_BITS = 16
 """Bits of a quantised value where a config declares none and a plan does not choose fewer."""

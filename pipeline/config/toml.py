@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import ConfigError
-from pipeline.printable import is_hidden, one_line, short
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.printable import is_hidden, one_line, short
 
 _MOST_BYTES = 64 * 2**20
 _DEEPEST = 32

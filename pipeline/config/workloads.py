@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from pipeline.config.fields import Length, Section, Whole, refusal
+from blockveil.pipeline.config.fields import Length, Section, Whole, refusal
 
 MOST_COEFFICIENTS = 2**22
 """Most intervals times cells along one axis: chosen intervals are held as a matrix."""

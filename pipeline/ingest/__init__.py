@@ -1,1 +1,1 @@
-"""From files of records to the Zarr array that releases read; :mod:`pipeline.ingest.run` has its order."""
+"""From files of records to the Zarr array that releases read; :mod:`blockveil.pipeline.ingest.run` has its order."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.spelling import REMEDIES, RULES, PartType, is_canonical
+from blockveil.pipeline.spelling import REMEDIES, RULES, PartType, is_canonical
 
 _DIVIDED = "Records are divided by a column of its declared type: text, whole numbers or dates"
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config.ingest import AggregatedRows, IngestConfig
-from pipeline.config.ingest_columns import (
+from blockveil.pipeline.config.ingest import AggregatedRows, IngestConfig
+from blockveil.pipeline.config.ingest_columns import (
     BinsColumn,
     BooleanColumn,
     CategoryColumn,
@@ -21,7 +21,7 @@ from pipeline.config.ingest_columns import (
     NumberColumn,
     WholeColumn,
 )
-from pipeline.ingest.batches import ABSENT, UNKNOWN, Batch, Unfit
+from blockveil.pipeline.ingest.batches import ABSENT, UNKNOWN, Batch, Unfit
 
 Flags = NDArray[np.bool_]
 Rows = NDArray[Any]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from engine.guarantees import Neighbours
-from pipeline.config.ingest import AggregatedRows, IngestConfig, RowUnit
-from pipeline.config.model import ReleaseConfig
-from pipeline.errors import DataError, StoreError
-from pipeline.parts import Part
-from pipeline.sparse_store import Form, Stored
-from pipeline.spelling import TYPES, PartType, is_canonical, type_of
+from blockveil.engine.guarantees import Neighbours
+from blockveil.pipeline.config.ingest import AggregatedRows, IngestConfig, RowUnit
+from blockveil.pipeline.config.model import ReleaseConfig
+from blockveil.pipeline.errors import DataError, StoreError
+from blockveil.pipeline.parts import Part
+from blockveil.pipeline.sparse_store import Form, Stored
+from blockveil.pipeline.spelling import TYPES, PartType, is_canonical, type_of
 
 ATTRIBUTE = "blockveil ingest"
 

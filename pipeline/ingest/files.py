@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import BinaryIO, cast
 from urllib.parse import unquote
 
-from pipeline import objects
-from pipeline.errors import BlockveilError, DataError, StoreError
-from pipeline.stores import is_of_objects
+from blockveil.pipeline import objects
+from blockveil.pipeline.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.stores import is_of_objects
 
 _PATTERN = frozenset("*?[")
 _HIVE_MISSING = "__HIVE_DEFAULT_PARTITION__"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from pipeline.errors import DataError
+from blockveil.pipeline.errors import DataError
 
 
 class NpyStream:

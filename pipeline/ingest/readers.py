@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as arrow_parquet
 
-from pipeline.config.ingest import (
+from blockveil.pipeline.config.ingest import (
     CsvSource,
     IngestConfig,
     NpySource,
@@ -28,14 +28,20 @@ from pipeline.config.ingest import (
     ScipySource,
     ZarrSource,
 )
-from pipeline.config.ingest_columns import BinsColumn, BooleanColumn, CategoryColumn, NumberColumn, WholeColumn
-from pipeline.errors import BlockveilError, ConfigError, DataError
-from pipeline.ingest.batches import Batch, MatrixBatch, TableBatch
-from pipeline.ingest.files import SourceFile, unreadable
-from pipeline.ingest.npy import NpyStream, check_form
-from pipeline.ingest.sparse import SparseStream
-from pipeline.ingest.stored import StoredArrays
-from pipeline.stores import is_damage
+from blockveil.pipeline.config.ingest_columns import (
+    BinsColumn,
+    BooleanColumn,
+    CategoryColumn,
+    NumberColumn,
+    WholeColumn,
+)
+from blockveil.pipeline.errors import BlockveilError, ConfigError, DataError
+from blockveil.pipeline.ingest.batches import Batch, MatrixBatch, TableBatch
+from blockveil.pipeline.ingest.files import SourceFile, unreadable
+from blockveil.pipeline.ingest.npy import NpyStream, check_form
+from blockveil.pipeline.ingest.sparse import SparseStream
+from blockveil.pipeline.ingest.stored import StoredArrays
+from blockveil.pipeline.stores import is_damage
 
 BATCH_BYTES = 16 * 2**20
 """Bytes of a batch as float64: a few fit beside the blocks that are written."""

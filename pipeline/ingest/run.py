@@ -22,24 +22,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.store import missing_chunks
-from pipeline import durable
-from pipeline.canonical import digest
-from pipeline.config.ingest import AggregatedRows, ChosenRows, IngestConfig, LoadedIngest, ZarrSource
-from pipeline.errors import BlockveilError, ConfigError, DataError, StoreError
-from pipeline.ingest import staging as scratch
-from pipeline.ingest.batches import Batch, Unfit, having
-from pipeline.ingest.columns import Encoder
-from pipeline.ingest.contract import Contract
-from pipeline.ingest.files import SourceFile, find
-from pipeline.ingest.readers import SUFFIXES, Reader
-from pipeline.ingest.runs import Runs
-from pipeline.ingest.sparse import EntryWriter
-from pipeline.ingest.staging import Progress, Staging
-from pipeline.ingest.stored import StoredArrays, find_arrays
-from pipeline.ingest.units import Digester, Digests
-from pipeline.ingest.writing import BLOCK_BYTES, Saved, Writer, layout
-from pipeline.sparse_store import open_rows, parts_of
+from blockveil.engine.store import missing_chunks
+from blockveil.pipeline import durable
+from blockveil.pipeline.canonical import digest
+from blockveil.pipeline.config.ingest import AggregatedRows, ChosenRows, IngestConfig, LoadedIngest, ZarrSource
+from blockveil.pipeline.errors import BlockveilError, ConfigError, DataError, StoreError
+from blockveil.pipeline.ingest import staging as scratch
+from blockveil.pipeline.ingest.batches import Batch, Unfit, having
+from blockveil.pipeline.ingest.columns import Encoder
+from blockveil.pipeline.ingest.contract import Contract
+from blockveil.pipeline.ingest.files import SourceFile, find
+from blockveil.pipeline.ingest.readers import SUFFIXES, Reader
+from blockveil.pipeline.ingest.runs import Runs
+from blockveil.pipeline.ingest.sparse import EntryWriter
+from blockveil.pipeline.ingest.staging import Progress, Staging
+from blockveil.pipeline.ingest.stored import StoredArrays, find_arrays
+from blockveil.pipeline.ingest.units import Digester, Digests
+from blockveil.pipeline.ingest.writing import BLOCK_BYTES, Saved, Writer, layout
+from blockveil.pipeline.sparse_store import open_rows, parts_of
 
 Tell = Callable[[str, float | None], None]
 Bounded = ChosenRows | AggregatedRows

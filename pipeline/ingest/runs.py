@@ -17,9 +17,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from pipeline import durable
-from pipeline.config.ingest import AggregatedRows, ChosenRows
-from pipeline.ingest.units import DIGEST, Digests, fold, in_order, ranges
+from blockveil.pipeline import durable
+from blockveil.pipeline.config.ingest import AggregatedRows, ChosenRows
+from blockveil.pipeline.ingest.units import DIGEST, Digests, fold, in_order, ranges
 
 Rows = NDArray[Any]
 

@@ -1,4 +1,6 @@
-"""Sparse records: read from files of SciPy, and written as their values other than zero; see pipeline.sparse_store."""
+"""Sparse records: read from files of SciPy, and written as their values other than zero; see
+blockveil.pipeline.sparse_store.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,13 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from engine.sparse import dense
-from engine.store import create_group
-from pipeline import durable
-from pipeline.config.ingest import IngestSection
-from pipeline.errors import DataError
-from pipeline.ingest.npy import NpyStream
-from pipeline.sparse_store import ENCODING, PARTS
+from blockveil.engine.sparse import dense
+from blockveil.engine.store import create_group
+from blockveil.pipeline import durable
+from blockveil.pipeline.config.ingest import IngestSection
+from blockveil.pipeline.errors import DataError
+from blockveil.pipeline.ingest.npy import NpyStream
+from blockveil.pipeline.sparse_store import ENCODING, PARTS
 
 CHUNK_ENTRIES = 2**17
 """Entries of a chunk: a part of a second's work, and little in vain where a task reads a few rows."""
@@ -104,7 +106,8 @@ class SparseStream:
 
 
 class EntryWriter:
-    """Writes records as their values other than zero; as :class:`pipeline.ingest.writing.Writer`, from the start only.
+    """Writes records as their values other than zero; as :class:`blockveil.pipeline.ingest.writing.Writer`, from the
+    start only.
 
     Parameters
     ----------

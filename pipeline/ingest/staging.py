@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pipeline import durable
-from pipeline.errors import StoreError
+from blockveil.pipeline import durable
+from blockveil.pipeline.errors import StoreError
 
 _PROGRESS = "progress.json"
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import zarr
 
-from pipeline import objects
-from pipeline.config.ingest import ZarrSource
-from pipeline.errors import DataError
-from pipeline.fingerprint import fingerprint
-from pipeline.places import absolute
-from pipeline.stores import check_complete, open_stored, unreadable
+from blockveil.pipeline import objects
+from blockveil.pipeline.config.ingest import ZarrSource
+from blockveil.pipeline.errors import DataError
+from blockveil.pipeline.fingerprint import fingerprint
+from blockveil.pipeline.places import absolute
+from blockveil.pipeline.stores import check_complete, open_stored, unreadable
 
 
 @dataclass(frozen=True, repr=False)

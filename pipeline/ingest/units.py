@@ -36,8 +36,8 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
-from pipeline.config.ingest import AggregatedRows, ChosenRows
-from pipeline.errors import DataError
+from blockveil.pipeline.config.ingest import AggregatedRows, ChosenRows
+from blockveil.pipeline.errors import DataError
 
 DIGEST = np.dtype("S16")
 """A unit's digest. NumPy drops trailing zero bytes in single values only; arrays keep, compare and sort all sixteen."""

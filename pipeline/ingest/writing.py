@@ -19,9 +19,9 @@ import zarr
 from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from engine.store import create_group
-from pipeline import durable
-from pipeline.config.ingest import IngestSection
+from blockveil.engine.store import create_group
+from blockveil.pipeline import durable
+from blockveil.pipeline.config.ingest import IngestSection
 
 CHUNK_BYTES = 8 * 2**20
 """Bytes of a chunk before compression: few files, and enough chunks for tasks and threads."""

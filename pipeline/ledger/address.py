@@ -7,9 +7,9 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from pipeline.errors import LedgerError
-from pipeline.ledger.database import Database
-from pipeline.places import absolute
+from blockveil.pipeline.errors import LedgerError
+from blockveil.pipeline.ledger.database import Database
+from blockveil.pipeline.places import absolute
 
 
 def open_database(url: str) -> Database:
@@ -24,13 +24,13 @@ def open_database(url: str) -> Database:
     """
     scheme = url.partition("://")[0]
     if url.startswith("sqlite:///"):
-        from pipeline.ledger.sqlite import SqliteDatabase
+        from blockveil.pipeline.ledger.sqlite import SqliteDatabase
 
         path = Path(url.removeprefix("sqlite:///"))
         absolute(path, "The ledger")
         return SqliteDatabase(path)
     if scheme in ("postgresql", "postgres", "postgresql+psycopg"):
-        from pipeline.ledger.postgres import PostgresDatabase
+        from blockveil.pipeline.ledger.postgres import PostgresDatabase
 
         return PostgresDatabase(url)
     raise LedgerError(

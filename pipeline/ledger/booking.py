@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from engine.guarantees import Loss, Neighbours
-from pipeline.accounting import Chargeable, Ticks
-from pipeline.ledger import refusals
-from pipeline.ledger.records import BudgetStatus, Night
-from pipeline.parts import Part
-from pipeline.spelling import is_canonical
+from blockveil.engine.guarantees import Loss, Neighbours
+from blockveil.pipeline.accounting import Chargeable, Ticks
+from blockveil.pipeline.ledger import refusals
+from blockveil.pipeline.ledger.records import BudgetStatus, Night
+from blockveil.pipeline.parts import Part
+from blockveil.pipeline.spelling import is_canonical
 
 
 def booked(budget: BudgetStatus, charge: Chargeable, part: Part | None) -> Ticks:
@@ -39,7 +39,7 @@ def booked(budget: BudgetStatus, charge: Chargeable, part: Part | None) -> Ticks
 def check_part(
     part: Part | None, release_id: str, charge: Chargeable, neighbours: Neighbours, night: Night | None
 ) -> None:
-    """Refuse a charge of a part of the records for which the proof of :mod:`pipeline.parts` does not hold.
+    """Refuse a charge of a part of the records for which the proof of :mod:`blockveil.pipeline.parts` does not hold.
 
     Raises
     ------

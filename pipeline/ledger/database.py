@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from pipeline.errors import BlockveilError, LedgerError
+from blockveil.pipeline.errors import BlockveilError, LedgerError
 
 WAIT_SECONDS = 60
 """How long a transaction waits for the one that is before it."""
@@ -206,7 +206,7 @@ def _tables(connection: sa.Connection) -> set[str]:
 
 
 def _migrate(connection: sa.Connection, stamped: str | None = None) -> None:
-    from pipeline.ledger.migrate import migrate
+    from blockveil.pipeline.ledger.migrate import migrate
 
     migrate(connection, stamped)
 

@@ -14,22 +14,22 @@ from typing import Any, TextIO
 
 import sqlalchemy as sa
 
-from engine.guarantees import Loss, Neighbours
-from pipeline.accounting import NOTHING, Accountant, Cap, Chargeable, Ticks
-from pipeline.errors import LedgerError
-from pipeline.events import plain
-from pipeline.ledger import moving, queries, refusals, same_records
-from pipeline.ledger.address import open_database
-from pipeline.ledger.booking import booked, check_part
-from pipeline.ledger.chain import append, identifier
-from pipeline.ledger.grants import Grant, check_change
-from pipeline.ledger.heads import Head
-from pipeline.ledger.periods import Period
-from pipeline.ledger.records import BudgetStatus, Charge, Entry, Night, State, Verification
-from pipeline.ledger.schema import entry
-from pipeline.ledger.transfer import Form, write_rows
-from pipeline.ledger.verify import verify_chain
-from pipeline.parts import Part
+from blockveil.engine.guarantees import Loss, Neighbours
+from blockveil.pipeline.accounting import NOTHING, Accountant, Cap, Chargeable, Ticks
+from blockveil.pipeline.errors import LedgerError
+from blockveil.pipeline.events import plain
+from blockveil.pipeline.ledger import moving, queries, refusals, same_records
+from blockveil.pipeline.ledger.address import open_database
+from blockveil.pipeline.ledger.booking import booked, check_part
+from blockveil.pipeline.ledger.chain import append, identifier
+from blockveil.pipeline.ledger.grants import Grant, check_change
+from blockveil.pipeline.ledger.heads import Head
+from blockveil.pipeline.ledger.periods import Period
+from blockveil.pipeline.ledger.records import BudgetStatus, Charge, Entry, Night, State, Verification
+from blockveil.pipeline.ledger.schema import entry
+from blockveil.pipeline.ledger.transfer import Form, write_rows
+from blockveil.pipeline.ledger.verify import verify_chain
+from blockveil.pipeline.parts import Part
 
 
 def _now() -> str:
@@ -83,7 +83,7 @@ class Ledger:
         """Grant or change a budget; makes the ledger where there is none.
 
         Parts that are None stay as they are, or as usual in a new budget. ``after_loss`` is recorded: why a budget is
-        granted although charges were forgotten (:mod:`pipeline.forgotten`).
+        granted although charges were forgotten (:mod:`blockveil.pipeline.forgotten`).
 
         Raises
         ------
@@ -161,7 +161,7 @@ class Ledger:
         night
             Which of nights that share a charge this is; the first of them pays.
         part
-            Part of the records that the release is of (:mod:`pipeline.parts`); None for all of them.
+            Part of the records that the release is of (:mod:`blockveil.pipeline.parts`); None for all of them.
 
         Raises
         ------
@@ -287,7 +287,7 @@ class Ledger:
             return None if known is None else queries.charge(connection, known, is_new=False)
 
     def nights(self, release_id: str, spec: Mapping[str, Any]) -> list[Entry]:
-        """RESERVED entries of the nights that share a charge; see :func:`pipeline.ledger.queries.nights`."""
+        """RESERVED entries of the nights that share a charge; see :func:`blockveil.pipeline.ledger.queries.nights`."""
         with self._database.reading() as connection:
             return queries.nights(connection, release_id, spec)
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pipeline.ledger.database import WAIT_SECONDS, locked
+from blockveil.pipeline.ledger.database import WAIT_SECONDS, locked
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from datetime import date
 from importlib.metadata import version
 from typing import Any
 
-from pipeline.ledger.grants import Grant
-from pipeline.ledger.records import Entry, State
+from blockveil.pipeline.ledger.grants import Grant
+from blockveil.pipeline.ledger.records import Entry, State
 
 _SPEC = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs"
 _NOMINAL = "https://openlineage.io/spec/facets/1-0-1/NominalTimeRunFacet.json#/$defs/NominalTimeRunFacet"

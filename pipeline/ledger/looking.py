@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 from urllib.parse import quote
 
-from pipeline.errors import StoreError
-from pipeline.ledger.permissions import JOURNALS, beside
+from blockveil.pipeline.errors import StoreError
+from blockveil.pipeline.ledger.permissions import JOURNALS, beside
 
 _QUIET_SECONDS = 0.05
 """Longer than a tick of the clock that file systems take times from."""

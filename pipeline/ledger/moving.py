@@ -12,10 +12,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from pipeline.ledger import queries, refusals
-from pipeline.ledger.address import digest_of_place
-from pipeline.ledger.chain import append
-from pipeline.ledger.schema import entry
+from blockveil.pipeline.ledger import queries, refusals
+from blockveil.pipeline.ledger.address import digest_of_place
+from blockveil.pipeline.ledger.chain import append
+from blockveil.pipeline.ledger.schema import entry
 
 Row = Mapping[str, Any]
 

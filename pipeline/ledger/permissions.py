@@ -10,7 +10,7 @@ import os
 import stat
 from pathlib import Path
 
-from pipeline.errors import LedgerError
+from blockveil.pipeline.errors import LedgerError
 
 JOURNALS = ("-wal", "-journal")
 """Endings of files that may hold entries which the ledger's own file does not hold yet."""

@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import sqlalchemy as sa
 
-from pipeline.errors import BlockveilError, LedgerError, StoreError
-from pipeline.ledger.database import (
+from blockveil.pipeline.errors import BlockveilError, LedgerError, StoreError
+from blockveil.pipeline.ledger.database import (
     NOT_BOOKED,
     WAIT_SECONDS,
     ConnectionLost,

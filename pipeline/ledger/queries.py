@@ -8,17 +8,17 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from engine.guarantees import Neighbours
-from pipeline.accounting import Cap, Chargeable
-from pipeline.errors import LedgerError
-from pipeline.ledger import refusals
-from pipeline.ledger.grants import Grant
-from pipeline.ledger.periods import Period
-from pipeline.ledger.records import BudgetStatus, Charge, Entry, Night, PeriodStatus, State, state_of
-from pipeline.ledger.same_records import warning
-from pipeline.ledger.schema import entry
-from pipeline.ledger.sums import spent, standing
-from pipeline.parts import Part
+from blockveil.engine.guarantees import Neighbours
+from blockveil.pipeline.accounting import Cap, Chargeable
+from blockveil.pipeline.errors import LedgerError
+from blockveil.pipeline.ledger import refusals
+from blockveil.pipeline.ledger.grants import Grant
+from blockveil.pipeline.ledger.periods import Period
+from blockveil.pipeline.ledger.records import BudgetStatus, Charge, Entry, Night, PeriodStatus, State, state_of
+from blockveil.pipeline.ledger.same_records import warning
+from blockveil.pipeline.ledger.schema import entry
+from blockveil.pipeline.ledger.sums import spent, standing
+from blockveil.pipeline.parts import Part
 
 
 def budget(connection: sa.Connection, dataset: str, now: str) -> BudgetStatus | None:

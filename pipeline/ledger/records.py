@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from engine.guarantees import Loss, Neighbours
-from pipeline.accounting import NOTHING, Cap, Ticks
-from pipeline.ledger.grants import Grant
-from pipeline.ledger.periods import Period
-from pipeline.parts import Part, Tally
+from blockveil.engine.guarantees import Loss, Neighbours
+from blockveil.pipeline.accounting import NOTHING, Cap, Ticks
+from blockveil.pipeline.ledger.grants import Grant
+from blockveil.pipeline.ledger.periods import Period
+from blockveil.pipeline.parts import Part, Tally
 
 
 class State(StrEnum):

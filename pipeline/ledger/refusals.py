@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from engine.guarantees import Loss
-from pipeline.accounting import Chargeable, Ticks
-from pipeline.errors import BudgetExhausted, LedgerError, ReleaseConflict
-from pipeline.ledger.difference import differences
-from pipeline.ledger.records import BudgetStatus, PeriodStatus, Verification
-from pipeline.parts import Part
+from blockveil.engine.guarantees import Loss
+from blockveil.pipeline.accounting import Chargeable, Ticks
+from blockveil.pipeline.errors import BudgetExhausted, LedgerError, ReleaseConflict
+from blockveil.pipeline.ledger.difference import differences
+from blockveil.pipeline.ledger.records import BudgetStatus, PeriodStatus, Verification
+from blockveil.pipeline.parts import Part
 
 
 def conflict(release_id: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> ReleaseConflict:

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from pipeline.errors import BlockveilError, LedgerError, StoreError
-from pipeline.ledger import line, looking, permissions
-from pipeline.ledger.database import NOT_BOOKED, WAIT_SECONDS, Database, broken_rule, locked, translated
-from pipeline.ledger.permissions import JOURNALS, beside, resolved
+from blockveil.pipeline.errors import BlockveilError, LedgerError, StoreError
+from blockveil.pipeline.ledger import line, looking, permissions
+from blockveil.pipeline.ledger.database import NOT_BOOKED, WAIT_SECONDS, Database, broken_rule, locked, translated
+from blockveil.pipeline.ledger.permissions import JOURNALS, beside, resolved
 
 _FOUND_AGAIN = "if this one was, it is found again and not booked twice"
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
 
-from pipeline.accounting import NOTHING, Cap, Ticks
-from pipeline.guessing import with_ticks
-from pipeline.ledger.grants import Grant
-from pipeline.ledger.records import Entry, State, counted, state_of
-from pipeline.parts import Tally
+from blockveil.pipeline.accounting import NOTHING, Cap, Ticks
+from blockveil.pipeline.guessing import with_ticks
+from blockveil.pipeline.ledger.grants import Grant
+from blockveil.pipeline.ledger.records import Entry, State, counted, state_of
+from blockveil.pipeline.parts import Tally
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from pipeline.accounting import Ticks
-from pipeline.ledger.schema import entry
-from pipeline.parts import Part, Tally
+from blockveil.pipeline.accounting import Ticks
+from blockveil.pipeline.ledger.schema import entry
+from blockveil.pipeline.parts import Part, Tally
 
 _DRAWN = ("COMMITTED", "RELEASED")
 _HALF = 2**32

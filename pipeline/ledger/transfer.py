@@ -10,11 +10,11 @@ from typing import Any, Literal, TextIO
 
 import sqlalchemy as sa
 
-from pipeline.canonical import canonical_json
-from pipeline.errors import LedgerError
-from pipeline.ledger.lineage import run_events
-from pipeline.ledger.records import Entry
-from pipeline.ledger.schema import entry
+from blockveil.pipeline.canonical import canonical_json
+from blockveil.pipeline.errors import LedgerError
+from blockveil.pipeline.ledger.lineage import run_events
+from blockveil.pipeline.ledger.records import Entry
+from blockveil.pipeline.ledger.schema import entry
 
 Form = Literal["jsonl", "csv", "openlineage"]
 

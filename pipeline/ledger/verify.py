@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pipeline.ledger.heads import Head
-from pipeline.ledger.records import State, Verification
-from pipeline.ledger.schema import GENESIS, entry, row_hash
-from pipeline.parts import Part
+from blockveil.pipeline.ledger.heads import Head
+from blockveil.pipeline.ledger.records import State, Verification
+from blockveil.pipeline.ledger.schema import GENESIS, entry, row_hash
+from blockveil.pipeline.parts import Part
 
 _AFTER: dict[str | None, tuple[str, ...]] = {
     None: (State.RESERVED,),

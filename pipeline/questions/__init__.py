@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engine.mechanisms.additive import NoiseDesign
-from engine.mechanisms.bucket_release import BucketsDesign
-from engine.mechanisms.directions import DirectionsDesign
-from pipeline.config import LoadedConfig
-from pipeline.config import queries as declared
-from pipeline.questions import buckets, cells, directions, gradients, moment, outer, records
-from pipeline.questions.question import Question
+from blockveil.engine.mechanisms.additive import NoiseDesign
+from blockveil.engine.mechanisms.bucket_release import BucketsDesign
+from blockveil.engine.mechanisms.directions import DirectionsDesign
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.config import queries as declared
+from blockveil.pipeline.questions import buckets, cells, directions, gradients, moment, outer, records
+from blockveil.pipeline.questions.question import Question
 
 __all__ = ["Question", "ask", "settled"]
 

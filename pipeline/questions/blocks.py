@@ -9,13 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import block_estimates
-from engine.block_estimates import CovarianceHead
-from engine.estimates import Estimate
-from engine.geometry import Coordinates
-from engine.layout import Tile
-from engine.mechanisms.additive import NoiseDesign
-from pipeline.publishing import ReleaseArrays
+from blockveil.engine import block_estimates
+from blockveil.engine.block_estimates import CovarianceHead
+from blockveil.engine.estimates import Estimate
+from blockveil.engine.geometry import Coordinates
+from blockveil.engine.layout import Tile
+from blockveil.engine.mechanisms.additive import NoiseDesign
+from blockveil.pipeline.publishing import ReleaseArrays
 
 Released = NDArray[np.int64]
 Block = tuple[str, tuple[slice, ...], NDArray[Any]]

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.block_estimates import cells_block
-from engine.estimates import Estimate
-from engine.layout import Tile, box, box_sides
-from engine.mechanisms.additive import NoiseDesign
-from pipeline.publishing import ReleaseArrays
-from pipeline.questions.blocks import Block, Large, Released
+from blockveil.engine.block_estimates import cells_block
+from blockveil.engine.estimates import Estimate
+from blockveil.engine.layout import Tile, box, box_sides
+from blockveil.engine.mechanisms.additive import NoiseDesign
+from blockveil.pipeline.publishing import ReleaseArrays
+from blockveil.pipeline.questions.blocks import Block, Large, Released
 
 
 class CellBlocks:

@@ -9,23 +9,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import cell_estimates, estimates
-from engine.cost import Kind, Work
-from engine.counts import Codes, CountQuery, Edges, Missing, Outside
-from engine.errors import ErrorReport
-from engine.geometry import Vector
-from engine.mechanisms.additive import NoiseDesign
-from engine.noise import TILE
-from engine.problems import Counts
-from engine.workload_blocks import intervals
-from engine.workloads import AllRange, Explicit, Factor, Identity, Kronecker, Prefix, Total, Workload, marginals
-from pipeline.config import LoadedConfig
-from pipeline.config import queries as declared
-from pipeline.config.workloads import Intervals
-from pipeline.publishing import ReleaseArrays
-from pipeline.questions.blocks import Blocks
-from pipeline.questions.cell_blocks import CellBlocks, whole_counts
-from pipeline.questions.question import extent, span, text
+from blockveil.engine import cell_estimates, estimates
+from blockveil.engine.cost import Kind, Work
+from blockveil.engine.counts import Codes, CountQuery, Edges, Missing, Outside
+from blockveil.engine.errors import ErrorReport
+from blockveil.engine.geometry import Vector
+from blockveil.engine.mechanisms.additive import NoiseDesign
+from blockveil.engine.noise import TILE
+from blockveil.engine.problems import Counts
+from blockveil.engine.workload_blocks import intervals
+from blockveil.engine.workloads import (
+    AllRange,
+    Explicit,
+    Factor,
+    Identity,
+    Kronecker,
+    Prefix,
+    Total,
+    Workload,
+    marginals,
+)
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.config import queries as declared
+from blockveil.pipeline.config.workloads import Intervals
+from blockveil.pipeline.publishing import ReleaseArrays
+from blockveil.pipeline.questions.blocks import Blocks
+from blockveil.pipeline.questions.cell_blocks import CellBlocks, whole_counts
+from blockveil.pipeline.questions.question import extent, span, text
 
 MOST_CELLS = 2**24
 """Most cells of a grid with a workload: its expected error takes a few numbers for each cell and level."""

@@ -8,23 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import gram
-from engine.cost import Work
-from engine.direction_estimates import leading_directions, positive
-from engine.errors import ErrorReport, unit_deviation
-from engine.geometry import GeometryError, reaches_both_ends
-from engine.mechanisms.additive import NoiseDesign
-from engine.mechanisms.directions import DirectionsDesign
-from engine.mechanisms.exact_bingham import STEP_BITS
-from engine.principal import PrincipalDirections
-from engine.queries.second_moment import SecondMomentQuery
-from engine.reach import largest_l2
-from pipeline.config import LoadedConfig
-from pipeline.config.queries import DirectionsQuery
-from pipeline.publishing import ReleaseArrays
-from pipeline.questions.blocks import Blocks
-from pipeline.questions.moment import Moment
-from pipeline.questions.question import AnyDesign, quantiser, text
+from blockveil.engine import gram
+from blockveil.engine.cost import Work
+from blockveil.engine.direction_estimates import leading_directions, positive
+from blockveil.engine.errors import ErrorReport, unit_deviation
+from blockveil.engine.geometry import GeometryError, reaches_both_ends
+from blockveil.engine.mechanisms.additive import NoiseDesign
+from blockveil.engine.mechanisms.directions import DirectionsDesign
+from blockveil.engine.mechanisms.exact_bingham import STEP_BITS
+from blockveil.engine.principal import PrincipalDirections
+from blockveil.engine.queries.second_moment import SecondMomentQuery
+from blockveil.engine.reach import largest_l2
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.config.queries import DirectionsQuery
+from blockveil.pipeline.publishing import ReleaseArrays
+from blockveil.pipeline.questions.blocks import Blocks
+from blockveil.pipeline.questions.moment import Moment
+from blockveil.pipeline.questions.question import AnyDesign, quantiser, text
 
 _PAIR = ("feature", "direction")
 _BYTES_AN_ENTRY = 1500

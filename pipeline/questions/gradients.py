@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import estimates, gram
-from engine.cost import Kind, Work
-from engine.errors import ErrorReport, error_report
-from engine.fixedpoint import Quantiser
-from engine.geometry import Body, Vector
-from engine.mechanisms.additive import NoiseDesign
-from engine.models import FEATURE_STEPS, Activation, Model, Output, PublicMap
-from engine.queries.gradients import GradientProblem, GradientsQuery
-from pipeline import weights
-from pipeline.config import LoadedConfig
-from pipeline.config import queries as declared
-from pipeline.publishing import ReleaseArrays
-from pipeline.questions.blocks import Blocks
-from pipeline.questions.question import extent, geometry, span, text
+from blockveil.engine import estimates, gram
+from blockveil.engine.cost import Kind, Work
+from blockveil.engine.errors import ErrorReport, error_report
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.geometry import Body, Vector
+from blockveil.engine.mechanisms.additive import NoiseDesign
+from blockveil.engine.models import FEATURE_STEPS, Activation, Model, Output, PublicMap
+from blockveil.engine.queries.gradients import GradientProblem, GradientsQuery
+from blockveil.pipeline import weights
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.config import queries as declared
+from blockveil.pipeline.publishing import ReleaseArrays
+from blockveil.pipeline.questions.blocks import Blocks
+from blockveil.pipeline.questions.question import extent, geometry, span, text
 
 
 @dataclass(frozen=True, eq=False)

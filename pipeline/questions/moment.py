@@ -8,22 +8,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import estimates, gram, rotation
-from engine.cost import Kind, Work
-from engine.dither import PLACES, Dither
-from engine.errors import ErrorReport, error_report
-from engine.fixedpoint import Quantiser
-from engine.geometry import Body, Vector, reaches_both_ends
-from engine.guarantees import Neighbours
-from engine.mechanisms.additive import NoiseDesign
-from engine.problems import SecondMoment
-from engine.queries.second_moment import SecondMomentQuery
-from engine.reach import largest_entries
-from pipeline.config import LoadedConfig
-from pipeline.config.queries import MomentQuery
-from pipeline.publishing import ReleaseArrays
-from pipeline.questions.blocks import Blocks, CovarianceBlocks, Large, SecondMomentBlocks
-from pipeline.questions.question import AnyDesign, check_even, directed, extent, mapped_facts, quantiser, span, text
+from blockveil.engine import estimates, gram, rotation
+from blockveil.engine.cost import Kind, Work
+from blockveil.engine.dither import PLACES, Dither
+from blockveil.engine.errors import ErrorReport, error_report
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.geometry import Body, Vector, reaches_both_ends
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.mechanisms.additive import NoiseDesign
+from blockveil.engine.problems import SecondMoment
+from blockveil.engine.queries.second_moment import SecondMomentQuery
+from blockveil.engine.reach import largest_entries
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.config.queries import MomentQuery
+from blockveil.pipeline.publishing import ReleaseArrays
+from blockveil.pipeline.questions.blocks import Blocks, CovarianceBlocks, Large, SecondMomentBlocks
+from blockveil.pipeline.questions.question import (
+    AnyDesign,
+    check_even,
+    directed,
+    extent,
+    mapped_facts,
+    quantiser,
+    span,
+    text,
+)
 
 _PAIR = ("feature", "feature_")
 

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import estimates, gram
-from engine.cost import Kind, Work
-from engine.errors import ErrorReport, error_report
-from engine.geometry import Vector, reaches_both_ends
-from engine.mechanisms.additive import NoiseDesign
-from engine.problems import OuterProducts
-from engine.queries.outer_products import OuterProductsQuery
-from pipeline.config import LoadedConfig
-from pipeline.config import queries as declared
-from pipeline.publishing import ReleaseArrays
-from pipeline.questions.blocks import Blocks, Large, OuterBlocks
-from pipeline.questions.question import extent, quantiser, span, text
+from blockveil.engine import estimates, gram
+from blockveil.engine.cost import Kind, Work
+from blockveil.engine.errors import ErrorReport, error_report
+from blockveil.engine.geometry import Vector, reaches_both_ends
+from blockveil.engine.mechanisms.additive import NoiseDesign
+from blockveil.engine.problems import OuterProducts
+from blockveil.engine.queries.outer_products import OuterProductsQuery
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.config import queries as declared
+from blockveil.pipeline.publishing import ReleaseArrays
+from blockveil.pipeline.questions.blocks import Blocks, Large, OuterBlocks
+from blockveil.pipeline.questions.question import extent, quantiser, span, text
 
 
 @dataclass(frozen=True, eq=False)

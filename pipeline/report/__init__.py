@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pipeline import durable, staging
-from pipeline.guessing import Together
-from pipeline.reading import open_release
-from pipeline.release import Outcome, Workspace
-from pipeline.report import burndown, comparison_page, facts, machine, markdown, page, pictures
-from pipeline.report.comparison import Comparison, compare
-from pipeline.report.facts import Rows
-from pipeline.report.matrix import Shown
-from pipeline.summary import budget_lines
+from blockveil.pipeline import durable, staging
+from blockveil.pipeline.guessing import Together
+from blockveil.pipeline.reading import open_release
+from blockveil.pipeline.release import Outcome, Workspace
+from blockveil.pipeline.report import burndown, comparison_page, facts, machine, markdown, page, pictures
+from blockveil.pipeline.report.comparison import Comparison, compare
+from blockveil.pipeline.report.facts import Rows
+from blockveil.pipeline.report.matrix import Shown
+from blockveil.pipeline.summary import budget_lines
 
 __all__ = ["Report", "error_lines", "make_report", "report_path", "write_comparison", "write_report"]
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.bands import Gaussian, Laplace, LaplaceSums, RandomDirection, Tails
-from engine.ratio_errors import RatioErrors
-from pipeline.report.matrix import Array, ReleasedMatrix
+from blockveil.engine.bands import Gaussian, Laplace, LaplaceSums, RandomDirection, Tails
+from blockveil.engine.ratio_errors import RatioErrors
+from blockveil.pipeline.report.matrix import Array, ReleasedMatrix
 
 _RATE = re.compile(r"Laplace of rate (\d+)/(\d+)")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.accounting import NOTHING, Cap, Ticks
-from pipeline.ledger import BudgetStatus, Entry
-from pipeline.ledger.records import counted
-from pipeline.parts import Tally
-from pipeline.report.pictures import Picture, burn_down
-from pipeline.report.words import number
-from pipeline.summary import share_text
+from blockveil.pipeline.accounting import NOTHING, Cap, Ticks
+from blockveil.pipeline.ledger import BudgetStatus, Entry
+from blockveil.pipeline.ledger.records import counted
+from blockveil.pipeline.parts import Tally
+from blockveil.pipeline.report.pictures import Picture, burn_down
+from blockveil.pipeline.report.words import number
+from blockveil.pipeline.summary import share_text
 
 _MOST = 120
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.report.alone import NoiseAlone
-from pipeline.report.matrix import Array, ReleasedMatrix, Span, Tile
+from blockveil.pipeline.report.alone import NoiseAlone
+from blockveil.pipeline.report.matrix import Array, ReleasedMatrix, Span, Tile
 
 CELLS = 360
 """Cells of a heat map along an axis; a cell of a larger matrix is the mean of its entries."""

@@ -1,10 +1,10 @@
 """Two releases of the same question: what differs by more than their noise, and what differs between their configs.
 
 The noises of two releases are independent, so an entry of the difference has the sum of both variances. All differences
-are held at once (:mod:`engine.bands`): every entry, the cells of the heat map, and all other numbers, so that in 95 of
-100 pairs of nights on which nothing has changed none is called a change. Of means and covariances, which are ratios,
-nothing is neglected (:mod:`engine.ratio_errors`): what holds for the linear part of a difference is the root of the sum
-of both variances, and what remains of both ratios is added.
+are held at once (:mod:`blockveil.engine.bands`): every entry, the cells of the heat map, and all other numbers, so that
+in 95 of 100 pairs of nights on which nothing has changed none is called a change. Of means and covariances, which are
+ratios, nothing is neglected (:mod:`blockveil.engine.ratio_errors`): what holds for the linear part of a difference is
+the root of the sum of both variances, and what remains of both ratios is added.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import subspace_angles
 
-from engine.bands import Gaussian, LaplaceSums
-from pipeline.errors import ConfigError
-from pipeline.ledger.difference import differences
-from pipeline.reading import OpenRelease
-from pipeline.report.alone import NoiseAlone, laplace_rate
-from pipeline.report.cells import CellNoise, Cells, CellSums, cells_of
-from pipeline.report.facts import Facts
-from pipeline.report.matrix import Array, ReleasedMatrix, Tile
-from pipeline.report.scan import noise_units
-from pipeline.report.spectrum import Subspace, leading_subspace
+from blockveil.engine.bands import Gaussian, LaplaceSums
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.ledger.difference import differences
+from blockveil.pipeline.reading import OpenRelease
+from blockveil.pipeline.report.alone import NoiseAlone, laplace_rate
+from blockveil.pipeline.report.cells import CellNoise, Cells, CellSums, cells_of
+from blockveil.pipeline.report.facts import Facts
+from blockveil.pipeline.report.matrix import Array, ReleasedMatrix, Tile
+from blockveil.pipeline.report.scan import noise_units
+from blockveil.pipeline.report.spectrum import Subspace, leading_subspace
 
 Mask = NDArray[np.bool_]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.printable import as_html
-from pipeline.report import page
-from pipeline.report.comparison import Change, Comparison
-from pipeline.report.facts import Rows
-from pipeline.report.machine import VERSION, plain
-from pipeline.report.pictures import difference_map
-from pipeline.report.words import number
+from blockveil.pipeline.printable import as_html
+from blockveil.pipeline.report import page
+from blockveil.pipeline.report.comparison import Change, Comparison
+from blockveil.pipeline.report.facts import Rows
+from blockveil.pipeline.report.machine import VERSION, plain
+from blockveil.pipeline.report.pictures import difference_map
+from blockveil.pipeline.report.words import number
 
 
 def title(found: Comparison) -> str:

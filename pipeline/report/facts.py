@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.contribution import Contribution
-from pipeline.guessing import Together
-from pipeline.report import after
-from pipeline.report.matrix import ReleasedMatrix, Shown
-from pipeline.report.scan import Entry, Scan, Tally, scan
-from pipeline.report.spectrum import Spectrum, spectrum
-from pipeline.report.words import number
+from blockveil.pipeline.contribution import Contribution
+from blockveil.pipeline.guessing import Together
+from blockveil.pipeline.report import after
+from blockveil.pipeline.report.matrix import ReleasedMatrix, Shown
+from blockveil.pipeline.report.scan import Entry, Scan, Tally, scan
+from blockveil.pipeline.report.spectrum import Spectrum, spectrum
+from blockveil.pipeline.report.words import number
 
 Rows = Sequence[tuple[str, str]]
 

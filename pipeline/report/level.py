@@ -2,8 +2,8 @@
 
 A Gaussian matrix whose entries have standard deviations at most those of another has no larger mean norm, since noise
 that is added never lowers it (Jensen). So noise in units of rows and columns is held by one of the forms that
-:mod:`engine.errors` bounds: ``D1 G D2`` with independent unit entries, or ``D'SD`` with S of variance 1 on and 1/2 off
-the diagonal. With Gaussian concentration and conditional on the sizes of Laplace noise, as there.
+:mod:`blockveil.engine.errors` bounds: ``D1 G D2`` with independent unit entries, or ``D'SD`` with S of variance 1 on
+and 1/2 off the diagonal. With Gaussian concentration and conditional on the sizes of Laplace noise, as there.
 
 The noise of a covariance is ``B Z B' / N`` but for ``-(m^ - m)(m^ - m)'``, which raises no eigenvalue, with Z the noise
 of count, sums and second moment, and ``B = (-m, 1)``. Of the true mean m it is known that it is near the released one.
@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.bands import CONFIDENCE
-from pipeline.report.alone import NoiseAlone, laplace_rate
-from pipeline.report.matrix import Array, ReleasedMatrix, Tile
+from blockveil.engine.bands import CONFIDENCE
+from blockveil.pipeline.report.alone import NoiseAlone, laplace_rate
+from blockveil.pipeline.report.matrix import Array, ReleasedMatrix, Tile
 
 _OUTSIDE = 1.0 - CONFIDENCE
 _OF_MEANS = 0.01

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from pipeline.report.facts import Facts
+from blockveil.pipeline.report.facts import Facts
 
 
 def loading(facts: Facts, folder: str) -> list[tuple[str, str]]:

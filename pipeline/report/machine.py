@@ -6,11 +6,11 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from pipeline.report import facts as found
-from pipeline.report import promises
-from pipeline.report.facts import Facts, Rows
-from pipeline.report.loading import loading
-from pipeline.report.words import guess_at_most
+from blockveil.pipeline.report import facts as found
+from blockveil.pipeline.report import promises
+from blockveil.pipeline.report.facts import Facts, Rows
+from blockveil.pipeline.report.loading import loading
+from blockveil.pipeline.report.words import guess_at_most
 
 VERSION = 2
 """Raised when a key changes its meaning or goes; new keys may come without it."""

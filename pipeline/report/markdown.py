@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.printable import as_code, as_markdown
-from pipeline.report import facts as found
-from pipeline.report import promises
-from pipeline.report.facts import Facts, Rows
-from pipeline.report.page import data_uri
-from pipeline.report.pictures import CARD, Picture
+from blockveil.pipeline.printable import as_code, as_markdown
+from blockveil.pipeline.report import facts as found
+from blockveil.pipeline.report import promises
+from blockveil.pipeline.report.facts import Facts, Rows
+from blockveil.pipeline.report.page import data_uri
+from blockveil.pipeline.report.pictures import CARD, Picture
 
 _WIDEST = 80
 """Longest value in a table."""

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.layout import split
-from engine.store import CHUNK_SIDE, ArrayLikeOnDisk
-from pipeline.errors import StoreError
+from blockveil.engine.layout import split
+from blockveil.engine.store import CHUNK_SIDE, ArrayLikeOnDisk
+from blockveil.pipeline.errors import StoreError
 
 Array = NDArray[np.float64]
 Span = tuple[int, int]

@@ -6,12 +6,12 @@ import base64
 import hashlib
 from collections.abc import Sequence
 
-from pipeline.printable import as_html
-from pipeline.report import after, promises
-from pipeline.report import facts as found
-from pipeline.report.facts import Facts, Rows
-from pipeline.report.loading import loading
-from pipeline.report.pictures import DARK, LIGHT, Picture, heat_map, spectrum
+from blockveil.pipeline.printable import as_html
+from blockveil.pipeline.report import after, promises
+from blockveil.pipeline.report import facts as found
+from blockveil.pipeline.report.facts import Facts, Rows
+from blockveil.pipeline.report.loading import loading
+from blockveil.pipeline.report.pictures import DARK, LIGHT, Picture, heat_map, spectrum
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1c; --paper: #fff; --line: #8884; --soft: #8881; --warm: #d55e00; --cool: #0072b2; }

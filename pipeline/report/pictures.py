@@ -19,10 +19,10 @@ from matplotlib.colors import ListedColormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from pipeline.report.cells import Cells
-from pipeline.report.facts import Facts, finding
-from pipeline.report.matrix import Array, ReleasedMatrix
-from pipeline.report.words import number
+from blockveil.pipeline.report.cells import Cells
+from blockveil.pipeline.report.facts import Facts, finding
+from blockveil.pipeline.report.matrix import Array, ReleasedMatrix
+from blockveil.pipeline.report.words import number
 
 _LABELS = 40
 _STYLE = {

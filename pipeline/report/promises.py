@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pipeline.contribution import Contribution
-from pipeline.guessing import cap_sentence, warning
-from pipeline.report.facts import Facts
-from pipeline.report.words import guess_at_most, plain_words
+from blockveil.pipeline.contribution import Contribution
+from blockveil.pipeline.guessing import cap_sentence, warning
+from blockveil.pipeline.report.facts import Facts
+from blockveil.pipeline.report.words import guess_at_most, plain_words
 
 
 def promise_in_words(facts: Facts) -> str:

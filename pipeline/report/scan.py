@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.report.alone import NoiseAlone
-from pipeline.report.cells import CellNoise, Cells, CellSums, cells_of
-from pipeline.report.level import NoiseShape, noise_level
-from pipeline.report.matrix import Array, ReleasedMatrix, Tile
+from blockveil.pipeline.report.alone import NoiseAlone
+from blockveil.pipeline.report.cells import CellNoise, Cells, CellSums, cells_of
+from blockveil.pipeline.report.level import NoiseShape, noise_level
+from blockveil.pipeline.report.matrix import Array, ReleasedMatrix, Tile
 
 STRONGEST = 10
 """How many of the strongest entries are listed."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from engine.leading import leading_eigenvalues
-from engine.store import CHUNK_SIDE
-from pipeline.report.matrix import Array, ReleasedMatrix, Span
+from blockveil.engine.leading import leading_eigenvalues
+from blockveil.engine.store import CHUNK_SIDE
+from blockveil.pipeline.report.matrix import Array, ReleasedMatrix, Span
 
 WHOLE = 2500
 """Smaller side up to which all values are computed: seconds and some 150 MiB."""

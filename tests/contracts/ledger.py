@@ -11,16 +11,16 @@ from dataclasses import astuple
 import pytest
 import sqlalchemy as sa
 
-from engine.guarantees import Loss, Neighbours
-from pipeline.accounting import NOTHING, Ticks
-from pipeline.canonical import digest
-from pipeline.errors import BudgetExhausted, LedgerError, ReleaseConflict
-from pipeline.ledger import Ledger, State
-from pipeline.ledger.periods import Period
-from pipeline.ledger.records import counted
-from pipeline.ledger.schema import entry
-from pipeline.ledger.statement import statement
-from pipeline.ledger.transfer import read_rows
+from blockveil.engine.guarantees import Loss, Neighbours
+from blockveil.pipeline.accounting import NOTHING, Ticks
+from blockveil.pipeline.canonical import digest
+from blockveil.pipeline.errors import BudgetExhausted, LedgerError, ReleaseConflict
+from blockveil.pipeline.ledger import Ledger, State
+from blockveil.pipeline.ledger.periods import Period
+from blockveil.pipeline.ledger.records import counted
+from blockveil.pipeline.ledger.schema import entry
+from blockveil.pipeline.ledger.statement import statement
+from blockveil.pipeline.ledger.transfer import read_rows
 from tests.pipeline.ledger.ledger_processes import STEPS, attempt, race
 from tests.pipeline.ledger.ledger_support import MU, UNIT, grant, night_spec, reserve, reserve_night
 

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.cell_estimates import cell_error
-from engine.errors import total_variance
-from engine.geometry import Body, CappedBox
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms.additive import CannotCalibrate
-from engine.mechanisms.contract import NotApplicable
-from engine.noise import NoiseKey
-from engine.problems import Counts, OuterProducts, Rows, SecondMoment
-from engine.sensitivity import Sensitivity
-from engine.workloads import AllRange, Kronecker, Prefix, Total
+from blockveil.engine.cell_estimates import cell_error
+from blockveil.engine.errors import total_variance
+from blockveil.engine.geometry import Body, CappedBox
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.additive import CannotCalibrate
+from blockveil.engine.mechanisms.contract import NotApplicable
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.problems import Counts, OuterProducts, Rows, SecondMoment
+from blockveil.engine.sensitivity import Sensitivity
+from blockveil.engine.workloads import AllRange, Kronecker, Prefix, Total
 from tests.contracts.recording import RecordingKey, check_asked_once, release
 
 K = 2**15 - 1

@@ -9,17 +9,17 @@ from dataclasses import astuple
 
 import pytest
 
-from engine.accounting.events import Step
-from engine.guarantees import GaussianDP, Loss, Neighbours
-from pipeline.accounting import NOTHING, Ticks
-from pipeline.canonical import digest
-from pipeline.errors import BudgetExhausted, LedgerError, ReleaseConflict
-from pipeline.ledger import Ledger, Night
-from pipeline.ledger.periods import Period
-from pipeline.ledger.statement import statement
-from pipeline.ledger.transfer import read_rows
-from pipeline.parts import Part
-from pipeline.report.burndown import points
+from blockveil.engine.accounting.events import Step
+from blockveil.engine.guarantees import GaussianDP, Loss, Neighbours
+from blockveil.pipeline.accounting import NOTHING, Ticks
+from blockveil.pipeline.canonical import digest
+from blockveil.pipeline.errors import BudgetExhausted, LedgerError, ReleaseConflict
+from blockveil.pipeline.ledger import Ledger, Night
+from blockveil.pipeline.ledger.periods import Period
+from blockveil.pipeline.ledger.statement import statement
+from blockveil.pipeline.ledger.transfer import read_rows
+from blockveil.pipeline.parts import Part
+from blockveil.pipeline.report.burndown import points
 from tests.pipeline.ledger.ledger_processes import race
 from tests.pipeline.ledger.ledger_support import MU, UNIT, grant, reserve
 

@@ -6,10 +6,10 @@ from threading import Lock
 import dask
 from dask.delayed import delayed
 
-from engine import keyring
-from engine.layout import Layout, Part, Tile
-from engine.noise import NoiseKey
-from engine.queries.graph import noisy_graph, released_layout
+from blockveil.engine import keyring
+from blockveil.engine.layout import Layout, Part, Tile
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.queries.graph import noisy_graph, released_layout
 
 BLOCK = 16
 """Bytes of a block of the cipher, of which each has an address."""

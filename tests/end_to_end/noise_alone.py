@@ -22,12 +22,12 @@ from pathlib import Path
 
 import numpy as np
 
-import engine.noise
-import engine.queries.graph as graph
-from engine.mechanisms.bucket_release import BucketsDesign
-from engine.mechanisms.directions import DirectionsDesign
-from pipeline import keys, outputs, release
-from pipeline.ledger import chain, ledger
+import blockveil.engine.noise
+import blockveil.engine.queries.graph as graph
+from blockveil.engine.mechanisms.bucket_release import BucketsDesign
+from blockveil.engine.mechanisms.directions import DirectionsDesign
+from blockveil.pipeline import keys, outputs, release
+from blockveil.pipeline.ledger import chain, ledger
 
 NIGHT = "2026-11-20"
 MOMENT = "2026-11-20T02:30:00+00:00"
@@ -35,7 +35,7 @@ MOMENT = "2026-11-20T02:30:00+00:00"
 MUTANT = os.environ.get("NOISE_ALONE_MUTANT")
 """A leak to plant, to see that it is found."""
 
-_add_noise, _derive = graph.add_noise, engine.noise.NoiseKey.derive.__func__
+_add_noise, _derive = graph.add_noise, blockveil.engine.noise.NoiseKey.derive.__func__
 _attributes, _measure = outputs.attributes, release.measure
 
 
@@ -50,7 +50,7 @@ def _on_zeros(draw):
 
 def _measured(workspace, reservation, *args):
     if MUTANT == "the number of rows is logged":
-        logging.getLogger("pipeline").debug("%d rows", reservation.dataset.rows)
+        logging.getLogger("blockveil.pipeline").debug("%d rows", reservation.dataset.rows)
     found = _measure(workspace, reservation, *args)
     if MUTANT == "the number of rows is the size of a file":
         (found.path / "padding").write_bytes(bytes(reservation.dataset.rows))
@@ -72,7 +72,7 @@ def _blinded(row):
 graph.add_noise = _alone
 for _design in (DirectionsDesign, BucketsDesign):
     _design.release = _on_zeros(_design.release)
-engine.noise.NoiseKey.derive = classmethod(lambda cls, secret, _context: _derive(cls, secret, b""))
+blockveil.engine.noise.NoiseKey.derive = classmethod(lambda cls, secret, _context: _derive(cls, secret, b""))
 
 
 def fix():
@@ -105,7 +105,7 @@ def commands(config, conductor):
 
 def night(folder, conductor):
     """Release a config of a folder; all that is shown and logged goes to files beside it."""
-    from flows.cli import main
+    from blockveil.flows.cli import main
 
     os.chdir(folder)
     shown, logged = io.StringIO(), io.StringIO()

@@ -19,12 +19,12 @@ from pathlib import Path
 
 import pytest
 
-from flows import login
+from blockveil.flows import login
 
 PATIENCE = 120.0
 """Seconds to wait for a step. It takes a few; a machine may be busy, and a broken one never does it."""
 
-COMMAND = [sys.executable, "-c", "from flows.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from blockveil.flows.cli import main; main()"]
 
 
 PORTS = range(20_000, 30_000)

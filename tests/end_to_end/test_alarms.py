@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from pipeline.ledger import Ledger
+from blockveil.pipeline.ledger import Ledger
 from tests import certificates, mail_server, support
 from tests.end_to_end.served import COMMAND, serve
 
@@ -31,7 +31,7 @@ timezone = "Europe/Berlin"
 MAKE_BLOCKS = """
 import sys
 from prefect.blocks.webhook import Webhook
-from flows.mail import Mail
+from blockveil.flows.mail import Mail
 url, port, authority = sys.argv[1:]
 Webhook(url=url).save("on-call")
 Mail(

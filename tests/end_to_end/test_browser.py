@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pipeline.ledger import Ledger
+from blockveil.pipeline.ledger import Ledger
 from tests import browser, support
 from tests.end_to_end.served import PATIENCE, kill_all, serve
 

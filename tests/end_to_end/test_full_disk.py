@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-import engine.cost
-import engine.layout
-import engine.store
-from engine.noise import NoiseKey
-from pipeline.compute import ThreadCompute
-from pipeline.errors import StoreError
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.release import run_release
+import blockveil.engine.cost
+import blockveil.engine.layout
+import blockveil.engine.store
+from blockveil.engine.noise import NoiseKey
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.errors import StoreError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import run_release
 from tests import support
 from tests.pipeline.test_release import NIGHT, no_trace, run
 
@@ -41,10 +41,10 @@ def files_of_at_most(size):
 def test_a_disk_that_fills_after_some_blocks_are_written_costs_one_charge_and_no_bit(
     tmp_path, monkeypatch, stage, size
 ):
-    monkeypatch.setattr("pipeline.release.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
-    monkeypatch.setattr(engine.cost, "_WHOLE_ENTRIES", 4)
-    monkeypatch.setattr(engine.store, "CHUNK_SIDE", 2)
-    monkeypatch.setattr(engine.layout.grid, "__defaults__", (0, 2))
+    monkeypatch.setattr("blockveil.pipeline.release.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
+    monkeypatch.setattr(blockveil.engine.cost, "_WHOLE_ENTRIES", 4)
+    monkeypatch.setattr(blockveil.engine.store, "CHUNK_SIDE", 2)
+    monkeypatch.setattr(blockveil.engine.layout.grid, "__defaults__", (0, 2))
     alone, people = tmp_path / "alone", tmp_path / "people"
     alone.mkdir()
     people.mkdir()
@@ -71,17 +71,17 @@ def test_a_disk_that_fills_after_some_blocks_are_written_costs_one_charge_and_no
 FILLED = """
 import subprocess, sys
 from pathlib import Path
-import pipeline.release
-from engine.noise import NoiseKey
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.errors import BlockveilError
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
+from blockveil.pipeline import release
+from blockveil.engine.noise import NoiseKey
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import BlockveilError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
 from tests import support
 from tests.pipeline.test_release import NIGHT, no_trace
 
-pipeline.release.NoiseKey.derive = lambda *_: NoiseKey(bytes(32))
+release.NoiseKey.derive = lambda *_: NoiseKey(bytes(32))
 place, loaded = Path(sys.argv[1]), load_config(Path(sys.argv[2]))
 
 def sized(kibibytes):
@@ -95,7 +95,7 @@ used = sum(file.stat().st_blocks for file in place.rglob("*")) // 2
 for more in range(0, 4000, 24):
     sized(used + more)
     try:
-        outcome = pipeline.release.run_release(make_plan(loaded, NIGHT), ThreadCompute(1), "test", lambda *_: None)
+        outcome = release.run_release(make_plan(loaded, NIGHT), ThreadCompute(1), "test", lambda *_: None)
         break
     except BlockveilError as error:
         print(type(error).__name__, str(error).splitlines()[0], sep=": ")
@@ -129,7 +129,7 @@ def test_a_file_system_that_is_full_at_any_point_costs_one_charge_and_no_bit(tmp
     for folder in (alone, people, place):
         folder.mkdir()
     with monkeypatch.context() as patch:
-        patch.setattr("pipeline.release.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
+        patch.setattr("blockveil.pipeline.release.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
         expected = run(support.prepare(alone)).output_digest
     support.write_records(people, support.records())
     path = support.write_config(people)

@@ -7,22 +7,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pipeline.keys import KeyStore
-from pipeline.ledger import Ledger
+from blockveil.pipeline.keys import KeyStore
+from blockveil.pipeline.ledger import Ledger
 from tests import support
 
 ROOT = Path(__file__).resolve().parents[2]
 
 KILLED = """
 import os, signal, sys
-from pipeline.ledger import Ledger
+from blockveil.pipeline.ledger import Ledger
 commit = Ledger.commit
 def commit_and_die(*a, **k):
     commit(*a, **k)
     os.kill(os.getpid(), signal.SIGKILL)
 Ledger.commit = commit_and_die
 sys.argv = ["blockveil", "run", sys.argv[1], "--date", "2026-11-20"]
-from flows.cli import main
+from blockveil.flows.cli import main
 main()
 """
 PLAIN = KILLED[KILLED.index("sys.argv") :].replace("sys.argv =", "import sys\nsys.argv =", 1)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.ledger import Ledger
+from blockveil.pipeline.ledger import Ledger
 from tests import support
 
 ROOT = Path(__file__).parents[2]
@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[2]
 RUN = """
 if __name__ == "__main__":  # workers import this file too
     import os, signal, sys
-    from flows.cli import main
-    from flows.distributed_compute import DistributedCompute
+    from blockveil.flows.cli import main
+    from blockveil.flows.distributed_compute import DistributedCompute
     if sys.argv[2] == "killed":
         DistributedCompute.install = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     sys.argv = ["blockveil", "run", sys.argv[1], "--no-prefect", "--date", "2026-11-20", *sys.argv[3:]]

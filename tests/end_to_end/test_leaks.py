@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine import gram
-from engine.layout import Tile
-from pipeline.config import load_config
-from pipeline.keys import KeyStore
-from pipeline.planning import make_plan
+from blockveil.engine import gram
+from blockveil.engine.layout import Tile
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.keys import KeyStore
+from blockveil.pipeline.planning import make_plan
 from tests import support
 from tests.pipeline import test_queries as queries
 from tests.pipeline.test_release import NIGHT
@@ -27,9 +27,9 @@ if __name__ == "__main__":  # workers import this file too
     out = Path(sys.argv[2])
     tempfile.tempdir = str(out / "tmp")
     os.makedirs(tempfile.tempdir)
-    import engine.noise
-    from flows.cluster import DistributedCompute
-    from pipeline.keys import KeyStore
+    import blockveil.engine.noise
+    from blockveil.flows.cluster import DistributedCompute
+    from blockveil.pipeline.keys import KeyStore
 
     destroy = KeyStore.destroy
     def keep_then_destroy(self, charge_id):
@@ -39,13 +39,13 @@ if __name__ == "__main__":  # workers import this file too
         destroy(self, charge_id)
     KeyStore.destroy = keep_then_destroy
 
-    derive = engine.noise.NoiseKey.derive.__func__
+    derive = blockveil.engine.noise.NoiseKey.derive.__func__
     def keep_derived(cls, secret, context):
         key = derive(cls, secret, context)
         if any(secret):  # simulations have a public key, of zeros
             (out / "derived").write_bytes(key._secret)
         return key
-    engine.noise.NoiseKey.derive = classmethod(keep_derived)
+    blockveil.engine.noise.NoiseKey.derive = classmethod(keep_derived)
 
     def dump(dask_scheduler):
         import cloudpickle
@@ -67,7 +67,7 @@ if __name__ == "__main__":  # workers import this file too
     DistributedCompute.stream = stream_and_look
 
     sys.argv = ["blockveil", "run", sys.argv[1], "--date", "2026-11-20", *sys.argv[3:]]
-    from flows.cli import main
+    from blockveil.flows.cli import main
     main()
 """
 

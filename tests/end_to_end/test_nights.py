@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flows.steps import FAILURES
-from pipeline.config import load_config
-from pipeline.ledger import Ledger
+from blockveil.flows.steps import FAILURES
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.ledger import Ledger
 from tests import support
 from tests.end_to_end import served as served_by
 from tests.end_to_end.served import kill_all, serve

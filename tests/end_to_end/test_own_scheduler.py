@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from flows.cluster import open_compute
-from pipeline.config import load_config
-from pipeline.planning import make_plan
-from pipeline.release import run_release
+from blockveil.flows.cluster import open_compute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import run_release
 from tests import support
 from tests.end_to_end.served import free_port
 from tests.pipeline.test_release import NIGHT

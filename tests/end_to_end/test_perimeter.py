@@ -16,8 +16,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from flows import login
-from pipeline.ledger import Ledger
+from blockveil.flows import login
+from blockveil.pipeline.ledger import Ledger
 from tests import support
 from tests.end_to_end.served import COMMAND, parents, serve
 
@@ -256,7 +256,7 @@ def test_a_temporary_server_wants_a_login_too_and_ends_with_a_killed_owner(tmp_p
     loaded = support.prepare(tmp_path)
     script = """
 import time
-from flows import server
+from blockveil.flows import server
 with server.at_hand():
     import os
     print(os.environ["PREFECT_API_URL"], flush=True)

@@ -4,10 +4,10 @@ from datetime import date
 
 import pytest
 
-from pipeline import report
-from pipeline.compute import ThreadCompute
-from pipeline.planning import make_plan
-from pipeline.release import run_release
+from blockveil.pipeline import report
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import run_release
 from tests import browser, support
 
 NIGHTS = date(2026, 11, 20), date(2026, 11, 21)

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.noise import NoiseKey
-from flows.cluster import open_compute
-from pipeline.config import load_config
-from pipeline.errors import ComputeError
-from pipeline.keys import KeyStore
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.release import run_release
+from blockveil.engine.noise import NoiseKey
+from blockveil.flows.cluster import open_compute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import ComputeError
+from blockveil.pipeline.keys import KeyStore
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import run_release
 from tests import support
 from tests.pipeline.test_release import NIGHT, no_trace, run
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 SERVE = """
 import sys
 from distributed import LocalCluster
-import flows.settings
+import blockveil.flows.settings
 if __name__ == "__main__":
     cluster = LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", host="127.0.0.1",
@@ -76,7 +76,7 @@ def scheduler():
 def test_a_scheduler_that_restarts_while_adding_up_or_drawing_costs_one_charge_and_no_bit(
     tmp_path, monkeypatch, scheduler
 ):
-    monkeypatch.setattr("pipeline.release.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
+    monkeypatch.setattr("blockveil.pipeline.release.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
     alone, people = tmp_path / "alone", tmp_path / "people"
     alone.mkdir()
     people.mkdir()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.ledger import Ledger
+from blockveil.pipeline.ledger import Ledger
 from tests import support
 from tests.end_to_end.served import COMMAND, Served, free_port, serve
 from tests.end_to_end.test_killed_flow import KILLED
@@ -164,7 +164,10 @@ def test_the_commands_of_the_runbook_run_as_they_are_written(tmp_path):
     subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True, capture_output=True)
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
-    words = {"blockveil": "from flows.cli import main; main()", "prefect": "from prefect.cli import app; app()"}
+    words = {
+        "blockveil": "from blockveil.flows.cli import main; main()",
+        "prefect": "from prefect.cli import app; app()",
+    }
     for name, code in words.items():
         (bin_folder / name).write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$@\"\n")
         (bin_folder / name).chmod(0o755)

@@ -10,7 +10,7 @@ from operator import or_
 
 import pytest
 
-from pipeline.ledger import Ledger
+from blockveil.pipeline.ledger import Ledger
 from tests import support
 from tests.end_to_end.served import serve
 

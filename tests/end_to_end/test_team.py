@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline.config import load_config
-from pipeline.ledger import Ledger
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.ledger import Ledger
 from tests import support
 from tests.end_to_end.served import COMMAND, Served, free_port
 

@@ -13,20 +13,20 @@ import dask
 import pytest
 from distributed import Client, LocalCluster, WorkerPlugin
 
-import engine.cost
-import engine.layout
-import engine.store
-from engine.noise import NoiseKey
-from engine.queries import graph
-from flows import workers
-from flows.cluster import open_compute
-from pipeline import publishing
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.datasets import Dataset
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.release import run_release
+import blockveil.engine.cost
+import blockveil.engine.layout
+import blockveil.engine.store
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.queries import graph
+from blockveil.flows import workers
+from blockveil.flows.cluster import open_compute
+from blockveil.pipeline import publishing
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.datasets import Dataset
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import run_release
 from tests import support
 from tests.pipeline.test_release import NIGHT, no_trace
 
@@ -51,10 +51,10 @@ def cluster():
 
 def in_small_blocks(patch):
     """Tiles of two by two, written one by one, under one key: what differs between runs then comes from the faults."""
-    patch.setattr(engine.cost, "_WHOLE_ENTRIES", 4)
-    patch.setattr(engine.store, "CHUNK_SIDE", 2)
-    patch.setattr(engine.layout.grid, "__defaults__", (0, 2))
-    patch.setattr("pipeline.release.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
+    patch.setattr(blockveil.engine.cost, "_WHOLE_ENTRIES", 4)
+    patch.setattr(blockveil.engine.store, "CHUNK_SIDE", 2)
+    patch.setattr(blockveil.engine.layout.grid, "__defaults__", (0, 2))
+    patch.setattr("blockveil.pipeline.release.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from engine.geometry import Ball, Body, Box, reaches_both_ends
-from engine.guarantees import ApproxDP
-from engine.mechanisms.workload_mechanisms import Hierarchical, MatrixMechanism
-from engine.problems import Counts, OuterProducts, Rows, SecondMoment
-from engine.workloads import AllRange, Kronecker, Prefix, Total
+from blockveil.engine.geometry import Ball, Body, Box, reaches_both_ends
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.engine.mechanisms.workload_mechanisms import Hierarchical, MatrixMechanism
+from blockveil.engine.problems import Counts, OuterProducts, Rows, SecondMoment
+from blockveil.engine.workloads import AllRange, Kronecker, Prefix, Total
 from tests.contracts.mechanism import ADD, REPLACE, K, attained
 
 BOXES = {

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from engine.audit import attacks, audit
-from engine.audit.bounds import CONFIDENCE, claimed
-from engine.audit.laws import discrete_laplace, gaussian, grid_noise, laplace, rank_one
-from engine.audit.mutants import (
+from blockveil.engine.audit import attacks, audit
+from blockveil.engine.audit.bounds import CONFIDENCE, claimed
+from blockveil.engine.audit.laws import discrete_laplace, gaussian, grid_noise, laplace, rank_one
+from blockveil.engine.audit.mutants import (
     half_scale,
     half_steps,
     reseeded,
@@ -21,14 +21,14 @@ from engine.audit.mutants import (
     unrounded,
     whole_noise,
 )
-from engine.audit.subjects import Additive, BlackBox, visible_claim
-from engine.calibration import CalibrationError, gaussian_delta
-from engine.discrete_laplace import LAPLACE_GRID
-from engine.fixedpoint import Quantiser
-from engine.geometry import Ball, Body, Box
-from engine.guarantees import ApproxDP, Loss, Neighbours, PureDP
-from engine.mechanisms.gaussian import calibrate
-from engine.noise import GRID_TWO_LEVEL, NoiseKey
+from blockveil.engine.audit.subjects import Additive, BlackBox, visible_claim
+from blockveil.engine.calibration import CalibrationError, gaussian_delta
+from blockveil.engine.discrete_laplace import LAPLACE_GRID
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.geometry import Ball, Body, Box
+from blockveil.engine.guarantees import ApproxDP, Loss, Neighbours, PureDP
+from blockveil.engine.mechanisms.gaussian import calibrate
+from blockveil.engine.noise import GRID_TWO_LEVEL, NoiseKey
 
 ALPHA = 1e-9
 CLAIM = ApproxDP(1.0, 1e-5)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from engine.audit.bounds import (
+from blockveil.engine.audit.bounds import (
     CONFIDENCE,
     Counts,
     allowed_error,
@@ -20,8 +20,8 @@ from engine.audit.bounds import (
     probability_lower,
     probability_upper,
 )
-from engine.calibration import CalibrationError
-from engine.guarantees import ApproxDP, PureDP
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import ApproxDP, PureDP
 
 CASES = [(10, 0), (10, 1), (10, 9), (10, 10), (1000, 3), (1000, 500), (100_000, 1), (100_000, 87), (100_000, 99_990)]
 

@@ -5,18 +5,18 @@ from math import inf
 import numpy as np
 import pytest
 
-from engine import rounding
-from engine.audit import audit
-from engine.audit.bounds import CONFIDENCE
-from engine.audit.cases import cases
-from engine.audit.laws import gaussian, grid_noise, laplace
-from engine.audit.power import FACTORS, Power, power
-from engine.audit.subjects import BlackBox, visible_claim
-from engine.calibration import gaussian_delta
-from engine.discrete_laplace import DiscreteLaplace
-from engine.guarantees import ApproxDP, Loss, PureDP
-from engine.noise import GRID_TWO_LEVEL
-from pipeline.auditing import run_audit
+from blockveil.engine import rounding
+from blockveil.engine.audit import audit
+from blockveil.engine.audit.bounds import CONFIDENCE
+from blockveil.engine.audit.cases import cases
+from blockveil.engine.audit.laws import gaussian, grid_noise, laplace
+from blockveil.engine.audit.power import FACTORS, Power, power
+from blockveil.engine.audit.subjects import BlackBox, visible_claim
+from blockveil.engine.calibration import gaussian_delta
+from blockveil.engine.discrete_laplace import DiscreteLaplace
+from blockveil.engine.guarantees import ApproxDP, Loss, PureDP
+from blockveil.engine.noise import GRID_TWO_LEVEL
+from blockveil.pipeline.auditing import run_audit
 
 CLAIM = ApproxDP(1.0, 1e-6)
 VISIBLE = ApproxDP(0.5, gaussian_delta(1.0, 0.5))

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from benchmarks.mechanisms import GUARANTEE, shapes, workloads
-from engine.geometry import Body
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms.additive import CannotCalibrate
-from engine.mechanisms.auto import Metric, compare, proven
-from engine.mechanisms.catalogue import ENTRIES, find
-from engine.mechanisms.contract import Importance, Status
-from engine.mechanisms.gaussian import Gaussian
-from engine.mechanisms.strategy_search import optimal_product
-from engine.mechanisms.workload_mechanisms import MatrixMechanism
-from engine.problems import Counts, Rows, SecondMoment
+from blockveil.engine.geometry import Body
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.additive import CannotCalibrate
+from blockveil.engine.mechanisms.auto import Metric, compare, proven
+from blockveil.engine.mechanisms.catalogue import ENTRIES, find
+from blockveil.engine.mechanisms.contract import Importance, Status
+from blockveil.engine.mechanisms.gaussian import Gaussian
+from blockveil.engine.mechanisms.strategy_search import optimal_product
+from blockveil.engine.mechanisms.workload_mechanisms import MatrixMechanism
+from blockveil.engine.problems import Counts, Rows, SecondMoment
 
 K = 2**15 - 1
 METRICS = {

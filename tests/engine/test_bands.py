@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.bands import Gaussian, Laplace, LaplaceSums, RandomDirection
-from engine.discrete_laplace import DiscreteLaplace
+from blockveil.engine.bands import Gaussian, Laplace, LaplaceSums, RandomDirection
+from blockveil.engine.discrete_laplace import DiscreteLaplace
 
 
 def most(trials, share=0.05):

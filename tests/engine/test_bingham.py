@@ -7,10 +7,10 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import ive
 
-from engine.calibration import CalibrationError
-from engine.guarantees import Neighbours
-from engine.mechanisms import bingham
-from engine.mechanisms.bingham import (
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.mechanisms import bingham
+from blockveil.engine.mechanisms.bingham import (
     CERTIFIED,
     captured_variance,
     directions,
@@ -21,7 +21,7 @@ from engine.mechanisms.bingham import (
     proposals,
     published_concentration,
 )
-from engine.noise import NoiseKey
+from blockveil.engine.noise import NoiseKey
 
 KEY = NoiseKey(bytes(range(32)))
 SIGMAS = float(stats.norm.isf(0.5e-9))

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from engine import block_estimates, estimates
-from engine.geometry import Box
-from engine.guarantees import ApproxDP, Neighbours
-from engine.layout import grid
-from engine.mechanisms.gaussian import Gaussian
-from engine.problems import OuterProducts, Rows, SecondMoment
+from blockveil.engine import block_estimates, estimates
+from blockveil.engine.geometry import Box
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.layout import grid
+from blockveil.engine.mechanisms.gaussian import Gaussian
+from blockveil.engine.problems import OuterProducts, Rows, SecondMoment
 
 RNG = np.random.default_rng(3)
 D = 13

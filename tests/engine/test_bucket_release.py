@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms.additive import CannotCalibrate
-from engine.mechanisms.bucket_release import Buckets, Dawa
-from engine.mechanisms.contract import NotApplicable
-from engine.mechanisms.dawa import Partitioner, bucket_counts, hilbert_order
-from engine.noise import NoiseKey
-from engine.problems import Counts, Rows
-from engine.workload_blocks import rows_of
-from engine.workloads import AllRange, Kronecker, Prefix
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.additive import CannotCalibrate
+from blockveil.engine.mechanisms.bucket_release import Buckets, Dawa
+from blockveil.engine.mechanisms.contract import NotApplicable
+from blockveil.engine.mechanisms.dawa import Partitioner, bucket_counts, hilbert_order
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.problems import Counts, Rows
+from blockveil.engine.workload_blocks import rows_of
+from blockveil.engine.workloads import AllRange, Kronecker, Prefix
 from tests.contracts.mechanism import PROBLEMS
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

@@ -10,8 +10,14 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from engine import calibration
-from engine.calibration import CalibrationError, gaussian_delta, gaussian_epsilon, gaussian_log_delta, gaussian_mu
+from blockveil.engine import calibration
+from blockveil.engine.calibration import (
+    CalibrationError,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_log_delta,
+    gaussian_mu,
+)
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "testvectors.json").read_text())
 TOLERANCE = 1e-12

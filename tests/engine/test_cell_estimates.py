@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine import cell_estimates
-from engine.bands import CONFIDENCE
-from engine.estimates import coordinate_estimate
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms.additive import add_noise
-from engine.mechanisms.gaussian import Gaussian
-from engine.mechanisms.laplace_noise import WholeLaplace
-from engine.mechanisms.workload_mechanisms import Hierarchical, MatrixMechanism
-from engine.noise import NoiseKey
-from engine.problems import Counts
-from engine.workloads import AllRange, Identity, Kronecker, Total
+from blockveil.engine import cell_estimates
+from blockveil.engine.bands import CONFIDENCE
+from blockveil.engine.estimates import coordinate_estimate
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.additive import add_noise
+from blockveil.engine.mechanisms.gaussian import Gaussian
+from blockveil.engine.mechanisms.laplace_noise import WholeLaplace
+from blockveil.engine.mechanisms.workload_mechanisms import Hierarchical, MatrixMechanism
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.problems import Counts
+from blockveil.engine.workloads import AllRange, Identity, Kronecker, Total
 
 TRIALS = 250
 COUNTS = np.random.default_rng(3).integers(0, 60, (6, 8))

@@ -7,8 +7,8 @@ from pathlib import Path
 import mpmath
 import pytest
 
-from engine.calibration import CalibrationError, gaussian_mu
-from engine.mechanisms.classic import classic_log_excess, classic_loss, classic_standard_deviation
+from blockveil.engine.calibration import CalibrationError, gaussian_mu
+from blockveil.engine.mechanisms.classic import classic_log_excess, classic_loss, classic_standard_deviation
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "testvectors.json").read_text())
 DELTAS = (0.99, 0.5, 0.1, 1e-3, 1e-5, 1e-10, 1e-100, 1e-300)

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from engine import continual
-from engine.continual import Chained, Chains, best, binary, independent
-from engine.geometry import Body
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms.contract import Importance
-from engine.mechanisms.design import add_noise
-from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL, Grid, NoiseKey, noise_block
-from engine.problems import SecondMoment
+from blockveil.engine import continual
+from blockveil.engine.continual import Chained, Chains, best, binary, independent
+from blockveil.engine.geometry import Body
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.contract import Importance
+from blockveil.engine.mechanisms.design import add_noise
+from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
+from blockveil.engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL, Grid, NoiseKey, noise_block
+from blockveil.engine.problems import SecondMoment
 
 KEY = NoiseKey(bytes(range(32)))
 GUARANTEE = ApproxDP(1.0, 1e-6)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cost import Kind, Machine, Rates, TooLarge, Work, choose
-from engine.gram import arithmetic
+from blockveil.engine.cost import Kind, Machine, Rates, TooLarge, Work, choose
+from blockveil.engine.gram import arithmetic
 
 GIB = 2**30
 

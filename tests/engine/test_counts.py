@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.counts import Codes, CountError, CountQuery, Edges, Missing, Outside, partial_counts, unfolded
-from engine.fixedpoint import NotFiniteError
-from engine.guarantees import Neighbours
-from engine.layout import boxes, grouped
-from engine.problems import Counts
+from blockveil.engine.counts import Codes, CountError, CountQuery, Edges, Missing, Outside, partial_counts, unfolded
+from blockveil.engine.fixedpoint import NotFiniteError
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.layout import boxes, grouped
+from blockveil.engine.problems import Counts
 
 RNG = np.random.default_rng(3)
 UNEVEN = np.array([-2.0, -1.5, 0.0, 0.1, 3.0])
@@ -175,8 +175,8 @@ def test_a_grid_of_any_number_of_axes_is_counted_in_c_order_for_every_chunking(a
 
 @pytest.mark.parametrize("grid", [(40, 30), (7, 9, 11), (1, 200), (200, 3)])
 def test_any_tiles_of_a_grid_hold_the_counts_of_the_whole(monkeypatch, grid):
-    monkeypatch.setattr("engine.layout.TILE_SIDE", 8)
-    monkeypatch.setattr("engine.layout.TILE", 4)
+    monkeypatch.setattr("blockveil.engine.layout.TILE_SIDE", 8)
+    monkeypatch.setattr("blockveil.engine.layout.TILE", 4)
     wanted = CountQuery(tuple(Codes(cells) for cells in grid), Outside.DROP, Missing.REFUSE)
     records = RNG.integers(-1, np.array(grid) + 1, (3000, len(grid)))
     whole, tiles = partial_counts(records, 0, 3000, wanted, 3000), boxes(grid)

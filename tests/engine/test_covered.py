@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import rotation
-from engine.dither import PLACES, Dither
-from engine.fixedpoint import Quantiser
-from engine.geometry import Ball, Body, Box, CappedBox, Ellipsoid, GeometryError, Mixing
+from blockveil.engine import rotation
+from blockveil.engine.dither import PLACES, Dither
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.geometry import Ball, Body, Box, CappedBox, Ellipsoid, GeometryError, Mixing
 
 SMALL = Box([-1.0] * 3, [1.0] * 3, [0.0] * 3)
 BASIS = np.array([[1.0, 2.0, 2.0], [2.0, 1.0, -2.0], [2.0, -2.0, 1.0]]) / 3.0

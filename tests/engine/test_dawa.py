@@ -7,11 +7,11 @@ from math import exp, log, sqrt
 import numpy as np
 import pytest
 
-from engine.audit.bucket_cases import bucket_lengths
-from engine.calibration import CalibrationError
-from engine.guarantees import Neighbours
-from engine.mechanisms import dawa
-from engine.mechanisms.dawa import Partitioner
+from blockveil.engine.audit.bucket_cases import bucket_lengths
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.mechanisms import dawa
+from blockveil.engine.mechanisms.dawa import Partitioner
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from engine import differences as sets
-from engine import sensitivity
-from engine.calibration import CalibrationError
-from engine.geometry import Body
-from engine.guarantees import Neighbours
+from blockveil.engine import differences as sets
+from blockveil.engine import sensitivity
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.geometry import Body
+from blockveil.engine.guarantees import Neighbours
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "testvectors.json").read_text())
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

@@ -11,18 +11,18 @@ import pytest
 from scipy import stats
 from scipy.special import hyp1f1, ive
 
-from engine.exact_matrix import complement, identity, integers, inverse_root
-from engine.exact_random import KeyBits
-from engine.geometry import Body
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms import exact_bingham
-from engine.mechanisms.additive import CannotCalibrate
-from engine.mechanisms.contract import NotApplicable
-from engine.mechanisms.directions import Exponential
-from engine.mechanisms.exact_bingham import CertificateError, Sampler
-from engine.noise import NoiseKey
-from engine.principal import PrincipalDirections
-from engine.problems import SecondMoment
+from blockveil.engine.exact_matrix import complement, identity, integers, inverse_root
+from blockveil.engine.exact_random import KeyBits
+from blockveil.engine.geometry import Body
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms import exact_bingham
+from blockveil.engine.mechanisms.additive import CannotCalibrate
+from blockveil.engine.mechanisms.contract import NotApplicable
+from blockveil.engine.mechanisms.directions import Exponential
+from blockveil.engine.mechanisms.exact_bingham import CertificateError, Sampler
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.principal import PrincipalDirections
+from blockveil.engine.problems import SecondMoment
 
 K = 2**15 - 1
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from engine import discrete_laplace
-from engine.calibration import CalibrationError
-from engine.discrete_laplace import (
+from blockveil.engine import discrete_laplace
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.discrete_laplace import (
     LARGEST_SCALE,
     TOTAL_VARIATION_PER_DRAW,
     DiscreteLaplace,
@@ -21,7 +21,7 @@ from engine.discrete_laplace import (
     powers,
     zero_threshold,
 )
-from engine.noise import GRID_TWO_LEVEL, NoiseKey
+from blockveil.engine.noise import GRID_TWO_LEVEL, NoiseKey
 
 KEY = NoiseKey(bytes(range(32)))
 LAWS = [DiscreteLaplace(1, 1), DiscreteLaplace(3, 10), DiscreteLaplace(7, 2), DiscreteLaplace(1, 8191)]

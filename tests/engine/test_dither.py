@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from engine import dither, gram, layout
-from engine.dither import PLACES, Dither
-from engine.fixedpoint import NotFiniteError, Quantiser
-from engine.geometry import Ball, Box
-from engine.sparse import entry_sums
+from blockveil.engine import dither, gram, layout
+from blockveil.engine.dither import PLACES, Dither
+from blockveil.engine.fixedpoint import NotFiniteError, Quantiser
+from blockveil.engine.geometry import Ball, Box
+from blockveil.engine.sparse import entry_sums
 
 K = 127
 WIDTH = 6

@@ -8,11 +8,11 @@ import pytest
 from mpmath import mp, mpf
 from scipy.optimize import minimize
 
-from engine import differences as sets
-from engine.calibration import CalibrationError
-from engine.guarantees import Neighbours
-from engine.mechanisms import shapes
-from engine.mechanisms.duality import corners, least_covariance, least_noise
+from blockveil.engine import differences as sets
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.mechanisms import shapes
+from blockveil.engine.mechanisms.duality import corners, least_covariance, least_noise
 
 MU = 0.7
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

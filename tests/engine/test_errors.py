@@ -3,13 +3,20 @@
 import numpy as np
 import pytest
 
-from engine.errors import band, error_report, expected_spectral_norm, spectral_bound, subspace_error, total_variance
-from engine.geometry import Body
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms.contract import Importance
-from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from engine.mechanisms.laplace_noise import Laplace, WholeLaplace
-from engine.problems import Counts, OuterProducts, Rows, SecondMoment
+from blockveil.engine.errors import (
+    band,
+    error_report,
+    expected_spectral_norm,
+    spectral_bound,
+    subspace_error,
+    total_variance,
+)
+from blockveil.engine.geometry import Body
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.contract import Importance
+from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
+from blockveil.engine.mechanisms.laplace_noise import Laplace, WholeLaplace
+from blockveil.engine.problems import Counts, OuterProducts, Rows, SecondMoment
 
 K = 2**15 - 1
 ASKED = ApproxDP(1.0, 1e-6)

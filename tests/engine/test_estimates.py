@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from engine import estimates, gram
-from engine.fixedpoint import Quantiser
-from engine.geometry import Ball, Body, Box, Ellipsoid
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms.gaussian import add_noise, calibrate
-from engine.noise import NoiseKey, noise_block
+from blockveil.engine import estimates, gram
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.geometry import Ball, Body, Box, Ellipsoid
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.gaussian import add_noise, calibrate
+from blockveil.engine.noise import NoiseKey, noise_block
 
 MATRIX = np.array([[4.0, 1.5, 0.2], [1.5, 1.0, 0.1], [0.2, 0.1, 9.0]])
 GEOMETRIES = {

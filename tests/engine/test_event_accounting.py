@@ -10,18 +10,12 @@ from dp_accounting.pld import pld_privacy_accountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.accounting import profiles
-from engine.accounting.composition import compose
-from engine.accounting.domination import dominating, pure_mu
-from engine.accounting.events import (
-    FixedSizeGaussian,
-    GaussianMixture,
-    PoissonGaussian,
-    Step,
-    check_relation,
-)
-from engine.calibration import CalibrationError, gaussian_delta, gaussian_epsilon
-from engine.guarantees import ZCDP, ApproxDP, GaussianDP, Neighbours, PureDP
+from blockveil.engine.accounting import profiles
+from blockveil.engine.accounting.composition import compose
+from blockveil.engine.accounting.domination import dominating, pure_mu
+from blockveil.engine.accounting.events import FixedSizeGaussian, GaussianMixture, PoissonGaussian, Step, check_relation
+from blockveil.engine.calibration import CalibrationError, gaussian_delta, gaussian_epsilon
+from blockveil.engine.guarantees import ZCDP, ApproxDP, GaussianDP, Neighbours, PureDP
 
 EVENTS = [
     PoissonGaussian(0.01, 1.0),

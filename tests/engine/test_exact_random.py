@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.exact_random import KeyBits
-from engine.noise import NoiseKey
+from blockveil.engine.exact_random import KeyBits
+from blockveil.engine.noise import NoiseKey
 
 KEY = NoiseKey(bytes(range(32)))
 SIGMAS = float(stats.norm.isf(0.5e-9))

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from engine.fixedpoint import NotFiniteError, Quantiser
-from engine.geometry import Ball, Box, Ellipsoid, Geometry, GeometryError
-from engine.rounding import pull_inside_ball
+from blockveil.engine.fixedpoint import NotFiniteError, Quantiser
+from blockveil.engine.geometry import Ball, Box, Ellipsoid, Geometry, GeometryError
+from blockveil.engine.rounding import pull_inside_ball
 
 MATRIX = np.array([[4.0, 1.9, 0.0], [1.9, 1.0, 0.1], [0.0, 0.1, 9.0]])
 GEOMETRIES: dict[str, Geometry] = {

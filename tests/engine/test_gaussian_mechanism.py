@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.calibration import gaussian_delta, gaussian_mu
-from engine.geometry import Body
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms.gaussian import CannotCalibrate, add_noise, calibrate, least_noise
-from engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL
-from engine.problems import SecondMoment
-from engine.sensitivity import second_moment_sensitivity
+from blockveil.engine.calibration import gaussian_delta, gaussian_mu
+from blockveil.engine.geometry import Body
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.gaussian import CannotCalibrate, add_noise, calibrate, least_noise
+from blockveil.engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL
+from blockveil.engine.problems import SecondMoment
+from blockveil.engine.sensitivity import second_moment_sensitivity
 
 LARGEST = 2**15 - 1
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "testvectors.json").read_text())

@@ -6,8 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from engine.gaussian_table import PRECISION, WIDTH, cumulative, invert, table
-from engine.noise import SECOND, THIRD, TOTAL_VARIATION_PER_DRAW
+from blockveil.engine.gaussian_table import PRECISION, WIDTH, cumulative, invert, table
+from blockveil.engine.noise import SECOND, THIRD, TOTAL_VARIATION_PER_DRAW
 
 BITS = 400
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.geometry import Ball, Body, Box, Ellipsoid, GeometryError
+from blockveil.engine.geometry import Ball, Body, Box, Ellipsoid, GeometryError
 
 
 def positive_definite(d, seed):

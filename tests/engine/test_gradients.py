@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.fixedpoint import NotFiniteError, Quantiser
-from engine.geometry import Body, Box
-from engine.guarantees import ApproxDP, Neighbours
-from engine.layout import Tile, grouped, summed
-from engine.mechanisms.gaussian import Gaussian
-from engine.models import FEATURE_STEPS, Activation, Model, Output, PublicMap
-from engine.problems import OuterProducts
-from engine.queries.gradients import GradientProblem, GradientsQuery
-from engine.queries.graph import assembled, exact_graph
+from blockveil.engine.fixedpoint import NotFiniteError, Quantiser
+from blockveil.engine.geometry import Body, Box
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.layout import Tile, grouped, summed
+from blockveil.engine.mechanisms.gaussian import Gaussian
+from blockveil.engine.models import FEATURE_STEPS, Activation, Model, Output, PublicMap
+from blockveil.engine.problems import OuterProducts
+from blockveil.engine.queries.gradients import GradientProblem, GradientsQuery
+from blockveil.engine.queries.graph import assembled, exact_graph
 
 K = 2**15 - 1
 
@@ -93,7 +93,7 @@ def test_the_piece_that_is_multiplied_at_once_does_not_matter(monkeypatch):
     query = make(units=4)
     values = records(query)
     whole = query.total(values, 0, 300, 300)
-    monkeypatch.setattr("engine.queries.gradients._PIECE_BYTES", 1)
+    monkeypatch.setattr("blockveil.engine.queries.gradients._PIECE_BYTES", 1)
     assert np.array_equal(query.total(values, 0, 300, 300), whole)
 
 

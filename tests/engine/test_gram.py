@@ -13,14 +13,14 @@ from distributed import Client, LocalCluster
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import gram, keyring, layout
-from engine.fixedpoint import Quantiser
-from engine.geometry import Box
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms.gaussian import calibrate
-from engine.noise import NoiseKey
-from engine.queries.graph import assembled, exact_graph, noisy_graph
-from engine.queries.second_moment import SecondMomentQuery
+from blockveil.engine import gram, keyring, layout
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.geometry import Box
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.gaussian import calibrate
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.queries.graph import assembled, exact_graph, noisy_graph
+from blockveil.engine.queries.second_moment import SecondMomentQuery
 
 ROWS, FEATURES = 3001, 37
 RECORDS = np.random.default_rng(8).standard_normal((ROWS, FEATURES)) * 2.0

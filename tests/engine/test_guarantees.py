@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.calibration import CalibrationError, gaussian_mu
-from engine.guarantees import ZCDP, ApproxDP, GaussianDP, Neighbours, PureDP, compose
+from blockveil.engine.calibration import CalibrationError, gaussian_mu
+from blockveil.engine.guarantees import ZCDP, ApproxDP, GaussianDP, Neighbours, PureDP, compose
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "testvectors.json").read_text())
 

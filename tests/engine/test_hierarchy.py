@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.calibration import CalibrationError
-from engine.guarantees import Neighbours
-from engine.mechanisms.hierarchy import Tree
-from engine.mechanisms.tree_search import best_tree, branchings, level_traces
-from engine.noise import TILE
-from engine.workload_blocks import rows_of
-from engine.workloads import AllRange, Explicit, Identity, Kronecker, Prefix, Total, marginals
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.mechanisms.hierarchy import Tree
+from blockveil.engine.mechanisms.tree_search import best_tree, branchings, level_traces
+from blockveil.engine.noise import TILE
+from blockveil.engine.workload_blocks import rows_of
+from blockveil.engine.workloads import AllRange, Explicit, Identity, Kronecker, Prefix, Total, marginals
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 TREES = [

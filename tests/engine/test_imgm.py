@@ -8,9 +8,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from engine.calibration import CalibrationError, gaussian_delta, gaussian_mu
-from engine.guarantees import GaussianDP
-from engine.mechanisms.imgm import (
+from blockveil.engine.calibration import CalibrationError, gaussian_delta, gaussian_mu
+from blockveil.engine.guarantees import GaussianDP
+from blockveil.engine.mechanisms.imgm import (
     PairTooSmall,
     Step,
     ball_loss,

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from engine import continual, gaussian_table
-from engine.discrete_laplace import LAPLACE_GRID
-from engine.guarantees import ApproxDP
-from engine.layout import Tile
-from engine.mechanisms import bucket_release
-from engine.mechanisms.additive import gaussian_design, laplace_design
-from engine.mechanisms.bucket_release import Dawa
-from engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL, TILE
-from engine.problems import Counts, Rows, SecondMoment
+from blockveil.engine import continual, gaussian_table
+from blockveil.engine.discrete_laplace import LAPLACE_GRID
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.engine.layout import Tile
+from blockveil.engine.mechanisms import bucket_release
+from blockveil.engine.mechanisms.additive import gaussian_design, laplace_design
+from blockveil.engine.mechanisms.bucket_release import Dawa
+from blockveil.engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL, TILE
+from blockveil.engine.problems import Counts, Rows, SecondMoment
 from tests.contracts.mechanism import ADD, REPLACE, Body, K
 from tests.contracts.recording import RecordingKey, check_asked_once, release
 

@@ -7,8 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.layout import TILE_SIDE, Tile, banded, box, box_sides, boxes, grid, grouped, row_ranges, split, summed
-from engine.store import CHUNK_SIDE
+from blockveil.engine.layout import (
+    TILE_SIDE,
+    Tile,
+    banded,
+    box,
+    box_sides,
+    boxes,
+    grid,
+    grouped,
+    row_ranges,
+    split,
+    summed,
+)
+from blockveil.engine.store import CHUNK_SIDE
 
 
 @given(
@@ -65,8 +77,8 @@ def test_boxes_cover_a_grid_once_and_are_blocks_of_its_matrix_and_of_the_grid(le
     shape = math.prod(lengths[:place]), math.prod(lengths[place:])
     numbers = np.arange(math.prod(lengths)).reshape(shape)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("engine.layout.TILE_SIDE", side)
-        patch.setattr("engine.layout.TILE", 2)
+        patch.setattr("blockveil.engine.layout.TILE_SIDE", side)
+        patch.setattr("blockveil.engine.layout.TILE", 2)
         found = [
             (numbers[slice(*t.rows), slice(*t.columns)], numbers.reshape(lengths)[box(t, lengths)])
             for t in boxes(lengths)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engine.leading import leading_eigenvalues
+from blockveil.engine.leading import leading_eigenvalues
 
 
 def symmetric(values, seed=1):

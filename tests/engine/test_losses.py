@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
-from engine.calibration import CalibrationError, gaussian_mu
-from engine.guarantees import ApproxDP
-from engine.mechanisms.losses import (
+from blockveil.engine.calibration import CalibrationError, gaussian_mu
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.engine.mechanisms.losses import (
     analytic_constant,
     analytic_constant_upper_bound,
     analytic_expected_loss,
@@ -25,9 +25,9 @@ from engine.mechanisms.losses import (
     strong_composition,
     subsampled,
 )
-from engine.mechanisms.mvg import equimodal
-from engine.mechanisms.mvg_allocation import uniform_allocation
-from engine.mechanisms.mvg_limits import Query, Theorem, Zeta, precision_limit
+from blockveil.engine.mechanisms.mvg import equimodal
+from blockveil.engine.mechanisms.mvg_allocation import uniform_allocation
+from blockveil.engine.mechanisms.mvg_limits import Query, Theorem, Zeta, precision_limit
 
 # Raw and central kurtosis and skewness; independent, 25 digits.
 GAUSSIAN = {

@@ -7,12 +7,12 @@ import mpmath
 import numpy as np
 import pytest
 
-from engine.calibration import CalibrationError
-from engine.guarantees import Neighbours
-from engine.mechanisms.matrix_mechanism import AxisStrategy, ProductStrategy
-from engine.mechanisms.strategy_search import optimal_axis, optimal_product, singular_value_bound
-from engine.workload_errors import factor_trace
-from engine.workloads import AllRange, Identity, Kronecker, Prefix, Total, marginals
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.mechanisms.matrix_mechanism import AxisStrategy, ProductStrategy
+from blockveil.engine.mechanisms.strategy_search import optimal_axis, optimal_product, singular_value_bound
+from blockveil.engine.workload_errors import factor_trace
+from blockveil.engine.workloads import AllRange, Identity, Kronecker, Prefix, Total, marginals
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 

@@ -5,21 +5,21 @@ from typing import ClassVar
 import numpy as np
 from scipy import stats
 
-from engine.geometry import Body
-from engine.guarantees import ApproxDP
-from engine.mechanisms import workload_mechanisms
-from engine.mechanisms.auto import Auto, Metric
-from engine.mechanisms.bucket_release import Dawa
-from engine.mechanisms.contract import Importance
-from engine.mechanisms.directions import Exponential
-from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from engine.mechanisms.laplace_noise import Laplace, WholeLaplace
-from engine.mechanisms.matrix_mechanism import ProductStrategy
-from engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
-from engine.mechanisms.workload_mechanisms import Hierarchical, MatrixMechanism
-from engine.noise import NoiseKey
-from engine.principal import PrincipalDirections
-from engine.problems import Counts
+from blockveil.engine.geometry import Body
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.engine.mechanisms import workload_mechanisms
+from blockveil.engine.mechanisms.auto import Auto, Metric
+from blockveil.engine.mechanisms.bucket_release import Dawa
+from blockveil.engine.mechanisms.contract import Importance
+from blockveil.engine.mechanisms.directions import Exponential
+from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
+from blockveil.engine.mechanisms.laplace_noise import Laplace, WholeLaplace
+from blockveil.engine.mechanisms.matrix_mechanism import ProductStrategy
+from blockveil.engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
+from blockveil.engine.mechanisms.workload_mechanisms import Hierarchical, MatrixMechanism
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.principal import PrincipalDirections
+from blockveil.engine.problems import Counts
 from tests.contracts.mechanism import ADD, PROBLEMS, REPLACE, K, MechanismContract, ReleaseContract
 
 NOT_AUGMENTED = tuple(name for name in PROBLEMS if name != "covariance")

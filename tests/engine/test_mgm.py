@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.calibration import CalibrationError, gaussian_log_delta, gaussian_mu
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms.mgm import mgm_mu
-from engine.mechanisms.published import Mgm
-from engine.problems import Counts
+from blockveil.engine.calibration import CalibrationError, gaussian_log_delta, gaussian_mu
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.mgm import mgm_mu
+from blockveil.engine.mechanisms.published import Mgm
+from blockveil.engine.problems import Counts
 
 
 def exact(entries, epsilon, delta):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import models
-from engine.models import FEATURE_STEPS, Activation, Model, Output, PublicMap
+from blockveil.engine import models
+from blockveil.engine.models import FEATURE_STEPS, Activation, Model, Output, PublicMap
 
 RNG = np.random.default_rng(4)
 

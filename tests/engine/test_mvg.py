@@ -7,10 +7,10 @@ import mpmath
 import numpy as np
 import pytest
 
-from engine.calibration import CalibrationError, gaussian_mu
-from engine.guarantees import Neighbours
-from engine.mechanisms.imgm import ball_loss, mahalanobis
-from engine.mechanisms.mvg import (
+from blockveil.engine.calibration import CalibrationError, gaussian_mu
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.mechanisms.imgm import ball_loss, mahalanobis
+from blockveil.engine.mechanisms.mvg import (
     MatrixNoise,
     equimodal,
     exact_box,
@@ -18,7 +18,7 @@ from engine.mechanisms.mvg import (
     half_widths_along,
     unimodal,
 )
-from engine.mechanisms.mvg_allocation import (
+from blockveil.engine.mechanisms.mvg_allocation import (
     binary_allocation,
     exact_box_max_pnr,
     log_power_to_noise_ratio,
@@ -29,7 +29,14 @@ from engine.mechanisms.mvg_allocation import (
     trace_budget,
     uniform_allocation,
 )
-from engine.mechanisms.mvg_limits import Query, Theorem, Zeta, harmonic_number, precision_limit, root_harmonic_number
+from blockveil.engine.mechanisms.mvg_limits import (
+    Query,
+    Theorem,
+    Zeta,
+    harmonic_number,
+    precision_limit,
+    root_harmonic_number,
+)
 
 GENERAL, SYMMETRIC = Theorem.GENERAL, Theorem.SYMMETRIC
 PUBLISHED, ROOT = Zeta.PUBLISHED, Zeta.SQUARE_ROOT

@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.ciphers.modes import ECB
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import keyring
-from engine.gaussian_table import cumulative
-from engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL, SECOND, THIRD, Grid, NoiseKey, noise_block
+from blockveil.engine import keyring
+from blockveil.engine.gaussian_table import cumulative
+from blockveil.engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL, SECOND, THIRD, Grid, NoiseKey, noise_block
 
 KEY = NoiseKey(bytes(range(32)))
 GRIDS = [GRID_TWO_LEVEL, GRID_THREE_LEVEL]

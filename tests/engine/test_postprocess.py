@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.postprocess import nearest_psd, symmetrise
+from blockveil.engine.postprocess import nearest_psd, symmetrise
 
 
 @given(d=st.integers(1, 12), seed=st.integers(0, 2**32 - 1))

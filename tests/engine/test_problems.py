@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
-from engine.geometry import Body, CappedBox
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms.additive import CannotCalibrate
-from engine.mechanisms.contract import Importance
-from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from engine.problems import Counts, OuterProducts, Rows, SecondMoment
+from blockveil.engine.geometry import Body, CappedBox
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.additive import CannotCalibrate
+from blockveil.engine.mechanisms.contract import Importance
+from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
+from blockveil.engine.problems import Counts, OuterProducts, Rows, SecondMoment
 
 K = 2**15 - 1
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.calibration import CalibrationError
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms.projections import (
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.projections import (
     blocki_floor,
     delta_less,
     delta_more,
@@ -19,7 +19,7 @@ from engine.mechanisms.projections import (
     sheffet_floor,
     sketch_delta,
 )
-from engine.mechanisms.subspace import least_noise
+from blockveil.engine.mechanisms.subspace import least_noise
 
 SIGMAS = float(stats.norm.isf(0.5e-9))
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.errors import error_report, expected_spectral_norm
-from engine.geometry import Body
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms.additive import CannotCalibrate
-from engine.mechanisms.contract import NotApplicable
-from engine.mechanisms.published_pca import AnalyzeGauss, ModSulq
-from engine.noise import NoiseKey
-from engine.problems import Counts, SecondMoment
+from blockveil.engine.errors import error_report, expected_spectral_norm
+from blockveil.engine.geometry import Body
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.additive import CannotCalibrate
+from blockveil.engine.mechanisms.contract import NotApplicable
+from blockveil.engine.mechanisms.published_pca import AnalyzeGauss, ModSulq
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.problems import Counts, SecondMoment
 from tests.contracts.mechanism import K, MechanismContract
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.calibration import CalibrationError
-from engine.mechanisms.r1smg import block_energy, noise, published, radius, scale
-from engine.noise import GRID_TWO_LEVEL, NoiseKey, noise_block
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.mechanisms.r1smg import block_energy, noise, published, radius, scale
+from blockveil.engine.noise import GRID_TWO_LEVEL, NoiseKey, noise_block
 
 KEY = NoiseKey(bytes(range(32)))
 

@@ -15,11 +15,11 @@ from scipy.optimize import brentq
 from scipy.special import betainc
 from scipy.stats import norm
 
-from engine.calibration import CalibrationError, gaussian_delta, gaussian_mu
-from engine.mechanisms.losses import analytic_expected_loss
-from engine.mechanisms.r1smg import published
-from engine.mechanisms.r1smg_integral import log_half_step
-from engine.mechanisms.r1smg_profile import (
+from blockveil.engine.calibration import CalibrationError, gaussian_delta, gaussian_mu
+from blockveil.engine.mechanisms.losses import analytic_expected_loss
+from blockveil.engine.mechanisms.r1smg import published
+from blockveil.engine.mechanisms.r1smg_integral import log_half_step
+from blockveil.engine.mechanisms.r1smg_profile import (
     ACCURACY,
     allowed_success,
     attack_success,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.ratio_errors import RatioErrors
+from blockveil.engine.ratio_errors import RatioErrors
 
 D, TRIALS = 12, 12_000
 

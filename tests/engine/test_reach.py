@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.fixedpoint import Quantiser
-from engine.geometry import Body, Box, CappedBox
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms.contract import Importance
-from engine.mechanisms.duality import least_covariance
-from engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from engine.problems import OuterProducts, Rows, SecondMoment
-from engine.reach import capped_second_moment, largest_l1, largest_l2, uncapped, widest_l1, widest_l2
-from engine.sensitivity import second_moment_sensitivity
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.geometry import Body, Box, CappedBox
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.contract import Importance
+from blockveil.engine.mechanisms.duality import least_covariance
+from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
+from blockveil.engine.problems import OuterProducts, Rows, SecondMoment
+from blockveil.engine.reach import capped_second_moment, largest_l1, largest_l2, uncapped, widest_l1, widest_l2
+from blockveil.engine.sensitivity import second_moment_sensitivity
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 K = 2**15 - 1

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import rotation
-from engine.calibration import CalibrationError
-from engine.differences import RotatedBox
-from engine.differences import rotated as module
-from engine.fixedpoint import ROUNDING_ALONG_DIRECTIONS, Quantiser
-from engine.geometry import Ball, Body, Box, Ellipsoid, GeometryError
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms.contract import NotApplicable
-from engine.mechanisms.published import Allocation, ExactMvg, Mvg
-from engine.problems import SecondMoment
+from blockveil.engine import rotation
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.differences import RotatedBox
+from blockveil.engine.differences import rotated as module
+from blockveil.engine.fixedpoint import ROUNDING_ALONG_DIRECTIONS, Quantiser
+from blockveil.engine.geometry import Ball, Body, Box, Ellipsoid, GeometryError
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.contract import NotApplicable
+from blockveil.engine.mechanisms.published import Allocation, ExactMvg, Mvg
+from blockveil.engine.problems import SecondMoment
 
 ADD, REPLACE = Neighbours
 CLAIM = ApproxDP(1.0, 1e-6)

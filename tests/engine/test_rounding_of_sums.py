@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import gram
-from engine.fixedpoint import Quantiser
-from engine.geometry import Box
-from engine.rounding import rounding_of_sums
+from blockveil.engine import gram
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.geometry import Box
+from blockveil.engine.rounding import rounding_of_sums
 
 
 def off(records, largest, lower=-1.0):

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.geometry import Body
-from engine.guarantees import Neighbours
-from engine.sensitivity import centred_covariance_sensitivity, second_moment_sensitivity
+from blockveil.engine.geometry import Body
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.sensitivity import centred_covariance_sensitivity, second_moment_sensitivity
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "testvectors.json").read_text())
 BODIES = list(Body)

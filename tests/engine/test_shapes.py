@@ -6,17 +6,17 @@ import math
 import numpy as np
 import pytest
 
-from engine import differences as sets
-from engine.calibration import CalibrationError
-from engine.geometry import Body
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms import shape_designs as designs
-from engine.mechanisms import shapes
-from engine.mechanisms.contract import Importance
-from engine.mechanisms.duality import least_covariance, least_noise
-from engine.mechanisms.gaussian import ShapedGaussian
-from engine.problems import SecondMoment
-from engine.sensitivity import second_moment_sensitivity
+from blockveil.engine import differences as sets
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.geometry import Body
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms import shape_designs as designs
+from blockveil.engine.mechanisms import shapes
+from blockveil.engine.mechanisms.contract import Importance
+from blockveil.engine.mechanisms.duality import least_covariance, least_noise
+from blockveil.engine.mechanisms.gaussian import ShapedGaussian
+from blockveil.engine.problems import SecondMoment
+from blockveil.engine.sensitivity import second_moment_sensitivity
 
 RNG = np.random.default_rng(8)
 MU = 0.7

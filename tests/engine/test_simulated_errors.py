@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine import simulated_errors
-from engine.errors import error_report
-from engine.estimates import covariance_of
-from engine.geometry import Box, Ellipsoid
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms.contract import Importance
-from engine.mechanisms.gaussian import ShapedGaussian
-from engine.mechanisms.laplace_noise import Laplace, WholeLaplace
-from engine.problems import Counts, SecondMoment
+from blockveil.engine import simulated_errors
+from blockveil.engine.errors import error_report
+from blockveil.engine.estimates import covariance_of
+from blockveil.engine.geometry import Box, Ellipsoid
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.contract import Importance
+from blockveil.engine.mechanisms.gaussian import ShapedGaussian
+from blockveil.engine.mechanisms.laplace_noise import Laplace, WholeLaplace
+from blockveil.engine.problems import Counts, SecondMoment
 
 ADD = Neighbours.ADD_REMOVE
 ASKED = ApproxDP(1.0, 1e-6)

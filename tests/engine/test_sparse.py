@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from engine import sparse
-from engine.cost import Kind, Machine, Work, choose
-from engine.fixedpoint import NotFiniteError, Quantiser
-from engine.geometry import Ball, Box, Ellipsoid
-from engine.gram import Factor, tile_sums
-from engine.layout import grid
-from engine.sparse import entry_sums
+from blockveil.engine import sparse
+from blockveil.engine.cost import Kind, Machine, Work, choose
+from blockveil.engine.fixedpoint import NotFiniteError, Quantiser
+from blockveil.engine.geometry import Ball, Box, Ellipsoid
+from blockveil.engine.gram import Factor, tile_sums
+from blockveil.engine.layout import grid
+from blockveil.engine.sparse import entry_sums
 
 WIDTH = 37
 RNG = np.random.default_rng(11)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from engine import progress, sparse
-from engine.fixedpoint import Quantiser
-from engine.geometry import Box
-from engine.gram import Factor, tile_sums
-from engine.layout import grid
-from engine.sparse import EntrySource, entry_sums
-from engine.sparse_rows import MalformedRowsError, SparseRows
+from blockveil.engine import progress, sparse
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.geometry import Box
+from blockveil.engine.gram import Factor, tile_sums
+from blockveil.engine.layout import grid
+from blockveil.engine.sparse import EntrySource, entry_sums
+from blockveil.engine.sparse_rows import MalformedRowsError, SparseRows
 
 VALUES = scipy.sparse.random_array((200, 30), density=0.05, rng=2).toarray()
 VALUES[10:40] = 0.0

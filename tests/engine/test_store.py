@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from engine.store import (
+from blockveil.engine.store import (
     LayoutError,
     chunk_files,
     content_digest,
@@ -158,7 +158,7 @@ class TestContentDigest:
     def test_slabs_of_a_large_array_give_the_digest_of_the_whole(self, monkeypatch: pytest.MonkeyPatch) -> None:
         values = np.arange(1000.0).reshape(250, 4)
         whole = content_digest({"a": values})
-        monkeypatch.setattr("engine.store._SLAB_BYTES", 1000)
+        monkeypatch.setattr("blockveil.engine.store._SLAB_BYTES", 1000)
         assert content_digest({"a": values}) == whole
 
     def test_name_type_shape_and_every_element_matter(self) -> None:

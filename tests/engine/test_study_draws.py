@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.linalg import hadamard
 
-from engine.calibration import CalibrationError
-from engine.mechanisms.projections import structured_block
-from engine.mechanisms.study_draws import finished_sketch, quantised, sketch, wishart_noise
-from engine.noise import NoiseKey
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.mechanisms.projections import structured_block
+from blockveil.engine.mechanisms.study_draws import finished_sketch, quantised, sketch, wishart_noise
+from blockveil.engine.noise import NoiseKey
 
 KEY = NoiseKey(bytes(range(32)))
 SIGMAS = float(stats.norm.isf(0.5e-9))

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.calibration import CalibrationError
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms.contract import Status
-from engine.mechanisms.subspace import (
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.contract import Status
+from blockveil.engine.mechanisms.subspace import (
     Kind,
     MomentNoise,
     analyze_gauss,

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.calibration import gaussian_log_delta, gaussian_mu
-from engine.geometry import Body
-from engine.guarantees import ApproxDP, GaussianDP, Neighbours, compose
-from engine.mechanisms import imgm, losses, mvg, mvg_allocation, mvg_limits, r1smg, r1smg_profile, shapes
-from engine.mechanisms.classic import classic_standard_deviation
-from engine.sensitivity import centred_covariance_sensitivity, second_moment_sensitivity
+from blockveil.engine.calibration import gaussian_log_delta, gaussian_mu
+from blockveil.engine.geometry import Body
+from blockveil.engine.guarantees import ApproxDP, GaussianDP, Neighbours, compose
+from blockveil.engine.mechanisms import imgm, losses, mvg, mvg_allocation, mvg_limits, r1smg, r1smg_profile, shapes
+from blockveil.engine.mechanisms.classic import classic_standard_deviation
+from blockveil.engine.sensitivity import centred_covariance_sensitivity, second_moment_sensitivity
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "testvectors.json").read_text())
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

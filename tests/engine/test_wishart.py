@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from engine.calibration import CalibrationError, gaussian_mu
-from engine.guarantees import ApproxDP, Neighbours
-from engine.mechanisms.wishart import (
+from blockveil.engine.calibration import CalibrationError, gaussian_mu
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.wishart import (
     WishartNoise,
     calibrate_wishart,
     delta_less,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engine.workload_blocks import (
+from blockveil.engine.workload_blocks import (
     block_energy,
     block_gram,
     diagonal,
@@ -13,7 +13,7 @@ from engine.workload_blocks import (
     rows_of,
     squared,
 )
-from engine.workloads import AllRange, Explicit, Identity, Kronecker, Prefix, Total
+from blockveil.engine.workloads import AllRange, Explicit, Identity, Kronecker, Prefix, Total
 
 RNG = np.random.default_rng(8)
 FACTORS = [Identity(7), Total(7), Prefix(7), AllRange(7), Explicit(RNG.normal(size=(3, 7)))]

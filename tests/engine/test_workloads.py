@@ -5,10 +5,16 @@ import itertools
 import numpy as np
 import pytest
 
-from engine.calibration import CalibrationError
-from engine.guarantees import Neighbours
-from engine.workload_errors import error_trace, factor_trace, l1_sensitivity, l2_sensitivity, product_l2_sensitivity
-from engine.workloads import AllRange, Explicit, Identity, Kronecker, Prefix, Total, marginals, rectangle_sums
+from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.workload_errors import (
+    error_trace,
+    factor_trace,
+    l1_sensitivity,
+    l2_sensitivity,
+    product_l2_sensitivity,
+)
+from blockveil.engine.workloads import AllRange, Explicit, Identity, Kronecker, Prefix, Total, marginals, rectangle_sums
 
 RNG = np.random.default_rng(5)
 

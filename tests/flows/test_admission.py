@@ -11,12 +11,12 @@ from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.exceptions import PrefectHTTPStatusError
 from prefect.logging.handlers import APILogWorker
 
-from flows import admission, child, deployed, deployments
-from flows import release as module
-from flows.child import obey
-from pipeline.config.deployments import load_deployments
-from pipeline.errors import ConfigError
-from pipeline.ledger import Ledger
+from blockveil.flows import admission, child, deployed, deployments
+from blockveil.flows import release as module
+from blockveil.flows.child import obey
+from blockveil.pipeline.config.deployments import load_deployments
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.ledger import Ledger
 from tests import support
 
 NIGHTS = """
@@ -185,7 +185,9 @@ def test_a_deployment_that_the_folder_does_not_have_is_refused(site, events):
 def test_a_reviewed_name_under_another_flow_is_refused(site, events):
     with get_client(sync_client=True) as client:
         flow = client.create_flow_from_name("evil")
-        made = client.create_deployment(flow, "people", entrypoint="flows.release.release", tags=["blockveil"])
+        made = client.create_deployment(
+            flow, "people", entrypoint="blockveil.flows.release.release", tags=["blockveil"]
+        )
         run = client.create_flow_run_from_deployment(made)
     refused(run, site, events, "has no deployment 'evil/people'")
 

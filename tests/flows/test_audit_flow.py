@@ -5,8 +5,8 @@ from prefect import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 from prefect.utilities.callables import parameter_schema
 
-from engine.audit.cases import LAWS, MECHANISMS, MUTANTS
-from flows.audit import audit
+from blockveil.engine.audit.cases import LAWS, MECHANISMS, MUTANTS
+from blockveil.flows.audit import audit
 
 
 def artifacts(state):

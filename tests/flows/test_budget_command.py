@@ -6,9 +6,9 @@ from datetime import date, timedelta
 import pytest
 from typer.testing import CliRunner
 
-from engine.guarantees import Loss, Neighbours
-from flows.cli import app
-from pipeline.ledger import Ledger
+from blockveil.engine.guarantees import Loss, Neighbours
+from blockveil.flows.cli import app
+from blockveil.pipeline.ledger import Ledger
 from tests import support
 
 RUN = CliRunner()

@@ -16,11 +16,11 @@ from unittest import mock
 
 import pytest
 
-from flows.cli import app, main
-from pipeline.config import load_config
-from pipeline.keys import KeyStore
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
+from blockveil.flows.cli import app, main
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.keys import KeyStore
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
 from tests import support
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 
 def process(*words, **options):
     """Run the command line in a process of its own."""
-    command = [sys.executable, "-c", "from flows.cli import main; main()", *map(str, words)]
+    command = [sys.executable, "-c", "from blockveil.flows.cli import main; main()", *map(str, words)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250, check=False, **options)
 
 
@@ -161,13 +161,13 @@ def test_a_prefect_server_that_is_away_ends_with_code_eight_and_says_what_to_do(
 def test_an_interrupt_ends_with_code_130_and_the_same_command_goes_on(people):
     script = """
 import signal, sys
-from pipeline.ledger import Ledger
+from blockveil.pipeline.ledger import Ledger
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background may have been told to ignore it
 def interrupted(*a, **k):
     signal.raise_signal(signal.SIGINT)
 Ledger.commit = interrupted
 sys.argv = ["blockveil", "run", sys.argv[1], "--no-prefect", "--date", "2026-11-20"]
-from flows.cli import main
+from blockveil.flows.cli import main
 main()
 """
     command = [sys.executable, "-c", script, str(people.path)]

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 from dask import delayed
 
-from engine import keyring, layout
-from engine.noise import NoiseKey
-from engine.queries.graph import ExactGraph, exact_graph
-from flows import private_log
-from flows.cluster import DistributedCompute, open_compute
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.errors import ComputeError, DataError, KeyLost, StoreError
-from pipeline.planning import make_plan
+from blockveil.engine import keyring, layout
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.queries.graph import ExactGraph, exact_graph
+from blockveil.flows import private_log
+from blockveil.flows.cluster import DistributedCompute, open_compute
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import ComputeError, DataError, KeyLost, StoreError
+from blockveil.pipeline.planning import make_plan
 from tests import support
 from tests.pipeline.test_release import NIGHT, run
 
@@ -145,7 +145,7 @@ def test_a_restarted_worker_receives_the_key_and_the_bits_stay_the_same(setting)
 
 def test_two_attempts_at_once_on_one_cluster_never_share_parts_of_their_sums(setting, tmp_path, monkeypatch):
     _, compute = setting
-    monkeypatch.setattr("pipeline.release.NoiseKey.derive", lambda *a: NoiseKey(bytes(32)))
+    monkeypatch.setattr("blockveil.pipeline.release.NoiseKey.derive", lambda *a: NoiseKey(bytes(32)))
     alone, together = tmp_path / "alone", tmp_path / "together"
     alone.mkdir()
     together.mkdir()
@@ -280,7 +280,7 @@ def test_a_cluster_whose_start_fails_leaves_no_process_behind(tmp_path, monkeypa
     def fail(*args, **kwargs):
         raise OSError("no more files")
 
-    monkeypatch.setattr("flows.cluster.Client", fail)
+    monkeypatch.setattr("blockveil.flows.cluster.Client", fail)
     with pytest.raises(ComputeError), open_compute(loaded):
         pass
     assert {child.pid for child in multiprocessing.active_children()} <= before
@@ -298,7 +298,7 @@ def test_a_cluster_that_closes_badly_does_not_undo_the_run(tmp_path, monkeypatch
                 closed.append(self.status)
                 raise TimeoutError
 
-    monkeypatch.setattr("flows.cluster.Client", Badly)
+    monkeypatch.setattr("blockveil.flows.cluster.Client", Badly)
     with open_compute(support.prepare(tmp_path, cluster="local")) as compute:
         assert (compute.workers, compute.threads) == (2, 1)
     assert closed == ["closed"]
@@ -328,13 +328,13 @@ def at_address(tmp_path, address, tls=""):
 
 
 def test_a_scheduler_that_cannot_be_reached_is_a_compute_error(tmp_path, monkeypatch):
-    monkeypatch.setattr("flows.cluster.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("blockveil.flows.cluster.CONNECT_SECONDS", 1)
     with pytest.raises(ComputeError), open_compute(at_address(tmp_path, "tcp://127.0.0.1:9", "insecure = true")):
         pass
 
 
 def test_a_scheduler_that_accepts_and_stays_silent_is_a_compute_error(tmp_path, monkeypatch):
-    monkeypatch.setattr("flows.cluster.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("blockveil.flows.cluster.CONNECT_SECONDS", 1)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

@@ -18,16 +18,16 @@ from prefect.client.schemas.filters import (
 from prefect.exceptions import Pause, PrefectHTTPStatusError
 from prefect.states import Cancelled, Crashed, Failed, Pending, Running
 
-from flows import child, code, deployed, deployments, recovery, revival, runner
-from flows import plan as planning
-from flows import release as module
-from flows import study as studying
-from flows import verify as verifying
-from pipeline import release as pipeline
-from pipeline.config.deployments import load_deployments
-from pipeline.errors import ConfigError
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
+from blockveil.flows import child, code, deployed, deployments, recovery, revival, runner
+from blockveil.flows import plan as planning
+from blockveil.flows import release as module
+from blockveil.flows import study as studying
+from blockveil.flows import verify as verifying
+from blockveil.pipeline import release as pipeline
+from blockveil.pipeline.config.deployments import load_deployments
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
 from tests import support
 
 NIGHT = """
@@ -584,7 +584,7 @@ def test_a_date_that_no_month_has_is_refused_before_anything_is_deployed(site):
 def test_of_two_runs_of_a_data_set_the_second_waits(site, monkeypatch):
     from prefect.concurrency.sync import concurrency
 
-    from flows import turns
+    from blockveil.flows import turns
 
     found = site()
     deployments.prepare_limits(found)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.guarantees import Neighbours
-from pipeline.ledger import Ledger
-from pipeline.printable import is_hidden
+from blockveil.engine.guarantees import Neighbours
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.printable import is_hidden
 from tests import support
 from tests.flows.test_cli import blockveil
 

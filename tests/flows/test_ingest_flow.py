@@ -11,9 +11,9 @@ import zarr
 from prefect import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 
-from flows import artifacts, cli, release
-from flows.ingest import ingest_dataset
-from pipeline.ingest import readers, staging
+from blockveil.flows import artifacts, cli, release
+from blockveil.flows.ingest import ingest_dataset
+from blockveil.pipeline.ingest import readers, staging
 from tests.pipeline.ingest import ingest_support as people
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"

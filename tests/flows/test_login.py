@@ -11,9 +11,9 @@ from contextlib import contextmanager
 import pytest
 from typer.testing import CliRunner
 
-from flows import login
-from flows.cli import app
-from pipeline.errors import ConfigError, StoreError
+from blockveil.flows import login
+from blockveil.flows.cli import app
+from blockveil.pipeline.errors import ConfigError, StoreError
 
 NOBODY = 65534
 

@@ -6,7 +6,7 @@ import socket
 import pytest
 from prefect.blocks.abstract import NotificationError
 
-from flows.mail import Mail
+from blockveil.flows.mail import Mail
 from tests import certificates, mail_server
 
 PASSWORD = "a password of the mail server"

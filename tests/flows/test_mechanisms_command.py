@@ -5,10 +5,10 @@ from typing import get_args
 import pytest
 from typer.testing import CliRunner
 
-from engine.mechanisms.catalogue import ENTRIES, find
-from engine.mechanisms.contract import Status
-from flows.cli import app
-from pipeline.config import mechanisms as declared
+from blockveil.engine.mechanisms.catalogue import ENTRIES, find
+from blockveil.engine.mechanisms.contract import Status
+from blockveil.flows.cli import app
+from blockveil.pipeline.config import mechanisms as declared
 
 RUN = CliRunner()
 

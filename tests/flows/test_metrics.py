@@ -10,12 +10,12 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from flows import metrics
-from pipeline import release
-from pipeline.compute import ThreadCompute
-from pipeline.config.deployments import load_deployments
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
+from blockveil.flows import metrics
+from blockveil.pipeline import release
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config.deployments import load_deployments
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
 from tests import support
 from tests.end_to_end.served import free_port
 from tests.flows.test_cli import blockveil, refusal

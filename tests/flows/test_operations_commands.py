@@ -5,13 +5,13 @@ from datetime import date
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import app
-from pipeline import release
-from pipeline.approval import NotApproved
-from pipeline.compute import ThreadCompute
-from pipeline.errors import ConfigError
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
+from blockveil.flows.cli import app
+from blockveil.pipeline import release
+from blockveil.pipeline.approval import NotApproved
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
 from tests import support
 from tests.end_to_end.served import free_port
 
@@ -78,7 +78,7 @@ def test_a_folder_without_a_deployments_file_is_refused_by_every_command(command
 def test_what_needs_a_permanent_server_refuses_to_work_without_one(command, site):
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    from flows.server import ServerFailed
+    from blockveil.flows.server import ServerFailed
 
     with temporary_settings(restore_defaults={PREFECT_API_URL}), pytest.raises(ServerFailed, match="PREFECT_API_URL"):
         blockveil(command, site.base)
@@ -90,7 +90,7 @@ def test_a_server_that_does_not_answer_is_told_in_words(command, site):
 
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    from flows.server import ServerFailed
+    from blockveil.flows.server import ServerFailed
 
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"http://127.0.0.1:{free.getsockname()[1]}/api"
@@ -101,7 +101,7 @@ def test_a_server_that_does_not_answer_is_told_in_words(command, site):
 def test_a_server_of_metrics_that_finds_its_port_taken_says_so(site):
     import socket
 
-    from flows.server import ServerFailed
+    from blockveil.flows.server import ServerFailed
 
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
@@ -114,10 +114,10 @@ def test_a_deployment_file_of_prefect_itself_would_lose_the_forms(site):
     from prefect.cli.deploy._models import DeploymentConfig
     from prefect.utilities.callables import parameter_schema
 
-    from flows import deployments
-    from flows.plan import plan
-    from flows.release import release
-    from pipeline.config.deployments import load_deployments
+    from blockveil.flows import deployments
+    from blockveil.flows.plan import plan
+    from blockveil.flows.release import release
+    from blockveil.pipeline.config.deployments import load_deployments
 
     assert not [field for field in DeploymentConfig.model_fields if "schema" in field and "enforce" not in field]
     assert "enum" not in parameter_schema(release).properties["release"]
@@ -128,7 +128,7 @@ def test_a_deployment_file_of_prefect_itself_would_lose_the_forms(site):
 
 
 def test_the_lock_of_leases_that_a_killed_server_left_is_gone_before_the_next_one_starts(tmp_path, monkeypatch):
-    from flows import server
+    from blockveil.flows import server
 
     lock = tmp_path / "concurrency_leases" / "expirations.lock"
     lock.parent.mkdir()

@@ -20,17 +20,17 @@ from prefect.client.schemas.filters import (
 from prefect.exceptions import TerminationSignal
 from prefect.utilities.callables import parameter_schema
 
-from engine.gram import DamagedRecordsError, UnreachableRecordsError
-from flows import artifacts as shown
-from flows import overrides, private_log
-from flows import release as module
-from flows.pace import pace
-from pipeline import publishing
-from pipeline import release as pipeline
-from pipeline.compute import ThreadCompute, translate
-from pipeline.errors import ConfigError
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
+from blockveil.engine.gram import DamagedRecordsError, UnreachableRecordsError
+from blockveil.flows import artifacts as shown
+from blockveil.flows import overrides, private_log
+from blockveil.flows import release as module
+from blockveil.flows.pace import pace
+from blockveil.pipeline import publishing
+from blockveil.pipeline import release as pipeline
+from blockveil.pipeline.compute import ThreadCompute, translate
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
 from tests import support
 
 NIGHT = date(2026, 11, 20)
@@ -215,7 +215,7 @@ def test_a_changed_config_is_refused_with_the_difference(people, tmp_path):
 
 
 def test_a_lost_computation_is_tried_again_within_the_run(people, monkeypatch):
-    from pipeline.compute import ThreadCompute, translate
+    from blockveil.pipeline.compute import ThreadCompute, translate
 
     loaded, original, calls = people(), ThreadCompute.hold, []
 
@@ -311,7 +311,7 @@ def test_an_error_between_two_steps_gives_the_budget_back(people, monkeypatch):
 
 
 def test_a_cluster_that_stays_lost_is_a_named_state_that_gives_the_budget_back(people, monkeypatch):
-    from pipeline.compute import ThreadCompute, translate
+    from blockveil.pipeline.compute import ThreadCompute, translate
 
     loaded, calls = people(), []
 

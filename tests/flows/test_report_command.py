@@ -6,13 +6,13 @@ from datetime import date
 import pytest
 from typer.testing import CliRunner
 
-from engine.noise import NoiseKey
-from flows.cli import app
-from pipeline.compute import ThreadCompute
-from pipeline.errors import ConfigError, StoreError
-from pipeline.planning import make_plan
-from pipeline.release import run_release
-from pipeline.report.comparison import CannotCompare
+from blockveil.engine.noise import NoiseKey
+from blockveil.flows.cli import app
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.errors import ConfigError, StoreError
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import run_release
+from blockveil.pipeline.report.comparison import CannotCompare
 from tests import support
 
 NIGHTS = date(2026, 11, 20), date(2026, 11, 21)

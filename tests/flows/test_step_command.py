@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import app
-from pipeline import weights
-from pipeline.errors import ConfigError, StoreError
+from blockveil.flows.cli import app
+from blockveil.pipeline import weights
+from blockveil.pipeline.errors import ConfigError, StoreError
 from tests.pipeline.test_training import LOGISTIC, config, release
 
 

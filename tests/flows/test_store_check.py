@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from flows import deployments
-from flows import release as module
-from flows.release import release
-from pipeline.config.deployments import load_deployments
-from pipeline.errors import DataError
+from blockveil.flows import deployments
+from blockveil.flows import release as module
+from blockveil.flows.release import release
+from blockveil.pipeline.config.deployments import load_deployments
+from blockveil.pipeline.errors import DataError
 from tests import support
 
 NIGHT = """

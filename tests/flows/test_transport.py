@@ -10,11 +10,11 @@ import pytest
 from distributed import Client, Nanny, Scheduler, SpecCluster, Worker
 from distributed.security import Security
 
-from flows import workers
-from flows.cluster import open_compute
-from pipeline.config import load_config
-from pipeline.planning import make_plan
-from pipeline.report import report_path
+from blockveil.flows import workers
+from blockveil.flows.cluster import open_compute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.report import report_path
 from tests import support
 from tests.flows.test_cli import process
 from tests.pipeline.test_release import NIGHT

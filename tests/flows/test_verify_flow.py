@@ -5,11 +5,11 @@ import sqlite3
 from contextlib import closing
 from datetime import date
 
-from flows.release import CONFIG_ROOT
-from flows.verify import verify_ledger
-from pipeline import release
-from pipeline.compute import ThreadCompute
-from pipeline.planning import make_plan
+from blockveil.flows.release import CONFIG_ROOT
+from blockveil.flows.verify import verify_ledger
+from blockveil.pipeline import release
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.planning import make_plan
 from tests import support
 
 

@@ -7,11 +7,11 @@ import pytest
 from prefect import get_client
 from prefect.exceptions import PrefectHTTPStatusError
 
-from flows import deployments
-from flows import release as module
-from flows.plan import plan
-from pipeline.config.deployments import load_deployments
-from pipeline.ledger import Ledger
+from blockveil.flows import deployments
+from blockveil.flows import release as module
+from blockveil.flows.plan import plan
+from blockveil.pipeline.config.deployments import load_deployments
+from blockveil.pipeline.ledger import Ledger
 from tests import support
 
 NIGHT = """

@@ -11,15 +11,15 @@ import pytest
 from dask import delayed
 from distributed.comm import CommClosedError
 
-from engine import layout
-from engine.queries.graph import ExactGraph, exact_graph
-from flows import workers
-from flows.cluster import DistributedCompute, open_compute
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.errors import ComputeError, ConfigError
-from pipeline.planning import make_plan
-from pipeline.publishing import find_published
+from blockveil.engine import layout
+from blockveil.engine.queries.graph import ExactGraph, exact_graph
+from blockveil.flows import workers
+from blockveil.flows.cluster import DistributedCompute, open_compute
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import ComputeError, ConfigError
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.publishing import find_published
 from tests import support
 from tests.pipeline.test_release import NIGHT
 
@@ -58,7 +58,7 @@ def test_a_release_runs_on_a_cluster_of_a_class_that_is_not_ours(tmp_path):
     environment = {**os.environ, "DASK_LOGGING__DISTRIBUTED": "info"}
     command = [
         "-c",
-        "from flows.cli import main; main()",
+        "from blockveil.flows.cli import main; main()",
         "run",
         str(loaded.path),
         "--no-prefect",

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.accounting.events import PoissonGaussian, Step
-from engine.accounting.profiles import gaussian_profile, pure_profile
-from engine.calibration import gaussian_delta, gaussian_epsilon, gaussian_mu
-from engine.geometry import Body
-from engine.guarantees import ZCDP, ApproxDP, GaussianDP, Loss, Neighbours, PureDP, compose
-from engine.mechanisms.contract import Importance
-from engine.mechanisms.gaussian import Gaussian
-from engine.mechanisms.laplace_noise import Laplace, WholeLaplace
-from engine.problems import Counts, SecondMoment
-from pipeline.accounting import FAILURE_TICK, LOSS_TICK, NOTHING, SAMPLER_TICK, Accountant, Cap, Ticks
+from blockveil.engine.accounting.events import PoissonGaussian, Step
+from blockveil.engine.accounting.profiles import gaussian_profile, pure_profile
+from blockveil.engine.calibration import gaussian_delta, gaussian_epsilon, gaussian_mu
+from blockveil.engine.geometry import Body
+from blockveil.engine.guarantees import ZCDP, ApproxDP, GaussianDP, Loss, Neighbours, PureDP, compose
+from blockveil.engine.mechanisms.contract import Importance
+from blockveil.engine.mechanisms.gaussian import Gaussian
+from blockveil.engine.mechanisms.laplace_noise import Laplace, WholeLaplace
+from blockveil.engine.problems import Counts, SecondMoment
+from blockveil.pipeline.accounting import FAILURE_TICK, LOSS_TICK, NOTHING, SAMPLER_TICK, Accountant, Cap, Ticks
 
 SAMPLER = 300 * 2.0**-90
 MUS = st.floats(1e-4, 3.0)

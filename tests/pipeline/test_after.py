@@ -5,12 +5,12 @@ from datetime import date
 import numpy as np
 import pytest
 
-from pipeline import simulated
-from pipeline.compute import ThreadCompute
-from pipeline.planning import make_plan
-from pipeline.reading import read_release
-from pipeline.release import Workspace, run_release
-from pipeline.report import after, make_report
+from blockveil.pipeline import simulated
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.reading import read_release
+from blockveil.pipeline.release import Workspace, run_release
+from blockveil.pipeline.report import after, make_report
 from tests import support
 from tests.pipeline import test_noise_directions as directed
 from tests.pipeline import test_queries as queries
@@ -78,7 +78,7 @@ def test_directions_and_matrix_shapes_tell_their_error_too(tmp_path):
 
 
 def test_a_matrix_too_large_to_simulate_keeps_its_bounds(tmp_path, monkeypatch):
-    monkeypatch.setattr("engine.simulated_errors._ENTRIES", 100)
+    monkeypatch.setattr("blockveil.engine.simulated_errors._ENTRIES", 100)
     loaded = support.prepare(tmp_path, kind="second-moment", epsilon=8.0, budget=20.0)
     _, release, made = released(tmp_path, loaded)
     error = release.attributes["error"]

@@ -6,11 +6,11 @@ from datetime import date
 
 import pytest
 
-from pipeline import approval
-from pipeline.config import load_config
-from pipeline.errors import ConfigError
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
+from blockveil.pipeline import approval
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
 from tests import support
 
 NIGHT = date(2026, 11, 20)

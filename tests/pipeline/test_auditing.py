@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from engine.audit.cases import LAWS, MECHANISMS, MUTANTS, _problems, cases
-from engine.guarantees import ApproxDP
-from engine.mechanisms.catalogue import ENTRIES, find
-from engine.mechanisms.contract import Status
-from flows.cli import app
-from pipeline.auditing import run_audit
-from pipeline.errors import ConfigError
+from blockveil.engine.audit.cases import LAWS, MECHANISMS, MUTANTS, _problems, cases
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.engine.mechanisms.catalogue import ENTRIES, find
+from blockveil.engine.mechanisms.contract import Status
+from blockveil.flows.cli import app
+from blockveil.pipeline.auditing import run_audit
+from blockveil.pipeline.errors import ConfigError
 
 CLAIM = ApproxDP(0.9, 1e-5)
 EASY = ApproxDP(0.9, 1e-2)

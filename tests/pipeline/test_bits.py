@@ -5,8 +5,8 @@ from datetime import date
 import numpy as np
 import pytest
 
-from engine import dither
-from pipeline import summary
+from blockveil.engine import dither
+from blockveil.pipeline import summary
 from tests import support
 from tests.pipeline.test_planning import BALL, plan
 

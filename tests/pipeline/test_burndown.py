@@ -4,12 +4,12 @@ from datetime import date, timedelta
 
 import pytest
 
-from pipeline.compute import ThreadCompute
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.release import Workspace, abandon, reserve, run_release
-from pipeline.report import burndown
-from pipeline.report.pictures import CARD, DARK
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import Workspace, abandon, reserve, run_release
+from blockveil.pipeline.report import burndown
+from blockveil.pipeline.report.pictures import CARD, DARK
 from tests import support
 
 FIRST = date(2026, 11, 20)

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.guarantees import Loss
-from pipeline import catch_up
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.ledger import Ledger, State
-from pipeline.planning import make_plan
-from pipeline.release import run_release
+from blockveil.engine.guarantees import Loss
+from blockveil.pipeline import catch_up
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.ledger import Ledger, State
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import run_release
 from tests import support
 
 FIRST = date(2026, 11, 10)

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from engine.guarantees import Neighbours
-from pipeline.canonical import canonical_json, digest
-from pipeline.config import LoadedConfig, ReleaseConfig, load_config, release_world
-from pipeline.errors import ConfigError
+from blockveil.engine.guarantees import Neighbours
+from blockveil.pipeline.canonical import canonical_json, digest
+from blockveil.pipeline.config import LoadedConfig, ReleaseConfig, load_config, release_world
+from blockveil.pipeline.errors import ConfigError
 
 BOX = """
 [release]

@@ -11,24 +11,24 @@ import numpy as np
 import pytest
 import zarr
 
-from engine.gram import partial_gram
-from engine.mechanisms.design import add_noise
-from engine.noise import NoiseKey
-from flows import budgets
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.datasets import open_records
-from pipeline.errors import BlockveilError, ConfigError, DataError, KeyLost, LedgerError, ReleaseConflict
-from pipeline.forecast import forecast
-from pipeline.history import extended
-from pipeline.keys import KeyStore
-from pipeline.ledger import Ledger
-from pipeline.ledger.statement import statement
-from pipeline.planning import make_plan, plan_near
-from pipeline.release import Workspace, run_release
-from pipeline.release import reserve as reserve_night
-from pipeline.splitting import split
-from pipeline.summary import describe
+from blockveil.engine.gram import partial_gram
+from blockveil.engine.mechanisms.design import add_noise
+from blockveil.engine.noise import NoiseKey
+from blockveil.flows import budgets
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.datasets import open_records
+from blockveil.pipeline.errors import BlockveilError, ConfigError, DataError, KeyLost, LedgerError, ReleaseConflict
+from blockveil.pipeline.forecast import forecast
+from blockveil.pipeline.history import extended
+from blockveil.pipeline.keys import KeyStore
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.statement import statement
+from blockveil.pipeline.planning import make_plan, plan_near
+from blockveil.pipeline.release import Workspace, run_release
+from blockveil.pipeline.release import reserve as reserve_night
+from blockveil.pipeline.splitting import split
+from blockveil.pipeline.summary import describe
 from tests import support
 
 FIRST = date(2026, 11, 1)
@@ -169,13 +169,13 @@ def test_a_history_is_the_same_whatever_the_chunks(tmp_path, monkeypatch, chunks
     grow(tmp_path, 200)
     whole = extended(open_records(loaded), None)
     grow(tmp_path, 200, chunks)
-    monkeypatch.setattr("pipeline.history._BYTES", 500)
+    monkeypatch.setattr("blockveil.pipeline.history._BYTES", 500)
     assert extended(open_records(loaded), earlier) == whole
     assert extended(open_records(loaded), whole) == whole
 
 
 def test_compute_settings_and_chunks_do_not_change_a_bit_of_a_night(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeline.release.NoiseKey.derive", lambda *a: NoiseKey(bytes(32)))
+    monkeypatch.setattr("blockveil.pipeline.release.NoiseKey.derive", lambda *a: NoiseKey(bytes(32)))
     found = set()
     for position, (block_rows, chunks) in enumerate([("7", (50, 3)), ("400", (50, 3)), ("60", (13, 2))]):
         folder = tmp_path / str(position)
@@ -192,12 +192,12 @@ KILL = """
 import os, signal, sys
 from datetime import date
 from pathlib import Path
-from pipeline import publishing, release
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.keys import KeyStore
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
+from blockveil.pipeline import publishing, release
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.keys import KeyStore
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
 
 def die(*a, **k):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -5,17 +5,17 @@ from datetime import date
 
 import pytest
 
-from pipeline import report
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.contribution import Contribution
-from pipeline.ingest.contract import ATTRIBUTE, Contract
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.reading import read_release
-from pipeline.release import Workspace, run_release
-from pipeline.report.facts import Facts
-from pipeline.report.markdown import guarantee as on_a_run_page
+from blockveil.pipeline import report
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.contribution import Contribution
+from blockveil.pipeline.ingest.contract import ATTRIBUTE, Contract
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.reading import read_release
+from blockveil.pipeline.release import Workspace, run_release
+from blockveil.pipeline.report.facts import Facts
+from blockveil.pipeline.report.markdown import guarantee as on_a_run_page
 from tests import support
 from tests.pipeline.ingest import ingest_support as people
 from tests.pipeline.ingest.test_contract import RELEASE
@@ -106,7 +106,7 @@ def test_noise_for_more_rows_than_the_store_has_is_said(tmp_path):
 
 
 def test_a_statement_says_how_many_rows_of_a_unit_a_charge_is_for(tmp_path):
-    from pipeline.ledger.statement import statement
+    from blockveil.pipeline.ledger.statement import statement
 
     ingested(tmp_path, people.CHOOSE.format(most=2))
     loaded = configured(tmp_path, "one person", ", rows_per_unit = 2")

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 import zarr
 
-from engine.gram import OtherRecordsError
-from engine.store import chunk_files, folder
-from pipeline.config import LoadedConfig, load_config
-from pipeline.datasets import open_records
-from pipeline.errors import BlockveilError, DataError, StoreError
-from pipeline.fingerprint import fingerprint
+from blockveil.engine.gram import OtherRecordsError
+from blockveil.engine.store import chunk_files, folder
+from blockveil.pipeline.config import LoadedConfig, load_config
+from blockveil.pipeline.datasets import open_records
+from blockveil.pipeline.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.fingerprint import fingerprint
 
 ROWS = 137
 CANARY = 271828.182845904
@@ -216,7 +216,7 @@ class TestFingerprint:
     def test_another_process_finds_the_same_fingerprint(self, tmp_path: Path) -> None:
         array = write(tmp_path / "records.zarr", values())
         code = (
-            "import sys, zarr; from pipeline.fingerprint import fingerprint;"
+            "import sys, zarr; from blockveil.pipeline.fingerprint import fingerprint;"
             "print(fingerprint(zarr.open_array(sys.argv[1], mode='r'), int(sys.argv[2])))"
         )
         for limit in (2**20, 0):

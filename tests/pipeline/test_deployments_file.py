@@ -4,8 +4,8 @@ import tomllib
 
 import pytest
 
-from pipeline.config.deployments import load_deployments, parse_deployments
-from pipeline.errors import ConfigError
+from blockveil.pipeline.config.deployments import load_deployments, parse_deployments
+from blockveil.pipeline.errors import ConfigError
 from tests import support
 
 NIGHT = """

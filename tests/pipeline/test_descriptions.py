@@ -6,13 +6,13 @@ from datetime import date
 
 import pytest
 
-from engine.calibration import gaussian_delta, gaussian_epsilon, gaussian_mu
-from engine.guarantees import ApproxDP
-from flows.deployments import build
-from pipeline.config import PrivacySection, load_config
-from pipeline.config.deployments import load_deployments
-from pipeline.planning import make_plan
-from pipeline.splitting import guarantee_of, split
+from blockveil.engine.calibration import gaussian_delta, gaussian_epsilon, gaussian_mu
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.flows.deployments import build
+from blockveil.pipeline.config import PrivacySection, load_config
+from blockveil.pipeline.config.deployments import load_deployments
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.splitting import guarantee_of, split
 from tests import support
 from tests.flows.test_store_check import NIGHT as NIGHTLY
 

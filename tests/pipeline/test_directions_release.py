@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import zarr
 
-from pipeline import summary
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.errors import ConfigError
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.release import Workspace, measure, reserve, run_release
-from pipeline.report import make_report
+from blockveil.pipeline import summary
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import Workspace, measure, reserve, run_release
+from blockveil.pipeline.report import make_report
 from tests import support
 
 NIGHT = date(2026, 11, 20)

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from engine.geometry import Body, Box
-from engine.reach import largest_entries
-from flows.cli import app
-from pipeline.approval import question
-from pipeline.config import load_config
-from pipeline.drowning import drowned, with_epsilon, with_norm, with_rows
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan, plan_near
-from pipeline.summary import describe
+from blockveil.engine.geometry import Body, Box
+from blockveil.engine.reach import largest_entries
+from blockveil.flows.cli import app
+from blockveil.pipeline.approval import question
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.drowning import drowned, with_epsilon, with_norm, with_rows
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan, plan_near
+from blockveil.pipeline.summary import describe
 from tests import support
 
 NIGHT = date(2026, 11, 20)

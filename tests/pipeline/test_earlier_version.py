@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import zarr
 
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.errors import ReleaseConflict
-from pipeline.ledger import Ledger, State
-from pipeline.planning import make_plan
-from pipeline.publishing import find_published
-from pipeline.release import run_release
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import ReleaseConflict
+from blockveil.pipeline.ledger import Ledger, State
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.publishing import find_published
+from blockveil.pipeline.release import run_release
 
 LEFT = Path(__file__).parents[1] / "data" / "killed_0_1_0.tar.gz"
 KILLED = date(2026, 11, 20)

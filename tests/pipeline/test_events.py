@@ -2,10 +2,10 @@
 
 import pytest
 
-from engine.accounting.events import FixedSizeGaussian, GaussianMixture, PoissonGaussian, Step
-from engine.guarantees import ZCDP, ApproxDP, GaussianDP, Neighbours, PureDP
-from pipeline.errors import ConfigError
-from pipeline.events import plain, read_events
+from blockveil.engine.accounting.events import FixedSizeGaussian, GaussianMixture, PoissonGaussian, Step
+from blockveil.engine.guarantees import ZCDP, ApproxDP, GaussianDP, Neighbours, PureDP
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.events import plain, read_events
 
 HEAD = 'neighbours = "add-remove"\nunit = "one person"\n'
 ALL = """

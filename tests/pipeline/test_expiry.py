@@ -4,13 +4,13 @@ from datetime import date
 
 import pytest
 
-from engine.guarantees import Neighbours
-from pipeline.config import load_config
-from pipeline.errors import BudgetExhausted
-from pipeline.keys import KeyStore
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.release import Workspace, reserve
+from blockveil.engine.guarantees import Neighbours
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import BudgetExhausted
+from blockveil.pipeline.keys import KeyStore
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import Workspace, reserve
 from tests import support
 
 LONG_AGO = "2020-01-01T00:00:00+00:00"

@@ -6,13 +6,13 @@ from datetime import date, timedelta
 
 import pytest
 
-from engine.guarantees import Loss
-from pipeline.config import load_config
-from pipeline.errors import BudgetExhausted, ConfigError
-from pipeline.forecast import forecast, lines, picture
-from pipeline.ledger import Ledger
-from pipeline.ledger.periods import Period
-from pipeline.planning import make_plan
+from blockveil.engine.guarantees import Loss
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import BudgetExhausted, ConfigError
+from blockveil.pipeline.forecast import forecast, lines, picture
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.periods import Period
+from blockveil.pipeline.planning import make_plan
 from tests import support
 
 TODAY = date(2026, 11, 20)

@@ -8,14 +8,14 @@ from datetime import date
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import app, night
-from pipeline import forgotten, release
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.errors import LedgerError
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.reading import read_release
+from blockveil.flows.cli import app, night
+from blockveil.pipeline import forgotten, release
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import LedgerError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.reading import read_release
 from tests import support
 
 EVENTS = """

@@ -21,18 +21,18 @@ import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.guarantees import Loss, Neighbours
-from pipeline import summary
-from pipeline.canonical import digest
-from pipeline.config import load_config
-from pipeline.config.deployments import load_deployments
-from pipeline.config.ingest import load_ingest
-from pipeline.errors import BlockveilError
-from pipeline.events import read_events
-from pipeline.ledger import Ledger
-from pipeline.ledger.transfer import read_rows
-from pipeline.planning import make_plan
-from pipeline.printable import is_hidden
+from blockveil.engine.guarantees import Loss, Neighbours
+from blockveil.pipeline import summary
+from blockveil.pipeline.canonical import digest
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.config.deployments import load_deployments
+from blockveil.pipeline.config.ingest import load_ingest
+from blockveil.pipeline.errors import BlockveilError
+from blockveil.pipeline.events import read_events
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.transfer import read_rows
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.printable import is_hidden
 from tests import support
 from tests.pipeline.ingest import ingest_support as people
 from tests.pipeline.test_release import NIGHT, run

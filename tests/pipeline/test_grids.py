@@ -7,17 +7,17 @@ import pytest
 import xarray
 import zarr
 
-from engine.layout import summed
-from engine.noise import NoiseKey
-from engine.queries.graph import exact_graph
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.datasets import open_records
-from pipeline.errors import ConfigError
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.release import Workspace, run_release
-from pipeline.report import make_report, write_comparison
+from blockveil.engine.layout import summed
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.queries.graph import exact_graph
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.datasets import open_records
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import Workspace, run_release
+from blockveil.pipeline.report import make_report, write_comparison
 from tests import support
 
 NIGHT = date(2026, 11, 20)

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.calibration import gaussian_delta
-from engine.guarantees import ApproxDP, Loss
-from engine.mechanisms.additive import CannotCalibrate
-from pipeline.compute import ThreadCompute
-from pipeline.config import PrivacySection, load_config
-from pipeline.errors import BudgetExhausted, ConfigError, DataError
-from pipeline.grouping import charge_of_a_unit, guarantee_of_a_row
-from pipeline.planning import make_plan
-from pipeline.release import run_release
-from pipeline.summary import describe
+from blockveil.engine.calibration import gaussian_delta
+from blockveil.engine.guarantees import ApproxDP, Loss
+from blockveil.engine.mechanisms.additive import CannotCalibrate
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import PrivacySection, load_config
+from blockveil.pipeline.errors import BudgetExhausted, ConfigError, DataError
+from blockveil.pipeline.grouping import charge_of_a_unit, guarantee_of_a_row
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import run_release
+from blockveil.pipeline.summary import describe
 from tests import support
 from tests.pipeline.ingest import ingest_support as people
 from tests.pipeline.ingest.test_contract import RELEASE

@@ -9,13 +9,13 @@ import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import pld_privacy_accountant, privacy_loss_distribution
 
-from engine.guarantees import ApproxDP, Loss, Neighbours
-from pipeline import guessing
-from pipeline.accounting import LOSS_TICK, NOTHING, Accountant, Cap, Ticks
-from pipeline.guessing import Together, percent
-from pipeline.ledger import BudgetStatus
-from pipeline.ledger.grants import Grant
-from pipeline.parts import Tally
+from blockveil.engine.guarantees import ApproxDP, Loss, Neighbours
+from blockveil.pipeline import guessing
+from blockveil.pipeline.accounting import LOSS_TICK, NOTHING, Accountant, Cap, Ticks
+from blockveil.pipeline.guessing import Together, percent
+from blockveil.pipeline.ledger import BudgetStatus
+from blockveil.pipeline.ledger.grants import Grant
+from blockveil.pipeline.parts import Tally
 
 
 def status(cap, *losses):

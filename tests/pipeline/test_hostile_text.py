@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.guarantees import Neighbours
-from pipeline.config import load_config
-from pipeline.config.deployments import load_deployments
-from pipeline.config.ingest import load_ingest
-from pipeline.config.toml import parse_toml
-from pipeline.errors import BlockveilError, ConfigError, StoreError
-from pipeline.events import read_events
-from pipeline.ledger import Ledger
-from pipeline.printable import as_code, as_html, as_markdown, is_hidden, one_line, printable, short
-from pipeline.report import write_report
+from blockveil.engine.guarantees import Neighbours
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.config.deployments import load_deployments
+from blockveil.pipeline.config.ingest import load_ingest
+from blockveil.pipeline.config.toml import parse_toml
+from blockveil.pipeline.errors import BlockveilError, ConfigError, StoreError
+from blockveil.pipeline.events import read_events
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.printable import as_code, as_html, as_markdown, is_hidden, one_line, printable, short
+from blockveil.pipeline.report import write_report
 from tests import support
 from tests.pipeline import test_release as releases
 from tests.pipeline.ingest import ingest_support as people

@@ -7,10 +7,10 @@ from unittest import mock
 import pytest
 import zarr
 
-from engine.noise import NoiseKey
-from pipeline.compute import ThreadCompute
-from pipeline.planning import make_plan
-from pipeline.release import run_release
+from blockveil.engine.noise import NoiseKey
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import run_release
 from tests import shipped, support
 from tests.contracts.recording import RecordingKey, check_asked_once
 from tests.pipeline import test_continual as growing

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pipeline.errors import StoreError
-from pipeline.keys import KeyStore
+from blockveil.pipeline.errors import StoreError
+from blockveil.pipeline.keys import KeyStore
 
 CHARGE = "ab" * 16
 

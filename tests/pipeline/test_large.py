@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import zarr
 
-import engine.cost
-from engine.noise import NoiseKey
-from flows.cluster import open_compute
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.errors import ConfigError
-from pipeline.planning import make_plan
-from pipeline.publishing import find_published
-from pipeline.release import run_release
+import blockveil.engine.cost
+from blockveil.engine.noise import NoiseKey
+from blockveil.flows.cluster import open_compute
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.publishing import find_published
+from blockveil.pipeline.release import run_release
 from tests import support
 from tests.pipeline.test_release import NIGHT
 
@@ -72,8 +72,8 @@ def released(folder, kind, monkeypatch, compute=None, cluster="threads"):
     with monkeypatch.context() as patch:
         patch.setattr(NoiseKey, "derive", classmethod(lambda cls, *_: cls(bytes(32))))
         # Slow, and not the matter here.
-        patch.setattr("engine.estimates.nearest_psd", lambda matrix: (matrix, 0.0))
-        patch.setattr("pipeline.outputs.post_processing", lambda *_: {})
+        patch.setattr("blockveil.engine.estimates.nearest_psd", lambda matrix: (matrix, 0.0))
+        patch.setattr("blockveil.pipeline.outputs.post_processing", lambda *_: {})
         outcome = run_release(plan, compute or ThreadCompute(2), "test", lambda *_: None)
     assert find_published(loaded.output_root, plan.release_id) is not None
     group = zarr.open_group(outcome.path, mode="r")
@@ -83,7 +83,7 @@ def released(folder, kind, monkeypatch, compute=None, cluster="threads"):
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_blocks_hold_the_bits_of_the_whole(tmp_path, monkeypatch, kind):
     plan, whole, attributes = released(tmp_path / "whole", kind, monkeypatch)
-    monkeypatch.setattr(engine.cost, "_WHOLE_ENTRIES", 1000)
+    monkeypatch.setattr(blockveil.engine.cost, "_WHOLE_ENTRIES", 1000)
     assert plan.question.work(ROWS).blocked
     _, blocks, again = released(tmp_path / "blocks", kind, monkeypatch)
     assert set(blocks) <= set(whole)
@@ -95,7 +95,7 @@ def test_blocks_hold_the_bits_of_the_whole(tmp_path, monkeypatch, kind):
 
 def test_a_cluster_writes_the_same_blocks(tmp_path, monkeypatch):
     _, whole, _ = released(tmp_path / "whole", "covariance", monkeypatch)
-    monkeypatch.setattr(engine.cost, "_WHOLE_ENTRIES", 1000)
+    monkeypatch.setattr(blockveil.engine.cost, "_WHOLE_ENTRIES", 1000)
     # The key is derived here, not on the workers, so it is the same one.
     loaded = support.prepare(tmp_path, cluster="local")
     with open_compute(loaded) as compute:
@@ -105,7 +105,7 @@ def test_a_cluster_writes_the_same_blocks(tmp_path, monkeypatch):
 
 
 def test_a_mixing_shape_is_refused_before_anything_is_read_where_the_answer_is_too_large(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine.cost, "_WHOLE_ENTRIES", 4)
+    monkeypatch.setattr(blockveil.engine.cost, "_WHOLE_ENTRIES", 4)
     path = support.write_config(tmp_path)
     np.save(tmp_path / "shape.npy", np.diag([1.0, 4.0, 9.0]) * 1e6 + 1.0)
     features = ",".join(f'{{ name = "{name}", origin = 0.0 }}' for name in "abc")

@@ -7,19 +7,19 @@ import pytest
 import xarray
 import zarr
 
-import engine.cost
+import blockveil.engine.cost
 from benchmarks.covariance import cluster_of, peak_memory
-from engine.noise import NoiseKey
-from flows.distributed_compute import DistributedCompute
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.errors import ConfigError
-from pipeline.planning import make_plan
-from pipeline.publishing import find_published
-from pipeline.reading import open_release
-from pipeline.release import Workspace, run_release
-from pipeline.report import make_report
-from pipeline.report.facts import Facts
+from blockveil.engine.noise import NoiseKey
+from blockveil.flows.distributed_compute import DistributedCompute
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.publishing import find_published
+from blockveil.pipeline.reading import open_release
+from blockveil.pipeline.release import Workspace, run_release
+from blockveil.pipeline.report import make_report
+from blockveil.pipeline.report.facts import Facts
 from tests import support
 from tests.pipeline.test_release import NIGHT
 
@@ -90,12 +90,12 @@ def test_tiles_of_a_grid_hold_the_bits_of_the_whole(tmp_path, monkeypatch, grid,
     kind = f'kind = "{mechanism}"'
     plan, whole, attributes, _ = released(prepare(tmp_path / "whole", grid, mechanism=kind)[0], monkeypatch)
     assert len(plan.question.work(3000).tiles) == 1
-    monkeypatch.setattr("engine.layout.TILE_SIDE", 32)
-    monkeypatch.setattr("engine.layout.TILE", 8)
+    monkeypatch.setattr("blockveil.engine.layout.TILE_SIDE", 32)
+    monkeypatch.setattr("blockveil.engine.layout.TILE", 8)
     found = []
     for whole_entries, groups in ((2**24, 1), (100, 1), (100, 2)):
-        monkeypatch.setattr(engine.cost, "_WHOLE_ENTRIES", whole_entries)
-        monkeypatch.setattr(engine.cost, "_candidates", lambda *_, groups=groups: iter([(groups, 2)]))
+        monkeypatch.setattr(blockveil.engine.cost, "_WHOLE_ENTRIES", whole_entries)
+        monkeypatch.setattr(blockveil.engine.cost, "_candidates", lambda *_, groups=groups: iter([(groups, 2)]))
         loaded, _ = prepare(tmp_path / f"{whole_entries}-{groups}", grid, mechanism=kind)
         plan, arrays, again, outcome = released(loaded, monkeypatch)
         assert plan.question.work(3000).blocked == (whole_entries == 100)
@@ -119,7 +119,7 @@ def test_a_report_of_many_columns_reads_the_same_numbers_with_more_axes_along_th
     loaded, _ = prepare(tmp_path, (6, 9, 20))
     plan, arrays, _, outcome = released(loaded, monkeypatch)
     wide = Facts(open_release(outcome.path))
-    monkeypatch.setattr("pipeline.report.matrix._MOST_COLUMNS", 100)
+    monkeypatch.setattr("blockveil.pipeline.report.matrix._MOST_COLUMNS", 100)
     assert len(make_report(Workspace.open(plan), outcome).errors) == 20
     square = Facts(open_release(outcome.path))
     assert (wide.matrix.shape, square.matrix.shape) == ((6, 180), (54, 20))
@@ -141,7 +141,7 @@ def test_a_grid_that_no_worker_could_hold_is_released_within_their_memory(tmp_pa
         client.run(make_plan, loaded, NIGHT)  # a worker has imported what it needs
         with peak_memory(client) as growth:
             outcome = run_release(plan, DistributedCompute(client), "test", lambda *_: None)
-    allowed = memory * 2**30 - engine.cost._BASE_BYTES
+    allowed = memory * 2**30 - blockveil.engine.cost._BASE_BYTES
     assert counted < growth[0] * 2**30 < allowed < 2 * counted  # the answer itself, and no second copy of it
     group = zarr.open_group(outcome.path, mode="r")
     kept = records[np.all((records >= 0) & (records < np.array(grid)), axis=1)]

@@ -11,13 +11,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from jsonschema import Draft202012Validator
 
-from pipeline import lineage
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.errors import ComputeError, ConfigError
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.release import Workspace, abandon, reserve, run_release
+from blockveil.pipeline import lineage
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import ComputeError, ConfigError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import Workspace, abandon, reserve, run_release
 from tests import support
 from tests.pipeline.ledger.test_transfer import RUN_EVENT
 

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from engine.fixedpoint import Quantiser
-from engine.geometry import Ellipsoid
-from flows.cli import app
-from pipeline import listed
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.errors import ConfigError, StoreError
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.release import run_release
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.geometry import Ellipsoid
+from blockveil.flows.cli import app
+from blockveil.pipeline import listed
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import ConfigError, StoreError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import run_release
 from tests import support
 
 RNG = np.random.default_rng(12)

@@ -10,13 +10,13 @@ import pytest
 from typer.testing import CliRunner
 from zarr.storage import ObjectStore
 
-from flows.cli import app
-from pipeline import objects
-from pipeline.config import load_config
-from pipeline.datasets import open_records
-from pipeline.errors import BlockveilError, DataError, StoreError
-from pipeline.looking import look
-from pipeline.planning import make_plan
+from blockveil.flows.cli import app
+from blockveil.pipeline import objects
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.datasets import open_records
+from blockveil.pipeline.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.looking import look
+from blockveil.pipeline.planning import make_plan
 from tests import support
 from tests.pipeline.ingest import ingest_support as people
 from tests.pipeline.ingest.test_contract import RELEASE
@@ -132,8 +132,8 @@ def note(event, arguments):
     if event in ("open", "os.listdir", "os.scandir") and "{store}" in str(arguments[0]):
         seen.append((event, str(arguments[0])))
 sys.addaudithook(note)
-from pipeline.config import load_config
-from pipeline.looking import look
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.looking import look
 assert look(load_config("{config}")).there
 print(*(f"{{event}} {{path.rsplit('/', 1)[1]}}" for event, path in seen), sep="\\n")
 """

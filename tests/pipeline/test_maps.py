@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import zarr
 
-from engine import geometry
-from pipeline.begun import Begun
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.errors import ReleaseConflict, StoreError
-from pipeline.ledger import Ledger
-from pipeline.planning import as_begun, make_plan
-from pipeline.release import Workspace, run_release
+from blockveil.engine import geometry
+from blockveil.pipeline.begun import Begun
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import ReleaseConflict, StoreError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import as_begun, make_plan
+from blockveil.pipeline.release import Workspace, run_release
 from tests import support
 
 NIGHT, NEXT = date(2026, 11, 1), date(2026, 11, 2)
@@ -50,14 +50,16 @@ def run(loaded, night=NIGHT, begun=None):
 def run_as_before(monkeypatch, loaded, night=NIGHT):
     """A release as version 0.1.0 made it, which wrote no map down."""
     with monkeypatch.context() as patch:
-        patch.setattr("pipeline.release.as_begun", lambda plan, ledger: plan)
+        patch.setattr("blockveil.pipeline.release.as_begun", lambda plan, ledger: plan)
         return run(loaded, night, OLD)
 
 
 def killed(monkeypatch, release):
     """A release that ends between the commit of its charge and its noise."""
     with monkeypatch.context() as patch:
-        patch.setattr("pipeline.release.noisy_graph", lambda *a: (_ for _ in ()).throw(StoreError("a", "b", "c")))
+        patch.setattr(
+            "blockveil.pipeline.release.noisy_graph", lambda *a: (_ for _ in ()).throw(StoreError("a", "b", "c"))
+        )
         with pytest.raises(StoreError):
             release()
 
@@ -179,7 +181,9 @@ def test_a_release_that_nobody_began_is_written_as_this_version_writes_it(tmp_pa
 def test_a_charge_that_was_given_back_binds_no_later_plan(tmp_path, monkeypatch):
     loaded = prepare(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr("pipeline.release.exact_graph", lambda *a: (_ for _ in ()).throw(StoreError("a", "b", "c")))
+        patch.setattr(
+            "blockveil.pipeline.release.exact_graph", lambda *a: (_ for _ in ()).throw(StoreError("a", "b", "c"))
+        )
         with pytest.raises(StoreError):
             run_as_before(monkeypatch, loaded)
     assert "map" in Workspace.open(make_plan(loaded, NIGHT)).plan.public["calibration"]

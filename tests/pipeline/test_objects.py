@@ -15,23 +15,23 @@ from moto.server import ThreadedMotoServer
 from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
-from engine.store import chunk_files
-from pipeline import objects
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.datasets import open_records
-from pipeline.errors import DataError, StoreError, StoreUnreachable
-from pipeline.fingerprint import fingerprint
-from pipeline.ingest import readers, writing
-from pipeline.ingest import staging as scratch
-from pipeline.ingest.contract import Contract
-from pipeline.ingest.run import ingest, look
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.reading import read_release
-from pipeline.release import run_release
-from pipeline.sparse_store import StoredRows, open_rows, parts_of
-from pipeline.stores import check_complete
+from blockveil.engine.store import chunk_files
+from blockveil.pipeline import objects
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.datasets import open_records
+from blockveil.pipeline.errors import DataError, StoreError, StoreUnreachable
+from blockveil.pipeline.fingerprint import fingerprint
+from blockveil.pipeline.ingest import readers, writing
+from blockveil.pipeline.ingest import staging as scratch
+from blockveil.pipeline.ingest.contract import Contract
+from blockveil.pipeline.ingest.run import ingest, look
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.reading import read_release
+from blockveil.pipeline.release import run_release
+from blockveil.pipeline.sparse_store import StoredRows, open_rows, parts_of
+from blockveil.pipeline.stores import check_complete
 from tests import support
 from tests.pipeline.ingest import ingest_support as people
 from tests.pipeline.test_release import NIGHT

@@ -10,21 +10,21 @@ import pytest
 import zarr
 from typer.testing import CliRunner
 
-from engine.guarantees import Neighbours
-from flows import budgets
-from flows.cli import app, night
-from pipeline import approval, datasets, summary
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.errors import BudgetExhausted, ConfigError, DataError, LedgerError, ReleaseConflict, StoreError
-from pipeline.forecast import forecast
-from pipeline.ingest import readers
-from pipeline.keys import KeyStore
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.release import Workspace, run_release
-from pipeline.report import make_report
-from pipeline.spelling import REMEDIES
+from blockveil.engine.guarantees import Neighbours
+from blockveil.flows import budgets
+from blockveil.flows.cli import app, night
+from blockveil.pipeline import approval, datasets, summary
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import BudgetExhausted, ConfigError, DataError, LedgerError, ReleaseConflict, StoreError
+from blockveil.pipeline.forecast import forecast
+from blockveil.pipeline.ingest import readers
+from blockveil.pipeline.keys import KeyStore
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import Workspace, run_release
+from blockveil.pipeline.report import make_report
+from blockveil.pipeline.spelling import REMEDIES
 from tests.pipeline.ingest import ingest_support as people
 
 UNIT = "one visit (one row)"
@@ -501,7 +501,7 @@ class TestRelease:
         path.write_text(path.read_text().replace('dataset = "people"', 'dataset = "patients"'))
         Ledger(loaded.ledger_url).set_budget("patients", 1.0, 1e-9, Neighbours.ADD_REMOVE, UNIT)
         release(load_config(path), DATES[0])
-        (said,) = [record.getMessage() for record in caplog.records if record.name == "pipeline.release"]
+        (said,) = [record.getMessage() for record in caplog.records if record.name == "blockveil.pipeline.release"]
         assert said.startswith("patients/costs/2026-11-20: The same records stand in the ledger for ")
         assert "'people/costs/2026-11-20' (budget 'people')" in said
         night._tell_result(make_plan(load_config(path), DATES[0]), "Released.")

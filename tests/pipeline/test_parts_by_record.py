@@ -8,9 +8,9 @@ from functools import lru_cache
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from engine.guarantees import Loss
-from pipeline.accounting import Accountant, Cap
-from pipeline.parts import Part, Tally
+from blockveil.engine.guarantees import Loss
+from blockveil.pipeline.accounting import Accountant, Cap
+from blockveil.pipeline.parts import Part, Tally
 
 DELTA = 1e-6
 GRID = 1e-4

@@ -5,10 +5,10 @@ from datetime import date
 import numpy as np
 import pytest
 
-from pipeline import summary
-from pipeline.config import load_config
-from pipeline.errors import ConfigError
-from pipeline.planning import make_plan
+from blockveil.pipeline import summary
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.planning import make_plan
 from tests import support
 
 NIGHT = date(2026, 11, 20)

@@ -22,10 +22,10 @@ import pytest
 import xarray
 import zarr
 
-from engine.store import content_digest
-from pipeline import durable, staging
-from pipeline.errors import StoreError
-from pipeline.publishing import (
+from blockveil.engine.store import content_digest
+from blockveil.pipeline import durable, staging
+from blockveil.pipeline.errors import StoreError
+from blockveil.pipeline.publishing import (
     Published,
     ReleaseArrays,
     Staged,
@@ -315,7 +315,7 @@ class TestReading:
 HOLD = """
 import sys, time
 from pathlib import Path
-from pipeline import staging
+from blockveil.pipeline import staging
 held = staging.Held(Path(sys.argv[1]), "elsewhere")
 print(held.path.name, flush=True)
 time.sleep(600)
@@ -441,8 +441,8 @@ FILL_THE_DISK = """
 import resource, sys
 from pathlib import Path
 import numpy as np
-from pipeline.errors import StoreError
-from pipeline.publishing import stage_release
+from blockveil.pipeline.errors import StoreError
+from blockveil.pipeline.publishing import stage_release
 arrays = {"noise": (np.random.default_rng(0).normal(size=(300, 300)), ("a", "b"))}
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import zarr
 
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.errors import ConfigError, DataError
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.release import Workspace, run_release
-from pipeline.report import make_report
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import ConfigError, DataError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import Workspace, run_release
+from blockveil.pipeline.report import make_report
 from tests import support
 
 NIGHT = date(2026, 11, 20)
@@ -124,11 +124,11 @@ def test_the_release_is_near_the_truth_with_honest_errors_and_a_report(tmp_path,
 def test_blocks_do_not_change_a_bit(tmp_path, query):
     digests = set()
     loaded = prepare(tmp_path, query, records(query))
-    from engine.cost import Kind
-    from engine.layout import banded, grid, grouped, summed
-    from engine.noise import NoiseKey
-    from engine.queries.graph import exact_graph
-    from pipeline.datasets import open_records
+    from blockveil.engine.cost import Kind
+    from blockveil.engine.layout import banded, grid, grouped, summed
+    from blockveil.engine.noise import NoiseKey
+    from blockveil.engine.queries.graph import exact_graph
+    from blockveil.pipeline.datasets import open_records
 
     key = NoiseKey(bytes(32))
     for block_rows, ranges in ((50, [(0, 400)]), (7, [(0, 49), (49, 301), (301, 400)]), (400, [(0, 200), (200, 400)])):

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 import zarr
 
-from engine.store import missing_chunks
-from pipeline import quickstart, staging
-from pipeline.config import load_config
-from pipeline.errors import DataError, StoreError
-from pipeline.planning import make_plan
+from blockveil.engine.store import missing_chunks
+from blockveil.pipeline import quickstart, staging
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import DataError, StoreError
+from blockveil.pipeline.planning import make_plan
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs"
-BUNDLE = CONFIGS / quickstart.SOURCE
+ROOT = Path(__file__).resolve().parents[2]
+CONFIGS = ROOT / "configs"
+BUNDLE = quickstart.SOURCE
 
 
 @pytest.fixture
@@ -132,11 +133,11 @@ def test_the_quickstart_describes_the_bundled_features_in_their_order():
 
 def test_the_quickstart_reads_from_and_writes_to_the_ignored_build_folder_only():
     loaded = load_config(CONFIGS / "quickstart.toml")
-    build = CONFIGS.parent / "build" / "quickstart"
+    build = ROOT / "build" / "quickstart"
     assert loaded.store_path == build / "credit_default.zarr"
     assert loaded.output_root == build / "releases"
     assert str(build / "ledger.db") in loaded.ledger_url
-    assert "build/" in (CONFIGS.parent / ".gitignore").read_text().splitlines()
+    assert "build/" in (ROOT / ".gitignore").read_text().splitlines()
 
 
 NOT_RELEASES = ("ingest-example.toml", "deployments.toml")

@@ -16,16 +16,23 @@ import pytest
 import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, ZstdCodec
 
-from engine.noise import NoiseKey
-from flows.cluster import open_compute
-from pipeline import datasets, interrupts, publishing, release, staging
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.errors import BlockveilError, BudgetExhausted, ConfigError, DataError, ReleaseConflict, StoreError
-from pipeline.keys import KeyStore
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.release import run_release
+from blockveil.engine.noise import NoiseKey
+from blockveil.flows.cluster import open_compute
+from blockveil.pipeline import datasets, interrupts, publishing, release, staging
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import (
+    BlockveilError,
+    BudgetExhausted,
+    ConfigError,
+    DataError,
+    ReleaseConflict,
+    StoreError,
+)
+from blockveil.pipeline.keys import KeyStore
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import run_release
 from tests import support
 
 NIGHT = date(2026, 11, 20)
@@ -89,7 +96,7 @@ def test_each_query_and_relation_is_released_and_charged_once(tmp_path, kind, ne
 
 def test_compute_settings_do_not_change_a_bit_of_the_release(tmp_path, monkeypatch):
     # One key for all: whatever differs then comes from chunks, threads or processes.
-    monkeypatch.setattr("pipeline.release.NoiseKey.derive", lambda *a: NoiseKey(bytes(32)))
+    monkeypatch.setattr("blockveil.pipeline.release.NoiseKey.derive", lambda *a: NoiseKey(bytes(32)))
     digests = set()
     settings = [("7", "threads"), ("50", "threads"), ("400", "threads"), ("90", "local")]
     for position, (block_rows, cluster) in enumerate(settings):
@@ -121,13 +128,13 @@ KILL = """
 import os, signal, sys
 from datetime import date
 from pathlib import Path
-from pipeline import publishing, release
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.keys import KeyStore
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from engine.queries.second_moment import SecondMomentQuery
+from blockveil.pipeline import publishing, release
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.keys import KeyStore
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.engine.queries.second_moment import SecondMomentQuery
 
 def die(*a, **k):
     signal.raise_signal(signal.SIGKILL)
@@ -298,8 +305,8 @@ def test_a_night_without_a_thread_left_gives_back_too(tmp_path, monkeypatch):
 
 SIGNALLED = """
 import os, sys, time
-from pipeline.ledger import Ledger
-from engine.queries.second_moment import SecondMomentQuery
+from blockveil.pipeline.ledger import Ledger
+from blockveil.engine.queries.second_moment import SecondMomentQuery
 
 number = int(sys.argv[2])
 
@@ -317,7 +324,7 @@ def asked_again(*a, **k):
     return give_back(*a, **k)
 
 SecondMomentQuery.partial, Ledger.void_if_reserved = asked, asked_again
-from flows.cli import main
+from blockveil.flows.cli import main
 sys.argv = ["blockveil", "run", sys.argv[1], "--no-prefect", "--date", "2026-11-20"]
 main()
 """
@@ -343,10 +350,10 @@ def test_a_resumed_night_draws_the_very_same_noise(tmp_path, point):
     secret = keys.read(charge_id)
     first = run(loaded)
     # Replay the committed key by hand over the same plan: the published bits must be those and no others.
-    from engine.gram import partial_gram
-    from engine.mechanisms.gaussian import add_noise
-    from engine.noise import noise_block
-    from pipeline.datasets import open_records
+    from blockveil.engine.gram import partial_gram
+    from blockveil.engine.mechanisms.gaussian import add_noise
+    from blockveil.engine.noise import noise_block
+    from blockveil.pipeline.datasets import open_records
 
     plan = make_plan(loaded, NIGHT)
     data = open_records(loaded)
@@ -419,7 +426,7 @@ def test_a_lost_cluster_before_the_commit_costs_nothing(tmp_path):
 
     class Breaks(ThreadCompute):
         def hold(self, graph, progress):
-            from pipeline.compute import translate
+            from blockveil.pipeline.compute import translate
 
             raise translate(RuntimeError(f"a value of {support.CANARY}"))
 

@@ -11,18 +11,18 @@ import pytest
 import xarray
 import zarr
 
-from pipeline import report
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.errors import StoreError
-from pipeline.planning import make_plan
-from pipeline.reading import open_release, read_release
-from pipeline.release import Workspace, run_release
-from pipeline.report import facts, machine, markdown, page, words
-from pipeline.report.facts import Facts
-from pipeline.report.loading import loading
-from pipeline.report.pictures import CARD, heat_map, spectrum
-from pipeline.summary import describe
+from blockveil.pipeline import report
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import StoreError
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.reading import open_release, read_release
+from blockveil.pipeline.release import Workspace, run_release
+from blockveil.pipeline.report import facts, machine, markdown, page, words
+from blockveil.pipeline.report.facts import Facts
+from blockveil.pipeline.report.loading import loading
+from blockveil.pipeline.report.pictures import CARD, heat_map, spectrum
+from blockveil.pipeline.summary import describe
 from tests import support
 from tests.pipeline.test_release import NIGHT
 

@@ -9,14 +9,14 @@ import pytest
 import zarr
 from scipy.stats import binom
 
-from pipeline import report
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.planning import make_plan
-from pipeline.reading import open_release
-from pipeline.release import run_release
-from pipeline.report import comparison_page
-from pipeline.report.comparison import CannotCompare, compare
+from blockveil.pipeline import report
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.reading import open_release
+from blockveil.pipeline.release import run_release
+from blockveil.pipeline.report import comparison_page
+from blockveil.pipeline.report.comparison import CannotCompare, compare
 from tests import support
 from tests.pipeline.test_release import NIGHT
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipeline.report import facts, machine, markdown, page
-from pipeline.report.facts import Facts
-from pipeline.report.pictures import CARD, heat_map, spectrum
+from blockveil.pipeline.report import facts, machine, markdown, page
+from blockveil.pipeline.report.facts import Facts
+from blockveil.pipeline.report.pictures import CARD, heat_map, spectrum
 from tests.pipeline.test_report import other_kind
 
 D = 400

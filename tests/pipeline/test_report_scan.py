@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pipeline.report import matrix as tiles
-from pipeline.report import spectrum as spectra
-from pipeline.report.cells import CELLS, cell_starts
-from pipeline.report.facts import Facts
-from pipeline.report.matrix import ReleasedMatrix
-from pipeline.report.scan import scan
-from pipeline.report.spectrum import leading_subspace
+from blockveil.pipeline.report import matrix as tiles
+from blockveil.pipeline.report import spectrum as spectra
+from blockveil.pipeline.report.cells import CELLS, cell_starts
+from blockveil.pipeline.report.facts import Facts
+from blockveil.pipeline.report.matrix import ReleasedMatrix
+from blockveil.pipeline.report.scan import scan
+from blockveil.pipeline.report.spectrum import leading_subspace
 
 
 @dataclass
@@ -77,7 +77,7 @@ def sidak(count):
 
 @pytest.mark.parametrize("d", [1, 5, 7, 30, 41])
 def test_a_symmetric_matrix_by_tiles_gives_what_the_whole_gives(small_tiles, monkeypatch, d):
-    monkeypatch.setattr("pipeline.report.cells.CELLS", 12)
+    monkeypatch.setattr("blockveil.pipeline.report.cells.CELLS", 12)
     release = symmetric(d)
     found = scan(ReleasedMatrix(release))
     value, deviation, psd = (release.arrays[name] for name in ("m", "m_standard_deviation", "m_psd"))
@@ -111,7 +111,7 @@ def test_a_symmetric_matrix_by_tiles_gives_what_the_whole_gives(small_tiles, mon
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (30, 4), (5, 33), (41, 29)])
 def test_another_matrix_by_tiles_gives_what_the_whole_gives(small_tiles, monkeypatch, m, n):
-    monkeypatch.setattr("pipeline.report.cells.CELLS", 9)
+    monkeypatch.setattr("blockveil.pipeline.report.cells.CELLS", 9)
     release = rectangular(m, n)
     found = scan(ReleasedMatrix(release))
     value, deviation = release.arrays["m"], release.arrays["m_standard_deviation"]

@@ -4,12 +4,12 @@ from datetime import date
 
 import pytest
 
-from pipeline import release, retention
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.errors import KeyLost
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
+from blockveil.pipeline import release, retention
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import KeyLost
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
 from tests import support
 
 NIGHTS = [date(2026, 11, day) for day in (10, 11, 12)]

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from engine.geometry import Ellipsoid
-from flows.cli import app
-from pipeline import shaping
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.errors import ConfigError, StoreError
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.release import run_release
+from blockveil.engine.geometry import Ellipsoid
+from blockveil.flows.cli import app
+from blockveil.pipeline import shaping
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import ConfigError, StoreError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import run_release
 from tests import support
 
 NIGHT, NEXT = date(2026, 11, 20), date(2026, 11, 21)

@@ -7,16 +7,16 @@ from datetime import date
 import numpy as np
 import pytest
 
-from engine.cost import Machine
-from engine.noise import NoiseKey
-from engine.queries.graph import exact_graph
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.datasets import open_records
-from pipeline.errors import ConfigError
-from pipeline.planning import make_plan
-from pipeline.release import run_release
-from pipeline.summary import describe
+from blockveil.engine.cost import Machine
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.queries.graph import exact_graph
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.datasets import open_records
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import run_release
+from blockveil.pipeline.summary import describe
 from tests import support
 
 NIGHT = date(2026, 11, 20)

@@ -4,11 +4,11 @@ from datetime import date
 
 import pytest
 
-from engine.calibration import gaussian_delta, gaussian_mu
-from pipeline.config import load_config
-from pipeline.errors import ConfigError
-from pipeline.planning import make_plan
-from pipeline.splitting import split
+from blockveil.engine.calibration import gaussian_delta, gaussian_mu
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.splitting import split
 from tests import support
 
 NIGHT = date(2026, 11, 20)

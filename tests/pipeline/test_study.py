@@ -7,11 +7,11 @@ import pytest
 import zarr
 from typer.testing import CliRunner
 
-from engine.guarantees import ApproxDP
-from engine.noise import NoiseKey
-from flows.cli import app
-from pipeline import study
-from pipeline.errors import ConfigError, StoreError
+from blockveil.engine.guarantees import ApproxDP
+from blockveil.engine.noise import NoiseKey
+from blockveil.flows.cli import app
+from blockveil.pipeline import study
+from blockveil.pipeline.errors import ConfigError, StoreError
 
 UBER = [
     "study",

@@ -5,11 +5,11 @@ import pytest
 import zarr
 from typer.testing import CliRunner
 
-from engine.guarantees import ApproxDP, Neighbours
-from engine.noise import NoiseKey
-from flows.cli import app
-from pipeline import study_frames
-from pipeline.errors import ConfigError, StoreError
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.noise import NoiseKey
+from blockveil.flows.cli import app
+from blockveil.pipeline import study_frames
+from blockveil.pipeline.errors import ConfigError, StoreError
 
 CLAIM = ApproxDP(1.0, 1e-6)
 AXES = np.linalg.qr(np.random.default_rng(2).standard_normal((5, 5)))[0]

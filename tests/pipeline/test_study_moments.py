@@ -7,11 +7,11 @@ import pytest
 import zarr
 from typer.testing import CliRunner
 
-from engine.guarantees import ApproxDP, Neighbours
-from engine.noise import NoiseKey
-from flows.cli import app
-from pipeline import study_moments
-from pipeline.errors import ConfigError, StoreError
+from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.noise import NoiseKey
+from blockveil.flows.cli import app
+from blockveil.pipeline import study_moments
+from blockveil.pipeline.errors import ConfigError, StoreError
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 CLAIM = ApproxDP(1.0, 1e-6)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import zarr
 
-from pipeline import weights
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config, release_world
-from pipeline.errors import ConfigError, StoreError
-from pipeline.planning import make_plan
-from pipeline.release import run_release
-from pipeline.report import write_report
+from blockveil.pipeline import weights
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config, release_world
+from blockveil.pipeline.errors import ConfigError, StoreError
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import run_release
+from blockveil.pipeline.report import write_report
 from tests import support
 
 NIGHT = date(2026, 11, 20)

@@ -6,10 +6,10 @@ from datetime import date
 import pytest
 from pydantic import ValidationError
 
-from pipeline.config import load_config
-from pipeline.errors import ConfigError
-from pipeline.planning import make_plan
-from pipeline.what_if import WhatIf, plan_of, question_of
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.what_if import WhatIf, plan_of, question_of
 from tests import support
 
 NIGHT = date(2026, 11, 20)

@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 import zarr
 
-from engine import layout
-from engine.noise import NoiseKey
-from engine.queries.graph import exact_graph
-from engine.workload_blocks import rows_of
-from engine.workloads import AllRange, Identity, Prefix, Total
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.datasets import open_records
-from pipeline.errors import ConfigError
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.release import Workspace, run_release
-from pipeline.report import make_report
-from pipeline.summary import describe
+from blockveil.engine import layout
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.queries.graph import exact_graph
+from blockveil.engine.workload_blocks import rows_of
+from blockveil.engine.workloads import AllRange, Identity, Prefix, Total
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.datasets import open_records
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import Workspace, run_release
+from blockveil.pipeline.report import make_report
+from blockveil.pipeline.summary import describe
 from tests import support
 
 NIGHT = date(2026, 11, 20)

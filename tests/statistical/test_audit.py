@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.audit import audit
-from engine.audit.attacks import last_bits
-from engine.audit.bounds import CONFIDENCE
-from engine.audit.cases import cases
-from engine.audit.laws import discrete_laplace, gaussian, grid_noise, laplace, rank_one
-from engine.audit.mutants import (
+from blockveil.engine.audit import audit
+from blockveil.engine.audit.attacks import last_bits
+from blockveil.engine.audit.bounds import CONFIDENCE
+from blockveil.engine.audit.cases import cases
+from blockveil.engine.audit.laws import discrete_laplace, gaussian, grid_noise, laplace, rank_one
+from blockveil.engine.audit.mutants import (
     half_scale,
     half_steps,
     rescaled,
@@ -22,15 +22,15 @@ from engine.audit.mutants import (
     unclipped_quantiser,
     unrounded,
 )
-from engine.calibration import gaussian_delta, gaussian_mu
-from engine.discrete_laplace import LAPLACE_GRID
-from engine.fixedpoint import Quantiser
-from engine.geometry import Body, Box
-from engine.guarantees import ApproxDP, Neighbours, PureDP
-from engine.mechanisms.gaussian import calibrate
-from engine.mechanisms.r1smg import published
-from engine.mechanisms.r1smg_profile import correct_variance, true_delta
-from engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL
+from blockveil.engine.calibration import gaussian_delta, gaussian_mu
+from blockveil.engine.discrete_laplace import LAPLACE_GRID
+from blockveil.engine.fixedpoint import Quantiser
+from blockveil.engine.geometry import Body, Box
+from blockveil.engine.guarantees import ApproxDP, Neighbours, PureDP
+from blockveil.engine.mechanisms.gaussian import calibrate
+from blockveil.engine.mechanisms.r1smg import published
+from blockveil.engine.mechanisms.r1smg_profile import correct_variance, true_delta
+from blockveil.engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL
 
 DELTA = 1e-5
 LARGEST = 2**15 - 1

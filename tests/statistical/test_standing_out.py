@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.estimates import covariance_of
-from pipeline.report.facts import Facts, finding
-from pipeline.report.matrix import ReleasedMatrix
-from pipeline.report.scan import scan
+from blockveil.engine.estimates import covariance_of
+from blockveil.pipeline.report.facts import Facts, finding
+from blockveil.pipeline.report.matrix import ReleasedMatrix
+from blockveil.pipeline.report.scan import scan
 
 ALPHA = 1e-9
 
@@ -120,7 +120,7 @@ class Ratios:
 def test_covariances_of_independent_features_are_no_findings_however_uncertain_the_count(
     monkeypatch, relative, mean, cells
 ):
-    monkeypatch.setattr("pipeline.report.cells.CELLS", cells)
+    monkeypatch.setattr("blockveil.pipeline.report.cells.CELLS", cells)
     rng, releases, trials = np.random.default_rng(4), Ratios(30, relative, mean), 300
     found = [scan(ReleasedMatrix(releases.draw(rng))) for _ in range(trials)]
     assert sum(bool(one.standing or one.cells.clear.any()) for one in found) <= most(trials)

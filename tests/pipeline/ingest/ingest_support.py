@@ -11,8 +11,8 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as arrow_parquet
 import zarr
 
-from pipeline.config.ingest import LoadedIngest, load_ingest
-from pipeline.ingest.run import Outcome, ingest, look
+from blockveil.pipeline.config.ingest import LoadedIngest, load_ingest
+from blockveil.pipeline.ingest.run import Outcome, ingest, look
 
 CANARY = 271828.182845904
 """A value that no message may hold."""

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from pipeline.config import load_config
-from pipeline.datasets import open_records
-from pipeline.errors import DataError, StoreError
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.datasets import open_records
+from blockveil.pipeline.errors import DataError, StoreError
 from tests.pipeline.ingest import ingest_support as people
 
 RELEASE = """

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from engine.store import missing_chunks
-from pipeline.ingest import readers, writing
-from pipeline.ingest import run as module
-from pipeline.ingest.contract import ATTRIBUTE
+from blockveil.engine.store import missing_chunks
+from blockveil.pipeline.ingest import readers, writing
+from blockveil.pipeline.ingest import run as module
+from blockveil.pipeline.ingest.contract import ATTRIBUTE
 from tests.pipeline.ingest import ingest_support as people
 
 
@@ -274,8 +274,8 @@ def test_neither_batches_nor_blocks_nor_memory_change_a_bit(once, unit, batch, b
 
 GROWTH = """
 import sys
-from pipeline.config.ingest import load_ingest
-from pipeline.ingest.run import ingest, look
+from blockveil.pipeline.config.ingest import load_ingest
+from blockveil.pipeline.ingest.run import ingest, look
 
 def peak():
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))

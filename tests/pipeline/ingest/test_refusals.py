@@ -16,10 +16,10 @@ import pyarrow.parquet as arrow_parquet
 import pytest
 import zarr
 
-from pipeline import durable
-from pipeline.errors import ConfigError, DataError, StoreError
-from pipeline.ingest import readers, writing
-from pipeline.ingest import staging as scratch
+from blockveil.pipeline import durable
+from blockveil.pipeline.errors import ConfigError, DataError, StoreError
+from blockveil.pipeline.ingest import readers, writing
+from blockveil.pipeline.ingest import staging as scratch
 from tests.pipeline.ingest import ingest_support as people
 
 CANARY = "271828.182845904"
@@ -305,7 +305,7 @@ def test_a_staging_folder_that_somebody_prepared_is_not_used(tmp_path):
 MISSING_PERMISSION = """
 import sys
 from pathlib import Path
-from pipeline.errors import StoreError
+from blockveil.pipeline.errors import StoreError
 from tests.pipeline.ingest import ingest_support as people
 
 try:
@@ -350,9 +350,9 @@ FULL = """
 import resource, sys
 from tests.pipeline.ingest import ingest_support as people
 from pathlib import Path
-from pipeline.config.ingest import load_ingest
-from pipeline.errors import StoreError
-from pipeline.ingest import readers, run
+from blockveil.pipeline.config.ingest import load_ingest
+from blockveil.pipeline.errors import StoreError
+from blockveil.pipeline.ingest import readers, run
 import signal
 readers.BATCH_BYTES, run._share = 4000, lambda config: 3000  # units go through runs on the disk
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.ingest import readers, writing
-from pipeline.ingest import run as module
-from pipeline.ingest import staging as scratch
+from blockveil.pipeline.ingest import readers, writing
+from blockveil.pipeline.ingest import run as module
+from blockveil.pipeline.ingest import staging as scratch
 from tests.pipeline.ingest import ingest_support as people
 
 UNITS = {
@@ -138,8 +138,8 @@ def test_what_a_kill_after_the_rename_leaves_is_removed_by_the_next_run(tmp_path
 
 KILL = """
 import os, signal, sys
-from pipeline.config.ingest import load_ingest
-from pipeline.ingest import staging, writing
+from blockveil.pipeline.config.ingest import load_ingest
+from blockveil.pipeline.ingest import staging, writing
 from tests.pipeline.ingest import ingest_support as people
 writing.BLOCK_BYTES = 1
 save, count = staging.Staging.save, [0]

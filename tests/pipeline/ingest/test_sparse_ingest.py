@@ -10,18 +10,18 @@ import pytest
 import scipy.sparse
 import zarr
 
-from engine.cost import Machine
-from engine.gram import OtherRecordsError
-from engine.noise import NoiseKey
-from engine.queries.graph import exact_graph
-from pipeline.compute import ThreadCompute
-from pipeline.config import load_config
-from pipeline.datasets import open_records
-from pipeline.errors import BlockveilError, ConfigError, DataError, StoreError
-from pipeline.ingest import sparse as sparse_ingest
-from pipeline.ledger import Ledger
-from pipeline.planning import make_plan
-from pipeline.release import run_release
+from blockveil.engine.cost import Machine
+from blockveil.engine.gram import OtherRecordsError
+from blockveil.engine.noise import NoiseKey
+from blockveil.engine.queries.graph import exact_graph
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.datasets import open_records
+from blockveil.pipeline.errors import BlockveilError, ConfigError, DataError, StoreError
+from blockveil.pipeline.ingest import sparse as sparse_ingest
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import run_release
 from tests import support
 from tests.pipeline.ingest import ingest_support as made
 

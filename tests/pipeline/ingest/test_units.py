@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.config.ingest import AggregatedRows, ChosenRows
-from pipeline.ingest.runs import Runs
-from pipeline.ingest.units import DIGEST, Digester, fold, in_order, ranges
+from blockveil.pipeline.config.ingest import AggregatedRows, ChosenRows
+from blockveil.pipeline.ingest.runs import Runs
+from blockveil.pipeline.ingest.units import DIGEST, Digester, fold, in_order, ranges
 
 CHOOSE = {"kind": "choose", "name": "one person", "column": "person", "missing": "refuse", "seed": "a"}
 TOGETHER = {"kind": "aggregate", "name": "one person", "column": "person", "missing": "refuse", "seed": "a"}

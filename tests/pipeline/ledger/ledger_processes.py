@@ -11,17 +11,18 @@ import tempfile
 
 import sqlalchemy as sa
 
-import flows.cli
-import pipeline
-from engine.guarantees import Neighbours
-from pipeline.errors import BlockveilError, BudgetExhausted
-from pipeline.ledger import Ledger
+import blockveil.flows.cli
+import blockveil.pipeline
+from blockveil.engine.guarantees import Neighbours
+from blockveil.pipeline.errors import BlockveilError, BudgetExhausted
+from blockveil.pipeline.ledger import Ledger
 from tests.pipeline.ledger.ledger_support import UNIT, reserve
 
 WAIT = 120
 
 _forked = multiprocessing.get_context("forkserver")
-_forked.set_forkserver_preload([__name__, "psycopg", "pipeline.ledger.sqlite", "pipeline.ledger.postgres"])
+_backends = [f"blockveil.pipeline.ledger.{name}" for name in ("sqlite", "postgres")]
+_forked.set_forkserver_preload([__name__, "psycopg", *_backends])
 
 
 def race(url, nights, parts=None):
@@ -84,8 +85,8 @@ def as_nobody(commands, *, drop=True, tries=None):
 def _as_nobody(commands, home, drop, tries, said):
     from typer.testing import CliRunner
 
-    from flows.cli import app
-    from pipeline.ledger import looking
+    from blockveil.flows.cli import app
+    from blockveil.pipeline.ledger import looking
 
     looking._TRIES = tries or looking._TRIES
     os.environ["HOME"] = os.environ["MPLCONFIGDIR"] = os.environ["TMPDIR"] = home
@@ -106,7 +107,7 @@ def _as_nobody(commands, home, drop, tries, said):
 
 def _import_all():
     """Modules that commands import when they run."""
-    for package in (flows.cli, pipeline):
+    for package in (blockveil.flows.cli, blockveil.pipeline):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if "migrations" not in module.name:
                 importlib.import_module(module.name)

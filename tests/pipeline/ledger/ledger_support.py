@@ -1,9 +1,9 @@
 """A ledger with a budget, and reservations in one line."""
 
-from engine.guarantees import Loss, Neighbours
-from pipeline.canonical import digest
-from pipeline.ledger import Ledger, Night
-from pipeline.parts import Part
+from blockveil.engine.guarantees import Loss, Neighbours
+from blockveil.pipeline.canonical import digest
+from blockveil.pipeline.ledger import Ledger, Night
+from blockveil.pipeline.parts import Part
 
 UNIT = "one person"
 MU = 0.2

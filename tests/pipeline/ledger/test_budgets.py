@@ -5,14 +5,14 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from engine.accounting.events import PoissonGaussian, Step
-from engine.guarantees import ZCDP, ApproxDP, Loss, Neighbours
-from pipeline.accounting import Accountant
-from pipeline.canonical import digest
-from pipeline.errors import BudgetExhausted, LedgerError
-from pipeline.ledger import Ledger
-from pipeline.ledger.periods import Period
-from pipeline.summary import budget_lines
+from blockveil.engine.accounting.events import PoissonGaussian, Step
+from blockveil.engine.guarantees import ZCDP, ApproxDP, Loss, Neighbours
+from blockveil.pipeline.accounting import Accountant
+from blockveil.pipeline.canonical import digest
+from blockveil.pipeline.errors import BudgetExhausted, LedgerError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.periods import Period
+from blockveil.pipeline.summary import budget_lines
 from tests.pipeline.ledger.ledger_support import UNIT, reserve
 
 ADD = Neighbours.ADD_REMOVE

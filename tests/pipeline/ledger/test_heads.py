@@ -10,9 +10,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner
 
-from flows.cli import app
-from pipeline.errors import BlockveilError, LedgerError
-from pipeline.ledger import Head
+from blockveil.flows.cli import app
+from blockveil.pipeline.errors import BlockveilError, LedgerError
+from blockveil.pipeline.ledger import Head
 from tests.pipeline.ledger.ledger_support import make, reserve
 
 SECRET = "a secret of more than thirty-two characters"

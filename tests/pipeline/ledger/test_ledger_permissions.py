@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import app
-from pipeline import quickstart
-from pipeline.errors import LedgerError
-from pipeline.ledger import Ledger, line
-from pipeline.ledger.permissions import COMPANIONS, beside
+from blockveil.flows.cli import app
+from blockveil.pipeline import quickstart
+from blockveil.pipeline.errors import LedgerError
+from blockveil.pipeline.ledger import Ledger, line
+from blockveil.pipeline.ledger.permissions import COMPANIONS, beside
 from tests import support
 from tests.pipeline.ledger.ledger_processes import race_when_busy
 from tests.pipeline.ledger.ledger_support import grant, make, reserve
@@ -95,7 +95,7 @@ def test_where_a_group_may_write_by_default_a_new_ledger_is_for_its_owner_alone(
         "import os, sys\nos.umask(0o002)\nfrom pathlib import Path\n"
         "from tests.pipeline.ledger.ledger_support import grant, reserve\n"
         "reserve(grant(f'sqlite:///{sys.argv[1]}/a/b/ledger.db'), '1')\n"
-        "from pipeline import quickstart\n"
+        "from blockveil.pipeline import quickstart\n"
         "quickstart.write_records(Path(sys.argv[2]), Path(sys.argv[1]) / 'demo' / 'records.zarr')\n"
         "reserve(grant(f'sqlite:///{sys.argv[1]}/demo/ledger.db'), '1')\n"
     )
@@ -145,7 +145,7 @@ def test_who_stands_in_the_line_waits_for_who_is_served_and_not_longer(tmp_path,
 def test_a_killed_process_gives_up_its_place(tmp_path):
     ledger = make(tmp_path)
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom pipeline.ledger import line\n"
+        "import sys, time\nfrom pathlib import Path\nfrom blockveil.pipeline.ledger import line\n"
         "with line.stood_in(Path(sys.argv[1])):\n    print('served', flush=True)\n    time.sleep(600)"
     )
     lock = tmp_path / "ledger.db-lock"
@@ -157,7 +157,7 @@ def test_a_killed_process_gives_up_its_place(tmp_path):
 
 def test_a_process_that_is_forked_meanwhile_keeps_nobody_waiting(tmp_path):
     code = (
-        "import os, sys, time\nfrom pathlib import Path\nfrom pipeline.ledger import line\n"
+        "import os, sys, time\nfrom pathlib import Path\nfrom blockveil.pipeline.ledger import line\n"
         "line.WAIT_SECONDS = 30\nlock = Path(sys.argv[1])\n"
         "with line.stood_in(lock):\n    child = os.fork()\n    if child == 0:\n        time.sleep(600)\n"
         "with line.stood_in(lock):\n    os.kill(child, 9)\n"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.compute import ThreadCompute
-from pipeline.errors import StoreError
-from pipeline.ledger import Ledger, looking
-from pipeline.planning import make_plan
-from pipeline.release import run_release
+from blockveil.pipeline.compute import ThreadCompute
+from blockveil.pipeline.errors import StoreError
+from blockveil.pipeline.ledger import Ledger, looking
+from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.release import run_release
 from tests import support
 from tests.pipeline.ledger.ledger_processes import as_nobody
 from tests.pipeline.ledger.ledger_support import make, reserve

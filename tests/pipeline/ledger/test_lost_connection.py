@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from engine.guarantees import Neighbours
-from pipeline.errors import LedgerError
-from pipeline.ledger import Ledger, database
+from blockveil.engine.guarantees import Neighbours
+from blockveil.pipeline.errors import LedgerError
+from blockveil.pipeline.ledger import Ledger, database
 from tests.pipeline.ledger.ledger_processes import STEPS
 from tests.pipeline.ledger.ledger_support import UNIT, grant, reserve
 from tests.postgres_proxy import CuttingProxy

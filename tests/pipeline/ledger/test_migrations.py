@@ -9,11 +9,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-import pipeline.ledger.migrations
-from pipeline.errors import LedgerError
-from pipeline.ledger import Ledger
-from pipeline.ledger.database import REVISION
-from pipeline.ledger.schema import metadata
+import blockveil.pipeline.ledger.migrations
+from blockveil.pipeline.errors import LedgerError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.database import REVISION
+from blockveil.pipeline.ledger.schema import metadata
 from tests.pipeline.ledger.ledger_support import grant, make, reserve
 
 OLD = (Path(__file__).parents[2] / "data" / "ledger_0001.sql").read_text()
@@ -123,7 +123,7 @@ def test_there_is_nothing_to_upgrade_where_there_is_no_ledger(tmp_path):
 
 
 def test_the_newest_migration_is_the_version_that_is_asked_for():
-    script = ScriptDirectory(str(Path(pipeline.ledger.migrations.__file__).parent))
+    script = ScriptDirectory(str(Path(blockveil.pipeline.ledger.migrations.__file__).parent))
     assert script.get_heads() == [REVISION]
 
 

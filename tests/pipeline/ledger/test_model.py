@@ -13,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from engine.guarantees import Neighbours
-from pipeline.errors import BudgetExhausted, LedgerError, ReleaseConflict
-from pipeline.ledger import Ledger
+from blockveil.engine.guarantees import Neighbours
+from blockveil.pipeline.errors import BudgetExhausted, LedgerError, ReleaseConflict
+from blockveil.pipeline.ledger import Ledger
 from tests.pipeline.ledger.ledger_support import UNIT, reserve
 
 DELTA = 1e-6

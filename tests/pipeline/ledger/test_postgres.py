@@ -7,15 +7,15 @@ import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner
 
-from engine.guarantees import Neighbours
-from flows.cli import app
-from flows.cli.common import ledger_at
-from pipeline.config import load_config
-from pipeline.errors import BlockveilError, ConfigError, LedgerError, StoreError
-from pipeline.ledger import Ledger
-from pipeline.ledger import database as shared
-from pipeline.ledger import postgres as backend
-from pipeline.ledger.postgres import LOCK, PostgresDatabase
+from blockveil.engine.guarantees import Neighbours
+from blockveil.flows.cli import app
+from blockveil.flows.cli.common import ledger_at
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.errors import BlockveilError, ConfigError, LedgerError, StoreError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger import database as shared
+from blockveil.pipeline.ledger import postgres as backend
+from blockveil.pipeline.ledger.postgres import LOCK, PostgresDatabase
 from tests import support
 from tests.contracts.ledger import Administrator, LedgerContract
 from tests.contracts.parts import PartsContract

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import LedgerError
-from pipeline.ledger import Ledger
+from blockveil.pipeline.errors import LedgerError
+from blockveil.pipeline.ledger import Ledger
 from tests.contracts.ledger import Administrator, LedgerContract
 from tests.contracts.parts import PartsContract
 from tests.pipeline.ledger.ledger_processes import STEPS, attempt, reserve_without_rights
@@ -116,7 +116,7 @@ FULL = """
 import resource, sys
 sys.path.insert(0, sys.argv[2])
 from pathlib import Path
-from pipeline.errors import StoreError
+from blockveil.pipeline.errors import StoreError
 from tests.pipeline.ledger.ledger_processes import reserve_without_rights
 from tests.pipeline.ledger.ledger_support import make, reserve
 import signal

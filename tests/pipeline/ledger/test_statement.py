@@ -9,10 +9,10 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 from typer.testing import CliRunner
 
-from engine.guarantees import Neighbours
-from flows.cli import app
-from pipeline.errors import ConfigError
-from pipeline.ledger.statement import Days, statement
+from blockveil.engine.guarantees import Neighbours
+from blockveil.flows.cli import app
+from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.ledger.statement import Days, statement
 from tests.pipeline.ledger.ledger_support import UNIT, grant, reserve
 
 DELTA = 1e-6

@@ -10,11 +10,11 @@ import pytest
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
-from flows.cli import app
-from pipeline.errors import LedgerError
-from pipeline.ledger import Ledger
-from pipeline.ledger.schema import row_hash
-from pipeline.ledger.transfer import read_rows
+from blockveil.flows.cli import app
+from blockveil.pipeline.errors import LedgerError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.schema import row_hash
+from blockveil.pipeline.ledger.transfer import read_rows
 from tests.pipeline.ledger.ledger_support import make, reserve
 
 

@@ -1,0 +1,4 @@
+"""Large matrices from private records, released every night under differential privacy.
+
+``blockveil.flows`` orchestrates what ``blockveil.pipeline`` does in one night with the theorems of ``blockveil.engine``.
+"""
