@@ -18,11 +18,11 @@ from collections.abc import Callable
 import dp_accounting
 from dp_accounting.pld import pld_privacy_accountant
 
-from blockveil.engine.accounting.domination import fixed_epsilon
-from blockveil.engine.accounting.events import Event, PoissonGaussian, Series, Step
-from blockveil.engine.calibration import gaussian_epsilon
-from blockveil.engine.guarantees import ApproxDP, GaussianDP, Loss, PureDP
-from blockveil.pipeline.accounting import NOTHING, Accountant, Cap
+from blockveil.engine.guarantees.calibration import gaussian_epsilon
+from blockveil.engine.guarantees.domination import fixed_epsilon
+from blockveil.engine.guarantees.events import Event, PoissonGaussian, Series, Step
+from blockveil.engine.guarantees.guarantee import ApproxDP, GaussianDP, Loss, PureDP
+from blockveil.pipeline.budget.filter import NOTHING, Accountant, Cap
 
 DELTA = 1e-6
 NIGHTS = (30, 365, 3650)

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from blockveil.engine.guarantees import Loss, Neighbours
-from blockveil.pipeline.errors import BlockveilError
+from blockveil.engine.guarantees.guarantee import Loss, Neighbours
+from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.ledger import Ledger
 
 PROCESSES, UNIT = 32, "one person"

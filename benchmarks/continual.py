@@ -5,7 +5,7 @@ one release for the whole charge, root mean squares over all nights; there is no
 that the sampler drew for every night, 4,096 entries a night.
 
 The last column is the best that is known for real-valued factorisations (square root of the prefix matrix). Its noise
-is no whole combination of grid noise, so it is not offered; see :mod:`blockveil.engine.continual`.
+is no whole combination of grid noise, so it is not offered; see :mod:`.continual`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from blockveil.engine.continual import Chains, best, binary, independent
-from blockveil.engine.noise import GRID_TWO_LEVEL, NoiseKey, noise_block
+from blockveil.engine.noise.continual import Chains, best, binary, independent
+from blockveil.engine.noise.discrete_gaussian import GRID_TWO_LEVEL, NoiseKey, noise_block
 
 NIGHTS = (7, 30, 90, 365, 1000, 3650)
 SHOWN = 365

@@ -22,10 +22,10 @@ import numpy as np
 from distributed import Client
 
 from benchmarks.covariance import cluster_of, make_store, open_store, peak_memory, seconds
-from blockveil.engine.cost import Cut, Kind, Machine, Work, choose
-from blockveil.engine.counts import CountQuery, Edges, Missing, Outside
-from blockveil.engine.queries.graph import exact_graph
-from blockveil.flows.cluster import DistributedCompute
+from blockveil.engine.answers.cost import Cut, Kind, Machine, Work, choose
+from blockveil.engine.answers.counts import CountQuery, Edges, Missing, Outside
+from blockveil.engine.answers.graph import exact_graph
+from blockveil.flows.cluster.clusters import DistributedCompute
 
 UNBOUNDED = 2**40
 CHUNK_ROWS = 2**20

@@ -40,17 +40,17 @@ import zarr
 from distributed import Client, get_task_stream, wait
 from zarr.codecs import Crc32cCodec
 
-from blockveil.engine.cost import Kind, Machine, Work, choose
-from blockveil.engine.dither import Dither
-from blockveil.engine.fixedpoint import Quantiser
-from blockveil.engine.geometry import Box
-from blockveil.engine.gram import arithmetic
-from blockveil.engine.layout import row_ranges
-from blockveil.engine.queries.graph import exact_graph
-from blockveil.engine.queries.second_moment import SecondMomentQuery
-from blockveil.flows import local_workers
-from blockveil.flows.cluster import DistributedCompute, memory_settings
-from blockveil.pipeline.machine import measure
+from blockveil.engine.answers.cost import Kind, Machine, Work, choose
+from blockveil.engine.answers.gram import arithmetic
+from blockveil.engine.answers.graph import exact_graph
+from blockveil.engine.answers.layout import row_ranges
+from blockveil.engine.answers.second_moment import SecondMomentQuery
+from blockveil.engine.records.dither import Dither
+from blockveil.engine.records.geometry import Box
+from blockveil.engine.records.quantiser import Quantiser
+from blockveil.flows.cluster import local_workers
+from blockveil.flows.cluster.clusters import DistributedCompute, memory_settings
+from blockveil.pipeline.plan.machine_speed import measure
 
 SIZES = ((200_000, 2_000), (50_000, 8_000), (1_000_000, 500))
 MEMORY = 4 * 2**30

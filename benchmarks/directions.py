@@ -14,13 +14,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.geometry import Body
-from blockveil.engine.guarantees import ApproxDP, Neighbours
-from blockveil.engine.mechanisms.additive import add_noise
-from blockveil.engine.mechanisms.directions import Exponential
+from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.directions.exponential import Exponential
 from blockveil.engine.mechanisms.gaussian import Gaussian
-from blockveil.engine.noise import NoiseKey
-from blockveil.engine.principal import PrincipalDirections
+from blockveil.engine.noise.additive import add_noise
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.engine.records.geometry import Body
+from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
 
 K = 2**15 - 1
 GUARANTEE = ApproxDP(1.0, 1e-6)

@@ -17,9 +17,9 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from blockveil.engine.fixedpoint import Quantiser
-from blockveil.engine.geometry import Box
-from blockveil.engine.gram import partial_gram
+from blockveil.engine.answers.gram import partial_gram
+from blockveil.engine.records.geometry import Box
+from blockveil.engine.records.quantiser import Quantiser
 
 REPEATS = 5
 

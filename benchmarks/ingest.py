@@ -25,9 +25,9 @@ import pyarrow.parquet as arrow_parquet
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from blockveil.pipeline.config.ingest import LoadedIngest, load_ingest
-from blockveil.pipeline.ingest.run import ingest, look
-from blockveil.pipeline.ingest.writing import CHUNK_BYTES
+from blockveil.pipeline.config.ingest_file import LoadedIngest, load_ingest
+from blockveil.pipeline.data.ingest.ingest_run import ingest, look
+from blockveil.pipeline.data.ingest.store_writer import CHUNK_BYTES
 
 REPEATS, FEATURES, BATCH = 5, 50, 2**15
 

@@ -24,10 +24,10 @@ import dp_accounting
 import sqlalchemy as sa
 from dp_accounting.pld import pld_privacy_accountant
 
-from blockveil.engine.accounting.events import PoissonGaussian, Step
-from blockveil.engine.guarantees import Loss, Neighbours
-from blockveil.pipeline.accounting import NOTHING, Chargeable, Ticks
-from blockveil.pipeline.ledger import Ledger, chain, queries
+from blockveil.engine.guarantees.events import PoissonGaussian, Step
+from blockveil.engine.guarantees.guarantee import Loss, Neighbours
+from blockveil.pipeline.budget.filter import NOTHING, Chargeable, Ticks
+from blockveil.pipeline.ledger import Ledger, chain, lookups
 from blockveil.pipeline.ledger.schema import entry
 from blockveil.pipeline.ledger.statement import statement
 
@@ -55,7 +55,7 @@ def fill(ledger: Ledger, charges: Iterator[Chargeable]) -> None:
     ledger.set_budget("people", 20.0, DELTA, Neighbours.ADD_REMOVE, UNIT, reserve=1.0, slack=0.1)
 
     def work(connection: sa.Connection) -> None:
-        spent, cap = NOTHING, queries.require_budget(connection, "people", FIRST.isoformat()).cap
+        spent, cap = NOTHING, lookups.require_budget(connection, "people", FIRST.isoformat()).cap
         for number, charge in enumerate(charges):
             ticks, moment = cap.book(charge, spent), (FIRST + timedelta(days=number)).isoformat()
             of = (f"people/covariance/{number}", chain.identifier())
@@ -74,7 +74,7 @@ def fill(ledger: Ledger, charges: Iterator[Chargeable]) -> None:
 
 def ask(connection: sa.Connection) -> None:
     """What the charges cost together, and whether the budget holds one more."""
-    status = queries.require_budget(connection, "people", FIRST.isoformat())
+    status = lookups.require_budget(connection, "people", FIRST.isoformat())
     assert status.cap.holds(status.spent + Ticks.of(Loss(1e-3, 0.0, DISTANCE)), status.charges + 1)
 
 
@@ -148,7 +148,7 @@ def main() -> None:
         for address in sys.argv[1:]:
             copy = Ledger(address)
             with ledger._database.reading() as connection:
-                copy.load(list(queries.rows(connection)), as_copy=True)
+                copy.load(list(lookups.rows(connection)), as_copy=True)
             # What the server does by itself once a minute.
             with copy._database._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
                 connection.exec_driver_sql("VACUUM ANALYZE entry")

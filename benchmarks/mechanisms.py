@@ -14,16 +14,16 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.geometry import Body, CappedBox
-from blockveil.engine.guarantees import ApproxDP, Neighbours
+from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.auto import Comparison, Metric, compare
-from blockveil.engine.mechanisms.bucket_release import Buckets, Dawa
 from blockveil.engine.mechanisms.contract import Importance
+from blockveil.engine.mechanisms.counts.buckets import Buckets, Dawa
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
-from blockveil.engine.mechanisms.laplace_noise import WholeLaplace
-from blockveil.engine.noise import NoiseKey
-from blockveil.engine.problems import Counts, OuterProducts, Problem, Rows, SecondMoment
-from blockveil.engine.workloads import AllRange, Kronecker, Prefix, Total, marginals
+from blockveil.engine.mechanisms.laplace import WholeLaplace
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.engine.records.geometry import Body, CappedBox
+from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Problem, Rows, SecondMoment
+from blockveil.engine.workloads.workload import AllRange, Kronecker, Prefix, Total, marginals
 
 K = 2**15 - 1
 GUARANTEE = ApproxDP(0.9, 1e-6)

@@ -22,9 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from blockveil.engine import layout, store
-from blockveil.engine.layout import TILE_SIDE, Tile
-from blockveil.engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL, NoiseKey, noise_block
+from blockveil.engine.answers import layout
+from blockveil.engine.answers.layout import TILE_SIDE, Tile
+from blockveil.engine.noise.discrete_gaussian import GRID_THREE_LEVEL, GRID_TWO_LEVEL, NoiseKey, noise_block
+from blockveil.pipeline.data import zarr_arrays
 
 SIDE, REPEATS = 2048, 7
 KEY = NoiseKey.derive(bytes(32), b"benchmark")
@@ -53,8 +54,8 @@ def compare_writing(mirrored: bool) -> None:
     side, cores = 4 * TILE_SIDE, os.cpu_count() or 1
     tiles = layout.grid((side, side), symmetric=mirrored)
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(cores, get_context("spawn")) as pool:
-        group = store.create_group(Path(folder) / "x.zarr", {})
-        target = store.create_array(group, "x", (side, side), float, ("i", "j"))
+        group = zarr_arrays.create_group(Path(folder) / "x.zarr", {})
+        target = zarr_arrays.create_array(group, "x", (side, side), float, ("i", "j"))
 
         def run(noised: bool) -> float:
             write = partial(write_tile, target, noised=noised, mirrored=mirrored)

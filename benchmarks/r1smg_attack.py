@@ -17,8 +17,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from scipy.stats import beta
 
-from blockveil.engine.mechanisms.r1smg import published
-from blockveil.engine.mechanisms.r1smg_profile import allowed_success, attack_success, ball_test
+from blockveil.engine.study.r1smg import published
+from blockveil.engine.study.r1smg_profile import allowed_success, attack_success, ball_test
 
 SETTINGS = [
     ("counts 89 x 89", 7921, 1e-5, 1e-7),

@@ -16,7 +16,7 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from blockveil.engine import store
+from blockveil.pipeline.data import zarr_arrays
 
 SIDE = 1024
 LOSS = {"mu": 0.2, "epsilon": 0.0, "total_variation": 0.0}
@@ -37,7 +37,7 @@ def write(path: Path, d: int) -> None:
     """Five directions in noise of standard deviation one on the diagonal and the root of a half beside it."""
     source = np.random.default_rng(0)
     factors = 3.0 * source.standard_normal((d, 5))
-    group = store.create_group(path, {})
+    group = zarr_arrays.create_group(path, {})
     value, deviation = (
         group.create_array(
             name,
@@ -62,7 +62,7 @@ def write(path: Path, d: int) -> None:
         band = np.full((rows.stop - top, d), np.sqrt(0.5))
         band[np.arange(band.shape[0]), np.arange(top, rows.stop)] = 1.0
         deviation[rows] = band
-    digest = store.content_digest(dict(group.arrays()))
+    digest = zarr_arrays.content_digest(dict(group.arrays()))
     zarr.open_group(path, mode="a").attrs.update({**ATTRIBUTES, "output_digest": digest})
 
 

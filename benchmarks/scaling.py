@@ -20,11 +20,11 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from benchmarks import covariance
-from blockveil.engine.cost import Kind, Machine, Rates, Work, choose
-from blockveil.engine.dither import Dither
-from blockveil.engine.fixedpoint import Quantiser
-from blockveil.engine.geometry import Box
-from blockveil.pipeline.machine import measure
+from blockveil.engine.answers.cost import Kind, Machine, Rates, Work, choose
+from blockveil.engine.records.dither import Dither
+from blockveil.engine.records.geometry import Box
+from blockveil.engine.records.quantiser import Quantiser
+from blockveil.pipeline.plan.machine_speed import measure
 
 REPEATS = 5
 WORKERS = (1, 2, 4)

@@ -23,8 +23,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from blockveil.pipeline import quickstart
 from blockveil.pipeline.config import LoadedConfig, load_config
+from blockveil.pipeline.data import quickstart
 from blockveil.pipeline.ledger import Ledger
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"

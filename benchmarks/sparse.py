@@ -17,15 +17,15 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.gram import REPEATS, seconds
-from blockveil.engine import store
-from blockveil.engine.cost import Kind, Work
-from blockveil.engine.fixedpoint import Quantiser
-from blockveil.engine.geometry import Box
-from blockveil.engine.gram import Factor, tile_sums
-from blockveil.engine.layout import grid
-from blockveil.engine.sparse import entry_sums
-from blockveil.engine.sparse_rows import SparseRows
-from blockveil.pipeline.ingest.sparse import CHUNK_ENTRIES
+from blockveil.engine.answers.cost import Kind, Work
+from blockveil.engine.answers.gram import Factor, tile_sums
+from blockveil.engine.answers.layout import grid
+from blockveil.engine.answers.sparse import entry_sums
+from blockveil.engine.answers.sparse_rows import SparseRows
+from blockveil.engine.records.geometry import Box
+from blockveil.engine.records.quantiser import Quantiser
+from blockveil.pipeline.data import zarr_arrays
+from blockveil.pipeline.data.ingest.sparse_files import CHUNK_ENTRIES
 
 CHUNK_BYTES = 32 * 2**20
 
@@ -48,8 +48,8 @@ def main() -> None:
         tiles = grid((width, width), True, 1)
         factor = Factor(quantiser, (0, features))
         with tempfile.TemporaryDirectory() as folder, threadpool_limits(1, user_api="blas"):
-            group = store.create_group(Path(folder) / "x.zarr", {})
-            array = store.create_array(group, "records", (rows, features), np.uint8, ("record", "feature"))
+            group = zarr_arrays.create_group(Path(folder) / "x.zarr", {})
+            array = zarr_arrays.create_array(group, "records", (rows, features), np.uint8, ("record", "feature"))
             columns, borders = list[np.ndarray](), [np.zeros(1, np.int64)]
             for first in range(0, rows, 1024):
                 shape = (min(1024, rows - first), features)

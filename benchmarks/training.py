@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import rankdata
 
-from blockveil.engine.guarantees import Neighbours
-from blockveil.engine.models import FEATURE_STEPS
-from blockveil.engine.store import create_group, write_array
-from blockveil.pipeline import weights
-from blockveil.pipeline.compute import ThreadCompute
+from blockveil.engine.answers.models import FEATURE_STEPS
+from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.data.zarr_arrays import create_group, write_array
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.planning import make_plan
-from blockveil.pipeline.release import run_release
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.questions import weights
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import run_release
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 NIGHTS, TRAINED, RATE = 10, 24_000, 4.0

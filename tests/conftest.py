@@ -53,7 +53,7 @@ def known_secrets():
     """The same noise in every run, so that what holds in 95 of 100 releases holds always or never."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "blockveil.pipeline.keys.token_bytes",
+            "blockveil.pipeline.releases.keys.token_bytes",
             lambda length: hashlib.sha256(f"{_test} {next(_number)}".encode()).digest()[:length],
         )
         yield

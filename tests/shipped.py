@@ -22,11 +22,11 @@ from unittest import mock
 import numpy as np
 import zarr
 
-from blockveil.engine.noise import NoiseKey
-from blockveil.pipeline.compute import ThreadCompute
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.config import LoadedConfig, load_config
-from blockveil.pipeline.planning import make_plan
-from blockveil.pipeline.release import run_release
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import run_release
 from tests import support
 
 CONFIGS = Path(__file__).parents[1] / "configs"

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import zarr
 
-from blockveil.engine.guarantees import Neighbours
-from blockveil.engine.mechanisms.design import NoiseDesign
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.noise.design import NoiseDesign
 from blockveil.pipeline.config import LoadedConfig, load_config
 from blockveil.pipeline.ledger import Ledger
 
@@ -120,7 +120,7 @@ def prepare(folder: Path, *, budget: float = 3.0, values: Any = None, **config: 
 
 def whole(compute: Any, held: list[Any], cut: Any, plan: Any, handle: str, name: str) -> Any:
     """Released integers of a held answer as one array."""
-    from blockveil.engine.queries.graph import assembled, noisy_graph, released_layout
+    from blockveil.engine.answers.graph import assembled, noisy_graph, released_layout
 
     tiles: dict[int, Any] = {}
     compute.stream(noisy_graph(held, cut, plan.design, handle, name), tiles.__setitem__, lambda _: None)

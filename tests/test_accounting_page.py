@@ -7,12 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks import composition
-from blockveil.engine.accounting.domination import fixed_epsilon
-from blockveil.engine.calibration import gaussian_mu
-from blockveil.engine.guarantees import Loss
+from blockveil.engine.guarantees.calibration import gaussian_mu
+from blockveil.engine.guarantees.domination import fixed_epsilon
+from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.flows.cli import app
-from blockveil.pipeline.accounting import LOSS_TICK, NOTHING, Cap, Ticks
-from blockveil.pipeline.parts import Part, Tally
+from blockveil.pipeline.budget.filter import LOSS_TICK, NOTHING, Cap, Ticks
+from blockveil.pipeline.budget.parts import Part, Tally
 
 PAGE = (Path(__file__).parents[1] / "docs" / "accounting.md").read_text()
 ROWS = [

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from blockveil.flows.steps import FAILURES
-from blockveil.flows.verify import DAMAGED
+from blockveil.flows.runs.steps import FAILURES
+from blockveil.flows.runs.verify_flow import DAMAGED
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.config.deployments import load_deployments
-from blockveil.pipeline.config.ingest import load_ingest
-from blockveil.pipeline.ingest.run import look
-from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.config.deployments_file import load_deployments
+from blockveil.pipeline.config.ingest_file import load_ingest
+from blockveil.pipeline.data.ingest.ingest_run import look
+from blockveil.pipeline.plan.planning import make_plan
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [

@@ -10,13 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks import composition
-from blockveil.engine.calibration import gaussian_epsilon
-from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.guarantees.calibration import gaussian_epsilon
+from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.flows.cli import app
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.guessing import percent
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.ledger.guessing import percent
+from blockveil.pipeline.plan.planning import make_plan
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "ledger.md").read_text()

@@ -1,9 +1,9 @@
 """Audit of privacy claims: attacks that bound the true loss from below, and flag a claim that cannot hold.
 
 An audit never proves privacy. It refutes: a flagged claim is false but for a probability that is chosen beforehand, by
-the proof in :mod:`blockveil.engine.audit.bounds`, or for certain, by an exact privacy profile where one is known. What
-can be audited is in :mod:`blockveil.engine.audit.subjects`, what is tried in :mod:`blockveil.engine.audit.attacks`, and
-what an audit must refute in :mod:`blockveil.engine.audit.mutants`.
+the proof in :mod:`.bounds`, or for certain, by an exact privacy profile where one is known. What
+can be audited is in :mod:`.subjects`, what is tried in :mod:`.attacks`, and
+what an audit must refute in :mod:`.mutants`.
 
 What n trials can show is limited: an event that is certain on one side and never seen on the other proves an epsilon of
 about ``ln(n / 2) - ln(ln(8 S / error))`` with S scores, which is 11 for n = 2^21 at an error of 1e-6. A claim of a
@@ -32,7 +32,7 @@ from blockveil.engine.audit.bounds import (
     exceeds,
 )
 from blockveil.engine.audit.subjects import Subject
-from blockveil.engine.calibration import CalibrationError
+from blockveil.engine.guarantees.calibration import CalibrationError
 
 __all__ = ["Event", "Verdict", "audit"]
 

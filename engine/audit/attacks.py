@@ -1,8 +1,8 @@
 """Attacks: numbers computed from one output that tell neighbours apart, each with all that it needs.
 
-An attack is fitted to calibration outputs and returns scores; the events that :func:`blockveil.engine.audit.audit`
+An attack is fitted to calibration outputs and returns scores; the events that :func:`.audit.audit`
 tests are "the score is at least (at most) a threshold". A score is a fixed function of one output once it is fitted,
-which is all that the proof in :mod:`blockveil.engine.audit.bounds` asks of it.
+which is all that the proof in :mod:`.bounds` asks of it.
 
 ================== ===================================================== ======================================
 attack             score                                                 finds

@@ -30,8 +30,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv
 
-from blockveil.engine.calibration import CalibrationError
-from blockveil.engine.guarantees import ApproxDP, PureDP
+from blockveil.engine.guarantees.calibration import CalibrationError
+from blockveil.engine.guarantees.guarantee import ApproxDP, PureDP
 
 Array = NDArray[np.float64]
 Claim = ApproxDP | PureDP

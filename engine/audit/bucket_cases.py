@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from blockveil.engine.audit.bounds import Array
 from blockveil.engine.audit.subjects import BlackBox, Subject
-from blockveil.engine.calibration import CalibrationError
-from blockveil.engine.discrete_laplace import DiscreteLaplace
-from blockveil.engine.guarantees import ApproxDP, Neighbours, PureDP
-from blockveil.engine.mechanisms.bucket_release import BucketsDesign, Dawa
-from blockveil.engine.noise import TILE, NoiseKey
-from blockveil.engine.problems import Counts
+from blockveil.engine.guarantees.calibration import CalibrationError
+from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours, PureDP
+from blockveil.engine.mechanisms.counts.buckets import BucketsDesign, Dawa
+from blockveil.engine.noise.discrete_gaussian import TILE, NoiseKey
+from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
+from blockveil.engine.sensitivity.problems import Counts
 
 _CELLS = 4
 _ROWS = 20_000
@@ -38,7 +38,7 @@ class BucketTrials:
     Attributes
     ----------
     name, claim
-        See :class:`blockveil.engine.audit.subjects.Subject`.
+        See :class:`.subjects.Subject`.
     design
         Noise of the release.
     data
@@ -87,7 +87,7 @@ class BucketTrials:
 
 
 def bucket_lengths(costs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What :func:`blockveil.engine.mechanisms.dawa.least_cost_partition` finds, for many trials at once.
+    """What :func:`.dawa.least_cost_partition` finds, for many trials at once.
 
     Parameters
     ----------

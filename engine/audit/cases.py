@@ -23,29 +23,29 @@ from itertools import combinations, product
 
 import numpy as np
 
-from blockveil.engine import rotation
+from blockveil.engine.answers.counts import CountQuery, Edges, Missing, Outside
 from blockveil.engine.audit import laws, mutants
 from blockveil.engine.audit.bounds import Array, Claim
 from blockveil.engine.audit.bucket_cases import bucket_cases
 from blockveil.engine.audit.direction_cases import direction_cases, frame_cases
 from blockveil.engine.audit.moment_cases import sketch_cases, wishart_cases
 from blockveil.engine.audit.subjects import Additive, Subject, visible_claim
-from blockveil.engine.calibration import CalibrationError, gaussian_epsilon
-from blockveil.engine.counts import CountQuery, Edges, Missing, Outside
-from blockveil.engine.fixedpoint import Quantiser
-from blockveil.engine.geometry import Body, Box, CappedBox
-from blockveil.engine.guarantees import ApproxDP, Loss, Neighbours, PureDP
-from blockveil.engine.mechanisms import r1smg
-from blockveil.engine.mechanisms.additive import CannotCalibrate, NoiseDesign, add_noise
+from blockveil.engine.guarantees.calibration import CalibrationError, gaussian_epsilon
+from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours, PureDP
 from blockveil.engine.mechanisms.contract import Importance, Mechanism, NotApplicable
+from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, MatrixMechanism
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from blockveil.engine.mechanisms.laplace_noise import Laplace, WholeLaplace
-from blockveil.engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
-from blockveil.engine.mechanisms.published_pca import AnalyzeGauss, ModSulq
-from blockveil.engine.mechanisms.workload_mechanisms import Hierarchical, MatrixMechanism
-from blockveil.engine.noise import Grid
-from blockveil.engine.problems import Counts, OuterProducts, Problem, Rows, SecondMoment
-from blockveil.engine.workloads import AllRange, Kronecker, Total
+from blockveil.engine.mechanisms.laplace import Laplace, WholeLaplace
+from blockveil.engine.mechanisms.published.matrix_noise import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
+from blockveil.engine.mechanisms.published.subspace_noise import AnalyzeGauss, ModSulq
+from blockveil.engine.noise.additive import CannotCalibrate, NoiseDesign, add_noise
+from blockveil.engine.noise.discrete_gaussian import Grid
+from blockveil.engine.records.geometry import Body, Box, CappedBox
+from blockveil.engine.records.quantiser import Quantiser
+from blockveil.engine.sensitivity import rotation
+from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Problem, Rows, SecondMoment
+from blockveil.engine.study import r1smg
+from blockveil.engine.workloads.workload import AllRange, Kronecker, Total
 
 K = 2**11 - 1
 _ROWS = 20

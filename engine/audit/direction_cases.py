@@ -17,13 +17,13 @@ from scipy.special import ive
 
 from blockveil.engine.audit.bounds import Array, Claim
 from blockveil.engine.audit.subjects import BlackBox, Subject
-from blockveil.engine.calibration import CalibrationError
-from blockveil.engine.geometry import Body
-from blockveil.engine.guarantees import ApproxDP, Neighbours, PureDP
-from blockveil.engine.mechanisms.bingham import published_concentration
-from blockveil.engine.mechanisms.directions import DirectionsDesign, Exponential
-from blockveil.engine.noise import NoiseKey
-from blockveil.engine.principal import PrincipalDirections
+from blockveil.engine.guarantees.calibration import CalibrationError
+from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours, PureDP
+from blockveil.engine.mechanisms.directions.bingham import published_concentration
+from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign, Exponential
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.engine.records.geometry import Body
+from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
 
 _K = 2**11 - 1
 _BEYOND = 8
@@ -38,7 +38,7 @@ class DirectionLaw:
     Attributes
     ----------
     name, claim
-        See :class:`blockveil.engine.audit.subjects.Subject`.
+        See :class:`.subjects.Subject`.
     moments
         Second moments of D and D', shape (2, 2) each, in units of a record's largest squared length.
     concentration

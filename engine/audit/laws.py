@@ -2,7 +2,7 @@
 
 Simulated continuous noise is rounded to a public grid after it is added. Without that, the last bits of a float sum
 tell the answers apart, a leak of its own that would drown what is audited:
-:func:`blockveil.engine.audit.mutants.unrounded`.
+:func:`.mutants.unrounded`.
 
 **Source**: Ji and Li, "Less is More", Definition 8, for rank-one noise; Mironov, 2012, for the last bits.
 """
@@ -18,10 +18,10 @@ from numpy.typing import ArrayLike
 
 from blockveil.engine.audit.bounds import Array, Claim
 from blockveil.engine.audit.subjects import Additive
-from blockveil.engine.calibration import CalibrationError, gaussian_delta
-from blockveil.engine.mechanisms.additive import Law
-from blockveil.engine.mechanisms.r1smg_profile import true_delta
-from blockveil.engine.noise import TILE, Grid, NoiseKey
+from blockveil.engine.guarantees.calibration import CalibrationError, gaussian_delta
+from blockveil.engine.noise.additive import Law
+from blockveil.engine.noise.discrete_gaussian import TILE, Grid, NoiseKey
+from blockveil.engine.study.r1smg_profile import true_delta
 
 
 def gaussian(difference: ArrayLike, standard_deviations: ArrayLike, claim: Claim) -> Additive:
@@ -165,7 +165,7 @@ def whole_noise(law: Law, answers: tuple[Array, Array], claim: Claim, factor: fl
     law
         Law of the noise.
     answers, claim
-        See :class:`blockveil.engine.audit.subjects.Subject`.
+        See :class:`.subjects.Subject`.
     factor
         What the noise is multiplied by before it is whole.
     """

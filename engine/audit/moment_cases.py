@@ -1,8 +1,8 @@
 """Wishart noise and Gaussian sketches under audit, each by the one number that tells neighbours apart.
 
 Given the rest of a release, all that depends on one record is a chi-square variable: moved by ``kappa`` for Wishart
-noise (:mod:`blockveil.engine.mechanisms.wishart`), multiplied by ``1 + tau`` for a sketch
-(:mod:`blockveil.engine.mechanisms.projections`). Outputs are that number, so that the exact likelihood ratio is known.
+noise (:mod:`.wishart`), multiplied by ``1 + tau`` for a sketch
+(:mod:`.projections`). Outputs are that number, so that the exact likelihood ratio is known.
 The pure claims of Wishart noise are among the cases; they are refuted.
 """
 
@@ -16,9 +16,9 @@ from scipy import stats
 
 from blockveil.engine.audit.bounds import Array, Claim
 from blockveil.engine.audit.subjects import Subject
-from blockveil.engine.calibration import CalibrationError
-from blockveil.engine.guarantees import ApproxDP, Neighbours, PureDP
-from blockveil.engine.mechanisms import projections, wishart
+from blockveil.engine.guarantees.calibration import CalibrationError
+from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours, PureDP
+from blockveil.engine.study import projections, wishart
 
 _FEATURES = 3
 _EXCESS = 20
@@ -33,7 +33,7 @@ class ChiSquare:
     Attributes
     ----------
     name, claim
-        See :class:`blockveil.engine.audit.subjects.Subject`.
+        See :class:`.subjects.Subject`.
     degrees
         Of freedom.
     shift, factor

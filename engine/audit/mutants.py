@@ -14,17 +14,17 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from blockveil.engine.answers.counts import CountQuery, partial_counts
+from blockveil.engine.answers.gram import partial_gram
 from blockveil.engine.audit.bounds import Array, Claim
 from blockveil.engine.audit.laws import whole_noise as whole_noise_of
 from blockveil.engine.audit.subjects import Additive, BlackBox, Chunks
-from blockveil.engine.calibration import CalibrationError
-from blockveil.engine.counts import CountQuery, partial_counts
-from blockveil.engine.discrete_laplace import DiscreteLaplace
-from blockveil.engine.fixedpoint import Quantiser
-from blockveil.engine.geometry import Body
-from blockveil.engine.gram import partial_gram
+from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.mechanisms.gaussian import NoiseDesign, add_noise
-from blockveil.engine.noise import NoiseKey
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
+from blockveil.engine.records.geometry import Body
+from blockveil.engine.records.quantiser import Quantiser
 
 Noise = Callable[[NoiseDesign, NoiseKey], NDArray[np.int64]]
 """Grid noise of a whole matrix from a design and a key."""

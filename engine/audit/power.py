@@ -81,7 +81,7 @@ class Power:
 
 
 def power(subject: Subject, trials: int, rng: Generator, confidence: float) -> Power:
-    """What :func:`blockveil.engine.audit.audit` with the same trials and confidence would have flagged.
+    """What :func:`.audit.audit` with the same trials and confidence would have flagged.
 
     Parameters
     ----------

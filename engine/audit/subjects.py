@@ -5,7 +5,7 @@ worst one that the relation admits; any admissible pair gives a valid audit. Whe
 subject states it, so that attacks are as strong as possible; no verdict rests on it. Where an exact privacy profile is
 known a claim below it is refuted, whatever the attacks find.
 
-The laws of noise are in :mod:`blockveil.engine.audit.laws`.
+The laws of noise are in :mod:`.laws`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from blockveil.engine.audit.bounds import Array, Claim
-from blockveil.engine.guarantees import ApproxDP, Loss, PureDP
-from blockveil.engine.noise import NoiseKey
+from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, PureDP
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
 
 Data = TypeVar("Data")
 Indices = NDArray[np.intp]

@@ -8,20 +8,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from blockveil.engine.cell_estimates import cell_deviations, workload_error
-from blockveil.engine.errors import expected_spectral_norm, subspace_error_by_rows, total_variance
-from blockveil.engine.geometry import Vector
-from blockveil.engine.guarantees import ApproxDP
-from blockveil.engine.mechanisms.additive import CannotCalibrate, NoiseDesign
-from blockveil.engine.mechanisms.bingham import expected_sine_distance
+from blockveil.engine.estimates.cells import cell_deviations, workload_error
+from blockveil.engine.estimates.error_bounds import expected_spectral_norm, subspace_error_by_rows, total_variance
+from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.contract import Importance, Mechanism, NotApplicable
-from blockveil.engine.mechanisms.directions import DirectionsDesign, Exponential
+from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, MatrixMechanism
+from blockveil.engine.mechanisms.directions.bingham import expected_sine_distance
+from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign, Exponential
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from blockveil.engine.mechanisms.laplace_noise import Laplace, WholeLaplace
-from blockveil.engine.mechanisms.published import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
-from blockveil.engine.mechanisms.published_pca import AnalyzeGauss, ModSulq
-from blockveil.engine.mechanisms.workload_mechanisms import Hierarchical, MatrixMechanism
-from blockveil.engine.problems import Counts, Problem
+from blockveil.engine.mechanisms.laplace import Laplace, WholeLaplace
+from blockveil.engine.mechanisms.published.matrix_noise import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
+from blockveil.engine.mechanisms.published.subspace_noise import AnalyzeGauss, ModSulq
+from blockveil.engine.noise.additive import CannotCalibrate, NoiseDesign
+from blockveil.engine.records.geometry import Vector
+from blockveil.engine.sensitivity.problems import Counts, Problem
 
 
 @dataclass(frozen=True)

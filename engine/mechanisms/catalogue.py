@@ -1,6 +1,6 @@
 """The catalogue: every mechanism that is implemented, with the guarantee that it really has.
 
-``status`` says how far its published claim can be trusted (:class:`blockveil.engine.mechanisms.contract.Status`),
+``status`` says how far its published claim can be trusted (:class:`.contract.Status`),
 ``use`` what the product does with it: ``release`` (a config may name it), ``study`` (drawn on public data, labelled),
 or ``library`` (calibration, loss and sampler for programs; no config names it).
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.mechanisms.contract import Status
 
 BOTH = (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE)

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from blockveil.engine.geometry import Vector
-from blockveil.engine.guarantees import ApproxDP
-from blockveil.engine.mechanisms.additive import NoiseDesign
-from blockveil.engine.problems import Problem
+from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.records.geometry import Vector
+from blockveil.engine.sensitivity.problems import Problem
 
 
 class Status(StrEnum):

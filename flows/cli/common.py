@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.places import absolute
+from blockveil.pipeline.base.printable import one_line, printable
 from blockveil.pipeline.config import LoadedConfig, load_config
 from blockveil.pipeline.config.fields import REFERENCES
 from blockveil.pipeline.config.secrets import read_address
-from blockveil.pipeline.errors import ConfigError
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.places import absolute
-from blockveil.pipeline.printable import one_line, printable
 
 Config = Annotated[Path, typer.Argument(help="Config file of a release, TOML.", show_default=False)]
 Date = Annotated[str | None, typer.Option("--date", help="Logical date, YYYY-MM-DD; today where it is not given.")]

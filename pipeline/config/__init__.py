@@ -3,7 +3,7 @@
 ``load_config`` reads and checks it, ``release_world`` gives the part that decides the release.
 """
 
-from blockveil.pipeline.config.geometry import (
+from blockveil.pipeline.config.geometry_section import (
     AxisFeature,
     BallGeometry,
     BoxFeature,

@@ -12,8 +12,8 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.model import ReleaseConfig
-from blockveil.pipeline.errors import ConfigError
 
 Models = list[type[BaseModel]]
 

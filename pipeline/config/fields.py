@@ -12,7 +12,7 @@ from typing import Annotated, Protocol, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from blockveil.pipeline.printable import is_hidden
+from blockveil.pipeline.base.printable import is_hidden
 
 LARGEST = 1e100
 """Largest magnitude of a bound: its square and sums of squares stay far inside float64."""

@@ -10,16 +10,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.permissions import COMPANIONS, beside
+from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.fields import REFERENCES
-from blockveil.pipeline.config.geometry import EllipsoidGeometry
+from blockveil.pipeline.config.geometry_section import EllipsoidGeometry
 from blockveil.pipeline.config.loaded import DIRECTIONS, SHAPE, LoadedConfig, pinned_digest
-from blockveil.pipeline.config.mechanisms import ExactMvg, Mvg
+from blockveil.pipeline.config.mechanism_sections import ExactMvg, Mvg
 from blockveil.pipeline.config.model import ReleaseConfig
 from blockveil.pipeline.config.toml import parse_toml, read_toml
-from blockveil.pipeline.errors import ConfigError
-from blockveil.pipeline.ledger.permissions import COMPANIONS, beside
-from blockveil.pipeline.places import absolute
 
 _NO_OVERRIDES: Mapping[str, str] = MappingProxyType({})
 

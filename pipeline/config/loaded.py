@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.fields import REFERENCES
-from blockveil.pipeline.config.geometry import EllipsoidGeometry
-from blockveil.pipeline.config.mechanisms import ExactMvg, Mvg
+from blockveil.pipeline.config.geometry_section import EllipsoidGeometry
+from blockveil.pipeline.config.mechanism_sections import ExactMvg, Mvg
 from blockveil.pipeline.config.model import Address, ReleaseConfig
-from blockveil.pipeline.config.queries import USUAL_BITS, Asked
+from blockveil.pipeline.config.query_sections import USUAL_BITS, Asked
 from blockveil.pipeline.config.secrets import read_address
-from blockveil.pipeline.errors import ConfigError
-from blockveil.pipeline.places import absolute
 
 
 @dataclass(frozen=True)

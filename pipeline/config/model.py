@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, Strict, StringConstraints, model_validator
 
-from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.config.fields import (
     Label,
     LocalPath,
@@ -25,8 +25,8 @@ from blockveil.pipeline.config.fields import (
     Whole,
     refusal,
 )
-from blockveil.pipeline.config.mechanisms import Mechanism
-from blockveil.pipeline.config.queries import Query
+from blockveil.pipeline.config.mechanism_sections import Mechanism
+from blockveil.pipeline.config.query_sections import Query
 
 Insecure = Annotated[bool, Strict()]
 _ARRAY_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"

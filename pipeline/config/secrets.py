@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.base.errors import ConfigError
 
 
 def read_secret(key: str, reference: str, base: Path) -> str:

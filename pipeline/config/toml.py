@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from blockveil.pipeline.errors import ConfigError
-from blockveil.pipeline.printable import is_hidden, one_line, short
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.printable import is_hidden, one_line, short
 
 _MOST_BYTES = 64 * 2**20
 _DEEPEST = 32

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from blockveil.pipeline.errors import LedgerError
+from blockveil.pipeline.base.errors import LedgerError
+from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.ledger.database import Database
-from blockveil.pipeline.places import absolute
 
 
 def open_database(url: str) -> Database:

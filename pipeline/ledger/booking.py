@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from blockveil.engine.guarantees import Loss, Neighbours
-from blockveil.pipeline.accounting import Chargeable, Ticks
+from blockveil.engine.guarantees.guarantee import Loss, Neighbours
+from blockveil.pipeline.base.spelling import is_canonical
+from blockveil.pipeline.budget.filter import Chargeable, Ticks
+from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import refusals
-from blockveil.pipeline.ledger.records import BudgetStatus, Night
-from blockveil.pipeline.parts import Part
-from blockveil.pipeline.spelling import is_canonical
+from blockveil.pipeline.ledger.entries import BudgetStatus, Night
 
 
 def booked(budget: BudgetStatus, charge: Chargeable, part: Part | None) -> Ticks:
@@ -39,7 +39,7 @@ def booked(budget: BudgetStatus, charge: Chargeable, part: Part | None) -> Ticks
 def check_part(
     part: Part | None, release_id: str, charge: Chargeable, neighbours: Neighbours, night: Night | None
 ) -> None:
-    """Refuse a charge of a part of the records for which the proof of :mod:`blockveil.pipeline.parts` does not hold.
+    """Refuse a charge of a part of the records for which the proof of :mod:`.parts` does not hold.
 
     Raises
     ------

@@ -9,12 +9,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from blockveil.pipeline.accounting import NOTHING, Ticks
-from blockveil.pipeline.canonical import canonical_json
+from blockveil.pipeline.base.canonical import canonical_json
+from blockveil.pipeline.budget.filter import NOTHING, Ticks
+from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import refusals
-from blockveil.pipeline.ledger.records import Entry
+from blockveil.pipeline.ledger.entries import Entry
 from blockveil.pipeline.ledger.schema import GENESIS, entry, row_hash
-from blockveil.pipeline.parts import Part
 
 
 def identifier() -> str:

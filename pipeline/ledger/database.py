@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from blockveil.pipeline.errors import BlockveilError, LedgerError
+from blockveil.pipeline.base.errors import BlockveilError, LedgerError
 
 WAIT_SECONDS = 60
 """How long a transaction waits for the one that is before it."""

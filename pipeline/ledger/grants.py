@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from blockveil.engine.guarantees import Neighbours
-from blockveil.pipeline.accounting import Accountant, Cap
-from blockveil.pipeline.errors import LedgerError
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.pipeline.base.errors import LedgerError
+from blockveil.pipeline.budget.filter import Accountant, Cap
+from blockveil.pipeline.budget.parts import Sum
 from blockveil.pipeline.ledger.periods import Period
-from blockveil.pipeline.parts import Sum
 
 _PLAIN = Cap(1.0, 0.5)
 

@@ -18,8 +18,8 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from blockveil.pipeline.canonical import canonical_json
-from blockveil.pipeline.errors import LedgerError
+from blockveil.pipeline.base.canonical import canonical_json
+from blockveil.pipeline.base.errors import LedgerError
 
 _SHORTEST_SECRET = 32
 _FIELDS = {"entries": int, "hash": str, "time": str}

@@ -14,22 +14,22 @@ from typing import Any, TextIO
 
 import sqlalchemy as sa
 
-from blockveil.engine.guarantees import Loss, Neighbours
-from blockveil.pipeline.accounting import NOTHING, Accountant, Cap, Chargeable, Ticks
-from blockveil.pipeline.errors import LedgerError
-from blockveil.pipeline.events import plain
-from blockveil.pipeline.ledger import moving, queries, refusals, same_records
+from blockveil.engine.guarantees.guarantee import Loss, Neighbours
+from blockveil.pipeline.base.errors import LedgerError
+from blockveil.pipeline.budget.event_files import plain
+from blockveil.pipeline.budget.filter import NOTHING, Accountant, Cap, Chargeable, Ticks
+from blockveil.pipeline.budget.parts import Part
+from blockveil.pipeline.ledger import lookups, moving, refusals, same_records
 from blockveil.pipeline.ledger.address import open_database
 from blockveil.pipeline.ledger.booking import booked, check_part
 from blockveil.pipeline.ledger.chain import append, identifier
+from blockveil.pipeline.ledger.entries import BudgetStatus, Charge, Entry, Night, State, Verification
 from blockveil.pipeline.ledger.grants import Grant, check_change
 from blockveil.pipeline.ledger.heads import Head
 from blockveil.pipeline.ledger.periods import Period
-from blockveil.pipeline.ledger.records import BudgetStatus, Charge, Entry, Night, State, Verification
 from blockveil.pipeline.ledger.schema import entry
 from blockveil.pipeline.ledger.transfer import Form, write_rows
-from blockveil.pipeline.ledger.verify import verify_chain
-from blockveil.pipeline.parts import Part
+from blockveil.pipeline.ledger.verification import verify_chain
 
 
 def _now() -> str:
@@ -83,7 +83,7 @@ class Ledger:
         """Grant or change a budget; makes the ledger where there is none.
 
         Parts that are None stay as they are, or as usual in a new budget. ``after_loss`` is recorded: why a budget is
-        granted although charges were forgotten (:mod:`blockveil.pipeline.forgotten`).
+        granted although charges were forgotten (:mod:`.lost_ledger`).
 
         Raises
         ------
@@ -97,8 +97,8 @@ class Ledger:
 
         def work(connection: sa.Connection) -> BudgetStatus:
             now = self._time(connection)
-            present = queries.budget(connection, dataset, now)
-            if present is not None and queries.has_nonce(connection, nonce):
+            present = lookups.budget(connection, dataset, now)
+            if present is not None and lookups.has_nonce(connection, nonce):
                 return present
             before = usual if present is None else present.cap
             cap = Cap(
@@ -112,11 +112,11 @@ class Ledger:
             grant = Grant(cap, neighbours, privacy_unit, kept if periods is None else tuple(periods))
             if present is not None:
                 if present.charges:
-                    queries.check_scope(present, neighbours, privacy_unit)
+                    lookups.check_scope(present, neighbours, privacy_unit)
                 check_change(dataset, present.cap, present.tally.total, cap)
             said = grant.payload() | ({} if after_loss is None else {"after_loss": after_loss})
             self._append(connection, "BUDGET", dataset, said, nonce=nonce, time=now)
-            return queries.require_budget(connection, dataset, now)
+            return lookups.require_budget(connection, dataset, now)
 
         return self._database.write(work)
 
@@ -129,7 +129,7 @@ class Ledger:
             There is none.
         """
         with self._database.reading() as connection:
-            return queries.require_budget(connection, dataset, self._time(connection))
+            return lookups.require_budget(connection, dataset, self._time(connection))
 
     def datasets(self) -> list[str]:
         """Names that have a budget."""
@@ -161,7 +161,7 @@ class Ledger:
         night
             Which of nights that share a charge this is; the first of them pays.
         part
-            Part of the records that the release is of (:mod:`blockveil.pipeline.parts`); None for all of them.
+            Part of the records that the release is of (:mod:`.parts`); None for all of them.
 
         Raises
         ------
@@ -177,22 +177,22 @@ class Ledger:
         charge_id = identifier()
 
         def work(connection: sa.Connection) -> Charge:
-            closed = queries.closing(connection)
+            closed = lookups.closing(connection)
             if closed is not None:
                 raise refusals.closed(closed)
             now = self._time(connection)  # of the check and of the row: a period may end between two looks
-            budget = queries.require_budget(connection, dataset, now)
-            known = queries.active(connection, release_id)
+            budget = lookups.require_budget(connection, dataset, now)
+            known = lookups.active(connection, release_id)
             if known is not None:
                 if known.spec_digest != spec_digest:
                     raise refusals.conflict(release_id, known.payload["spec"], spec)
-                queries.check_paid(connection, known, dataset, charge, budget.cap, night, part)
-                return queries.charge(connection, known, is_new=known.charge_id == charge_id)
-            queries.check_scope(budget, neighbours, unit)
-            queries.check_account(connection, release_id, dataset)
+                lookups.check_paid(connection, known, dataset, charge, budget.cap, night, part)
+                return lookups.charge(connection, known, is_new=known.charge_id == charge_id)
+            lookups.check_scope(budget, neighbours, unit)
+            lookups.check_account(connection, release_id, dataset)
             payload = {"spec": dict(spec), "spec_digest": spec_digest, "attempt": attempt}
             payload |= same_records.found(connection, release_id, dataset, spec, part)
-            payer = None if night is None else queries.paid_by(connection, release_id, spec, night)
+            payer = None if night is None else lookups.paid_by(connection, release_id, spec, night)
             if payer is not None:
                 ticks, payload["continues"] = NOTHING, payer
             else:
@@ -201,7 +201,7 @@ class Ledger:
             row = self._append(
                 connection, State.RESERVED, dataset, payload, release_id, charge_id, ticks, time=now, part=part
             )
-            return queries.charge(connection, row, is_new=True)
+            return lookups.charge(connection, row, is_new=True)
 
         return self._database.write(work)
 
@@ -215,14 +215,14 @@ class Ledger:
         """
 
         def work(connection: sa.Connection) -> Charge:
-            reserved, state = queries.find(connection, charge_id)
+            reserved, state = lookups.find(connection, charge_id)
             if state is State.VOID:
                 raise LedgerError(
                     f"The charge of '{reserved.release_id}' was given back by another attempt",
                     "Noise is drawn only for a charge that stands",
                     "Run again",
                 )
-            queries.check_key(connection, reserved, key_check)
+            lookups.check_key(connection, reserved, key_check)
             if state is State.RESERVED:
                 self._append(
                     connection,
@@ -232,7 +232,7 @@ class Ledger:
                     reserved.release_id,
                     charge_id,
                 )
-            return queries.charge(connection, reserved, is_new=False)
+            return lookups.charge(connection, reserved, is_new=False)
 
         return self._database.write(work)
 
@@ -240,7 +240,7 @@ class Ledger:
         """Give a charge back if nothing can have been drawn; whether it is void afterwards."""
 
         def work(connection: sa.Connection) -> bool:
-            reserved, state = queries.find(connection, charge_id)
+            reserved, state = lookups.find(connection, charge_id)
             if state is State.RESERVED:
                 given_back = -reserved.ticks
                 self._append(
@@ -266,30 +266,30 @@ class Ledger:
         """
 
         def work(connection: sa.Connection) -> Charge:
-            reserved, state = queries.find(connection, charge_id)
+            reserved, state = lookups.find(connection, charge_id)
             payload = {"output_digest": output_digest, "location": location}
             if state is State.COMMITTED:
                 self._append(connection, State.RELEASED, reserved.dataset, payload, reserved.release_id, charge_id)
-            elif state is not State.RELEASED or queries.payload(connection, charge_id, State.RELEASED) != payload:
+            elif state is not State.RELEASED or lookups.payload(connection, charge_id, State.RELEASED) != payload:
                 raise LedgerError(
                     f"'{reserved.release_id}' cannot be marked as released",
                     "Only a committed charge is released, once, with one output",
                     "Run `blockveil ledger show` to see where it stands",
                 )
-            return queries.charge(connection, reserved, is_new=False)
+            return lookups.charge(connection, reserved, is_new=False)
 
         return self._database.write(work)
 
     def find(self, release_id: str) -> Charge | None:
         """Charge of a release that is not void, if there is one."""
         with self._database.reading() as connection:
-            known = queries.active(connection, release_id)
-            return None if known is None else queries.charge(connection, known, is_new=False)
+            known = lookups.active(connection, release_id)
+            return None if known is None else lookups.charge(connection, known, is_new=False)
 
     def nights(self, release_id: str, spec: Mapping[str, Any]) -> list[Entry]:
-        """RESERVED entries of the nights that share a charge; see :func:`blockveil.pipeline.ledger.queries.nights`."""
+        """RESERVED entries of the nights that share a charge; see :func:`.lookups.nights`."""
         with self._database.reading() as connection:
-            return queries.nights(connection, release_id, spec)
+            return lookups.nights(connection, release_id, spec)
 
     def history(self, dataset: str | None = None, release_id: str | None = None) -> list[Entry]:
         """Entries in order, all or those of a data set or a release."""
@@ -304,7 +304,7 @@ class Ledger:
     def verify(self, expected_head: str | Head | None = None) -> Verification:
         """Recompute the whole chain, and look for a head that was kept elsewhere."""
         with self._database.reading() as connection:
-            return verify_chain(queries.rows(connection), expected_head)
+            return verify_chain(lookups.rows(connection), expected_head)
 
     def head(self) -> Head:
         """Return the last row, to be kept elsewhere.
@@ -322,7 +322,7 @@ class Ledger:
     def export(self, form: Form, stream: TextIO) -> int:
         """Write all entries as JSON Lines or CSV, or releases as lineage events; returns how many."""
         with self._database.reading() as connection:
-            rows = list(queries.rows(connection))
+            rows = list(lookups.rows(connection))
         return write_rows(rows, form, stream)
 
     def close_for(self, address: str) -> None:
@@ -361,7 +361,7 @@ class Ledger:
 
         def work(connection: sa.Connection) -> Verification:
             moving.load(connection, rows, as_copy=as_copy, now=self._now())
-            return verify_chain(queries.rows(connection), expected_head)
+            return verify_chain(lookups.rows(connection), expected_head)
 
         return self._database.write(work)
 
@@ -371,7 +371,7 @@ class Ledger:
         Only what is reserved and not committed is given back, so nothing can have been drawn on it, and an attempt that
         still runs cannot commit it afterwards.
         """
-        found = self._database.read(lambda connection: queries.stale(connection, dataset, before))
+        found = self._database.read(lambda connection: lookups.stale(connection, dataset, before))
         charges = [(str(one.charge_id), str(one.release_id)) for one in found if not keep(str(one.charge_id))]
         return [release_id for charge_id, release_id in charges if self.void_if_reserved(charge_id, "expired")]
 

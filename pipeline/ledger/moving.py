@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from blockveil.pipeline.ledger import queries, refusals
+from blockveil.pipeline.ledger import lookups, refusals
 from blockveil.pipeline.ledger.address import digest_of_place
 from blockveil.pipeline.ledger.chain import append
 from blockveil.pipeline.ledger.schema import entry
@@ -34,7 +34,7 @@ def close(connection: sa.Connection, address: str, now: str) -> None:
     LedgerError
         The ledger was closed for another address, or is a copy.
     """
-    place, closed = digest_of_place(address), queries.closing(connection)
+    place, closed = digest_of_place(address), lookups.closing(connection)
     if closed is None:
         append(connection, "CLOSED", "", {"for": place}, now)
     elif closed != {"for": place}:
@@ -55,7 +55,7 @@ def load(connection: sa.Connection, rows: Sequence[Row], *, as_copy: bool, now: 
     LedgerError
         The ledger has other entries.
     """
-    present = list(queries.rows(connection))
+    present = list(lookups.rows(connection))
     closed = rows[-1]["kind"] == "CLOSED"
     added = ["OPENED"] if not as_copy else [] if closed else ["CLOSED"]
     if present:

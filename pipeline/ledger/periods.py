@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from blockveil.pipeline.errors import LedgerError
+from blockveil.pipeline.base.errors import LedgerError
 
 _CALENDAR = ("day", "week", "month", "quarter", "year")
 _ROLLING = re.compile(r"([1-9][0-9]{0,3})d")

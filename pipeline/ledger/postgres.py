@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import sqlalchemy as sa
 
-from blockveil.pipeline.errors import BlockveilError, LedgerError, StoreError
+from blockveil.pipeline.base.errors import BlockveilError, LedgerError, StoreError
 from blockveil.pipeline.ledger.database import (
     NOT_BOOKED,
     WAIT_SECONDS,

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from blockveil.engine.guarantees import Loss
-from blockveil.pipeline.accounting import Chargeable, Ticks
-from blockveil.pipeline.errors import BudgetExhausted, LedgerError, ReleaseConflict
+from blockveil.engine.guarantees.guarantee import Loss
+from blockveil.pipeline.base.errors import BudgetExhausted, LedgerError, ReleaseConflict
+from blockveil.pipeline.budget.filter import Chargeable, Ticks
+from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger.difference import differences
-from blockveil.pipeline.ledger.records import BudgetStatus, PeriodStatus, Verification
-from blockveil.pipeline.parts import Part
+from blockveil.pipeline.ledger.entries import BudgetStatus, PeriodStatus, Verification
 
 
 def conflict(release_id: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> ReleaseConflict:

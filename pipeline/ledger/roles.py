@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from blockveil.pipeline.errors import LedgerError
+from blockveil.pipeline.base.errors import LedgerError
 
 _CHARGES = "kind IN ('RESERVED', 'COMMITTED', 'RELEASED', 'VOID')"
 _GRANTS = """\

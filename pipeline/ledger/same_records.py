@@ -1,6 +1,6 @@
 """Records that stand in the ledger already, found by their fingerprint: as another part, data set or budget.
 
-The types of :mod:`blockveil.pipeline.parts` make parts disjoint. This finds what they cannot: an ingest that kept the
+The types of :mod:`.parts` make parts disjoint. This finds what they cannot: an ingest that kept the
 same records under another value, and data sets whose budgets do not know of each other. Records that were stored
 otherwise (another order, other columns, other chunks) have another fingerprint and are not found.
 """
@@ -12,12 +12,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from blockveil.pipeline.canonical import canonical_json
+from blockveil.pipeline.base.canonical import canonical_json
+from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import refusals
-from blockveil.pipeline.ledger.records import Entry
+from blockveil.pipeline.ledger.entries import Entry
 from blockveil.pipeline.ledger.schema import entry
 from blockveil.pipeline.ledger.sums import standing
-from blockveil.pipeline.parts import Part
 
 _MOST = 5
 """Releases that are named."""

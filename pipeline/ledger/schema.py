@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from blockveil.pipeline.canonical import canonical_json
+from blockveil.pipeline.base.canonical import canonical_json
 
 GENESIS = "0" * 64
 """Hash before the first row."""

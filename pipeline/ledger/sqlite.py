@@ -11,10 +11,11 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from blockveil.pipeline.errors import BlockveilError, LedgerError, StoreError
-from blockveil.pipeline.ledger import line, looking, permissions
+from blockveil.pipeline.base import permissions
+from blockveil.pipeline.base.errors import BlockveilError, LedgerError, StoreError
+from blockveil.pipeline.base.permissions import JOURNALS, beside, resolved
+from blockveil.pipeline.ledger import line, read_only
 from blockveil.pipeline.ledger.database import NOT_BOOKED, WAIT_SECONDS, Database, broken_rule, locked, translated
-from blockveil.pipeline.ledger.permissions import JOURNALS, beside, resolved
 
 _FOUND_AGAIN = "if this one was, it is found again and not booked twice"
 
@@ -42,7 +43,7 @@ class SqliteDatabase(Database):
         sa.event.listen(engine, "begin", _begin)
         # For who may read and not write: connections that have begun, and end with the first transaction.
         self._looking = sa.create_engine(
-            "sqlite://", creator=lambda: looking.connect(resolved(path)), poolclass=sa.NullPool, hide_parameters=True
+            "sqlite://", creator=lambda: read_only.connect(resolved(path)), poolclass=sa.NullPool, hide_parameters=True
         )
         super().__init__(engine)
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
 
-from blockveil.pipeline.accounting import NOTHING, Cap, Ticks
-from blockveil.pipeline.guessing import with_ticks
+from blockveil.pipeline.budget.filter import NOTHING, Cap, Ticks
+from blockveil.pipeline.budget.parts import Tally
+from blockveil.pipeline.ledger.entries import Entry, State, counted, state_of
 from blockveil.pipeline.ledger.grants import Grant
-from blockveil.pipeline.ledger.records import Entry, State, counted, state_of
-from blockveil.pipeline.parts import Tally
+from blockveil.pipeline.ledger.guessing import with_ticks
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from blockveil.pipeline.accounting import Ticks
+from blockveil.pipeline.budget.filter import Ticks
+from blockveil.pipeline.budget.parts import Part, Tally
 from blockveil.pipeline.ledger.schema import entry
-from blockveil.pipeline.parts import Part, Tally
 
 _DRAWN = ("COMMITTED", "RELEASED")
 _HALF = 2**32

@@ -10,10 +10,10 @@ from typing import Any, Literal, TextIO
 
 import sqlalchemy as sa
 
-from blockveil.pipeline.canonical import canonical_json
-from blockveil.pipeline.errors import LedgerError
-from blockveil.pipeline.ledger.lineage import run_events
-from blockveil.pipeline.ledger.records import Entry
+from blockveil.pipeline.base.canonical import canonical_json
+from blockveil.pipeline.base.errors import LedgerError
+from blockveil.pipeline.ledger.entries import Entry
+from blockveil.pipeline.ledger.run_facets import run_events
 from blockveil.pipeline.ledger.schema import entry
 
 Form = Literal["jsonl", "csv", "openlineage"]

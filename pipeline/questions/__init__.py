@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from blockveil.engine.mechanisms.additive import NoiseDesign
-from blockveil.engine.mechanisms.bucket_release import BucketsDesign
-from blockveil.engine.mechanisms.directions import DirectionsDesign
+from blockveil.engine.mechanisms.counts.buckets import BucketsDesign
+from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign
+from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config import queries as declared
-from blockveil.pipeline.questions import buckets, cells, directions, gradients, moment, outer, records
+from blockveil.pipeline.config import query_sections as declared
+from blockveil.pipeline.questions import buckets, cells, directions, gradients, moment, outer, rows
 from blockveil.pipeline.questions.question import Question
 
 __all__ = ["Question", "ask", "settled"]
@@ -27,7 +27,7 @@ def ask(loaded: LoadedConfig) -> Question:
         case declared.DirectionsQuery() as asked:
             return directions.build(loaded, asked)
         case declared.RowsQuery() as asked:
-            return records.build(loaded, asked)
+            return rows.build(loaded, asked)
         case declared.OuterProductsQuery() as asked:
             return outer.build(loaded, asked)
         case declared.GradientsQuery() as asked:

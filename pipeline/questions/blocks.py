@@ -9,13 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine import block_estimates
-from blockveil.engine.block_estimates import CovarianceHead
-from blockveil.engine.estimates import Estimate
-from blockveil.engine.geometry import Coordinates
-from blockveil.engine.layout import Tile
-from blockveil.engine.mechanisms.additive import NoiseDesign
-from blockveil.pipeline.publishing import ReleaseArrays
+from blockveil.engine.answers.layout import Tile
+from blockveil.engine.estimates import blocks as block_estimates
+from blockveil.engine.estimates.blocks import CovarianceHead
+from blockveil.engine.estimates.matrices import Estimate
+from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.records.geometry import Coordinates
+from blockveil.pipeline.releases.publishing import ReleaseArrays
 
 Released = NDArray[np.int64]
 Block = tuple[str, tuple[slice, ...], NDArray[Any]]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.cost import Work
-from blockveil.engine.estimates import Estimate
-from blockveil.engine.mechanisms.bucket_release import Buckets, BucketsDesign
-from blockveil.pipeline.publishing import ReleaseArrays
+from blockveil.engine.answers.cost import Work
+from blockveil.engine.estimates.matrices import Estimate
+from blockveil.engine.mechanisms.counts.buckets import Buckets, BucketsDesign
 from blockveil.pipeline.questions.cells import MOST_ANSWERS, Cells, answer_arrays
+from blockveil.pipeline.releases.publishing import ReleaseArrays
 
 SPREADING = "how much the cells of one bucket differ is not in the standard deviations"
 

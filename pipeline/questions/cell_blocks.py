@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.block_estimates import cells_block
-from blockveil.engine.estimates import Estimate
-from blockveil.engine.layout import Tile, box, box_sides
-from blockveil.engine.mechanisms.additive import NoiseDesign
-from blockveil.pipeline.publishing import ReleaseArrays
+from blockveil.engine.answers.layout import Tile, box, box_sides
+from blockveil.engine.estimates.blocks import cells_block
+from blockveil.engine.estimates.matrices import Estimate
+from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.pipeline.questions.blocks import Block, Large, Released
+from blockveil.pipeline.releases.publishing import ReleaseArrays
 
 
 class CellBlocks:

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine import cell_estimates, estimates
-from blockveil.engine.cost import Kind, Work
-from blockveil.engine.counts import Codes, CountQuery, Edges, Missing, Outside
-from blockveil.engine.errors import ErrorReport
-from blockveil.engine.geometry import Vector
-from blockveil.engine.mechanisms.additive import NoiseDesign
-from blockveil.engine.noise import TILE
-from blockveil.engine.problems import Counts
-from blockveil.engine.workload_blocks import intervals
-from blockveil.engine.workloads import (
+from blockveil.engine.answers.cost import Kind, Work
+from blockveil.engine.answers.counts import Codes, CountQuery, Edges, Missing, Outside
+from blockveil.engine.estimates import cells as cell_estimates
+from blockveil.engine.estimates import matrices
+from blockveil.engine.estimates.error_bounds import ErrorReport
+from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.noise.discrete_gaussian import TILE
+from blockveil.engine.records.geometry import Vector
+from blockveil.engine.sensitivity.problems import Counts
+from blockveil.engine.workloads.kronecker import intervals
+from blockveil.engine.workloads.workload import (
     AllRange,
     Explicit,
     Factor,
@@ -30,12 +31,12 @@ from blockveil.engine.workloads import (
     marginals,
 )
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config import queries as declared
-from blockveil.pipeline.config.workloads import Intervals
-from blockveil.pipeline.publishing import ReleaseArrays
+from blockveil.pipeline.config import query_sections as declared
+from blockveil.pipeline.config.workload_sections import Intervals
 from blockveil.pipeline.questions.blocks import Blocks
 from blockveil.pipeline.questions.cell_blocks import CellBlocks, whole_counts
 from blockveil.pipeline.questions.question import extent, span, text
+from blockveil.pipeline.releases.publishing import ReleaseArrays
 
 MOST_CELLS = 2**24
 """Most cells of a grid with a workload: its expected error takes a few numbers for each cell and level."""
@@ -125,7 +126,7 @@ class Cells:
         if len(self.names) > 2:
             arrays = {**arrays, **self._along_each_axis(found)}
         if design.strategy is not None:
-            answers = estimates.coordinate_estimate(released, design).value
+            answers = matrices.coordinate_estimate(released, design).value
             arrays = {**arrays, **design.strategy.arrays(answers, cell_estimates.row_deviations(design))}
         for number, part in enumerate(self.problem.workload, start=1):
             if part.shape[0] * part.shape[1] <= MOST_ANSWERS:
@@ -133,7 +134,7 @@ class Cells:
                 arrays = {**arrays, **answer_arrays(f"workload_{number}", part, answered)}
         return arrays
 
-    def grid_arrays(self, found: estimates.Estimate) -> ReleaseArrays:
+    def grid_arrays(self, found: matrices.Estimate) -> ReleaseArrays:
         """Counts of cells with their error, an axis each, and names and edges of the cells along each axis."""
         return {
             "counts": self.folded(found.value),
@@ -156,7 +157,7 @@ class Cells:
         """Numbers by cell with an axis for each axis of the grid, and the names of these."""
         return cells.reshape(self.query.grid), self.names
 
-    def _along_each_axis(self, found: estimates.Estimate) -> ReleaseArrays:
+    def _along_each_axis(self, found: matrices.Estimate) -> ReleaseArrays:
         """Counts along each axis alone, of grids that have no workload: sums of cells whose noise is independent."""
         arrays: ReleaseArrays = {}
         value, _ = self.folded(found.value)
@@ -221,7 +222,7 @@ def _factor(along: str | Intervals, cells: int) -> Factor:
     return Explicit([((first <= index) & (index < end)).astype(np.int64) for first, end in along.intervals])
 
 
-def answer_arrays(name: str, part: Kronecker, answers: estimates.Estimate | None) -> ReleaseArrays:
+def answer_arrays(name: str, part: Kronecker, answers: matrices.Estimate | None) -> ReleaseArrays:
     """Answers of one product with their errors, and the cells that each of them sums; nothing without answers."""
     if answers is None:
         return {}

@@ -8,23 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine import gram
-from blockveil.engine.cost import Work
-from blockveil.engine.direction_estimates import leading_directions, positive
-from blockveil.engine.errors import ErrorReport, unit_deviation
-from blockveil.engine.geometry import GeometryError, reaches_both_ends
-from blockveil.engine.mechanisms.additive import NoiseDesign
-from blockveil.engine.mechanisms.directions import DirectionsDesign
-from blockveil.engine.mechanisms.exact_bingham import STEP_BITS
-from blockveil.engine.principal import PrincipalDirections
-from blockveil.engine.queries.second_moment import SecondMomentQuery
-from blockveil.engine.reach import largest_l2
+from blockveil.engine.answers import gram
+from blockveil.engine.answers.cost import Work
+from blockveil.engine.answers.second_moment import SecondMomentQuery
+from blockveil.engine.estimates.directions import leading_directions, positive
+from blockveil.engine.estimates.error_bounds import ErrorReport, unit_deviation
+from blockveil.engine.mechanisms.directions.exact_bingham import STEP_BITS
+from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign
+from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.records.geometry import GeometryError, reaches_both_ends
+from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
+from blockveil.engine.sensitivity.reach import largest_l2
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config.queries import DirectionsQuery
-from blockveil.pipeline.publishing import ReleaseArrays
+from blockveil.pipeline.config.query_sections import DirectionsQuery
 from blockveil.pipeline.questions.blocks import Blocks
 from blockveil.pipeline.questions.moment import Moment
 from blockveil.pipeline.questions.question import AnyDesign, quantiser, text
+from blockveil.pipeline.releases.publishing import ReleaseArrays
 
 _PAIR = ("feature", "direction")
 _BYTES_AN_ENTRY = 1500

@@ -8,20 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine import estimates, gram
-from blockveil.engine.cost import Kind, Work
-from blockveil.engine.errors import ErrorReport, error_report
-from blockveil.engine.fixedpoint import Quantiser
-from blockveil.engine.geometry import Body, Vector
-from blockveil.engine.mechanisms.additive import NoiseDesign
-from blockveil.engine.models import FEATURE_STEPS, Activation, Model, Output, PublicMap
-from blockveil.engine.queries.gradients import GradientProblem, GradientsQuery
-from blockveil.pipeline import weights
+from blockveil.engine.answers import gram
+from blockveil.engine.answers.cost import Kind, Work
+from blockveil.engine.answers.gradients import GradientProblem, GradientsQuery
+from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Output, PublicMap
+from blockveil.engine.estimates import matrices
+from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
+from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.records.geometry import Body, Vector
+from blockveil.engine.records.quantiser import Quantiser
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config import queries as declared
-from blockveil.pipeline.publishing import ReleaseArrays
+from blockveil.pipeline.config import query_sections as declared
+from blockveil.pipeline.questions import weights
 from blockveil.pipeline.questions.blocks import Blocks
 from blockveil.pipeline.questions.question import extent, geometry, span, text
+from blockveil.pipeline.releases.publishing import ReleaseArrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +77,7 @@ class Gradients:
 
     def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
         """Sum of clipped gradients by the model's weights, for features between -1 and 1 of their bounds."""
-        noisy, units = estimates.coordinate_estimate(released, design), np.outer(*self.problem.units)
+        noisy, units = matrices.coordinate_estimate(released, design), np.outer(*self.problem.units)
         value, deviation = noisy.value * units, noisy.standard_deviation * units
         parts = zip(self.query.split(value), self.query.split(deviation), strict=True)
         inputs = ("constant", *self.features)

@@ -8,20 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine import estimates, gram, rotation
-from blockveil.engine.cost import Kind, Work
-from blockveil.engine.dither import PLACES, Dither
-from blockveil.engine.errors import ErrorReport, error_report
-from blockveil.engine.fixedpoint import Quantiser
-from blockveil.engine.geometry import Body, Vector, reaches_both_ends
-from blockveil.engine.guarantees import Neighbours
-from blockveil.engine.mechanisms.additive import NoiseDesign
-from blockveil.engine.problems import SecondMoment
-from blockveil.engine.queries.second_moment import SecondMomentQuery
-from blockveil.engine.reach import largest_entries
+from blockveil.engine.answers import gram
+from blockveil.engine.answers.cost import Kind, Work
+from blockveil.engine.answers.second_moment import SecondMomentQuery
+from blockveil.engine.estimates import matrices
+from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.records.dither import PLACES, Dither
+from blockveil.engine.records.geometry import Body, Vector, reaches_both_ends
+from blockveil.engine.records.quantiser import Quantiser
+from blockveil.engine.sensitivity import rotation
+from blockveil.engine.sensitivity.problems import SecondMoment
+from blockveil.engine.sensitivity.reach import largest_entries
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config.queries import MomentQuery
-from blockveil.pipeline.publishing import ReleaseArrays
+from blockveil.pipeline.config.query_sections import MomentQuery
 from blockveil.pipeline.questions.blocks import Blocks, CovarianceBlocks, Large, SecondMomentBlocks
 from blockveil.pipeline.questions.question import (
     AnyDesign,
@@ -33,6 +34,7 @@ from blockveil.pipeline.questions.question import (
     span,
     text,
 )
+from blockveil.pipeline.releases.publishing import ReleaseArrays
 
 _PAIR = ("feature", "feature_")
 
@@ -98,10 +100,10 @@ class Moment:
         if back is None:
             design = design.extremes(int(self.problem.augmented))
         if self.problem.augmented:
-            share = estimates.worst_covariance_deviation(design, rows, back)
+            share = matrices.worst_covariance_deviation(design, rows, back)
             lead = f"at {rows:,} rows, a covariance entry's standard deviation is at most"
         else:
-            share = estimates.second_moment_deviation(design, back) / rows
+            share = matrices.second_moment_deviation(design, back) / rows
             lead = f"at {rows:,} rows, a second moment's standard deviation per row is"
         return f"{lead} {span(share)} of the product of the two features' half widths"
 
@@ -110,7 +112,7 @@ class Moment:
         coordinates, lead = self.query.quantiser.coordinates, int(self.problem.augmented)
         back = coordinates.to_scaled()
         if back is not None:
-            return extent(estimates.second_moment_deviation(design, back)[lead:, lead:] / self.problem.rows_at_most)
+            return extent(matrices.second_moment_deviation(design, back)[lead:, lead:] / self.problem.rows_at_most)
         own, product = largest_entries(self.problem.body)
         if self.problem.augmented:
             # Half of the width between two bounds, in half widths about the origin; no covariance exceeds its square.
@@ -123,15 +125,15 @@ class Moment:
         """Matrix, its error and a positive semi-definite version; for a covariance count and mean too."""
         names, coordinates = text(self.features), self.query.quantiser.coordinates
         if not self.problem.augmented:
-            moment = estimates.second_moment(released, design, coordinates)
+            moment = matrices.second_moment(released, design, coordinates)
             return {
                 "feature": (names, ("feature",)),
                 "second_moment": (moment.value, _PAIR),
                 "second_moment_standard_deviation": (moment.standard_deviation, _PAIR),
-                "second_moment_psd": (estimates.second_moment_psd(released, design, coordinates), _PAIR),
+                "second_moment_psd": (matrices.second_moment_psd(released, design, coordinates), _PAIR),
             }
         public_count = rows if self.problem.neighbours is Neighbours.REPLACE_ONE else None
-        found = estimates.covariance(released, design, coordinates, public_count)
+        found = matrices.covariance(released, design, coordinates, public_count)
         return {
             "feature": (names, ("feature",)),
             "count": (found.count.value, ()),

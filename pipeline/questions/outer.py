@@ -8,18 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine import estimates, gram
-from blockveil.engine.cost import Kind, Work
-from blockveil.engine.errors import ErrorReport, error_report
-from blockveil.engine.geometry import Vector, reaches_both_ends
-from blockveil.engine.mechanisms.additive import NoiseDesign
-from blockveil.engine.problems import OuterProducts
-from blockveil.engine.queries.outer_products import OuterProductsQuery
+from blockveil.engine.answers import gram
+from blockveil.engine.answers.cost import Kind, Work
+from blockveil.engine.answers.outer_products import OuterProductsQuery
+from blockveil.engine.estimates import matrices
+from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
+from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.records.geometry import Vector, reaches_both_ends
+from blockveil.engine.sensitivity.problems import OuterProducts
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config import queries as declared
-from blockveil.pipeline.publishing import ReleaseArrays
+from blockveil.pipeline.config import query_sections as declared
 from blockveil.pipeline.questions.blocks import Blocks, Large, OuterBlocks
 from blockveil.pipeline.questions.question import extent, quantiser, span, text
+from blockveil.pipeline.releases.publishing import ReleaseArrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,7 @@ class Outer:
 
     def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
         """Sum over records of ``(a - origin)(b - origin)'`` and its error."""
-        found = estimates.outer_products(released, design, self.query.left.coordinates, self.query.right.coordinates)
+        found = matrices.outer_products(released, design, self.query.left.coordinates, self.query.right.coordinates)
         pair = ("row", "column")
         return {
             "row": (text(self.left), ("row",)),

@@ -8,18 +8,18 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.cost import Work
-from blockveil.engine.errors import ErrorReport
-from blockveil.engine.fixedpoint import Quantiser
-from blockveil.engine.geometry import Ball, Box, Ellipsoid, GeometryError, Vector
-from blockveil.engine.problems import Problem
-from blockveil.engine.queries.graph import Query
-from blockveil.engine.rotation import along
+from blockveil.engine.answers.cost import Work
+from blockveil.engine.answers.graph import Query
+from blockveil.engine.estimates.error_bounds import ErrorReport
+from blockveil.engine.records.geometry import Ball, Box, Ellipsoid, GeometryError, Vector
+from blockveil.engine.records.quantiser import Quantiser
+from blockveil.engine.sensitivity.problems import Problem
+from blockveil.engine.sensitivity.rotation import along
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config.geometry import Geometry
-from blockveil.pipeline.config.queries import USUAL_BITS
-from blockveil.pipeline.publishing import ReleaseArrays
+from blockveil.pipeline.config.geometry_section import Geometry
+from blockveil.pipeline.config.query_sections import USUAL_BITS
 from blockveil.pipeline.questions.blocks import Blocks
+from blockveil.pipeline.releases.publishing import ReleaseArrays
 
 AnyDesign = Any
 """NoiseDesign of a matrix or DirectionsDesign of drawn directions: each question names the one that answers it."""
@@ -61,7 +61,7 @@ class Question(Protocol):
         """Public numbers of the shape and of what is measured, as plain JSON values."""
 
     def work(self, rows: int) -> Work:
-        """What is to be computed for this many records; see :mod:`blockveil.engine.cost`."""
+        """What is to be computed for this many records; see :mod:`.cost`."""
 
     def error_sentence(self, design: AnyDesign) -> str:
         """Expected size of the noise, in words; reads no data."""

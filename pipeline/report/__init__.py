@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from blockveil.pipeline import durable, staging
-from blockveil.pipeline.guessing import Together
-from blockveil.pipeline.reading import open_release
-from blockveil.pipeline.release import Outcome, Workspace
-from blockveil.pipeline.report import burndown, comparison_page, facts, machine, markdown, page, pictures
+from blockveil.pipeline.base import durable, staging
+from blockveil.pipeline.data.released import open_release
+from blockveil.pipeline.ledger.guessing import Together
+from blockveil.pipeline.plan.summary import budget_lines
+from blockveil.pipeline.releases.night import Outcome, Workspace
+from blockveil.pipeline.report import burndown, comparison_page, facts, machine_readable, markdown, page, pictures
 from blockveil.pipeline.report.comparison import Comparison, compare
 from blockveil.pipeline.report.facts import Rows
 from blockveil.pipeline.report.matrix import Shown
-from blockveil.pipeline.summary import budget_lines
 
 __all__ = ["Report", "error_lines", "make_report", "report_path", "write_comparison", "write_report"]
 
@@ -110,7 +110,7 @@ def write_report(
     path = output or report_path(opened.path)
     data = path.with_suffix(".json" if output else ".report.json")
     save(path, page.html(found, budget, opened.path.name))
-    save(data, text_of(machine.content(found, budget, opened.path.name)))
+    save(data, text_of(machine_readable.content(found, budget, opened.path.name)))
     return Report(
         path,
         data,

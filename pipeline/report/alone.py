@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.bands import Gaussian, Laplace, LaplaceSums, RandomDirection, Tails
-from blockveil.engine.ratio_errors import RatioErrors
+from blockveil.engine.estimates.bands import Gaussian, Laplace, LaplaceSums, RandomDirection, Tails
+from blockveil.engine.estimates.ratios import RatioErrors
 from blockveil.pipeline.report.matrix import Array, ReleasedMatrix
 
 _RATE = re.compile(r"Laplace of rate (\d+)/(\d+)")

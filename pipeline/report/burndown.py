@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from blockveil.pipeline.accounting import NOTHING, Cap, Ticks
+from blockveil.pipeline.budget.filter import NOTHING, Cap, Ticks
+from blockveil.pipeline.budget.parts import Tally
 from blockveil.pipeline.ledger import BudgetStatus, Entry
-from blockveil.pipeline.ledger.records import counted
-from blockveil.pipeline.parts import Tally
+from blockveil.pipeline.ledger.entries import counted
+from blockveil.pipeline.plan.summary import share_text
 from blockveil.pipeline.report.pictures import Picture, burn_down
 from blockveil.pipeline.report.words import number
-from blockveil.pipeline.summary import share_text
 
 _MOST = 120
 

@@ -1,9 +1,9 @@
 """Two releases of the same question: what differs by more than their noise, and what differs between their configs.
 
 The noises of two releases are independent, so an entry of the difference has the sum of both variances. All differences
-are held at once (:mod:`blockveil.engine.bands`): every entry, the cells of the heat map, and all other numbers, so that
+are held at once (:mod:`.bands`): every entry, the cells of the heat map, and all other numbers, so that
 in 95 of 100 pairs of nights on which nothing has changed none is called a change. Of means and covariances, which are
-ratios, nothing is neglected (:mod:`blockveil.engine.ratio_errors`): what holds for the linear part of a difference is
+ratios, nothing is neglected (:mod:`.ratios`): what holds for the linear part of a difference is
 the root of the sum of both variances, and what remains of both ratios is added.
 """
 
@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import subspace_angles
 
-from blockveil.engine.bands import Gaussian, LaplaceSums
-from blockveil.pipeline.errors import ConfigError
+from blockveil.engine.estimates.bands import Gaussian, LaplaceSums
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.data.released import OpenRelease
 from blockveil.pipeline.ledger.difference import differences
-from blockveil.pipeline.reading import OpenRelease
 from blockveil.pipeline.report.alone import NoiseAlone, laplace_rate
 from blockveil.pipeline.report.cells import CellNoise, Cells, CellSums, cells_of
 from blockveil.pipeline.report.facts import Facts

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from blockveil.pipeline.printable import as_html
+from blockveil.pipeline.base.printable import as_html
 from blockveil.pipeline.report import page
 from blockveil.pipeline.report.comparison import Change, Comparison
 from blockveil.pipeline.report.facts import Rows
-from blockveil.pipeline.report.machine import VERSION, plain
+from blockveil.pipeline.report.machine_readable import VERSION, plain
 from blockveil.pipeline.report.pictures import difference_map
 from blockveil.pipeline.report.words import number
 

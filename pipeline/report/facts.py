@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from blockveil.pipeline.contribution import Contribution
-from blockveil.pipeline.guessing import Together
+from blockveil.pipeline.data.contribution import Contribution
+from blockveil.pipeline.ledger.guessing import Together
 from blockveil.pipeline.report import after
 from blockveil.pipeline.report.matrix import ReleasedMatrix, Shown
 from blockveil.pipeline.report.scan import Entry, Scan, Tally, scan

@@ -2,7 +2,7 @@
 
 A Gaussian matrix whose entries have standard deviations at most those of another has no larger mean norm, since noise
 that is added never lowers it (Jensen). So noise in units of rows and columns is held by one of the forms that
-:mod:`blockveil.engine.errors` bounds: ``D1 G D2`` with independent unit entries, or ``D'SD`` with S of variance 1 on
+:mod:`.error_bounds` bounds: ``D1 G D2`` with independent unit entries, or ``D'SD`` with S of variance 1 on
 and 1/2 off the diagonal. With Gaussian concentration and conditional on the sizes of Laplace noise, as there.
 
 The noise of a covariance is ``B Z B' / N`` but for ``-(m^ - m)(m^ - m)'``, which raises no eigenvalue, with Z the noise
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from blockveil.engine.bands import CONFIDENCE
+from blockveil.engine.estimates.bands import CONFIDENCE
 from blockveil.pipeline.report.alone import NoiseAlone, laplace_rate
 from blockveil.pipeline.report.matrix import Array, ReleasedMatrix, Tile
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from blockveil.pipeline.printable import as_code, as_markdown
+from blockveil.pipeline.base.printable import as_code, as_markdown
 from blockveil.pipeline.report import facts as found
 from blockveil.pipeline.report import promises
 from blockveil.pipeline.report.facts import Facts, Rows

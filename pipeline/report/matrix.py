@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.layout import split
-from blockveil.engine.store import CHUNK_SIDE, ArrayLikeOnDisk
-from blockveil.pipeline.errors import StoreError
+from blockveil.engine.answers.layout import split
+from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.data.zarr_arrays import CHUNK_SIDE, ArrayLikeOnDisk
 
 Array = NDArray[np.float64]
 Span = tuple[int, int]

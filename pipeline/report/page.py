@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections.abc import Sequence
 
-from blockveil.pipeline.printable import as_html
+from blockveil.pipeline.base.printable import as_html
 from blockveil.pipeline.report import after, promises
 from blockveil.pipeline.report import facts as found
 from blockveil.pipeline.report.facts import Facts, Rows

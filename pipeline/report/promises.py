@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from blockveil.pipeline.contribution import Contribution
-from blockveil.pipeline.guessing import cap_sentence, warning
+from blockveil.pipeline.data.contribution import Contribution
+from blockveil.pipeline.ledger.guessing import cap_sentence, warning
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.words import guess_at_most, plain_words
 

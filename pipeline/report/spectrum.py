@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from blockveil.engine.leading import leading_eigenvalues
-from blockveil.engine.store import CHUNK_SIDE
+from blockveil.engine.estimates.leading import leading_eigenvalues
+from blockveil.pipeline.data.zarr_arrays import CHUNK_SIDE
 from blockveil.pipeline.report.matrix import Array, ReleasedMatrix, Span
 
 WHOLE = 2500

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from blockveil.engine.guarantees import ApproxDP, Loss, Neighbours
-from blockveil.pipeline.guessing import Together, bounds_of, coin, with_loss, with_promise
+from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
+from blockveil.pipeline.ledger.guessing import Together, bounds_of, coin, with_loss, with_promise
 
 
 def number(value: float) -> str:

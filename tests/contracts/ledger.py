@@ -11,13 +11,13 @@ from dataclasses import astuple
 import pytest
 import sqlalchemy as sa
 
-from blockveil.engine.guarantees import Loss, Neighbours
-from blockveil.pipeline.accounting import NOTHING, Ticks
-from blockveil.pipeline.canonical import digest
-from blockveil.pipeline.errors import BudgetExhausted, LedgerError, ReleaseConflict
+from blockveil.engine.guarantees.guarantee import Loss, Neighbours
+from blockveil.pipeline.base.canonical import digest
+from blockveil.pipeline.base.errors import BudgetExhausted, LedgerError, ReleaseConflict
+from blockveil.pipeline.budget.filter import NOTHING, Ticks
 from blockveil.pipeline.ledger import Ledger, State
+from blockveil.pipeline.ledger.entries import counted
 from blockveil.pipeline.ledger.periods import Period
-from blockveil.pipeline.ledger.records import counted
 from blockveil.pipeline.ledger.schema import entry
 from blockveil.pipeline.ledger.statement import statement
 from blockveil.pipeline.ledger.transfer import read_rows

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from blockveil.engine.cell_estimates import cell_error
-from blockveil.engine.errors import total_variance
-from blockveil.engine.geometry import Body, CappedBox
-from blockveil.engine.guarantees import ApproxDP, Neighbours
-from blockveil.engine.mechanisms.additive import CannotCalibrate
+from blockveil.engine.estimates.cells import cell_error
+from blockveil.engine.estimates.error_bounds import total_variance
+from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.contract import NotApplicable
-from blockveil.engine.noise import NoiseKey
-from blockveil.engine.problems import Counts, OuterProducts, Rows, SecondMoment
-from blockveil.engine.sensitivity import Sensitivity
-from blockveil.engine.workloads import AllRange, Kronecker, Prefix, Total
+from blockveil.engine.noise.additive import CannotCalibrate
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.engine.records.geometry import Body, CappedBox
+from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Rows, SecondMoment
+from blockveil.engine.sensitivity.second_moment import Sensitivity
+from blockveil.engine.workloads.workload import AllRange, Kronecker, Prefix, Total
 from tests.contracts.recording import RecordingKey, check_asked_once, release
 
 K = 2**15 - 1

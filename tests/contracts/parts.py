@@ -9,16 +9,16 @@ from dataclasses import astuple
 
 import pytest
 
-from blockveil.engine.accounting.events import Step
-from blockveil.engine.guarantees import GaussianDP, Loss, Neighbours
-from blockveil.pipeline.accounting import NOTHING, Ticks
-from blockveil.pipeline.canonical import digest
-from blockveil.pipeline.errors import BudgetExhausted, LedgerError, ReleaseConflict
+from blockveil.engine.guarantees.events import Step
+from blockveil.engine.guarantees.guarantee import GaussianDP, Loss, Neighbours
+from blockveil.pipeline.base.canonical import digest
+from blockveil.pipeline.base.errors import BudgetExhausted, LedgerError, ReleaseConflict
+from blockveil.pipeline.budget.filter import NOTHING, Ticks
+from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import Ledger, Night
 from blockveil.pipeline.ledger.periods import Period
 from blockveil.pipeline.ledger.statement import statement
 from blockveil.pipeline.ledger.transfer import read_rows
-from blockveil.pipeline.parts import Part
 from blockveil.pipeline.report.burndown import points
 from tests.pipeline.ledger.ledger_processes import race
 from tests.pipeline.ledger.ledger_support import MU, UNIT, grant, reserve

@@ -6,10 +6,10 @@ from threading import Lock
 import dask
 from dask.delayed import delayed
 
-from blockveil.engine import keyring
-from blockveil.engine.layout import Layout, Part, Tile
-from blockveil.engine.noise import NoiseKey
-from blockveil.engine.queries.graph import noisy_graph, released_layout
+from blockveil.engine.answers.graph import noisy_graph, released_layout
+from blockveil.engine.answers.layout import Layout, Part, Tile
+from blockveil.engine.noise import keyring
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
 
 BLOCK = 16
 """Bytes of a block of the cipher, of which each has an address."""

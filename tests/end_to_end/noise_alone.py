@@ -22,12 +22,13 @@ from pathlib import Path
 
 import numpy as np
 
-import blockveil.engine.noise
-import blockveil.engine.queries.graph as graph
-from blockveil.engine.mechanisms.bucket_release import BucketsDesign
-from blockveil.engine.mechanisms.directions import DirectionsDesign
-from blockveil.pipeline import keys, outputs, release
+import blockveil.engine.answers.graph as graph
+import blockveil.engine.noise.discrete_gaussian
+from blockveil.engine.mechanisms.counts.buckets import BucketsDesign
+from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign
 from blockveil.pipeline.ledger import chain, ledger
+from blockveil.pipeline.releases import keys, outputs
+from blockveil.pipeline.releases import night as release
 
 NIGHT = "2026-11-20"
 MOMENT = "2026-11-20T02:30:00+00:00"
@@ -35,7 +36,7 @@ MOMENT = "2026-11-20T02:30:00+00:00"
 MUTANT = os.environ.get("NOISE_ALONE_MUTANT")
 """A leak to plant, to see that it is found."""
 
-_add_noise, _derive = graph.add_noise, blockveil.engine.noise.NoiseKey.derive.__func__
+_add_noise, _derive = graph.add_noise, blockveil.engine.noise.discrete_gaussian.NoiseKey.derive.__func__
 _attributes, _measure = outputs.attributes, release.measure
 
 
@@ -72,7 +73,9 @@ def _blinded(row):
 graph.add_noise = _alone
 for _design in (DirectionsDesign, BucketsDesign):
     _design.release = _on_zeros(_design.release)
-blockveil.engine.noise.NoiseKey.derive = classmethod(lambda cls, secret, _context: _derive(cls, secret, b""))
+blockveil.engine.noise.discrete_gaussian.NoiseKey.derive = classmethod(
+    lambda cls, secret, _context: _derive(cls, secret, b"")
+)
 
 
 def fix():

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from blockveil.flows import login
+from blockveil.flows.service import login
 
 PATIENCE = 120.0
 """Seconds to wait for a step. It takes a few; a machine may be busy, and a broken one never does it."""

@@ -31,7 +31,7 @@ timezone = "Europe/Berlin"
 MAKE_BLOCKS = """
 import sys
 from prefect.blocks.webhook import Webhook
-from blockveil.flows.mail import Mail
+from blockveil.flows.service.mail import Mail
 url, port, authority = sys.argv[1:]
 Webhook(url=url).save("on-call")
 Mail(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from blockveil.flows import login, settings
+from blockveil.flows import settings
+from blockveil.flows.service import login
 from tests import support, watched
 from tests.end_to_end.served import Served, free_port, serve
 from tests.end_to_end.test_sockets import site

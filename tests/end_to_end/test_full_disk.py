@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-import blockveil.engine.cost
-import blockveil.engine.layout
-import blockveil.engine.store
-from blockveil.engine.noise import NoiseKey
-from blockveil.pipeline.compute import ThreadCompute
-from blockveil.pipeline.errors import StoreError
+import blockveil.engine.answers.cost
+import blockveil.engine.answers.layout
+import blockveil.pipeline.data.zarr_arrays
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.planning import make_plan
-from blockveil.pipeline.release import run_release
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import run_release
 from tests import support
-from tests.pipeline.test_release import NIGHT, no_trace, run
+from tests.pipeline.releases.test_release import NIGHT, no_trace, run
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,10 +41,10 @@ def files_of_at_most(size):
 def test_a_disk_that_fills_after_some_blocks_are_written_costs_one_charge_and_no_bit(
     tmp_path, monkeypatch, stage, size
 ):
-    monkeypatch.setattr("blockveil.pipeline.release.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
-    monkeypatch.setattr(blockveil.engine.cost, "_WHOLE_ENTRIES", 4)
-    monkeypatch.setattr(blockveil.engine.store, "CHUNK_SIDE", 2)
-    monkeypatch.setattr(blockveil.engine.layout.grid, "__defaults__", (0, 2))
+    monkeypatch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
+    monkeypatch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 4)
+    monkeypatch.setattr(blockveil.pipeline.data.zarr_arrays, "CHUNK_SIDE", 2)
+    monkeypatch.setattr(blockveil.engine.answers.layout.grid, "__defaults__", (0, 2))
     alone, people = tmp_path / "alone", tmp_path / "people"
     alone.mkdir()
     people.mkdir()
@@ -72,14 +72,14 @@ FILLED = """
 import subprocess, sys
 from pathlib import Path
 from blockveil.pipeline import release
-from blockveil.engine.noise import NoiseKey
-from blockveil.pipeline.compute import ThreadCompute
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.errors import BlockveilError
+from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.plan.planning import make_plan
 from tests import support
-from tests.pipeline.test_release import NIGHT, no_trace
+from tests.pipeline.releases.test_release import NIGHT, no_trace
 
 release.NoiseKey.derive = lambda *_: NoiseKey(bytes(32))
 place, loaded = Path(sys.argv[1]), load_config(Path(sys.argv[2]))
@@ -129,7 +129,7 @@ def test_a_file_system_that_is_full_at_any_point_costs_one_charge_and_no_bit(tmp
     for folder in (alone, people, place):
         folder.mkdir()
     with monkeypatch.context() as patch:
-        patch.setattr("blockveil.pipeline.release.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
+        patch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
         expected = run(support.prepare(alone)).output_digest
     support.write_records(people, support.records())
     path = support.write_config(people)

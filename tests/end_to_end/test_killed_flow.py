@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from blockveil.pipeline.keys import KeyStore
 from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.releases.keys import KeyStore
 from tests import support
 
 ROOT = Path(__file__).resolve().parents[2]

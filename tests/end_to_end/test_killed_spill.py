@@ -19,7 +19,7 @@ RUN = """
 if __name__ == "__main__":  # workers import this file too
     import os, signal, sys
     from blockveil.flows.cli import main
-    from blockveil.flows.distributed_compute import DistributedCompute
+    from blockveil.flows.cluster.distributed_compute import DistributedCompute
     if sys.argv[2] == "killed":
         DistributedCompute.install = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     sys.argv = ["blockveil", "run", sys.argv[1], "--no-prefect", "--date", "2026-11-20", *sys.argv[3:]]

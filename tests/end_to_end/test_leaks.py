@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from blockveil.engine import gram
-from blockveil.engine.layout import Tile
+from blockveil.engine.answers import gram
+from blockveil.engine.answers.layout import Tile
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.keys import KeyStore
-from blockveil.pipeline.planning import make_plan
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.keys import KeyStore
 from tests import support
-from tests.pipeline import test_queries as queries
-from tests.pipeline.test_release import NIGHT
+from tests.pipeline.questions import test_queries as queries
+from tests.pipeline.releases.test_release import NIGHT
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,9 +27,9 @@ if __name__ == "__main__":  # workers import this file too
     out = Path(sys.argv[2])
     tempfile.tempdir = str(out / "tmp")
     os.makedirs(tempfile.tempdir)
-    import blockveil.engine.noise
-    from blockveil.flows.cluster import DistributedCompute
-    from blockveil.pipeline.keys import KeyStore
+    import blockveil.engine.noise.discrete_gaussian
+    from blockveil.flows.cluster.clusters import DistributedCompute
+    from blockveil.pipeline.releases.keys import KeyStore
 
     destroy = KeyStore.destroy
     def keep_then_destroy(self, charge_id):
@@ -39,13 +39,13 @@ if __name__ == "__main__":  # workers import this file too
         destroy(self, charge_id)
     KeyStore.destroy = keep_then_destroy
 
-    derive = blockveil.engine.noise.NoiseKey.derive.__func__
+    derive = blockveil.engine.noise.discrete_gaussian.NoiseKey.derive.__func__
     def keep_derived(cls, secret, context):
         key = derive(cls, secret, context)
         if any(secret):  # simulations have a public key, of zeros
             (out / "derived").write_bytes(key._secret)
         return key
-    blockveil.engine.noise.NoiseKey.derive = classmethod(keep_derived)
+    blockveil.engine.noise.discrete_gaussian.NoiseKey.derive = classmethod(keep_derived)
 
     def dump(dask_scheduler):
         import cloudpickle

@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
-import blockveil.engine.cost
-import blockveil.engine.layout
-import blockveil.engine.store
-from blockveil.engine.layout import Tile
-from blockveil.engine.noise import NoiseKey
-from blockveil.flows.distributed_compute import DistributedCompute
-from blockveil.pipeline.planning import make_plan
-from blockveil.pipeline.release import run_release
+import blockveil.engine.answers.cost
+import blockveil.engine.answers.layout
+import blockveil.pipeline.data.zarr_arrays
+from blockveil.engine.answers.layout import Tile
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.flows.cluster.distributed_compute import DistributedCompute
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.night import run_release
 from tests import support
 from tests.end_to_end import test_leaks as leaks
-from tests.pipeline import test_queries as queries
-from tests.pipeline.test_release import NIGHT
+from tests.pipeline.questions import test_queries as queries
+from tests.pipeline.releases.test_release import NIGHT
 
 SECRET = bytes(range(100, 132))
 MOMENT = support.CONFIG[support.CONFIG.index("[query]") + len("[query]\n") : support.CONFIG.index("[privacy]")]
@@ -103,10 +103,10 @@ def test_nothing_private_shows_on_a_cluster_that_writes_in_blocks(tmp_path, monk
     client, during = compute._client, {}
     values = support.records() if query == "second-moment" else queries.records(QUERIES[query])
     if query != "counts":  # these are held whole
-        monkeypatch.setattr(blockveil.engine.cost, "_WHOLE_ENTRIES", 2)
-        monkeypatch.setattr(blockveil.engine.store, "CHUNK_SIDE", 2)
-        monkeypatch.setattr(blockveil.engine.layout.grid, "__defaults__", (0, 2))
-    monkeypatch.setattr("blockveil.pipeline.release.NoiseKey.derive", lambda *_: NoiseKey(SECRET))
+        monkeypatch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 2)
+        monkeypatch.setattr(blockveil.pipeline.data.zarr_arrays, "CHUNK_SIDE", 2)
+        monkeypatch.setattr(blockveil.engine.answers.layout.grid, "__defaults__", (0, 2))
+    monkeypatch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *_: NoiseKey(SECRET))
     loaded = queries.prepare(tmp_path, QUERIES[query], values)
     plan = make_plan(loaded, NIGHT)
     assert plan.question.work(len(values)).blocked == (query != "counts")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from blockveil.flows.steps import FAILURES
+from blockveil.flows.runs.steps import FAILURES
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from tests import support

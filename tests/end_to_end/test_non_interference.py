@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from tests import support
-from tests.pipeline import test_directions_release as directions
-from tests.pipeline import test_queries as queries
-from tests.pipeline import test_sparse_release as sparse
-from tests.pipeline import test_training as training
+from tests.pipeline.questions import test_queries as queries
+from tests.pipeline.questions import test_training as training
+from tests.pipeline.releases import test_directions_release as directions
+from tests.pipeline.releases import test_sparse_release as sparse
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).with_name("noise_alone.py")

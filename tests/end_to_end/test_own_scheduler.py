@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from blockveil.flows.cluster import open_compute
+from blockveil.flows.cluster.clusters import open_compute
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.planning import make_plan
-from blockveil.pipeline.release import run_release
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.night import run_release
 from tests import support
 from tests.end_to_end.served import free_port
-from tests.pipeline.test_release import NIGHT
+from tests.pipeline.releases.test_release import NIGHT
 from tests.strangers import REFUSAL, stranger
 
 ROOT = Path(__file__).parents[2]

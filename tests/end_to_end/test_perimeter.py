@@ -16,7 +16,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from blockveil.flows import login
+from blockveil.flows.service import login
 from blockveil.pipeline.ledger import Ledger
 from tests import support
 from tests.end_to_end.served import COMMAND, parents, serve

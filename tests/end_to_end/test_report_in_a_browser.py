@@ -5,9 +5,9 @@ from datetime import date
 import pytest
 
 from blockveil.pipeline import report
-from blockveil.pipeline.compute import ThreadCompute
-from blockveil.pipeline.planning import make_plan
-from blockveil.pipeline.release import run_release
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import run_release
 from tests import browser, support
 
 NIGHTS = date(2026, 11, 20), date(2026, 11, 21)

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from blockveil.engine.noise import NoiseKey
-from blockveil.flows.cluster import open_compute
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.flows.cluster.clusters import open_compute
+from blockveil.pipeline.base.errors import ComputeError
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.errors import ComputeError
-from blockveil.pipeline.keys import KeyStore
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.planning import make_plan
-from blockveil.pipeline.release import run_release
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.keys import KeyStore
+from blockveil.pipeline.releases.night import run_release
 from tests import support
-from tests.pipeline.test_release import NIGHT, no_trace, run
+from tests.pipeline.releases.test_release import NIGHT, no_trace, run
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,7 +76,7 @@ def scheduler():
 def test_a_scheduler_that_restarts_while_adding_up_or_drawing_costs_one_charge_and_no_bit(
     tmp_path, monkeypatch, scheduler
 ):
-    monkeypatch.setattr("blockveil.pipeline.release.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
+    monkeypatch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
     alone, people = tmp_path / "alone", tmp_path / "people"
     alone.mkdir()
     people.mkdir()

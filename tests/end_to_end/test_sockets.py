@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from distributed import LocalCluster
 
-from blockveil.flows import login
+from blockveil.flows.service import login
 from tests import sockets, support
 from tests.end_to_end.served import Served, free_port, serve
 from tests.strangers import REFUSAL, stranger

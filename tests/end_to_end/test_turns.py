@@ -18,7 +18,7 @@ from pathlib import Path
 import blockveil.flows
 from prefect import flow
 from blockveil.flows import turns
-from blockveil.flows.steps import Steps
+from blockveil.flows.runs.steps import Steps
 
 name, folder = sys.argv[1], Path(sys.argv[2])
 

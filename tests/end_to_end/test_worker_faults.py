@@ -13,22 +13,22 @@ import dask
 import pytest
 from distributed import Client, LocalCluster, WorkerPlugin
 
-import blockveil.engine.cost
-import blockveil.engine.layout
-import blockveil.engine.store
-from blockveil.engine.noise import NoiseKey
-from blockveil.engine.queries import graph
-from blockveil.flows import workers
-from blockveil.flows.cluster import open_compute
-from blockveil.pipeline import publishing
-from blockveil.pipeline.compute import ThreadCompute
+import blockveil.engine.answers.cost
+import blockveil.engine.answers.layout
+import blockveil.pipeline.data.zarr_arrays
+from blockveil.engine.answers import graph
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.flows.cluster import workers
+from blockveil.flows.cluster.clusters import open_compute
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.datasets import Dataset
+from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.planning import make_plan
-from blockveil.pipeline.release import run_release
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases import publishing
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import run_release
 from tests import support
-from tests.pipeline.test_release import NIGHT, no_trace
+from tests.pipeline.releases.test_release import NIGHT, no_trace
 
 PHASES = {"sum": "partial", "combine": "_added", "noise": "_release"}
 """The function that a task of each phase calls."""
@@ -51,10 +51,10 @@ def cluster():
 
 def in_small_blocks(patch):
     """Tiles of two by two, written one by one, under one key: what differs between runs then comes from the faults."""
-    patch.setattr(blockveil.engine.cost, "_WHOLE_ENTRIES", 4)
-    patch.setattr(blockveil.engine.store, "CHUNK_SIDE", 2)
-    patch.setattr(blockveil.engine.layout.grid, "__defaults__", (0, 2))
-    patch.setattr("blockveil.pipeline.release.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
+    patch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 4)
+    patch.setattr(blockveil.pipeline.data.zarr_arrays, "CHUNK_SIDE", 2)
+    patch.setattr(blockveil.engine.answers.layout.grid, "__defaults__", (0, 2))
+    patch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
 
 
 @pytest.fixture

@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from blockveil.engine.calibration import gaussian_log_delta, gaussian_mu
-from blockveil.engine.geometry import Body
-from blockveil.engine.guarantees import ApproxDP, GaussianDP, Neighbours, compose
-from blockveil.engine.mechanisms import imgm, losses, mvg, mvg_allocation, mvg_limits, r1smg, r1smg_profile, shapes
-from blockveil.engine.mechanisms.classic import classic_standard_deviation
-from blockveil.engine.sensitivity import centred_covariance_sensitivity, second_moment_sensitivity
+from blockveil.engine.guarantees.calibration import gaussian_log_delta, gaussian_mu
+from blockveil.engine.guarantees.guarantee import ApproxDP, GaussianDP, Neighbours, compose
+from blockveil.engine.mechanisms.published import mvg, mvg_allocation, mvg_limits
+from blockveil.engine.mechanisms.published.classic import classic_standard_deviation
+from blockveil.engine.records.geometry import Body
+from blockveil.engine.sensitivity.second_moment import centred_covariance_sensitivity, second_moment_sensitivity
+from blockveil.engine.shapes import optimal
+from blockveil.engine.study import imgm, losses, r1smg, r1smg_profile
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "testvectors.json").read_text())
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
@@ -284,22 +286,22 @@ def movement_sensitivity(i):
 
 def box_optimal_covariance(i):
     c, w, mu = numbers(i["c"]), numbers(i["w"]), number(i["B"])
-    variances = shapes.box_variances(c, w, mu)
+    variances = optimal.box_variances(c, w, mu)
     return {
         "K_diag": variances,
         "weighted_error": float(np.sum(w * variances)),
         "iid_weighted_error": float(np.sum(w) * np.sum(c**2)) / mu**2,
-        "mu_check": shapes.box_loss(c, variances).mu,
+        "mu_check": optimal.box_loss(c, variances).mu,
     }
 
 
 def box_and_ball_exact_mu(i):
-    loss = shapes.box_with_ball_loss(numbers(i["c"]), number(i["C"]), numbers(i["K_diag"]))
+    loss = optimal.box_with_ball_loss(numbers(i["c"]), number(i["C"]), numbers(i["K_diag"]))
     return {"mu_squared": loss.mu**2}
 
 
 def covariance_ball_addremove_optimal(i):
-    found = shapes.ball_second_moment(int(i["m"]), number(i["C"]), number(i["B"]))
+    found = optimal.ball_second_moment(int(i["m"]), number(i["C"]), number(i["B"]))
     return {
         "var_trace_direction": found.trace,
         "var_traceless": found.traceless,
@@ -310,14 +312,14 @@ def covariance_ball_addremove_optimal(i):
 
 def covariance_ellipsoid_total(i):
     relation = relation_of(i["adjacency"])
-    total, isotropic = shapes.ellipsoid_second_moment_total(numbers(i["E_diag"]), number(i["B"]), relation)
+    total, isotropic = optimal.ellipsoid_second_moment_total(numbers(i["E_diag"]), number(i["B"]), relation)
     return {"total": total, "iid_total": isotropic}
 
 
 def symmetric_noise(i):
     """Unit noise: independent entries; what the product draws; an unscaled triangle copied down."""
     m = int(i["m"])
-    found = shapes.ball_second_moment(m, 1.0, 1.0)
+    found = optimal.ball_second_moment(m, 1.0, 1.0)
     return {"raw_iid_total": m**2, "symmetrised_total": found.isotropic_total, "upper_triangle_copied_total": m**2}
 
 

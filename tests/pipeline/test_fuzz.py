@@ -21,21 +21,21 @@ import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blockveil.engine.guarantees import Loss, Neighbours
-from blockveil.pipeline import summary
-from blockveil.pipeline.canonical import digest
+from blockveil.engine.guarantees.guarantee import Loss, Neighbours
+from blockveil.pipeline.base.canonical import digest
+from blockveil.pipeline.base.errors import BlockveilError
+from blockveil.pipeline.base.printable import is_hidden
+from blockveil.pipeline.budget.event_files import read_events
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.config.deployments import load_deployments
-from blockveil.pipeline.config.ingest import load_ingest
-from blockveil.pipeline.errors import BlockveilError
-from blockveil.pipeline.events import read_events
+from blockveil.pipeline.config.deployments_file import load_deployments
+from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.transfer import read_rows
-from blockveil.pipeline.planning import make_plan
-from blockveil.pipeline.printable import is_hidden
+from blockveil.pipeline.plan import summary
+from blockveil.pipeline.plan.planning import make_plan
 from tests import support
-from tests.pipeline.ingest import ingest_support as people
-from tests.pipeline.test_release import NIGHT, run
+from tests.pipeline.data.ingest import ingest_support as people
+from tests.pipeline.releases.test_release import NIGHT, run
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 RELEASES = ("quickstart", "nightly", "pickups", "visits", "training", "growing", "gradients", "directions")

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.pipeline.base.errors import BlockveilError, ConfigError, StoreError
+from blockveil.pipeline.base.printable import as_code, as_html, as_markdown, is_hidden, one_line, printable, short
+from blockveil.pipeline.budget.event_files import read_events
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.config.deployments import load_deployments
-from blockveil.pipeline.config.ingest import load_ingest
+from blockveil.pipeline.config.deployments_file import load_deployments
+from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.config.toml import parse_toml
-from blockveil.pipeline.errors import BlockveilError, ConfigError, StoreError
-from blockveil.pipeline.events import read_events
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.printable import as_code, as_html, as_markdown, is_hidden, one_line, printable, short
 from blockveil.pipeline.report import write_report
 from tests import support
-from tests.pipeline import test_release as releases
-from tests.pipeline.ingest import ingest_support as people
+from tests.pipeline.data.ingest import ingest_support as people
+from tests.pipeline.releases import test_release as releases
 
 HOSTILE = "](javascript:alert(1)) <img src=x onerror=alert(1)> `x` | $\\frac{ ![a](http://x) &lt; *b* # $"
 """A privacy unit that would be a link, an image, code, a cell and a formula."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from blockveil.engine.noise import GRID_THREE_LEVEL, GRID_TWO_LEVEL, NoiseKey, noise_block
+from blockveil.engine.noise.discrete_gaussian import GRID_THREE_LEVEL, GRID_TWO_LEVEL, NoiseKey, noise_block
 
 ALPHA = 1e-9
 KEY = NoiseKey(bytes(range(1, 33)))

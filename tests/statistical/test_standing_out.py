@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from blockveil.engine.estimates import covariance_of
+from blockveil.engine.estimates.matrices import covariance_of
 from blockveil.pipeline.report.facts import Facts, finding
 from blockveil.pipeline.report.matrix import ReleasedMatrix
 from blockveil.pipeline.report.scan import scan

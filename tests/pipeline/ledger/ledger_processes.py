@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 import blockveil.flows.cli
 import blockveil.pipeline
-from blockveil.engine.guarantees import Neighbours
-from blockveil.pipeline.errors import BlockveilError, BudgetExhausted
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.pipeline.base.errors import BlockveilError, BudgetExhausted
 from blockveil.pipeline.ledger import Ledger
 from tests.pipeline.ledger.ledger_support import UNIT, reserve
 
@@ -86,9 +86,9 @@ def _as_nobody(commands, home, drop, tries, said):
     from typer.testing import CliRunner
 
     from blockveil.flows.cli import app
-    from blockveil.pipeline.ledger import looking
+    from blockveil.pipeline.ledger import read_only
 
-    looking._TRIES = tries or looking._TRIES
+    read_only._TRIES = tries or read_only._TRIES
     os.environ["HOME"] = os.environ["MPLCONFIGDIR"] = os.environ["TMPDIR"] = home
     os.chdir(home)
     _import_all()

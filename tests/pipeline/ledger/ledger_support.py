@@ -1,9 +1,9 @@
 """A ledger with a budget, and reservations in one line."""
 
-from blockveil.engine.guarantees import Loss, Neighbours
-from blockveil.pipeline.canonical import digest
+from blockveil.engine.guarantees.guarantee import Loss, Neighbours
+from blockveil.pipeline.base.canonical import digest
+from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import Ledger, Night
-from blockveil.pipeline.parts import Part
 
 UNIT = "one person"
 MU = 0.2

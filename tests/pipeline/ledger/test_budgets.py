@@ -5,14 +5,14 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from blockveil.engine.accounting.events import PoissonGaussian, Step
-from blockveil.engine.guarantees import ZCDP, ApproxDP, Loss, Neighbours
-from blockveil.pipeline.accounting import Accountant
-from blockveil.pipeline.canonical import digest
-from blockveil.pipeline.errors import BudgetExhausted, LedgerError
+from blockveil.engine.guarantees.events import PoissonGaussian, Step
+from blockveil.engine.guarantees.guarantee import ZCDP, ApproxDP, Loss, Neighbours
+from blockveil.pipeline.base.canonical import digest
+from blockveil.pipeline.base.errors import BudgetExhausted, LedgerError
+from blockveil.pipeline.budget.filter import Accountant
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.periods import Period
-from blockveil.pipeline.summary import budget_lines
+from blockveil.pipeline.plan.summary import budget_lines
 from tests.pipeline.ledger.ledger_support import UNIT, reserve
 
 ADD = Neighbours.ADD_REMOVE

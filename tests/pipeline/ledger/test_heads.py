@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner
 
 from blockveil.flows.cli import app
-from blockveil.pipeline.errors import BlockveilError, LedgerError
+from blockveil.pipeline.base.errors import BlockveilError, LedgerError
 from blockveil.pipeline.ledger import Head
 from tests.pipeline.ledger.ledger_support import make, reserve
 

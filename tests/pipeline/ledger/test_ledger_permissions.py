@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from blockveil.flows.cli import app
-from blockveil.pipeline import quickstart
-from blockveil.pipeline.errors import LedgerError
+from blockveil.pipeline.base.errors import LedgerError
+from blockveil.pipeline.base.permissions import COMPANIONS, beside
+from blockveil.pipeline.data import quickstart
 from blockveil.pipeline.ledger import Ledger, line
-from blockveil.pipeline.ledger.permissions import COMPANIONS, beside
 from tests import support
 from tests.pipeline.ledger.ledger_processes import race_when_busy
 from tests.pipeline.ledger.ledger_support import grant, make, reserve

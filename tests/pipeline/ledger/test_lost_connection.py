@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from blockveil.engine.guarantees import Neighbours
-from blockveil.pipeline.errors import LedgerError
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.ledger import Ledger, database
 from tests.pipeline.ledger.ledger_processes import STEPS
 from tests.pipeline.ledger.ledger_support import UNIT, grant, reserve

@@ -10,7 +10,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 import blockveil.pipeline.ledger.migrations
-from blockveil.pipeline.errors import LedgerError
+from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.database import REVISION
 from blockveil.pipeline.ledger.schema import metadata

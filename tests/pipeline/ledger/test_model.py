@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from blockveil.engine.guarantees import Neighbours
-from blockveil.pipeline.errors import BudgetExhausted, LedgerError, ReleaseConflict
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.pipeline.base.errors import BudgetExhausted, LedgerError, ReleaseConflict
 from blockveil.pipeline.ledger import Ledger
 from tests.pipeline.ledger.ledger_support import UNIT, reserve
 

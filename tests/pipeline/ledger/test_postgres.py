@@ -7,11 +7,11 @@ import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner
 
-from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.flows.cli import app
 from blockveil.flows.cli.common import ledger_at
+from blockveil.pipeline.base.errors import BlockveilError, ConfigError, LedgerError, StoreError
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.errors import BlockveilError, ConfigError, LedgerError, StoreError
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger import database as shared
 from blockveil.pipeline.ledger import postgres as backend

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from blockveil.pipeline.errors import LedgerError
+from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.ledger import Ledger
 from tests.contracts.ledger import Administrator, LedgerContract
 from tests.contracts.parts import PartsContract
@@ -116,7 +116,7 @@ FULL = """
 import resource, sys
 sys.path.insert(0, sys.argv[2])
 from pathlib import Path
-from blockveil.pipeline.errors import StoreError
+from blockveil.pipeline.base.errors import StoreError
 from tests.pipeline.ledger.ledger_processes import reserve_without_rights
 from tests.pipeline.ledger.ledger_support import make, reserve
 import signal

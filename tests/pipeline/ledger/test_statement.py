@@ -9,9 +9,9 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 from typer.testing import CliRunner
 
-from blockveil.engine.guarantees import Neighbours
+from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.flows.cli import app
-from blockveil.pipeline.errors import ConfigError
+from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.ledger.statement import Days, statement
 from tests.pipeline.ledger.ledger_support import UNIT, grant, reserve
 

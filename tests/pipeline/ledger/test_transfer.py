@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from blockveil.flows.cli import app
-from blockveil.pipeline.errors import LedgerError
+from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.schema import row_hash
 from blockveil.pipeline.ledger.transfer import read_rows

@@ -1,0 +1,194 @@
+"""The exact sum of clipped per-example gradients, none of which is ever made.
+
+The gradient of a layer for one example is ``delta a'`` with Frobenius norm ``|delta| |a|``, so the norm of an example's
+whole gradient g is ``sqrt(sum over layers |delta|^2 |a|^2)`` ("ghost clipping"). Each layer becomes two integer
+vectors,
+
+    k = K u with u = delta |a| min(1, C / |g|) / C, jointly over layers        |k| <= K
+    m = R a / |a| with R = K - sqrt(inputs)/2                                  |m| <= K by layer
+
+both bounds checked in int64. The layer's part of the answer is ``k m'``, so one example adds integers of squared norm
+``sum |k_l|^2 |m_l|^2 <= K^2 K^2``: in coordinates of ``K^2`` the gradient lies in the unit ball. The length of a is in
+u, hence m always has full precision; ``C K / R`` is the raw unit of a coordinate of the layer.
+
+**Source**: Goodfellow, 2015, and Li et al., 2022 (norms of outer products).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockveil.engine.answers.gram import RowSource
+from blockveil.engine.answers.layout import Tile
+from blockveil.engine.answers.models import FEATURE_STEPS, Factors, Model, Output
+from blockveil.engine.noise.additive import Spread
+from blockveil.engine.records.geometry import Body
+from blockveil.engine.records.quantiser import NotFiniteError, Quantiser
+from blockveil.engine.records.rounding import pull_inside_ball, squared_norms
+from blockveil.engine.sensitivity.problems import OuterProducts
+from blockveil.engine.sensitivity.second_moment import Sensitivity
+
+Array = NDArray[np.float64]
+
+_PIECE_BYTES = 16 * 2**20
+_FINE_BITS = 20
+_FURTHEST = 8.0
+_LEAST_CLIP = 1e-200
+"""Errors are below 2**26 and inputs shorter than 2**12, so that no gradient over such a clip leaves float64."""
+
+_MOST_INPUTS = 2**15 - 1
+
+
+class GradientProblem(OuterProducts):
+    """A sum of matrices of Frobenius norm at most one: bounded as outer products of two unit balls are."""
+
+    query: ClassVar[str] = "gradients"
+
+    def l2(self, spread: Spread) -> Sensitivity:
+        """As for outer products. Whether a model has gradients that attain it depends on its weights."""
+        return Sensitivity(super().l2(spread).bound, 0.0)
+
+    def l1(self, spread: Spread) -> Sensitivity:
+        """As for outer products."""
+        return Sensitivity(super().l1(spread).bound, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class GradientsQuery:
+    """A record is a row of features whose last column is the label.
+
+    Attributes
+    ----------
+    model
+        At public weights.
+    features
+        Clip and quantisation of the features, in a cube, with the constant,
+        :data:`.models.FEATURE_STEPS` steps.
+    label
+        Interval of the number to predict (lower, upper), or (0, classes - 1) for codes.
+    clip
+        C, the largest norm of an example's gradient, in units of the model's coordinates.
+    largest
+        K, the integer that stands for C.
+    """
+
+    model: Model
+    features: Quantiser
+    label: tuple[float, float]
+    clip: float
+    largest: int
+
+    def __post_init__(self) -> None:
+        """Refuse what the integer arithmetic does not cover."""
+        width = max(columns for _, columns in self.model.shapes)
+        if self.features.largest != FEATURE_STEPS or not self.features.augmented:
+            raise ValueError("features are quantised with the model's steps and a constant")
+        if self.features.coordinates.body is Body.BALL or self.features.coordinates.mixing is not None:
+            raise ValueError("features of a model lie in a box")
+        if self.features.width != self.model.shapes[0][1]:
+            raise ValueError("the first layer has one weight for each feature and one for the constant")
+        if max(width, sum(rows for rows, _ in self.model.shapes)) > _MOST_INPUTS:
+            raise ValueError(f"more than {_MOST_INPUTS} units; use a smaller model")
+        if math.sqrt(width) >= self.largest:
+            raise ValueError("too few quantisation bits for this many units; raise quantisation_bits")
+        if not _LEAST_CLIP <= self.clip < math.inf:
+            raise ValueError(f"the largest gradient is {self.clip}; it must be finite and at least {_LEAST_CLIP:g}")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the answer: the layer's own, or one row that holds all layers."""
+        shapes = self.model.shapes
+        return shapes[0] if len(shapes) == 1 else (1, sum(rows * columns for rows, columns in shapes))
+
+    @property
+    def units(self) -> tuple[Array, ...]:
+        """Raw unit of a coordinate of each layer, as an array of no axes."""
+        return tuple(
+            np.asarray(self.clip * self.largest / _radius(columns, self.largest)) for _, columns in self.model.shapes
+        )
+
+    def partial(
+        self, source: RowSource, start: int, stop: int, chunk_rows: int, tiles: Sequence[Tile]
+    ) -> list[NDArray[np.int64]]:
+        """Tiles of the sum over a range of rows, exact."""
+        whole = self.total(source, start, stop, chunk_rows)
+        return [whole[slice(*tile.rows), slice(*tile.columns)].copy() for tile in tiles]
+
+    def total(self, source: RowSource, start: int, stop: int, chunk_rows: int) -> NDArray[np.int64]:
+        """Sum over a range of rows, of :attr:`shape`, exact."""
+        totals = [np.zeros(shape, dtype=np.int64) for shape in self.model.shapes]
+        width = sum(rows + columns for rows, columns in self.model.shapes)
+        rows = max(1, min(2**53 // self.largest**2, _PIECE_BYTES // (8 * width)))
+        for first in range(start, stop, chunk_rows):
+            chunk = np.asarray(source[first : min(first + chunk_rows, stop)])
+            for offset in range(0, chunk.shape[0], rows):
+                for total, (errors, inputs) in zip(totals, self.integers(chunk[offset : offset + rows]), strict=True):
+                    # Exact: every partial sum is an integer of at most rows * K**2 <= 2**53.
+                    total += (errors.T @ inputs).astype(np.int64)
+        return totals[0] if len(totals) == 1 else np.concatenate([total.ravel() for total in totals])[None, :]
+
+    def integers(self, records: NDArray[np.generic]) -> list[tuple[Array, Array]]:
+        """Integer factors (k, m) of each record and layer, shapes (n, outputs) and (n, inputs + 1).
+
+        Raises
+        ------
+        NotFiniteError
+            A value is missing or infinite.
+        """
+        factors = self.model.factors(self.features.quantise(records[:, :-1]), self._labels(records[:, -1]))
+        together = np.concatenate([_lengthened(part) for part in factors], axis=1) / self.clip
+        bounded = _fine(together)
+        pull_inside_ball(bounded, self.largest)
+        borders = np.cumsum([part.errors.shape[1] for part in factors])[:-1]
+        errors = np.split(bounded, borders, axis=1)
+        return [(k, _directions(part.inputs, self.largest)) for k, part in zip(errors, factors, strict=True)]
+
+    def split(self, matrix: Array) -> list[Array]:
+        """Parts of an answer (or of anything of its shape) by layer, in the layer's shape."""
+        sizes = np.cumsum([rows * columns for rows, columns in self.model.shapes])[:-1]
+        parts = np.split(matrix.ravel(), sizes)
+        return [part.reshape(shape) for part, shape in zip(parts, self.model.shapes, strict=True)]
+
+    def _labels(self, column: NDArray[np.generic]) -> Array:
+        values = column.astype(np.float64)
+        if not np.isfinite(values).all():
+            raise NotFiniteError
+        lower, upper = self.label
+        inside = np.clip(values, lower, upper)
+        if self.model.output is not Output.SQUARED:
+            return np.rint(inside)
+        return (inside - (lower + upper) / 2.0) / ((upper - lower) / 2.0)
+
+
+def _radius(inputs: int, largest: int) -> float:
+    """Length to which integer directions are scaled, so that rounding leaves them within ``largest``."""
+    return largest - (math.sqrt(inputs) / 2.0) * (1.0 + 1e-9) - 1e-3
+
+
+def _lengthened(part: Factors) -> Array:
+    """Errors of a layer times the length of its inputs, shape (n, outputs)."""
+    lengths = np.sqrt(squared_norms(part.inputs)) / part.steps
+    return part.errors * lengths[:, None]
+
+
+def _fine(values: Array) -> Array:
+    """Coordinates in steps of 2**-20, pulled along their ray to at most 8 in each; a maximum has no order of sums."""
+    furthest = np.max(np.abs(values), axis=1, keepdims=True)
+    values *= np.minimum(1.0, _FURTHEST / np.maximum(furthest, 1.0))
+    return np.rint(np.ldexp(values, _FINE_BITS))
+
+
+def _directions(inputs: Array, largest: int) -> Array:
+    """Integers of length at most ``largest`` along each row; no row is zero, for each has the constant."""
+    lengths = np.sqrt(squared_norms(inputs))
+    # |m| <= R (1 + 4 ulp) before rounding, which adds at most sqrt(inputs) / 2, so |m| <= largest.
+    rounded = np.rint(inputs * (_radius(inputs.shape[1], largest) / lengths)[:, None])
+    if not np.all(squared_norms(rounded) <= largest * largest):
+        raise ArithmeticError("an input left its ball; the machine's rounding is not IEEE 754")
+    return rounded

@@ -1,0 +1,228 @@
+"""A noisy query as one Dask graph: read and answer by parts; then a tree of sums for each tile; then noise by tiles.
+
+Un-noised answers exist only as task results inside the cluster's memory. Task names are numbers, so nothing about the
+data or the key shows in them; the noise key reaches a worker through :mod:`.keyring`, never as a task
+argument.
+
+A scheduler takes tasks whose names begin alike, up to the first number, for one group, and spreads the tasks of a group
+that needs few others over all workers. Taking a tile out of a part is such a task, and would be sent the whole part: so
+all names have their number before the kind of task, which makes one group of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+import numpy as np
+from dask import delayed
+from dask.delayed import Delayed
+from numpy.typing import NDArray
+
+from blockveil.engine.answers import progress
+from blockveil.engine.answers.counts import CountError
+from blockveil.engine.answers.gram import RecordsError, RowSource
+from blockveil.engine.answers.layout import Layout, Part, Tile
+from blockveil.engine.mechanisms.counts.buckets import BucketsDesign
+from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign
+from blockveil.engine.noise import keyring
+from blockveil.engine.noise.additive import NoiseDesign, add_noise
+from blockveil.engine.records.quantiser import NotFiniteError
+from blockveil.engine.workloads.strategy import Strategy
+
+AnyDesign = NoiseDesign | DirectionsDesign | BucketsDesign
+"""Noise on an answer, or what draws a release from the whole of it in another way."""
+
+_BRANCHES = 16
+"""Partial answers combined in one task; bounds what a worker holds meanwhile."""
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class TaskFailed(RuntimeError):
+    """A task failed; only the kind of failure is kept, because a message could quote a record.
+
+    Attributes
+    ----------
+    kind
+        Class name of the original exception.
+    """
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"a task failed with {kind}")
+        self.kind = kind
+
+    def __reduce__(self) -> tuple[type[TaskFailed], tuple[str]]:
+        """Travel between processes without the original exception."""
+        return type(self), (self.kind,)
+
+
+def _sealed(function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    """Call a function, letting no exception text out that could quote a record."""
+    try:
+        return function(*args, **kwargs)
+    except (NotFiniteError, CountError, RecordsError, keyring.MissingNoiseKey):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, its text stays here
+        kind = type(error).__name__
+    raise TaskFailed(kind)
+
+
+class Query(Protocol):
+    """An exact integer answer, computed by ranges of rows and by tiles."""
+
+    def partial(
+        self, source: RowSource, start: int, stop: int, chunk_rows: int, tiles: Sequence[Tile]
+    ) -> list[NDArray[np.int64]]:
+        """Tiles of the answer of rows ``start <= row < stop``, read ``chunk_rows`` at once."""
+
+
+@dataclass(frozen=True)
+class ExactGraph:
+    """The exact answer as Dask values, none of which is private yet.
+
+    Attributes
+    ----------
+    parts
+        Tasks that read records, for progress: name of the task and value.
+    tiles
+        Tiles of the answer, in the order of the layout.
+    """
+
+    parts: dict[str, Delayed]
+    tiles: list[Delayed]
+
+
+def _part(name: str, source: Any, part: Part, query: Query, chunk_rows: int, tiles: list[Tile]) -> Any:
+    with progress.task(name):
+        return _sealed(query.partial, source, part.start, part.stop, chunk_rows, tiles)
+
+
+def _pick(parts: list[NDArray[np.int64]], position: int) -> NDArray[np.int64]:
+    return parts[position]
+
+
+def _measured(counts: NDArray[np.int64], strategy: Strategy) -> NDArray[np.int64]:
+    return _sealed(strategy.answers, counts)
+
+
+def _sum(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return _sealed(_added, parts)
+
+
+def _added(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    if len(parts) == 1:
+        return parts[0]
+    total = parts[0] + parts[1]  # never in place: a part may be added up again where a worker dies
+    for part in parts[2:]:
+        total += part
+    return total
+
+
+def _drawn(exact: NDArray[np.int64], design: DirectionsDesign | BucketsDesign, handle: str) -> NDArray[np.int64]:
+    return _sealed(lambda: design.release(keyring.fetch(handle), exact))
+
+
+def _release(exact: NDArray[np.int64], tile: Tile, design: NoiseDesign, handle: str) -> NDArray[np.int64]:
+    noise = design.grid.draw(keyring.fetch(handle), tile.rows, tile.columns, design.spread.symmetric)
+    return add_noise(exact, design.steps(tile.rows, tile.columns), noise, design.shift)
+
+
+def _noisy(exact: NDArray[np.int64], tile: Tile, design: NoiseDesign, handle: str) -> NDArray[np.int64]:
+    return _sealed(_release, exact, tile, design, handle)
+
+
+def exact_graph(source: RowSource, query: Query, layout: Layout, chunk_rows: int, name: str) -> ExactGraph:
+    """Graph of the exact integer answer.
+
+    Parameters
+    ----------
+    source
+        Records, shape (n, d); must travel to workers (a Zarr array does).
+    query
+        What is asked.
+    layout
+        Tiles of the answer and parts of the work.
+    chunk_rows
+        Rows to read at once.
+    name
+        Public beginning of the task names, unique to the run.
+    """
+    read, pick, together = (delayed(function, pure=False) for function in (_part, _pick, _sum))
+    parts, pieces = {}, [list[Delayed]() for _ in layout.tiles]
+    for i, part in enumerate(layout.parts):
+        key = f"{name}-{i}-read"
+        wanted = [layout.tiles[number] for number in part.tiles]
+        parts[key] = read(key, source, part, query, chunk_rows, wanted, dask_key_name=key)
+        for position, number in enumerate(part.tiles):
+            pieces[number].append(pick(parts[key], position, dask_key_name=f"{name}-{number}-{i}-tile"))
+    tiles = []
+    for number, level in enumerate(pieces):
+        layer = 0
+        while len(level) > 1:
+            groups = [level[i : i + _BRANCHES] for i in range(0, len(level), _BRANCHES)]
+            level = [
+                together(group, dask_key_name=f"{name}-{number}-{layer}-{i}-sum") for i, group in enumerate(groups)
+            ]
+            layer += 1
+        tiles.append(level[0])
+    return ExactGraph(parts, tiles)
+
+
+def assembled(tiles: Sequence[NDArray[np.int64]], layout: Layout, symmetric: bool) -> NDArray[np.int64]:
+    """Whole answer from its tiles; those below the diagonal are mirror images."""
+    shape = max(tile.rows[1] for tile in layout.tiles), max(tile.columns[1] for tile in layout.tiles)
+    whole = np.empty(shape, dtype=np.int64)
+    for tile, values in zip(layout.tiles, tiles, strict=True):
+        whole[slice(*tile.rows), slice(*tile.columns)] = values
+        if symmetric and not tile.on_diagonal:
+            whole[slice(*tile.columns), slice(*tile.rows)] = values.T
+    return whole
+
+
+def _whole(tiles: list[NDArray[np.int64]], layout: Layout, symmetric: bool) -> NDArray[np.int64]:
+    return _sealed(assembled, tiles, layout, symmetric)
+
+
+def released_layout(layout: Layout, design: AnyDesign) -> Layout:
+    """Tiles of what is released: of the answer, or one where the whole answer is turned into something else first."""
+    if isinstance(design, NoiseDesign) and design.strategy is None:
+        return layout
+    rows, columns = design.shape
+    return Layout((Tile((0, rows), (0, columns)),), layout.parts)
+
+
+def noisy_graph(tiles: Sequence[Any], layout: Layout, design: AnyDesign, handle: str, name: str) -> list[Delayed]:
+    """Graph of the released integers: the answer, or a strategy's answers, rounded to the grid, with noise.
+
+    Parameters
+    ----------
+    tiles
+        Tiles of the exact answer: Dask values.
+    layout
+        Tiles of the answer.
+    design
+        Noise of the release.
+    handle
+        Name under which the key is installed where tasks run.
+    name
+        Public beginning of the task names.
+
+    Returns
+    -------
+    A value for each tile of :func:`released_layout`: int64, its shape, in grid steps. Safe to publish.
+    """
+    whole, measure, draw, noisy = (delayed(step, pure=False) for step in (_whole, _measured, _drawn, _noisy))
+    if not isinstance(design, NoiseDesign):
+        symmetric = isinstance(design, DirectionsDesign)
+        exact = whole(list(tiles), layout, symmetric, dask_key_name=f"{name}-0-whole")
+        return [draw(exact, design, handle, dask_key_name=f"{name}-0-draw")]
+    if design.strategy is not None:
+        counts = whole(list(tiles), layout, False, dask_key_name=f"{name}-0-whole")
+        tiles = [measure(counts, design.strategy, dask_key_name=f"{name}-0-measure")]
+    return [
+        noisy(exact, tile, design, handle, dask_key_name=f"{name}-{i}-noise")
+        for i, (exact, tile) in enumerate(zip(tiles, released_layout(layout, design).tiles, strict=True))
+    ]

@@ -1,0 +1,153 @@
+"""Estimates of a large answer, block by block: the bits of :mod:`.matrices` without the whole matrix
+in memory.
+
+Only for diagonal maps from coordinates to raw units; a full matrix mixes all features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockveil.engine.estimates.matrices import Array, Estimate
+from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.records.geometry import Coordinates
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class CovarianceHead:
+    """What every block of a covariance needs: the released counts and sums. Only for diagonal maps back to raw units.
+
+    Attributes
+    ----------
+    count, mean
+        As in :class:`.matrices.CovarianceEstimates`.
+    divisor
+        The number that sums are divided by.
+    shift
+        Mean about the origin, raw units, shape (d,).
+    sums_variance
+        Variance of the noise of the sums, raw units squared, shape (d,).
+    back
+        Raw units of a coordinate, shape (d,).
+    """
+
+    count: Estimate
+    mean: Estimate
+    divisor: float
+    shift: Array
+    sums_variance: Array
+    back: Array
+
+
+def covariance_head(
+    first_row: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates, public_count: int | None
+) -> CovarianceHead:
+    """Count, mean and their errors from the first row of an augmented second moment, grid integers, shape (d + 1,)."""
+    row = (0, 1), (0, first_row.size)
+    value = (first_row.astype(np.float64) * design.steps(*row) / design.shifted_unit)[0]
+    deviation, back = design.standard_deviations(*row)[0], coordinates.scale
+    count_deviation = float(deviation[0]) if public_count is None else 0.0
+    count = float(value[0]) if public_count is None else float(public_count)
+    divisor = max(count, count_deviation, 1.0)
+    shift, sums_variance = back * (value[1:] / divisor), back * back * deviation[1:] ** 2
+    mean_variance = sums_variance + shift**2 * count_deviation**2
+    return CovarianceHead(
+        count=Estimate(np.asarray(count), np.asarray(count_deviation)),
+        mean=Estimate(coordinates.origin + shift, np.sqrt(mean_variance) / divisor),
+        divisor=divisor,
+        shift=shift,
+        sums_variance=sums_variance,
+        back=back,
+    )
+
+
+def covariance_block(
+    released: NDArray[np.int64], design: NoiseDesign, head: CovarianceHead, rows: Range, columns: Range
+) -> Estimate:
+    """Block of the covariance, features ``rows`` by ``columns``: the bits of
+    :func:`.matrices.covariance`.
+
+    Parameters
+    ----------
+    released
+        Grid integers of the block.
+    design
+        Noise of the release, the constant coordinate first.
+    head
+        From :func:`covariance_head`.
+    rows, columns
+        Half-open ranges of features.
+    """
+    raw = _raw_block(released, design, (rows[0] + 1, rows[1] + 1), (columns[0] + 1, columns[1] + 1), head.back, 1)
+    down, across = slice(*rows), slice(*columns)
+    moved = np.outer(head.shift[down], head.shift[across])
+    # The diagonal of the whole matrix, where a feature's own sum enters twice.
+    same = np.arange(*rows)[:, None] == np.arange(*columns)[None, :]
+    own = np.where(same, head.sums_variance[down][:, None], 0.0)
+    crossed = np.outer(head.shift[down] ** 2, head.sums_variance[across])
+    crossed_back = np.outer(head.sums_variance[down], head.shift[across] ** 2)
+    from_sums = crossed + crossed_back + 2.0 * moved * own
+    count_variance = float(head.count.standard_deviation) ** 2
+    from_count = (2.0 * moved - raw.value / head.divisor) ** 2 * count_variance
+    deviation = np.sqrt(raw.standard_deviation**2 + from_sums + from_count) / head.divisor
+    return Estimate(raw.value / head.divisor - moved, deviation)
+
+
+def second_moment_block(
+    released: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates, rows: Range, columns: Range
+) -> Estimate:
+    """Block of the second moment: the same bits as in :func:`.matrices.second_moment`; parameters as
+    above.
+    """
+    return _raw_block(released, design, rows, columns, coordinates.scale, 0)
+
+
+def outer_products_block(
+    released: NDArray[np.int64],
+    design: NoiseDesign,
+    left: Coordinates,
+    right: Coordinates,
+    rows: Range,
+    columns: Range,
+) -> Estimate:
+    """Block of a sum of outer products: the bits of :func:`.matrices.outer_products`; parameters as
+    above.
+    """
+    units = np.outer(left.scale[slice(*rows)], right.scale[slice(*columns)])
+    value = released.astype(np.float64) * design.steps(rows, columns) / design.shifted_unit
+    return Estimate(value * units, design.standard_deviations(rows, columns) * units)
+
+
+def records_block(released: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates, rows: Range) -> Estimate:
+    """Block of records: the same bits as in :func:`.matrices.records`, for a diagonal map."""
+    everything = (0, coordinates.dimension)
+    value = released.astype(np.float64) * design.steps(rows, everything) / design.shifted_unit
+    deviation = design.standard_deviations(rows, everything)
+    return Estimate(coordinates.origin + value * coordinates.scale, deviation * coordinates.scale)
+
+
+def cells_block(released: NDArray[np.int64], design: NoiseDesign, rows: Range, columns: Range) -> Estimate:
+    """Block of counts with noise of their own: the bits of :func:`.cells.cells`; parameters as
+    above.
+    """
+    value = released.astype(np.float64) * design.steps(rows, columns) / design.shifted_unit
+    return Estimate(value, design.standard_deviations(rows, columns))
+
+
+def _raw_block(
+    released: NDArray[np.int64],
+    design: NoiseDesign,
+    rows: Range,
+    columns: Range,
+    back: Array,
+    lead: int,
+) -> Estimate:
+    """Block of a symmetric answer in raw units; ``lead`` coordinates stand before the features."""
+    units = np.outer(back[rows[0] - lead : rows[1] - lead], back[columns[0] - lead : columns[1] - lead])
+    value = released.astype(np.float64) * design.steps(rows, columns) / design.shifted_unit
+    return Estimate(units * value, units * design.standard_deviations(rows, columns))

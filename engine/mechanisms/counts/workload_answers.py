@@ -1,0 +1,148 @@
+"""Mechanisms for workloads of counts: a strategy, its noise by the proof of additive noise, and least squares.
+
+Both measure sums of the table in place of its cells (:mod:`.strategy`). What is private about them is
+in :mod:`.additive`, with the sensitivity of the strategy's whole numbers in place of that of
+the cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import sqrt
+from typing import Any, ClassVar
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.mechanisms.contract import NotApplicable
+from blockveil.engine.mechanisms.counts.matrix_mechanism import AxisStrategy, ProductStrategy
+from blockveil.engine.mechanisms.counts.strategy_search import optimal_product
+from blockveil.engine.mechanisms.counts.tree_search import best_tree
+from blockveil.engine.noise.additive import NoiseDesign, Scaling, Spread, gaussian_design, laplace_design
+from blockveil.engine.noise.discrete_laplace import LAPLACE_GRID
+from blockveil.engine.records.geometry import Vector
+from blockveil.engine.sensitivity.problems import Counts, Problem
+from blockveil.engine.sensitivity.second_moment import Sensitivity
+from blockveil.engine.workloads.workload import Explicit, Workload
+
+LARGEST_AXIS = 1024
+"""Most cells along an axis for which a strategy is optimised: its search takes eigenvectors of such matrices."""
+
+_BITS = 12
+_TOLERANCE = 1e-3
+_ROUND_UP = 1.0 + 1e-13
+
+
+@dataclass(frozen=True)
+class MatrixMechanism:
+    """Gaussian noise on the product strategy of least expected error for the declared workload."""
+
+    name: ClassVar[str] = "matrix-mechanism"
+
+    def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
+        """Noise on the strategy's answers."""
+        counts = _counts(problem)
+        if max(counts.cells) > LARGEST_AXIS:
+            raise NotApplicable(
+                f"the grid has {max(counts.cells)} cells along an axis, and a strategy is optimised for {LARGEST_AXIS} "
+                "at most; choose hierarchical, or fewer cells"
+            )
+        strategy = _product(counts.cells, counts.workload, counts.rows_at_most)
+        spread = Spread(
+            np.ones(strategy.shape[0]), np.ones(strategy.shape[1]), False, strategy.changing(counts.neighbours)
+        )
+        scaling = Scaling(strategy.unit, strategy.largest)
+        design = gaussian_design(spread, strategy.l2(counts.neighbours), scaling, guarantee)
+        return replace(design, strategy=strategy)
+
+    def parameters(self) -> dict[str, Any]:
+        """None: the strategy follows from the workload."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Hierarchical:
+    """Noise on the sums of nested blocks.
+
+    Attributes
+    ----------
+    noise
+        "gaussian" or "laplace".
+    branching
+        Blocks of the next level along each axis; None for the branching of least expected error.
+    """
+
+    name: ClassVar[str] = "hierarchical"
+    noise: str
+    branching: int | None = None
+
+    def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
+        """Noise whose size depends on the level."""
+        counts = _counts(problem)
+        gaussian = self.noise == "gaussian"
+        tree, levels = best_tree(counts.cells, counts.workload, gaussian=gaussian, branching=self.branching)
+        rows = np.concatenate(
+            [np.full(place.stop - place.start, size) for place, size in zip(tree.level_rows, levels, strict=True)]
+        )
+        each = tree.changing(counts.neighbours)
+        spread = Spread(rows, np.ones(tree.width), False, each * tree.levels)
+        # A block holds at most all records.
+        scaling = Scaling(1, counts.rows_at_most)
+        if gaussian:
+            design = gaussian_design(spread, _l2(levels, each), scaling, guarantee)
+        else:
+            design = laplace_design(spread, _l1(levels, each), scaling, guarantee, LAPLACE_GRID)
+        return replace(design, strategy=tree)
+
+    def parameters(self) -> dict[str, Any]:
+        """Noise, and the branching where it is given."""
+        return {"noise": self.noise, **({} if self.branching is None else {"branching": self.branching})}
+
+
+def _l2(levels: Vector, changing: int) -> Sensitivity:
+    value = sqrt(changing * float(np.sum(levels**-2.0)))
+    return Sensitivity(value * _ROUND_UP, value)
+
+
+def _l1(levels: Vector, changing: int) -> Sensitivity:
+    value = changing * float(np.sum(1.0 / levels))
+    return Sensitivity(value * _ROUND_UP, value)
+
+
+def _counts(problem: Problem) -> Counts:
+    if isinstance(problem, Counts) and problem.axes > 2:
+        raise NotApplicable(
+            f"a strategy is for grids of one or two axes, and this one has {problem.axes}; choose gaussian or "
+            "discrete-laplace"
+        )
+    if not isinstance(problem, Counts) or not problem.workload:
+        raise NotApplicable("a strategy is for a workload of counts; declare query.workload")
+    if problem.cells == (1, 1):
+        raise NotApplicable("a grid of one cell has nothing to sum; choose discrete-laplace or gaussian")
+    return problem
+
+
+def _product(cells: tuple[int, int], workload: Workload, records: int) -> ProductStrategy:
+    """Optimised strategy; the same for equal workloads, whatever the neighbours and the guarantee."""
+    if any(isinstance(factor, Explicit) for part in workload for factor in (part.rows, part.columns)):
+        return _search(workload, records)
+    return _cached_search(workload, records)
+
+
+@lru_cache(maxsize=8)
+def _cached_search(workload: Workload, records: int) -> ProductStrategy:
+    return _search(workload, records)
+
+
+def _search(workload: Workload, records: int) -> ProductStrategy:
+    # One thread: sums of another order could round to another strategy, and a strategy is part of the plan.
+    with threadpool_limits(1):
+        best = optimal_product(workload, _TOLERANCE)
+        roots = best.rows.strategy, best.columns.strategy
+        for bits in range(_BITS, 3, -1):
+            rows, columns = (AxisStrategy.rounded(root, bits) for root in roots)
+            if records * rows.largest * columns.largest <= 2**50:
+                break
+        return ProductStrategy(rows, columns, records)

@@ -1,0 +1,241 @@
+"""Additive noise on exact integer answers: how any calibration becomes the discrete noise that is released.
+
+A mechanism chooses a *spread* for each row and column of the answer; entry (i, j) gets noise of size
+``scale * row_spread_i * column_spread_j``. In the answer divided by the spreads the noise has one size, so all of
+privacy is one sensitivity: L2 for Gaussian noise, L1 for Laplace noise (:mod:`.problems`). In a
+symmetric answer entry (j, i) repeats (i, j), and Gaussian noise off the diagonal is smaller by sqrt(2), which keeps the
+Frobenius geometry and needs half the draws.
+
+Releases are integers: ``round(answer / step) + discrete noise``, with an integer step for each entry. The proof:
+
+1. The noise in an entry has the law of the grid, times the step; each step is at least its ideal value.
+2. Rounding moves two neighbouring answers apart by at most one grid step in each entry that one record can change:
+   ``sqrt(changing entries)`` steps in L2, ``changing entries`` steps in L1.
+3. Discrete Gaussian noise of variance s^2 is as private as continuous noise of variance s^2 - 100; discrete Laplace
+   noise of scale t costs ``distance / t`` exactly; samplers are within a proven total variation of both.
+4. So the loss is ``mu = L2 / scale + sqrt(changing) / grid`` (Gaussian), or ``epsilon = L1 / scale + changing / t``
+   (Laplace), and the samplers' total variation.
+
+**Source**: Balle and Wang, 2018 (analytic Gaussian); Dwork, McSherry, Nissim and Smith, 2006 (Laplace).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil, exp, floor, inf, ldexp, log2, nextafter, sqrt
+
+from blockveil.engine.guarantees.calibration import CalibrationError, gaussian_mu
+from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
+from blockveil.engine.noise.design import ROUND_UP, CannotCalibrate, Law, NoiseDesign, Scaling, Spread, add_noise
+from blockveil.engine.noise.discrete_gaussian import GRID_THREE_LEVEL, GRID_TWO_LEVEL
+from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
+from blockveil.engine.sensitivity.second_moment import Sensitivity
+
+__all__ = [
+    "CannotCalibrate",
+    "Law",
+    "NoiseDesign",
+    "Scaling",
+    "Spread",
+    "add_noise",
+    "gaussian_design",
+    "laplace_design",
+    "usable_epsilon",
+    "usable_mu",
+    "whole_laplace_design",
+]
+
+_ROUNDING_SHARE = 1e-3
+"""A finer grid is taken where rounding to a coarser one would cost more than this share of the budget."""
+
+_LOSS_BITS = 50
+"""Pure losses are whole numbers of 2**-50, which is what a ledger books: nothing is left to round up there."""
+
+_STEP_BITS = 16
+"""Steps of at least 2**16 units: rounding them up then adds less than a part in 65,000."""
+
+
+def gaussian_design(
+    spread: Spread,
+    sensitivity: Sensitivity,
+    scaling: Scaling,
+    guarantee: ApproxDP,
+    deviation: float | None = None,
+    times: int = 1,
+) -> NoiseDesign:
+    """Gaussian noise of a given spread.
+
+    Parameters
+    ----------
+    spread
+        Relative size of the noise.
+    sensitivity
+        L2, of the answer divided by the spreads.
+    scaling
+        Of the exact integers.
+    guarantee
+        The asked loss: met exactly, or a limit where ``deviation`` is given.
+    deviation
+        Standard deviation where the spreads are one, from a published calibration; None for the least that suffices.
+    times
+        How many answers of this spread get such noise under the guarantee; the sensitivity is of all of them together.
+
+    Raises
+    ------
+    CannotCalibrate
+        delta is too small for the sampler, noise leaves the exact range, or the published noise is too small.
+    """
+    _check_known(sensitivity)
+    total_variation = times * spread.entries * GRID_TWO_LEVEL.total_variation_per_draw
+    usable = usable_mu(guarantee, total_variation)
+    for grid in (GRID_TWO_LEVEL, GRID_THREE_LEVEL):
+        # Two neighbours' answers round to grid points at most one step further apart in each entry that changes.
+        rounding = sqrt(times * spread.changing) / grid.privacy_scale * ROUND_UP
+        if rounding <= _ROUNDING_SHARE * usable:
+            break
+    else:
+        raise CannotCalibrate(
+            f"epsilon {guarantee.epsilon:g} leaves no room beside rounding at {spread.changing} entries; raise epsilon"
+        )
+    if deviation is None:
+        scale, mu = sensitivity.bound / (usable - rounding) * ROUND_UP, usable
+    else:
+        scale, mu = deviation * ROUND_UP, (sensitivity.bound / deviation + rounding) * ROUND_UP
+        if mu > usable:
+            raise CannotCalibrate(
+                f"the published noise has mu {mu:.6g}, more than the {usable:.6g} that epsilon {guarantee.epsilon:g} "
+                f"and delta {guarantee.delta:g} allow; choose a mechanism that is proven at these parameters"
+            )
+    return _design(spread, scale, sensitivity, grid, scaling, Loss(mu, 0.0, total_variation))
+
+
+def laplace_design(
+    spread: Spread, sensitivity: Sensitivity, scaling: Scaling, guarantee: ApproxDP, grid: Law
+) -> NoiseDesign:
+    """Laplace noise of a given spread, at all of epsilon but 1e-12; only the sampler's distance uses delta.
+
+    Parameters
+    ----------
+    spread, scaling, guarantee
+        As for :func:`gaussian_design`.
+    sensitivity
+        L1, of the distinct entries of the answer divided by the spreads.
+    grid
+        Law of the noise.
+
+    Raises
+    ------
+    CannotCalibrate
+        delta is too small for the sampler, rounding leaves no room, or noise leaves the exact range.
+    """
+    _check_known(sensitivity)
+    total_variation = spread.entries * grid.total_variation_per_draw
+    usable_mu(guarantee, total_variation)
+    # Two neighbours' answers round to grid points at most one step further apart in each entry that changes.
+    rounding = spread.changing / grid.privacy_scale * ROUND_UP
+    usable = usable_epsilon(guarantee)
+    if rounding > 0.5 * usable:
+        raise CannotCalibrate(
+            f"epsilon {guarantee.epsilon:g} leaves no room beside rounding at {spread.changing} entries; "
+            "raise epsilon or choose Gaussian noise"
+        )
+    scale = sensitivity.bound / (usable * (1.0 - 1e-15) - rounding) * ROUND_UP
+    return _design(spread, scale, sensitivity, grid, scaling, Loss(0.0, usable, total_variation))
+
+
+def whole_laplace_design(
+    spread: Spread, sensitivity: Sensitivity, scaling: Scaling, guarantee: ApproxDP
+) -> NoiseDesign:
+    """Discrete Laplace noise in whole numbers, for answers that are counts: no grid, no rounding.
+
+    Parameters
+    ----------
+    spread
+        Even: every entry gets the same noise.
+    sensitivity, scaling, guarantee
+        As for :func:`laplace_design`; the L1 sensitivity is a whole number of units of one.
+
+    Raises
+    ------
+    CannotCalibrate
+        delta is too small for the sampler, or epsilon leaves the range of the sampler's rates.
+    """
+    _check_known(sensitivity)
+    steps = round(sensitivity.attained)
+    # Distances of whole answers are whole, so the bound's last digit, which covers rounding, may be dropped.
+    try:
+        law = DiscreteLaplace.at_most(Fraction(guarantee.epsilon) / steps)
+        if _booked(law.rate * steps) > guarantee.epsilon:
+            # Then rate * steps <= usable, a float and a whole number of units: rounding up to both stays within it.
+            law = DiscreteLaplace.at_most(Fraction(usable_epsilon(guarantee)) / steps)
+    except CalibrationError as error:
+        raise CannotCalibrate(str(error)) from None
+    total_variation = spread.entries * law.total_variation_per_draw
+    usable_mu(guarantee, total_variation)
+    loss = Loss(0.0, _booked(law.rate * steps), total_variation)
+    return NoiseDesign(spread, float(1 / law.rate), sensitivity, law, scaling.unit, 0, loss, whole=True)
+
+
+def _check_known(sensitivity: Sensitivity) -> None:
+    if not 0.0 < sensitivity.bound < inf:
+        raise CannotCalibrate(
+            f"the sensitivity is {sensitivity.bound}; noise needs one that is known, positive and finite; "
+            "declare bounds for every feature"
+        )
+
+
+def usable_epsilon(guarantee: ApproxDP) -> float:
+    """Largest pure loss in whole units of a ledger that leaves room for the rounding of a sum of budgets.
+
+    Raises
+    ------
+    CannotCalibrate
+        Epsilon is below one unit.
+    """
+    # Below 8 a multiple of 2**-50 is a float; above, the floor of a float is one already.
+    usable = ldexp(floor(ldexp(guarantee.epsilon * (1.0 - 1e-12), _LOSS_BITS)), -_LOSS_BITS)
+    if usable <= 0.0:
+        raise CannotCalibrate(f"epsilon {guarantee.epsilon:g} is below what a ledger can book; raise epsilon")
+    return usable
+
+
+def _booked(loss: Fraction) -> float:
+    """The least float that is not below a pure loss rounded up to whole units of a ledger."""
+    units = ceil(loss * 2**_LOSS_BITS)
+    booked = ldexp(units, -_LOSS_BITS)
+    # Beyond 8 not every whole number of units is a float.
+    return nextafter(booked, inf) if Fraction(booked) < Fraction(units, 2**_LOSS_BITS) else booked
+
+
+def usable_mu(guarantee: ApproxDP, total_variation: float) -> float:
+    """Largest Gaussian loss that leaves room for the sampler's distance.
+
+    Raises
+    ------
+    CannotCalibrate
+        The distance uses up more than half of delta.
+    """
+    # A sampler within total variation t of an (eps, d)-DP law is (eps, d + (1 + e^eps) t)-DP.
+    sampler = (1.0 + exp(min(guarantee.epsilon, 700.0))) * total_variation * (1.0 + 1e-9)
+    if sampler > guarantee.delta / 2.0:
+        raise CannotCalibrate(
+            f"delta {guarantee.delta:g} at epsilon {guarantee.epsilon:g} is below the sampler's own distance; "
+            "raise delta or lower epsilon"
+        )
+    # The margin lets a ledger that rounds every sum up still find the release within the guarantee itself.
+    return gaussian_mu(guarantee.epsilon, (guarantee.delta - sampler) * (1.0 - 1e-9))
+
+
+def _design(
+    spread: Spread, scale: float, sensitivity: Sensitivity, grid: Law, scaling: Scaling, loss: Loss
+) -> NoiseDesign:
+    step = scaling.unit * scale / grid.privacy_scale
+    if step * spread.largest > 2.0**60:
+        raise CannotCalibrate(
+            "the noise would leave the exact integer range; raise epsilon, or declare bounds of more even width"
+        )
+    headroom = 62 - scaling.largest.bit_length()
+    # Neither the shifted sums (2**62) nor the shifted steps (2**60) leave int64.
+    headroom = min(headroom, 60 - max(0, ceil(log2(max(step * spread.largest, 1.0)))))
+    wanted = ceil(_STEP_BITS - log2(max(step * spread.least, 2.0**-200)))
+    return NoiseDesign(spread, scale, sensitivity, grid, scaling.unit, max(0, min(wanted, headroom)), loss)

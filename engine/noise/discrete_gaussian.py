@@ -1,0 +1,268 @@
+"""Secure discrete Gaussian noise as a pure function of (key, row, column).
+
+AES-256 in counter mode is addressed by canonical tiles of 128 x 128 entries, which have nothing to do with the chunks
+of any array: the same entry has the same noise whatever block it is asked with, on whatever worker, however often.
+
+Counter, 16 bytes, big-endian::
+
+    stream (2) | lane (1) | zero (1) | tile row (4) | tile column (4) | block in the tile (4)
+
+======== =============================================== ==========================================
+lane     bytes an entry                                  use
+======== =============================================== ==========================================
+0        16: words a and b, little-endian                first and second level
+1        16: words for ties of a and b                   read only for ties
+2        8: word c, two entries a cipher block           third level, fine grid only
+3        8: word for ties of c                           read only for ties
+======== =============================================== ==========================================
+
+An entry is ``x(a) + 1087 x(b)``, and on the fine grid ``+ 1180000 x(c)``, where x is a discrete Gaussian of width
+S = 2048 (:mod:`.gaussian_table`).
+
+Distance from a discrete Gaussian of the same variance: with ``t = x + s y``, ``rho_u(x) rho_S(y)`` sums over y to
+``rho_sigma(t) rho_w(Z - shift)``, ``sigma^2 = u^2 + s^2 S^2`` and ``w = u S / sigma``; a Gaussian sum over shifted
+integers varies by a factor ``1 +- 2.1 exp(-2 pi^2 w^2)``. Here w >= 1.88, so each level errs by a factor below ``1 +-
+2**-99``; rounding the table errs by 2**-112. In all a draw is within 2**-90 in total variation.
+
+Privacy of a discrete Gaussian D of variance s^2 on the integers, shifted by an integer: take a continuous x of variance
+``s^2 - 100`` and round it randomly to an integer by a discrete Gaussian of variance 100 about x. By the same sum the
+result is D up to a factor ``1 +- 2.1 exp(-200 pi^2)``, below ``1 +- 2**-2800``. So D is post-processing of continuous
+noise of variance ``s^2 - 100``, which is what calibration uses.
+
+**Source**: Micciancio and Walter, 2017; Peikert, 2010 (convolution of discrete Gaussians).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+from blockveil.engine.noise.gaussian_table import WIDTH, Words, invert
+
+TILE = 128
+"""Side of a canonical tile."""
+
+SECOND = 1087
+"""Weight of the second level."""
+
+THIRD = 1_180_000
+"""Weight of the third level."""
+
+TOTAL_VARIATION_PER_DRAW = 2.0**-90
+"""Bound of the distance between one drawn entry and the discrete Gaussian of the grid's variance."""
+
+_TRANSFER_VARIANCE = 100
+_ENTRIES = TILE * TILE
+_ZEROS = bytes(16 * _ENTRIES)
+
+
+class NoiseKey:
+    """A 256-bit key that shows itself to nobody.
+
+    Parameters
+    ----------
+    secret
+        32 bytes.
+    """
+
+    __slots__ = ("_secret",)
+
+    def __init__(self, secret: bytes) -> None:
+        if len(secret) != 32:
+            raise ValueError("a noise key has 32 bytes; derive it with NoiseKey.derive")
+        self._secret = bytes(secret)
+
+    @classmethod
+    def derive(cls, secret: bytes, context: bytes) -> NoiseKey:
+        """Key of one release: HKDF-SHA256 of its secret, bound to a context such as the digest of its specification."""
+        return cls(HKDF(hashes.SHA256(), 32, salt=None, info=b"blockveil noise 1" + context).derive(secret))
+
+    def stream(self, counter: bytes, length: int) -> bytes:
+        """Key stream from a counter on; secret."""
+        return Cipher(AES(self._secret), CTR(counter)).encryptor().update(_ZEROS[:length])
+
+    def __repr__(self) -> str:
+        """Show nothing."""
+        return "NoiseKey(***)"
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by identity only."""
+        return self is other
+
+    def __hash__(self) -> int:
+        """Hash by identity only."""
+        return id(self)
+
+    def __dask_tokenize__(self) -> NoReturn:
+        """Refuse to be part of a task's name."""
+        raise TypeError("a noise key must not be a task argument; install it with blockveil.engine.noise.keyring")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Law of the noise, in grid steps.
+
+    Attributes
+    ----------
+    levels
+        2, or 3 for matrices so large that rounding to the coarser grid would be felt.
+    """
+
+    levels: int
+
+    def __post_init__(self) -> None:
+        """Refuse other numbers of levels."""
+        if self.levels not in (2, 3):
+            raise ValueError("a grid has 2 or 3 levels")
+
+    @property
+    def variance(self) -> int:
+        """Variance, an exact integer."""
+        return WIDTH**2 * (1 + SECOND**2 + (THIRD**2 if self.levels == 3 else 0))
+
+    @property
+    def standard_deviation(self) -> float:
+        """Standard deviation of the noise, in grid steps."""
+        return math.sqrt(self.variance)
+
+    @property
+    def privacy_scale(self) -> float:
+        """Standard deviation of continuous noise that is no more private, rounded down."""
+        return math.sqrt(self.variance - _TRANSFER_VARIANCE) * (1.0 - 2.0**-50)
+
+    @property
+    def total_variation_per_draw(self) -> float:
+        """Bound of the distance between one drawn entry and the discrete Gaussian of this variance."""
+        return TOTAL_VARIATION_PER_DRAW
+
+    @property
+    def label(self) -> str:
+        """Public name."""
+        return f"{self.levels} levels of width {WIDTH}"
+
+    def draw(
+        self, key: NoiseKey, rows: tuple[int, int], columns: tuple[int, int], symmetric: bool
+    ) -> NDArray[np.int64]:
+        """Noise of a block; see :func:`noise_block`."""
+        return noise_block(key, rows, columns, grid=self, symmetric=symmetric)
+
+
+GRID_TWO_LEVEL = Grid(2)
+GRID_THREE_LEVEL = Grid(3)
+
+
+def noise_block(
+    key: NoiseKey,
+    rows: tuple[int, int],
+    columns: tuple[int, int],
+    *,
+    grid: Grid,
+    symmetric: bool,
+    stream: int = 0,
+) -> NDArray[np.int64]:
+    """Noise of a block of a matrix.
+
+    Parameters
+    ----------
+    key
+        Key of the release.
+    rows, columns
+        Half-open ranges, below 2**32.
+    grid
+        Law of the noise.
+    symmetric
+        Whether entry (i, j) is entry (min, max), so that the whole matrix is symmetric.
+    stream
+        Number of an independent matrix under the same key, below 2**16.
+
+    Returns
+    -------
+    Shape (rows, columns), int64, in grid steps.
+
+    Raises
+    ------
+    ValueError
+        A range is empty, negative or too large.
+    """
+    if not 0 <= stream < 2**16:
+        raise ValueError(f"stream is {stream}; it must lie between 0 and 65535")
+    return tiled(lambda row, column: _draw(key, row, column, grid, stream), rows, columns, symmetric)
+
+
+def tiled(
+    draw: Callable[[int, int], NDArray[np.int64]], rows: tuple[int, int], columns: tuple[int, int], symmetric: bool
+) -> NDArray[np.int64]:
+    """Block of a matrix that is drawn by canonical tiles.
+
+    Parameters
+    ----------
+    draw
+        Tile of a tile row and a tile column, shape (128, 128), int64; rows beyond the range may be left out where the
+        matrix is not symmetric.
+    rows, columns
+        Half-open ranges, below 2**32.
+    symmetric
+        Whether entry (i, j) is entry (min, max).
+
+    Raises
+    ------
+    ValueError
+        A range is empty, negative or too large.
+    """
+    for low, high in (rows, columns):
+        if not 0 <= low < high <= 2**32:
+            raise ValueError(f"the range {low}:{high} is not inside 0:2**32, or it is empty; give a half-open range")
+    block = np.empty((rows[1] - rows[0], columns[1] - columns[0]), dtype=np.int64)
+    for tile_row in range(rows[0] // TILE, -(-rows[1] // TILE)):
+        for tile_column in range(columns[0] // TILE, -(-columns[1] // TILE)):
+            tile = _tile(draw, tile_row, tile_column, symmetric)
+            inner_rows, outer_rows = _overlap(rows, tile_row)
+            inner_columns, outer_columns = _overlap(columns, tile_column)
+            block[outer_rows, outer_columns] = tile[inner_rows, inner_columns]
+    return block
+
+
+def _overlap(wanted: tuple[int, int], tile: int) -> tuple[slice, slice]:
+    """The part of a tile inside a range: within the tile, and within the range."""
+    low, high = max(wanted[0], tile * TILE), min(wanted[1], (tile + 1) * TILE)
+    return slice(low - tile * TILE, high - tile * TILE), slice(low - wanted[0], high - wanted[0])
+
+
+def _tile(draw: Callable[[int, int], NDArray[np.int64]], row: int, column: int, symmetric: bool) -> NDArray[np.int64]:
+    if not symmetric or row < column:
+        return draw(row, column)
+    if row > column:
+        return draw(column, row).T
+    upper = np.triu(draw(row, row))
+    return upper + np.triu(upper, 1).T
+
+
+def _draw(key: NoiseKey, row: int, column: int, grid: Grid, stream: int) -> NDArray[np.int64]:
+    """All entries of a tile, shape (128, 128)."""
+
+    def words(lane: int, count: int) -> Words:
+        counter = stream.to_bytes(2) + bytes((lane, 0)) + row.to_bytes(4) + column.to_bytes(4) + bytes(4)
+        return np.frombuffer(key.stream(counter, 8 * count), dtype="<u8").astype(np.uint64, copy=False)
+
+    pairs = _values(words(0, 2 * _ENTRIES), lambda: words(1, 2 * _ENTRIES)).reshape(_ENTRIES, 2)
+    drawn = pairs[:, 1] * SECOND
+    drawn += pairs[:, 0]
+    if grid.levels == 3:
+        drawn += _values(words(2, _ENTRIES), lambda: words(3, _ENTRIES)) * THIRD
+    return drawn.reshape(TILE, TILE)
+
+
+def _values(words: Words, for_ties: Callable[[], Words]) -> NDArray[np.int64]:
+    values = np.empty(words.size, dtype=np.int64)
+    invert(words, lambda where: for_ties()[where], values)
+    return values

@@ -1,0 +1,352 @@
+"""What is asked of the records, as a mechanism sees it: the answer's shape and what one record can change in it.
+
+Answers are in *coordinates* (:mod:`.geometry`), in which admissible records form a cube, a half cube,
+one of these within a ball (:mod:`.reach`), or the unit ball. A mechanism proposes a spread r of the
+noise (:mod:`.additive`); a problem tells the sensitivity of the answer divided by it. Write
+``N2 = sup |v / r|_2`` and ``N1 = sup |v / r|_1`` over the body.
+
+============== =============================== ======================================= =============================
+problem        answer                          L2                                      L1 (distinct entries)
+============== =============================== ======================================= =============================
+second moment  ``sum v v'`` (d x d)            ``second_moment.py`` beside this file      (N1^2 + N2^2)/2; or see below
+rows           the records (n x d)             2 N2, half cube N2                      2 N1, half cube N1
+outer products ``sum a b'`` (p x q)            N2(a) N2(b); replace-one x2             N1(a) N1(b); replace-one x2
+counts         cells (m x n)                   1; replace-one sqrt(2)                  1; replace-one 2
+============== =============================== ======================================= =============================
+
+For half cubes replace-one costs no more than add-remove: entries lie in [0, largest], so their differences do too.
+For one within a ball: rows sqrt(2) N2 at most, and outer products sqrt(2) times in L2 and twice in L1, or the half
+cube's own if that is less.
+Cube, replace-one, y and z being v / r: off the diagonal ``sum |y_i y_j - z_i z_j|`` is convex in each entry, so largest
+at corners: twice the N1 of features whose signs agree times that of the others, at most ``N1^2 / 2`` and at most
+``N1^2 - N2^2``; the diagonal adds at most ``N2^2``.
+
+**Source**: MVG (CCS 2018) section 4 for the queries; the constants are derived here and attained unless a sensitivity
+says that it is an upper bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from math import sqrt
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.noise.additive import CannotCalibrate, Scaling, Spread
+from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
+from blockveil.engine.sensitivity.count_problem import Counts
+from blockveil.engine.sensitivity.reach import (
+    capped_second_moment,
+    largest_l1,
+    largest_l2,
+    uncapped,
+    widest_l1,
+    widest_l2,
+)
+from blockveil.engine.sensitivity.second_moment import Sensitivity, second_moment_sensitivity
+
+__all__ = ["Counts", "OuterProducts", "Problem", "Rows", "SecondMoment"]
+
+_ROUND_UP = 1.0 + 1e-13
+
+
+class Problem(Protocol):
+    """A query over a geometry under a neighbouring relation."""
+
+    query: ClassVar[str]
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Neighbouring relation."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the answer."""
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the answer is a symmetric matrix."""
+
+    @property
+    def units(self) -> tuple[Vector, Vector]:
+        """Raw units of one coordinate, by row and by column of the answer."""
+
+    @property
+    def scaling(self) -> Scaling:
+        """Exact integers of the answer."""
+
+    def spread(self, rows: Vector, columns: Vector) -> Spread:
+        """Noise of this relative size; ValueError for sizes that do not fit."""
+
+    def l2(self, spread: Spread) -> Sensitivity:
+        """L2 sensitivity of the answer divided by the spread; Frobenius norm where it is symmetric."""
+
+    def l1(self, spread: Spread) -> Sensitivity:
+        """L1 sensitivity of the distinct entries of the answer divided by the spread."""
+
+    def largest_norm(self) -> float:
+        """Largest Frobenius norm of the answer itself, in coordinates, for any admissible data set."""
+
+
+def _exact(value: float) -> Sensitivity:
+    return Sensitivity(value * _ROUND_UP, value)
+
+
+@dataclass(frozen=True, eq=False)
+class SecondMoment:
+    """``sum v v'`` over records, with a constant coordinate in front where ``constant`` is positive.
+
+    Attributes
+    ----------
+    body
+        Set of admissible coordinates.
+    scale
+        Raw units of a coordinate, shape (d,).
+    neighbours
+        Neighbouring relation.
+    largest
+        K, the integer that stands for coordinate one.
+    rows_at_most
+        Public bound on the number of records.
+    augmented
+        Whether the constant coordinate one leads each record.
+    even
+        Whether records reach both ends of a cube (:func:`.geometry.reaches_both_ends`), or it is a
+        bound.
+    """
+
+    query: ClassVar[str] = "second-moment"
+    body: AnyBody
+    scale: Vector
+    neighbours: Neighbours
+    largest: int
+    rows_at_most: int
+    augmented: bool
+    even: bool = field(default=True, kw_only=True)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the answer."""
+        width = self.scale.size + int(self.augmented)
+        return width, width
+
+    @property
+    def symmetric(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def units(self) -> tuple[Vector, Vector]:
+        """Raw units; the constant coordinate counts as one."""
+        units = np.concatenate([[1.0], self.scale]) if self.augmented else self.scale
+        return units, units
+
+    @property
+    def scaling(self) -> Scaling:
+        """Sums of products of two integers."""
+        return Scaling(self.largest**2, self.rows_at_most * self.largest**2)
+
+    def spread(self, rows: Vector, columns: Vector) -> Spread:
+        """Symmetric noise."""
+        if rows.shape != columns.shape or rows.size != self.shape[0] or not np.array_equal(rows, columns):
+            raise ValueError("a symmetric answer has equal noise by row and by column")
+        return Spread(rows, columns, True, rows.size * (rows.size + 1) // 2)
+
+    def l2(self, spread: Spread) -> Sensitivity:
+        """See :mod:`.second_moment`."""
+        weights = spread.rows**-2.0
+        constant, free = (float(weights[0]), weights[1:]) if self.augmented else (0.0, weights)
+        if isinstance(self.body, CappedBox):
+            found = capped_second_moment(self.body, free, self.neighbours, constant)
+        else:
+            found = second_moment_sensitivity(self.body, free, self.neighbours, constant)
+        if self.neighbours is Neighbours.REPLACE_ONE and not self.even and uncapped(self.body) is Body.CUBE:
+            # A furthest record and one at the origin, which have the constant in common.
+            one = largest_l2(self.body, spread.rows[int(self.augmented) :]) ** 2 / _ROUND_UP
+            found = Sensitivity(found.bound, min(found.attained, sqrt(one * (one + 2.0 * constant))))
+        return self._of_triangle(found, weights) if spread.unscaled else found
+
+    def _of_triangle(self, frobenius: Sensitivity, weights: Vector) -> Sensitivity:
+        """L2 of the upper triangle and diagonal of a change D: ``(|D|_F^2 + |diag D|^2) / 2``, at most ``|D|_F^2``."""
+        if self.body is Body.BALL and not self.augmented:
+            return frobenius  # attained by records along axes, whose changes are diagonal
+        if self.neighbours is Neighbours.ADD_REMOVE and not self.augmented and isinstance(self.body, Body):
+            # The corner has the largest |v|^2 and the largest entries at once.
+            return _exact(float(np.sqrt((np.sum(weights) ** 2 + np.sum(weights**2)) / 2.0)))
+        return Sensitivity(frobenius.bound, frobenius.attained * sqrt(0.5))
+
+    def l1(self, spread: Spread) -> Sensitivity:
+        """Upper triangle and diagonal."""
+        first, rest = (1.0 / float(spread.rows[0]), spread.rows[1:]) if self.augmented else (0.0, spread.rows)
+        one, two = first + largest_l1(self.body, rest), first**2 + largest_l2(self.body, rest) ** 2
+        # sum over i <= j of |y_i y_j| = (|y|_1^2 + |y|_2^2) / 2; both norms are at most their own suprema.
+        value = (one**2 + two) / 2.0
+        attained = value if self.body in (Body.CUBE, Body.HALF_CUBE) else value * 0.5  # N1 alone
+        if self.neighbours is Neighbours.ADD_REMOVE:
+            return Sensitivity(value * _ROUND_UP, attained)
+        # Cube: see the module; the constant stays. Half cube: entries in [0, largest] differ by at most largest.
+        cube = min(one**2 / 2.0, one**2 - two) + two - first**2
+        if isinstance(self.body, CappedBox):
+            bound = min(2.0 * value, replace(self, body=self.body.box).l1(spread).bound)
+        else:
+            bound = {Body.HALF_CUBE: value, Body.CUBE: cube, Body.BALL: 2.0 * value}[self.body]
+        # Moving a record from the far end to the origin attains what adding it does, less its constant entry.
+        return Sensitivity(bound * _ROUND_UP, max(attained - first**2, 0.0))
+
+    def largest_norm(self) -> float:
+        """``rows_at_most * sup |v|^2``."""
+        return self.rows_at_most * (float(self.augmented) + largest_l2(self.body, np.ones(self.scale.size)) ** 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The records themselves, one row each; the number of rows is public, so only replace-one makes sense.
+
+    Attributes
+    ----------
+    body, scale, neighbours, largest, even
+        As for :class:`SecondMoment`.
+    rows
+        Number of records, public.
+    """
+
+    query: ClassVar[str] = "rows"
+    body: AnyBody
+    scale: Vector
+    neighbours: Neighbours
+    largest: int
+    rows: int
+    even: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Refuse the relation under which the number of rows would be private."""
+        if self.neighbours is not Neighbours.REPLACE_ONE:
+            raise CannotCalibrate(
+                'the rows query shows how many records there are; it needs neighbours = "replace-one"'
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the answer."""
+        return self.rows, self.scale.size
+
+    @property
+    def symmetric(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def units(self) -> tuple[Vector, Vector]:
+        """Raw units of the features, by column."""
+        return np.ones(self.rows), self.scale
+
+    @property
+    def scaling(self) -> Scaling:
+        """Single integers."""
+        return Scaling(self.largest, self.largest)
+
+    def spread(self, rows: Vector, columns: Vector) -> Spread:
+        """Noise by feature; each record gets the same."""
+        if rows.size != self.rows or columns.size != self.scale.size:
+            raise ValueError("the noise of the rows query is given by row and by feature")
+        return Spread(rows, columns, False, columns.size)
+
+    def l2(self, spread: Spread) -> Sensitivity:
+        """One row changes anywhere within the body: by its diameter."""
+        return self._change(widest_l2(self.body, spread.columns), largest_l2(self.body, spread.columns), spread)
+
+    def l1(self, spread: Spread) -> Sensitivity:
+        """One row changes anywhere within the body."""
+        return self._change(widest_l1(self.body, spread.columns), largest_l1(self.body, spread.columns), spread)
+
+    def _change(self, widest: Sensitivity, largest: float, spread: Spread) -> Sensitivity:
+        """From end to end of the body, or from its furthest record to the origin."""
+        least = float(np.min(spread.rows))
+        across = widest.attained if self.even or uncapped(self.body) is not Body.CUBE else largest / _ROUND_UP
+        return Sensitivity(widest.bound / least * _ROUND_UP, across / least)
+
+    def largest_norm(self) -> float:
+        """``sqrt(rows) sup |v|``."""
+        return sqrt(self.rows) * largest_l2(self.body, np.ones(self.scale.size))
+
+
+@dataclass(frozen=True, eq=False)
+class OuterProducts:
+    """``sum a b'`` over records (a, b), as per-example gradients of a linear layer.
+
+    Attributes
+    ----------
+    left, right
+        Bodies of a and of b.
+    left_scale, right_scale
+        Raw units of a coordinate, shapes (p,) and (q,).
+    neighbours, rows_at_most
+        As for :class:`SecondMoment`.
+    largest
+        K, the integer that stands for coordinate one in either factor.
+    even
+        As for :class:`SecondMoment`, of either factor.
+    """
+
+    query: ClassVar[str] = "outer-products"
+    left: AnyBody
+    right: AnyBody
+    left_scale: Vector
+    right_scale: Vector
+    neighbours: Neighbours
+    largest: int
+    rows_at_most: int
+    even: bool = field(default=True, kw_only=True)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the answer."""
+        return self.left_scale.size, self.right_scale.size
+
+    @property
+    def symmetric(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def units(self) -> tuple[Vector, Vector]:
+        """Raw units of a and of b."""
+        return self.left_scale, self.right_scale
+
+    @property
+    def scaling(self) -> Scaling:
+        """Sums of products of two integers."""
+        return Scaling(self.largest**2, self.rows_at_most * self.largest**2)
+
+    def spread(self, rows: Vector, columns: Vector) -> Spread:
+        """Noise by row and by column."""
+        if (rows.size, columns.size) != self.shape:
+            raise ValueError("the noise of outer products is given by row and by column")
+        return Spread(rows, columns, False, rows.size * columns.size)
+
+    def l2(self, spread: Spread) -> Sensitivity:
+        """``|a b'|_F = |a| |b|``."""
+        return self._change(largest_l2, sqrt(2.0), spread)
+
+    def l1(self, spread: Spread) -> Sensitivity:
+        """``|a b'|_1 = |a|_1 |b|_1``."""
+        return self._change(largest_l1, 2.0, spread)
+
+    def _change(self, largest: Callable[[AnyBody, Vector], float], disjoint: float, spread: Spread) -> Sensitivity:
+        norm = largest(self.left, spread.rows) * largest(self.right, spread.columns)
+        if self.neighbours is Neighbours.ADD_REMOVE:
+            return _exact(norm)
+        if uncapped(self.left) is not Body.HALF_CUBE or uncapped(self.right) is not Body.HALF_CUBE:
+            # a = c, b = -d attains it where either body is symmetric about 0; else a record and one at the origin.
+            return Sensitivity(2.0 * norm * _ROUND_UP, (2.0 if self.even else 1.0) * norm)
+        # Entries of one sign differ by no more than the largest of them, and are furthest apart where none meet.
+        cubes = largest(Body.HALF_CUBE, spread.rows) * largest(Body.HALF_CUBE, spread.columns)
+        return Sensitivity(min(cubes, disjoint * norm) * _ROUND_UP, norm)
+
+    def largest_norm(self) -> float:
+        """``rows_at_most sup |a| |b|``."""
+        p, q = self.shape
+        return self.rows_at_most * largest_l2(self.left, np.ones(p)) * largest_l2(self.right, np.ones(q))

@@ -1,0 +1,303 @@
+"""``blockveil budget``: grant, look at, forecast, split and price budgets."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import suppress
+from datetime import date as day
+from datetime import datetime
+from decimal import ROUND_CEILING, Context
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from blockveil.engine.guarantees.calibration import CalibrationError
+from blockveil.engine.guarantees.domination import dominating, fixed_delta, fixed_epsilon
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.flows.cli.common import Config, Date, Debug, parse_date, print_rows, read_config, say
+from blockveil.flows.runs import budgets
+from blockveil.pipeline.base.canonical import digest
+from blockveil.pipeline.base.durable import replace_file, store_error
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.budget.event_files import plain, read_events
+from blockveil.pipeline.budget.filter import Accountant
+from blockveil.pipeline.config.fields import NAME_PATTERN
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.grants import parse_periods
+from blockveil.pipeline.plan import forecast as ahead
+from blockveil.pipeline.plan.approval import NotApproved
+from blockveil.pipeline.plan.planning import Plan, plan_near
+from blockveil.pipeline.plan.splitting import split as split_plans
+from blockveil.pipeline.plan.summary import budget_lines
+from blockveil.pipeline.releases import lost_ledger
+from blockveil.pipeline.releases import night as steps
+
+app = typer.Typer(help="Grant a data set's budget, see what is left of it and how long it lasts.", no_args_is_help=True)
+
+NAME = re.compile(NAME_PATTERN)
+
+ELSEWHERE = "elsewhere"
+"""Stands for key, output and place of what another tool draws."""
+
+Configs = Annotated[list[Path], typer.Argument(help="Config files of the releases of one night.", show_default=False)]
+EventsFile = Annotated[Path, typer.Argument(help="File of events, TOML.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
+
+
+@app.command("set")
+def set_(
+    config: Config,
+    epsilon: Annotated[float, typer.Option(help="Epsilon of all releases together.", show_default=False)],
+    delta: Annotated[
+        float,
+        typer.Option(
+            help="Delta of all releases together: P <= e^epsilon P' + delta for every set of outputs.",
+            show_default=False,
+        ),
+    ],
+    reserve: Annotated[
+        float | None,
+        typer.Option(help="Part of epsilon kept for pure losses (Laplace) beside Gaussian ones; none by default."),
+    ] = None,
+    slack: Annotated[
+        float | None,
+        typer.Option(help="Share of delta kept for failures and for distances of samplers; a thousandth by default."),
+    ] = None,
+    accountant: Annotated[
+        Accountant | None,
+        typer.Option(help="What adds up in the budget: mu squared (gaussian, the default) or rho (zcdp)."),
+    ] = None,
+    per: Annotated[
+        list[str] | None,
+        typer.Option(help="Epsilon of a period besides: day, week, month, quarter, year or 30d, as month:0.5."),
+    ] = None,
+    no_periods: Annotated[bool, typer.Option("--no-periods", help="Lift the caps for periods.")] = False,
+    after_loss: Annotated[
+        str | None,
+        typer.Option(help="Why a budget is granted although the ledger has forgotten releases; kept for ever."),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Grant or change the config's budget, for its privacy unit and neighbouring relation."""
+    del debug
+    loaded = read_config(config)
+    ledger = Ledger(loaded.ledger_url)
+    lost_ledger.check_grant(loaded, ledger, after_loss)
+    status = ledger.set_budget(
+        dataset=loaded.config.release.account,
+        epsilon=epsilon,
+        delta=delta,
+        neighbours=Neighbours(loaded.config.privacy.neighbours),
+        privacy_unit=loaded.config.privacy.unit,
+        reserve=reserve,
+        slack=slack,
+        accountant=accountant,
+        periods=() if no_periods else None if per is None else parse_periods(per),
+        after_loss=after_loss,
+    )
+    print_rows(budget_lines(status))
+
+
+@app.command()
+def show(config: Config, debug: Debug = False) -> None:
+    """Show what the config's data set has spent, what is left, and how many more such releases fit."""
+    del debug
+    loaded = read_config(config)
+    status = Ledger(loaded.ledger_url).budget(loaded.config.release.account)
+    plan = plan_near(loaded, parse_date(None))
+    print_rows(budget_lines(status, plan.charge_of_a_night, plan.new_part))
+
+
+@app.command()
+def forecast(
+    configs: Configs,
+    until: Annotated[str | None, typer.Option(help="Date to last to, YYYY-MM-DD: how much noise that takes.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Burn-down to write, .svg or .png.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """How many nights are left, how long the present rate lasts, and the noise that lasts until a date."""
+    del debug
+    plans, today = _plans(configs, None), datetime.now().astimezone().date()
+    ledger, dataset = Ledger(plans[0].loaded.ledger_url), plans[0].config.release.account
+    budget, history = ledger.budget(dataset), ledger.history(dataset)
+    found = ahead.forecast(budget, history, plans, today, None if until is None else _until(until))
+    if picture is not None:
+        _write(picture, ahead.picture(found, budget, history, today, _form(picture)))
+    if as_json:
+        say(json.dumps(found.plain(), indent=2))
+    else:
+        print_rows(ahead.lines(found))
+
+
+def _until(text: str) -> day:
+    try:
+        return day.fromisoformat(text)
+    except ValueError:
+        pass
+    raise ConfigError(f"--until {text!r} is not a date", "A date is written YYYY-MM-DD", "Correct it")
+
+
+def _form(picture: Path) -> str:
+    form = picture.suffix.lower().removeprefix(".")
+    if form not in ("svg", "png"):
+        raise ConfigError(f'"{picture.name}" is not a picture', "A burn-down is .svg or .png", "Name it so")
+    return form
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        replace_file(path, content, path.with_name(f".{path.name}.{os.getpid()}"))
+    except OSError as error:
+        failure = store_error(error, "The picture cannot be written")
+    else:
+        return
+    raise failure
+
+
+def _plans(configs: list[Path], date: str | None) -> list[Plan]:
+    """Plans of one night, all for the same budget."""
+    plans = [plan_near(read_config(config), parse_date(date)) for config in configs]
+    scopes = {
+        (plan.loaded.ledger_url, plan.config.release.account, plan.neighbours, plan.config.privacy.unit)
+        for plan in plans
+    }
+    if len(scopes) > 1:
+        raise ConfigError(
+            "These configs do not share a budget",
+            "Releases of one night are for the same ledger, data set, relation and unit",
+            "Give configs of one data set",
+        )
+    return plans
+
+
+@app.command()
+def split(
+    configs: Configs,
+    date: Date = None,
+    hold: Annotated[
+        bool, typer.Option("--hold", help="Also reserve all of them, or none; `run` then uses it.")
+    ] = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show what releases with privacy.share make of one guarantee, calibrated together before any of them starts."""
+    del debug
+    found = split_plans(_plans(configs, date))
+    if hold:
+        _hold(found.plans)
+    privacy = found.plans[0].config.privacy
+    together = found.together.epsilon(privacy.delta)
+    if as_json:
+        rows = [
+            {"release": plan.release_id, "share": share, "epsilon": plan.guarantee.epsilon, "mu": plan.charge.mu}
+            for plan, share in zip(found.plans, found.shares, strict=True)
+        ]
+        say(json.dumps({"delta": privacy.delta, "together": together, "held": hold, "releases": rows}, indent=2))
+        return
+    for plan, share in zip(found.plans, found.shares, strict=True):
+        error = plan.question.error_sentence(plan.design)
+        say(f"{plan.release_id}  share {share:g}, epsilon {plan.guarantee.epsilon:.4g}; {error}")
+    print_rows([("Together", f"epsilon {together:.6g} of {privacy.epsilon:g} at delta {privacy.delta:g}")])
+    if hold:
+        say("The budget of all of them is held; run each of them next.")
+
+
+def _hold(plans: tuple[Plan, ...]) -> None:
+    """Reserve all or none: what this call has reserved is given back where one is refused."""
+    for plan in plans:
+        question = budgets.approval_needed(plan)
+        if question is not None:
+            raise NotApproved.because(question.text, "Run it with `blockveil run --approve NAME` instead of holding it")
+    held = []
+    try:
+        for plan in plans:
+            workspace = steps.Workspace.open(plan)
+            held.append((workspace, steps.reserve(workspace, f"process {os.getpid()}")))
+    except BaseException as error:
+        for workspace, reservation in held:
+            if reservation.charge.is_new:
+                with suppress(Exception):  # the others are given back too, and the first failure is the one to show
+                    steps.abandon(workspace, reservation, type(error).__name__)
+        raise
+
+
+@app.command()
+def price(
+    events: EventsFile,
+    delta: Annotated[float, typer.Option(help="Delta at which to state epsilon.", show_default=False)],
+    epsilon: Annotated[float | None, typer.Option(help="Also state delta at this epsilon.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """What a fixed series of events costs, certified: its epsilon at a delta, and the Gaussian that a budget books."""
+    del debug
+    if not 0 < delta < 1:
+        raise ConfigError(f"--delta is {delta:g}", "delta lies between 0 and 1", "Correct it")
+    read = read_events(events)
+    try:
+        above, bound = dominating(read.series), fixed_epsilon(read.series, delta)
+        there = None if epsilon is None else fixed_delta(read.series, epsilon)
+    except CalibrationError as error:
+        raise ConfigError("These events cannot be composed", str(error), "Change the events") from None
+    if as_json:
+        stated = {"epsilon": bound, "delta": delta, "mu": above.mu, "failure": above.failure}
+        if epsilon is not None and there is not None:
+            stated |= {"at_epsilon": epsilon, "delta_there": there}
+        say(json.dumps({**stated, "neighbours": read.neighbours.value, "unit": read.unit}, indent=2))
+        return
+    rows = [
+        ("Events", f"{sum(step.count for step in read.series):,}, {read.neighbours.value}, {read.unit}"),
+        ("As a fixed series", f"epsilon {_at_least(bound)} at delta {delta:g} (upper bound)"),
+        ("In a budget", f"mu {_at_least(above.mu)} and failure {above.failure:.3g}, whatever is released beside it"),
+    ]
+    rows += [] if there is None else [(f"At epsilon {epsilon:g}", f"delta {there:.4g} (upper bound)")]
+    print_rows(rows)
+
+
+def _at_least(bound: float) -> str:
+    """Four digits of a bound, rounded up: the last digits of a float depend on the processor."""
+    return f"{Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(bound):g}"
+
+
+@app.command()
+def charge(
+    config: Config,
+    events: EventsFile,
+    name: Annotated[str, typer.Option(help="Name of what was released, as in the ledger.", show_default=False)],
+    date: Date = None,
+    debug: Debug = False,
+) -> None:
+    """Book a series of events that another tool draws, before it does: the whole series at once, for ever.
+
+    The config names the ledger and the budget. Under the same name and date the same events are booked once.
+    """
+    del debug
+    loaded, read = read_config(config), read_events(events)
+    if not NAME.fullmatch(name):
+        raise ConfigError(
+            f"--name {name[:70]!r} is not a name", "It has lower-case letters, digits and dashes", "Correct it"
+        )
+    release = loaded.config.release
+    release_id = f"{release.dataset}/{name}/{parse_date(date).isoformat()}"
+    spec = {"release_id": release_id, "elsewhere": plain(read.series)}
+    ledger = Ledger(loaded.ledger_url)
+    try:
+        booked = ledger.reserve(
+            release_id=release_id,
+            dataset=release.account,
+            spec=spec,
+            spec_digest=digest(spec),
+            charge=read.series,
+            neighbours=read.neighbours,
+            unit=read.unit,
+            attempt=f"process {os.getpid()}",
+        )
+    except CalibrationError as error:
+        raise ConfigError("These events cannot be booked", str(error), "Change the events") from None
+    ledger.commit(booked.charge_id, key_check=ELSEWHERE)
+    say(f"{release_id} is booked: entry {ledger.released(booked.charge_id, ELSEWHERE, ELSEWHERE).sequence}")
+    print_rows(budget_lines(ledger.budget(release.account)))

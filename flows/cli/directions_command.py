@@ -1,0 +1,24 @@
+"""``blockveil directions``: from a paid-for release to the directions of later noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from blockveil.flows.cli.common import Debug, print_rows
+from blockveil.pipeline.public import noise_directions
+
+Release = Annotated[
+    Path, typer.Argument(help="Folder of a published covariance, second moment, rows or principal directions.")
+]
+Output = Annotated[Path, typer.Option(help="New .npy file for the matrix, one direction a column.")]
+
+
+def directions(release: Release, output: Output, debug: Debug = False) -> None:
+    """Write the principal directions of a release, for mvg and mvg-exact. Public: the release was paid for."""
+    del debug
+    found = noise_directions.principal_directions(release)
+    noise_directions.save(found, output)
+    print_rows(found.rows(output.name))

@@ -1,0 +1,289 @@
+"""``blockveil ledger``: read, verify, export, and give back a reservation that was never drawn on."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Literal, TextIO
+
+import typer
+
+from blockveil.flows.cli.common import Config, Debug, address_of, open_ledger, parse_day, read_config, say
+from blockveil.pipeline.base.errors import LedgerError, StoreError
+from blockveil.pipeline.config.secrets import read_secret
+from blockveil.pipeline.ledger import Head, Ledger
+from blockveil.pipeline.ledger.guessing import percent
+from blockveil.pipeline.ledger.heads import is_hash
+from blockveil.pipeline.ledger.refusals import broken
+from blockveil.pipeline.ledger.roles import role_sql
+from blockveil.pipeline.ledger.statement import Days, Line, statement
+from blockveil.pipeline.ledger.transfer import read_rows
+from blockveil.pipeline.plan.summary import share_text
+from blockveil.pipeline.releases import lost_ledger
+from blockveil.pipeline.releases.keys import KeyStore
+
+_DATABASE = b"SQLite format 3"
+
+AnyConfig = Annotated[Path | None, typer.Argument(help="Config file that names the ledger.", show_default=False)]
+Address = Annotated[
+    str | None,
+    typer.Option("--ledger", help="The ledger itself instead of a config: a path, sqlite:///path, or env:NAME."),
+]
+
+app = typer.Typer(help="Read and verify the ledger.", no_args_is_help=True)
+
+
+@app.command()
+def show(
+    config: AnyConfig = None,
+    ledger: Address = None,
+    dataset: Annotated[str | None, typer.Option(help="Only this data set.")] = None,
+    release: Annotated[
+        str | None, typer.Option(help="Only this release: dataset/name/date, or dataset/name for all its dates.")
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="First day, YYYY-MM-DD, UTC.")] = None,
+    until: Annotated[str | None, typer.Option(help="Last day, YYYY-MM-DD, UTC.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also entries that move no budget: committed and released.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the lines as JSON.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Print a statement: what each release cost, what its data set had spent then, and what a guess reached with it."""
+    del debug
+    days = Days(parse_day("--since", since), parse_day("--until", until))
+    entries = open_ledger(config, ledger).history(dataset)
+    lines = statement(entries, dataset=dataset, release=release, days=days, every_entry=every)
+    if as_json:
+        say(json.dumps([asdict(line) for line in lines], indent=1))
+        return
+    width = max([len("What"), *(len(_what(line)) for line in lines)])
+    heads = "  ".join(f"{head:>8}" for head in ("Cost", "Spent", "Epsilon", "Guess"))
+    say(f"{'No':>6}  {'Time (UTC)':<16}  {'What':<{width}}  {heads}  State")
+    for line in lines:
+        amounts = "  ".join(f"{amount:>8}" for amount in _amounts(line))
+        when = line.time[:16].replace("T", " ")
+        say(f"{line.sequence:>6}  {when}  {_what(line):<{width}}  {amounts}  {_state(line)}".rstrip())
+    say("Cost and spent are shares of the budget and add up. Epsilon and guess are of all charges up to there.")
+
+
+def _amounts(line: Line) -> list[str]:
+    shares = ["" if share is None else f"{share_text(share)}" for share in (line.cost_share, line.spent_share)]
+    epsilon = "" if line.spent is None else f"{line.spent:.4g}"
+    return [*shares, epsilon, "" if line.guess is None else percent(line.guess)]
+
+
+def _what(line: Line) -> str:
+    return line.release_id or line.dataset
+
+
+def _state(line: Line) -> str:
+    if line.kind == "VOID":
+        return f"given back ({line.note})"
+    if line.kind == "CLOSED":
+        return f"CLOSED ({line.note})"
+    if line.kind == "BUDGET":
+        return f"budget of {line.note}"
+    if line.kind == "RELEASED":
+        return f"RELEASED as {line.note}"
+    failure = f", failure {line.failure:.3g}" if line.failure else ""
+    note = f", {line.note}" if line.note else ""
+    note += f", {line.rows_per_unit} rows of a unit" if (line.rows_per_unit or 1) > 1 else ""
+    return line.state + failure + note if line.kind == "RESERVED" else line.kind
+
+
+@app.command()
+def verify(
+    config: AnyConfig = None,
+    ledger: Address = None,
+    head: Annotated[
+        str | None, typer.Option(help="Head kept elsewhere, a file or its hash; finds rows that were cut off.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="env:NAME or file:PATH of the public key or secret of a signed head.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Recompute every hash and replay every state; prints the head hash, to be kept elsewhere.
+
+    With a config, the entry that paid for its newest release must be there too.
+    """
+    del debug
+    opened = open_ledger(config, ledger)
+    found = opened.verify(_kept_head(head, key))
+    missing = None if config is None else lost_ledger.problem(read_config(config), opened)
+    if missing is not None:
+        found = replace(found, problems=[*found.problems, missing])
+    if found.problems:
+        raise broken(found)
+    for loss in found.losses:
+        say(f"Granted after a loss: {loss}")
+    say(f"{found.entries} entries, chain intact. Head: {found.head}")
+
+
+def _kept_head(head: str | None, key: str | None) -> str | Head | None:
+    """A head of the command line, its signature checked."""
+    secret = None if key is None else read_secret("--key", key, Path.cwd())
+    if head is None or is_hash(head):
+        if secret is not None:
+            Head(0, "", "").check(secret)
+        return head
+    try:
+        text = Path(head).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        text = ""
+    kept = Head.from_json(text)
+    kept.check(secret)
+    return kept
+
+
+@app.command("head")
+def head_(
+    config: AnyConfig = None,
+    ledger: Address = None,
+    sign: Annotated[
+        str | None, typer.Option(help="env:NAME or file:PATH of an Ed25519 private key (PEM) or of a secret for HMAC.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="File to write; the terminal where it is not given.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Print the last row's number, hash and time, signed where a key is given; keep it where the ledger is not."""
+    del debug
+    found = open_ledger(config, ledger).head()
+    if sign is not None:
+        found = found.signed(read_secret("--sign", sign, Path.cwd()))
+    if output is None:
+        say(found.to_json())
+    else:
+        _check_output(output)
+        output.write_text(found.to_json() + "\n", encoding="utf-8")
+        say(f"Head of {found.entries} entries written to {output}")
+
+
+@app.command()
+def export(
+    config: AnyConfig = None,
+    ledger: Address = None,
+    form: Annotated[
+        Literal["jsonl", "csv", "openlineage"],
+        typer.Option("--format", help="Form of the export; openlineage: a run event a line, without anything private."),
+    ] = "jsonl",
+    output: Annotated[Path | None, typer.Option(help="File to write; the terminal where it is not given.")] = None,
+    close_for: Annotated[
+        str | None,
+        typer.Option(help="Close this ledger first, for it goes on there: a path, sqlite:///path, or env:NAME."),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Write all entries. They hold data fingerprints: keep the export as private as the ledger."""
+    del debug
+    opened = open_ledger(config, ledger)
+    if output is not None:
+        _check_output(output)
+    if close_for is not None:
+        if form == "openlineage" or output is None:
+            raise LedgerError(
+                "A ledger is closed for another address only with an export that can be imported there",
+                "It goes on from a file, JSON Lines or CSV",
+                "Give --output, and --format jsonl or csv",
+            )
+        opened.close_for(address_of(close_for, "--close-for"))
+    if output is None:
+        if not sys.stdout.isatty():
+            opened.export(form, sys.stdout)
+            return
+        shown = io.StringIO()
+        opened.export(form, shown)
+        say(shown.getvalue(), nl=False)
+        return
+    # A new file is for its owner alone, as the ledger is.
+    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
+        count = opened.export(form, stream)
+    say(f"{count} {'events' if form == 'openlineage' else 'entries'} written to {output}")
+
+
+def _check_output(output: Path) -> None:
+    """Refuse to write over a database, which may be a ledger or its backup."""
+    if not output.is_file():
+        return
+    with output.open("rb") as stream:
+        if stream.read(len(_DATABASE)) == _DATABASE:
+            raise LedgerError(
+                f'"{output.name}" is a database', "A ledger and its backups are never written over", "Name another file"
+            )
+
+
+@app.command("import")
+def import_(
+    source: Annotated[Path, typer.Argument(help="An export, JSON Lines or CSV.", show_default=False)],
+    config: AnyConfig = None,
+    ledger: Address = None,
+    head: Annotated[str | None, typer.Option(help="Head kept elsewhere, a file or its hash.")] = None,
+    key: Annotated[str | None, typer.Option(help="env:NAME or file:PATH of the key of a signed head.")] = None,
+    as_copy: Annotated[bool, typer.Option("--as-copy", help="A copy for reading, in which nothing is spent.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Make a new ledger of an export, after its whole chain was verified; also the way from SQLite to PostgreSQL.
+
+    The export must have been closed for this address (`ledger export --close-for`), or be imported as a copy.
+    """
+    del debug
+    expected, opened = _kept_head(head, key), open_ledger(config, ledger)
+    with _readable(source) as stream:
+        found = opened.load(read_rows(stream), expected, as_copy=as_copy)
+    say(f"{found.entries} entries, chain intact. Head: {found.head}")
+    say("This is a copy, for reading." if as_copy else "The ledger goes on here; the old one is closed.")
+
+
+def _readable(source: Path) -> TextIO:
+    try:
+        return source.open(encoding="utf-8", newline="")
+    except OSError as error:
+        problem = os.strerror(error.errno or 0)
+    raise StoreError(f'"{source}" cannot be read ({problem})', "An export is a file", "Correct the path")
+
+
+@app.command()
+def upgrade(config: AnyConfig = None, ledger: Address = None, debug: Debug = False) -> None:
+    """Bring the tables of a ledger that an earlier version made to this version; entries stay as they are."""
+    del debug
+    before, after = open_ledger(config, ledger).upgrade()
+    say(f"Upgraded from version {before} to {after}." if before != after else f"Version {after} already.")
+
+
+@app.command()
+def role(
+    name: Annotated[str, typer.Argument(help="The PostgreSQL role; made where it is missing.", show_default=False)],
+    budgets: Annotated[bool, typer.Option("--budgets", help="May also grant budgets.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Print the SQL that lets a PostgreSQL role read the ledger and add entries, and nothing else."""
+    del debug
+    say(role_sql(name, budgets=budgets))
+
+
+@app.command()
+def void(
+    config: Config,
+    release_id: Annotated[str, typer.Argument(help="dataset/name/date", show_default=False)],
+    debug: Debug = False,
+) -> None:
+    """Give back a reservation of a run that died before anything was drawn, instead of resuming it."""
+    del debug
+    loaded = read_config(config)
+    ledger = Ledger(loaded.ledger_url)
+    charge = ledger.find(release_id)
+    if charge is None or not ledger.void_if_reserved(charge.charge_id, "operator"):
+        state = "has no charge" if charge is None else f"is {charge.state}"
+        raise LedgerError(
+            f"'{release_id}' {state}",
+            "Only a reservation on which nothing was drawn can be given back",
+            "Run `blockveil ledger show` to see where it stands",
+        )
+    KeyStore(loaded.keys_root).destroy(charge.charge_id)
+    say(f"{release_id}: the reservation was given back")

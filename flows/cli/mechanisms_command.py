@@ -1,0 +1,77 @@
+"""``blockveil mechanisms``: what there is, and the guarantee that each really has."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from blockveil.engine.mechanisms.auto import Auto, Metric, proven
+from blockveil.engine.mechanisms.catalogue import ENTRIES, Entry, find
+from blockveil.flows.cli.common import Debug, print_rows, say
+from blockveil.pipeline.base.errors import ConfigError
+
+Name = Annotated[str | None, typer.Argument(help="Name of a mechanism, to explain it.", show_default=False)]
+
+_USES = {
+    "release": "a config may name it",
+    "study": "for study only: no config can release it as private",
+    "library": "for programs; no config names it",
+}
+
+
+def mechanisms(name: Name = None, debug: Debug = False) -> None:
+    """List all mechanisms with their status, or explain one."""
+    del debug
+    if name is None:
+        _list()
+        return
+    if name == Auto.name:
+        print_rows(_auto())
+        return
+    entry = find(name)
+    if entry is None:
+        raise ConfigError(
+            f"There is no mechanism {name[:60]!r}",
+            "A mechanism has one of the names that are listed",
+            "Run `blockveil mechanisms`",
+        )
+    print_rows(_lines(entry))
+
+
+def _list() -> None:
+    width = max(len(entry.name) for entry in ENTRIES)
+    for entry in ENTRIES:
+        say(f"{entry.name:<{width}}  {entry.status.value:<12}  {entry.use:<7}  {entry.title}")
+    say('\nWith mechanism kind "auto" a release takes the proven one with the least expected error.')
+
+
+def _auto() -> list[tuple[str, str]]:
+    compared = dict.fromkeys(mechanism.name for mechanism in proven(Metric("total")))
+    return [
+        ("Mechanism", "auto: the proven mechanism with the least expected error"),
+        ("Compared", ", ".join(compared)),
+        ("Left out", "dawa, whose error depends on the records, so that nobody knows it beforehand"),
+        (
+            "By",
+            "the expected error that minimise names, at the same epsilon and delta, for the declared query and shape",
+        ),
+        ("Where", "the comparison is in the plan, the ledger's entry and the report"),
+        ("Loss charged", "that of the mechanism that is chosen; choosing reads no records and costs nothing"),
+        ("Use", _USES["release"]),
+    ]
+
+
+def _lines(entry: Entry) -> list[tuple[str, str]]:
+    return [
+        ("Mechanism", f"{entry.name}: {entry.title}"),
+        ("Status", entry.status.value),
+        ("Source", entry.source),
+        ("Neighbours", ", ".join(relation.value for relation in entry.relations)),
+        ("Queries", ", ".join(entry.queries)),
+        ("Needs", entry.needs),
+        ("Loss charged", entry.loss),
+        ("Expected error", entry.error),
+        ("What was found", entry.finding),
+        ("Use", _USES[entry.use]),
+    ]

@@ -1,0 +1,123 @@
+"""``blockveil report``: the report of a release, or of two of them against each other."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from blockveil.flows.cli.common import Debug, parse_date, print_rows, read_config, say
+from blockveil.flows.runs import budgets
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.data.released import split_release_id
+from blockveil.pipeline.ledger.guessing import Together
+from blockveil.pipeline.plan.planning import plan_near
+from blockveil.pipeline.plan.summary import Rows, budget_lines
+
+Named = Annotated[
+    str, typer.Argument(metavar="RELEASE", help="Release id (with --config), pointer or folder.", show_default=False)
+]
+Against = Annotated[str | None, typer.Option("--against", help="Another night to compare it with.")]
+Config = Annotated[
+    Path | None, typer.Option("--config", help="Config of the release: where release ids are found, and its budget.")
+]
+Output = Annotated[Path | None, typer.Option("--output", help="Page to write, .html; beside the release otherwise.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the JSON instead of a summary.")]
+
+
+def report(
+    release: Named,
+    against: Against = None,
+    config: Config = None,
+    output: Output = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write the report of a release, HTML and JSON; with --against a comparison of two. Reads published values only."""
+    del debug
+    loaded = None if config is None else read_config(config)
+    path = _find(release, loaded)
+    if output is not None and output.suffix != ".html":
+        raise ConfigError(f'--output "{output}" does not end in .html', "A report is an HTML page", "Correct it")
+    earlier, budget = None if against is None else _find(against, loaded), _budget(path, loaded)
+    show = partial(_report, path, *budget) if earlier is None else partial(_compare, path, earlier)
+    folder = Path(os.path.realpath(path)).parent
+    if output is not None or os.access(folder, os.W_OK):
+        show(output, as_json, kept=True)
+        return
+    # Whoever may only read sees the same lines, of a page that is thrown away.
+    with tempfile.TemporaryDirectory(prefix="blockveil-report-") as scratch:
+        show(Path(scratch) / "report.html", as_json, kept=False)
+    if not as_json:
+        say(f'No page was written: this account may not write to "{folder.name}". Give --output for one.')
+
+
+def _report(
+    path: Path, budget: Rows, together: Together | None, output: Path | None, as_json: bool, *, kept: bool
+) -> None:
+    from blockveil.pipeline.report import write_report
+
+    made = write_report(path, budget, output, together)
+    if as_json:
+        say(made.data.read_text(encoding="utf-8"), nl=False)
+        return
+    content = json.loads(made.data.read_text(encoding="utf-8"))
+    print_rows(
+        [
+            ("Release", content["release_id"]),
+            *made.lines[:1],  # what stands out, if anything does
+            ("Guarantee", content["guarantee"]["sentence"]),
+            ("In words", content["guarantee"]["in_words"]),
+            *made.lines[1:],
+            *([("Report", str(made.path)), ("JSON", str(made.data))] if kept else []),
+        ]
+    )
+
+
+def _compare(path: Path, earlier: Path, output: Path | None, as_json: bool, *, kept: bool) -> None:
+    from blockveil.pipeline.report import comparison_page, write_comparison
+
+    found, page, data = write_comparison(path, earlier, output)
+    if as_json:
+        say(data.read_text(encoding="utf-8"), nl=False)
+        return
+    rows = [("Compared", comparison_page.title(found)), ("Result", comparison_page.sentence(found))]
+    rows += [("Warning", line) for line in found.warnings]
+    rows += [*comparison_page.lines(found), *(("Config", line) for line in found.configs)]
+    print_rows([*rows, *([("Page", str(page)), ("JSON", str(data))] if kept else [])])
+
+
+def _find(named: str, loaded: LoadedConfig | None) -> Path:
+    """Pointer or folder that is named."""
+    if Path(named).exists() or not re.fullmatch(r"[^/]+/[^/]+/\d{4}-\d{2}-\d{2}", named):
+        return Path(named)
+    if loaded is None:
+        raise ConfigError(
+            f"{named} is a release id, and no config says where releases are",
+            "A release id is found under output.root of a config",
+            "Give --config, or the pointer or folder of the release",
+        )
+    try:
+        dataset, name, night = split_release_id(named)
+    except ValueError as error:
+        raise ConfigError(f"{named} is not a release id", str(error), "Correct it") from None
+    return loaded.output_root / dataset / name / f"{night}.json"
+
+
+def _budget(path: Path, loaded: LoadedConfig | None) -> tuple[Rows, Together | None]:
+    """What is left of the data set's budget, and what a guess reaches; nothing where no config names its ledger."""
+    # A release lies in <root>/<dataset>/<name>.
+    if loaded is None or path.resolve().parent.parent.name != loaded.config.release.dataset:
+        return [], None
+    plan = plan_near(loaded, parse_date(None))
+    status = budgets.granted(plan)
+    if status is None:
+        return [], None
+    return budget_lines(status, plan.charge_of_a_night, plan.new_part), Together.of(status)

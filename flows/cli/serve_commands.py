@@ -1,0 +1,133 @@
+"""``blockveil serve`` and ``deploy``: nights by the clock, on one machine or for a team's server."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from blockveil.flows.cli.common import Debug, parse_date, say
+from blockveil.flows.service import login
+from blockveil.flows.service.server import ServerFailed
+from blockveil.pipeline.config.deployments_file import load_deployments
+from blockveil.pipeline.releases import retention
+
+Folder = Annotated[
+    Path, typer.Argument(help="Folder of reviewed configs with its deployments.toml, or that file.", show_default=True)
+]
+Host = Annotated[str, typer.Option(help="Address that the server listens at; keep it on this machine.")]
+Port = Annotated[int, typer.Option(help="Port that the server listens at.", min=1, max=65535)]
+MetricsPort = Annotated[int, typer.Option(help="Port to answer at.", min=1, max=65535)]
+ShowToken = Annotated[bool, typer.Option("--show-token", help="Print the token that a scrape must show, and end.")]
+KeepDays = Annotated[int, typer.Option(help="Logical dates of so many days are kept.", min=1)]
+Since = Annotated[str | None, typer.Option(help="First night to look at; by default the one after the newest release.")]
+Pool = Annotated[str | None, typer.Option(help="Work pool of the server; that of deployments.toml by default.")]
+Limit = Annotated[int | None, typer.Option(help="How many runs may work at once; any number by default.", min=1)]
+ShowLogin = Annotated[bool, typer.Option("--show-login", help="Print the login of the server of this home, and end.")]
+Apply = Annotated[bool, typer.Option("--apply", help="Do it; without this, only show what would be done.")]
+
+
+def serve(
+    configs: Folder = Path("configs"),
+    host: Host = "127.0.0.1",
+    port: Port = 4200,
+    show_login: ShowLogin = False,
+    debug: Debug = False,
+) -> None:
+    """Run the nights of deployments.toml on this machine: server, schedule and runner in one. Ctrl-C stops."""
+    del debug
+    if show_login:
+        say(login.configured() or login.kept(login.home()))
+        return
+    from blockveil.flows.service import service as serving
+
+    serving.serve(load_deployments(configs), host, port, say)
+
+
+def deploy(configs: Folder = Path("configs"), debug: Debug = False) -> None:
+    """Register the deployments, limits and alarms of deployments.toml on a team's server, pinned to this code."""
+    del debug
+    login.join()
+    from blockveil.flows.service import deploy as deploying
+
+    deploying.deploy(load_deployments(configs), say)
+
+
+def worker(configs: Folder = Path("configs"), pool: Pool = None, limit: Limit = None, debug: Debug = False) -> None:
+    """Start the runs of a team's work pool here, as this machine's reviewed folder says. Ctrl-C stops."""
+    del debug
+    login.join()
+    from blockveil.flows.service import deploy as deploying
+
+    loaded = load_deployments(configs)
+    deploying.work(loaded, pool or loaded.deployments.pool, limit, say)
+
+
+def metrics(
+    configs: Folder = Path("configs"),
+    host: Host = "127.0.0.1",
+    port: MetricsPort = 9108,
+    show_token: ShowToken = False,
+    debug: Debug = False,
+) -> None:
+    """Answer Prometheus with budgets and nights: public numbers, read anew at every scrape. Ctrl-C stops."""
+    del debug
+    from blockveil.flows.service import metrics as serving
+
+    token = serving.token()
+    if show_token:
+        say(token)
+        return
+    try:
+        answering = serving.start(load_deployments(configs), host, port, token)
+    except OSError as error:
+        failure = ServerFailed(
+            f"{host}:{port} cannot be listened at ({os.strerror(error.errno or 0)})",
+            "Metrics need an address of their own",
+            "Give another --port",
+        )
+    else:
+        say(f"Metrics: http://{host}:{port}/metrics, for who shows what `blockveil metrics --show-token` prints")
+        answering.thread.join()
+        return
+    raise failure
+
+
+def prune(
+    configs: Folder = Path("configs"),
+    keep_days: KeepDays = 400,
+    apply: Apply = False,
+    debug: Debug = False,
+) -> None:
+    """Show the releases that are older than is kept; --apply removes them. Ledger entries and the newest one stay."""
+    del debug
+    loaded = load_deployments(configs)
+    before = datetime.now(UTC).date() - timedelta(days=keep_days)
+    old = [each for config in loaded.configs.values() for each in retention.old_releases(config, before)]
+    for each in old:
+        say(f"{each.release_id}  {each.size / 2**20:,.1f} MiB")
+    if apply:
+        retention.prune(old)
+    done = "removed" if apply else "would be removed; --apply does it"
+    say(f"{len(old)} releases, {sum(each.size for each in old) / 2**20:,.1f} MiB, {done}")
+
+
+def catch_up(
+    configs: Folder = Path("configs"), since: Since = None, apply: Apply = False, debug: Debug = False
+) -> None:
+    """Show the nights that were begun or missed and are due, by the policy of deployments.toml; --apply runs them."""
+    del debug
+    login.join()
+    from blockveil.flows.service import deploy as deploying
+    from blockveil.flows.service import recovery
+
+    deploying.require_server()
+    first = None if since is None else parse_date(since)
+    found = recovery.catch_up_nights(load_deployments(configs), first, datetime.now(UTC), apply)
+    for night in found:
+        say(f"{night.config} {night.night}: {night.why} ({night.note})")
+    if not found:
+        say("No night is due.")

@@ -1,0 +1,44 @@
+"""``blockveil step``: from a released gradient to the next weights of a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from blockveil.flows.cli.common import Debug, print_rows
+from blockveil.pipeline.questions import weights
+
+Release = Annotated[Path, typer.Argument(help="Pointer or folder of a release of gradients.", show_default=False)]
+Output = Annotated[Path, typer.Option(help="New .npz file for the weights.", show_default=False)]
+Examples = Annotated[float, typer.Option(help="Public number of examples to divide by.", show_default=False)]
+Rate = Annotated[float, typer.Option(help="Length of the step.", show_default=False)]
+Before = Annotated[Path | None, typer.Option("--weights", help="Weights it was taken at; zeros where not given.")]
+
+
+def step(
+    release: Release, output: Output, examples: Examples, rate: Rate, before: Before = None, debug: Debug = False
+) -> None:
+    """Take one step of training along a released gradient. Post-processing: costs no privacy."""
+    del debug
+    found = weights.step(release, None if before is None else weights.load(before), examples, rate)
+    _tell(output, weights.save(found, output))
+
+
+def start(
+    output: Output,
+    inputs: Annotated[int, typer.Option(min=1, help="Number of features.", show_default=False)],
+    outputs: Annotated[int, typer.Option(min=1, help="Number of outputs.", show_default=False)],
+    seed: Annotated[int, typer.Option(help="Public seed.", show_default=False)],
+    hidden: Annotated[int | None, typer.Option(min=1, help="Number of hidden units.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Write random weights to begin training with."""
+    del debug
+    found = weights.random(weights.shapes(inputs + 1, hidden, outputs), seed)
+    _tell(output, weights.save(found, output))
+
+
+def _tell(path: Path, digest: str) -> None:
+    print_rows([("weights", f'"{path}"'), ("weights_sha256", f'"{digest}"')])

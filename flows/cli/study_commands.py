@@ -1,0 +1,164 @@
+"""``blockveil study``: mechanisms that no config can name, with what is claimed for them and what really holds."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.flows.cli.common import Debug, print_rows
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.study import frames as study_frames
+from blockveil.pipeline.study import moments as study_moments
+from blockveil.pipeline.study import study_release as study
+
+app = typer.Typer(help="Study what no config can release; public data only.", no_args_is_help=True)
+
+Shape = Annotated[str, typer.Option(help="Shape of the answer, such as 89x89.")]
+Epsilon = Annotated[float, typer.Option(help="Claimed epsilon.")]
+Delta = Annotated[float, typer.Option(help="Claimed delta.")]
+Sensitivity = Annotated[float, typer.Option(help="L2 sensitivity of the answer.")]
+Features = Annotated[int, typer.Option(help="Number of features.", min=2)]
+Relation = Annotated[Neighbours, typer.Option(help="Neighbouring relation.")]
+Radius = Annotated[float, typer.Option(help="Largest length of a record.")]
+Output = Annotated[Path | None, typer.Option(help="New folder for a labelled draw, Zarr.")]
+Matrix = Annotated[Path | None, typer.Option(help="A public .npy matrix that the draw is added to; zeros without it.")]
+
+
+@app.callback()
+def studies() -> None:
+    """Study what no config can release: what is claimed, what holds, and labelled draws on public data."""
+
+
+@app.command()
+def r1smg(
+    shape: Shape,
+    epsilon: Epsilon,
+    delta: Delta,
+    sensitivity: Sensitivity,
+    output: Output = None,
+    matrix: Matrix = None,
+    debug: Debug = False,
+) -> None:
+    """Rank-1 singular Gaussian noise: what it claims, what holds, and a labelled draw."""
+    del debug
+    size = _shape(shape)
+    findings = study.r1smg_findings(size, _claim(epsilon, delta), sensitivity)
+    print_rows(findings.rows())
+    if output is not None:
+        study.draw_r1smg(findings, _matrix(matrix, size), NoiseKey(os.urandom(32)), output)
+        print_rows([("Written", f"{output}, labelled as not private")])
+
+
+@app.command()
+def wishart(
+    features: Features,
+    epsilon: Epsilon,
+    delta: Delta,
+    neighbours: Relation,
+    radius: Radius = 1.0,
+    output: Output = None,
+    matrix: Matrix = None,
+    calibration: Annotated[str, typer.Option(help="Of the draw: jiang, imtiaz, sheffet or exact.")] = "exact",
+    debug: Debug = False,
+) -> None:
+    """Wishart noise on a second moment: what is claimed, what holds, and a labelled draw."""
+    del debug
+    findings = study_moments.wishart_findings(features, radius, _claim(epsilon, delta), neighbours)
+    print_rows(findings.rows())
+    if output is not None:
+        public = _matrix(matrix, (features, features))
+        study_moments.draw_wishart(findings, calibration, public, NoiseKey(os.urandom(32)), output)
+        print_rows([("Written", f"{output}, labelled")])
+
+
+@app.command(name="johnson-lindenstrauss")
+def johnson_lindenstrauss(
+    records: Annotated[int, typer.Option(help="Number of records.", min=1)],
+    features: Features,
+    rows: Annotated[int, typer.Option(help="Rows of the sketch.", min=1)],
+    epsilon: Epsilon,
+    delta: Delta,
+    neighbours: Relation,
+    radius: Radius = 1.0,
+    output: Output = None,
+    matrix: Annotated[
+        Path | None, typer.Option(help="Public records, .npy, one a row; zeros without it. They are drawn from.")
+    ] = None,
+    calibration: Annotated[str, typer.Option(help="Of the draw: blocki, sheffet or exact.")] = "exact",
+    debug: Debug = False,
+) -> None:
+    """Gaussian sketches of regularised records: what is claimed, what holds, and a labelled draw."""
+    del debug
+    claim = _claim(epsilon, delta)
+    findings = study_moments.sketch_findings(features, records, rows, radius, claim, neighbours)
+    print_rows(findings.rows())
+    if output is not None:
+        public = _matrix(matrix, (records, features))
+        study_moments.draw_sketch(findings, calibration, public, NoiseKey(os.urandom(32)), output)
+        print_rows([("Written", f"{output}, labelled")])
+
+
+@app.command()
+def ppca(
+    matrix: Annotated[Path, typer.Option(help="A public second moment (a sum over records), .npy.")],
+    directions: Annotated[int, typer.Option(help="Number of directions.", min=1)],
+    epsilon: Epsilon,
+    delta: Delta,
+    neighbours: Relation,
+    radius: Radius = 1.0,
+    output: Output = None,
+    calibration: Annotated[str, typer.Option(help="Of the draw: published or exact.")] = "exact",
+    debug: Debug = False,
+) -> None:
+    """Principal directions as one frame (PPCA): what is claimed, what holds, and a labelled draw."""
+    del debug
+    findings = study_frames.frame_findings(
+        _matrix(matrix, None), directions, radius, _claim(epsilon, delta), neighbours
+    )
+    print_rows(findings.rows())
+    if output is not None:
+        captured = study_frames.draw_frame(findings, calibration, NoiseKey(os.urandom(32)), output)
+        print_rows([("Written", f"{output}, labelled; it captures {captured:.1%} of the largest possible variance")])
+
+
+def _claim(epsilon: float, delta: float) -> ApproxDP:
+    try:
+        return ApproxDP(epsilon, delta)
+    except ValueError as error:
+        failure = ConfigError("This study cannot be made", str(error), "Correct the parameter")
+    raise failure
+
+
+def _shape(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})", text)
+    if found is None:
+        raise ConfigError(f"--shape {text[:40]!r} is not a shape", "A shape is written ROWSxCOLUMNS", "Write 89x89")
+    return int(found[1]), int(found[2])
+
+
+def _matrix(path: Path | None, shape: tuple[int, int] | None) -> NDArray[np.float64]:
+    """Matrix of a file, of this shape, or square where none is asked for; zeros without a file."""
+    if path is None:
+        return np.zeros(shape or (0, 0))
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        kind = type(error).__name__
+        raise ConfigError(f"--matrix {path.name} cannot be read ({kind})", "It is an .npy file", "Correct it") from None
+    square = loaded.ndim == 2 and loaded.shape[0] == loaded.shape[1] > 0
+    if not (loaded.shape == shape if shape else square) or loaded.dtype.kind not in "iuf":
+        wanted = f"of shape {shape}" if shape else "in a square"
+        raise ConfigError(
+            f"--matrix {path.name} has shape {loaded.shape}", f"It must be real numbers {wanted}", "Correct it"
+        )
+    if not np.all(np.isfinite(loaded)):
+        raise ConfigError(f"--matrix {path.name} is not finite", "Noise is added to numbers", "Correct it")
+    return np.asarray(loaded, dtype=np.float64)

@@ -1,0 +1,1 @@
+"""A room; see its README."""

@@ -1,0 +1,73 @@
+"""A person's approval, asked before anything is read or charged; nothing is held while a run waits for it."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Annotated, Any, Literal
+
+from prefect import get_run_logger, runtime
+from prefect.flow_runs import suspend_flow_run
+from prefect.input import RunInput
+from prefect.states import Failed
+from pydantic import Field, StringConstraints
+
+from blockveil.flows.runs import budgets
+from blockveil.flows.runs.steps import Steps, Stopped
+from blockveil.pipeline.base.printable import one_line
+from blockveil.pipeline.plan.approval import NotApproved
+from blockveil.pipeline.releases.night import Workspace
+
+given: ContextVar[str | None] = ContextVar("given", default=None)
+"""Who has approved on the command line."""
+
+
+class Approval(RunInput):
+    """The form that resumes a run."""
+
+    decision: Annotated[Literal["approve", "refuse"], Field(description="Whether this release may spend.")]
+    name: Annotated[
+        str,
+        StringConstraints(min_length=1, max_length=60, pattern=r"^[^\s].*[^\s]$|^[^\s]$"),
+        Field(description="Who decides. It is kept in the ledger with the charge."),
+    ]
+
+
+def ask(steps: Steps, workspace: Workspace) -> str | None:
+    """Let the run go on once a person has approved; who that was, or None where nobody had to.
+
+    The run is suspended: its process ends and nothing is held. When a person resumes it, it starts again, plans
+    again, and an answer counts only for the very plan that was shown.
+
+    Raises
+    ------
+    Stopped
+        It was refused, or this run cannot wait.
+    """
+    if workspace.plan.config.approval is None:
+        return None
+    question = steps.run("ask for approval", lambda: budgets.approval_needed(workspace.plan))
+    if question is None:
+        return None
+    who = given.get()
+    if who is not None:
+        return who
+    if runtime.deployment.id is None:
+        raise Stopped(_refused(f"{question.text} This run has no deployment, so it cannot wait", "Give --approve NAME"))
+    get_run_logger().warning("%s Waiting for up to %d hours.", question.text, question.wait_hours)
+    answer: Any = suspend_flow_run(
+        wait_for_input=Approval.with_initial_data(description=question.text),
+        timeout=question.wait_hours * 3600,
+        key=question.key,
+    )
+    decided_by = one_line(answer.name)
+    get_run_logger().info("%s: decision %r by %r", workspace.plan.release_id, answer.decision, decided_by)
+    if answer.decision != "approve":
+        raise Stopped(_refused(f"{workspace.plan.release_id} was refused by {decided_by}", "Run it again to ask anew"))
+    return decided_by
+
+
+def _refused(what: str, remedy: str) -> Any:
+    error = NotApproved.because(what, remedy)
+    text = f"{error} Nothing was read, charged or released."
+    get_run_logger().error(text)
+    return Failed(name="NotApproved", message=text, data=error)

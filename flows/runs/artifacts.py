@@ -1,0 +1,160 @@
+"""What a run's page shows: plan, progress, report, error and budget. A server that is away never fails a release."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import asdict
+from functools import wraps
+from typing import ParamSpec, TypeVar, cast
+from uuid import UUID
+
+from prefect import get_client, get_run_logger, runtime
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+
+from blockveil.flows.runs import budgets
+from blockveil.flows.runs.pace import duration, pace
+from blockveil.pipeline.data.preview import Looked
+from blockveil.pipeline.plan import summary
+from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.report import Report, facts, markdown
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+listener: ContextVar[Callable[[str, float | None], None] | None] = ContextVar("listener", default=None)
+"""Receives progress beside Prefect, for a terminal."""
+
+_UPDATE_SECONDS = 1.0
+
+
+def _optional(show: Callable[Arguments, Result]) -> Callable[Arguments, Result | None]:
+    """Make a function that talks to the server only try."""
+
+    @wraps(show)
+    def tried(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result | None:
+        try:
+            return show(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - what is shown must not decide what is released
+            get_run_logger().warning("The run's page could not be updated (%s)", type(error).__name__)
+        return None
+
+    return tried
+
+
+@_optional
+def tag_run(plan: Plan) -> None:
+    """Add data set, release and night to the run's tags."""
+    section = plan.config.release
+    added = [f"dataset:{section.dataset}", f"release:{section.name}", f"date:{plan.logical_date}"]
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(runtime.flow_run.id, tags=[*dict.fromkeys([*runtime.flow_run.tags, *added])])
+
+
+def show_plan(plan: Plan, store: Looked | None) -> None:
+    """Show cost and expected error before anything is spent, and what the store says where it was looked at."""
+    rows = summary.describe(plan, budgets.granted(plan), store=store, paid=budgets.is_paid(plan))
+    for warning in summary.warnings(plan):
+        get_run_logger().warning("%s: %s", plan.release_id, warning)
+    _markdown(
+        f"## Plan of {plan.release_id}\n\nNothing has been read or spent.\n\n{markdown.pairs(rows)}\n",
+        "release-plan",
+        "What this release costs and how exact it will be; no data was read for it",
+    )
+    _show_compared(plan)
+    if plan.config.in_clear:
+        get_run_logger().warning("%s: the cluster is %s", plan.release_id, summary.IN_CLEAR)
+    said = dict(rows)
+    get_run_logger().info(
+        "%s is planned: charge %s; left: %s. Nothing has been read or spent.",
+        plan.release_id,
+        said["Charge"],
+        said.get("Left", "no budget is granted yet"),
+    )
+
+
+def show_what_if(plan: Plan, rows: Sequence[tuple[str, str]]) -> None:
+    """Show the answer to a what-if question, as :func:`.summary.describe` gives it."""
+    _markdown(
+        f"## What if: {plan.release_id}\n\nNothing was read, charged or released.\n\n{markdown.pairs(rows)}\n",
+        "what-if",
+        f"What {plan.release_id} would cost and how exact it would be; no data was read for it",
+    )
+    _show_compared(plan)
+
+
+def _show_compared(plan: Plan) -> None:
+    if plan.compared:
+        compared = facts.compared_text([asdict(candidate) for candidate in plan.compared])
+        _rows(compared, "mechanisms-compared", "Expected error of every mechanism; the best is used")
+
+
+def show_report(release_id: str, made: Report) -> None:
+    """Show the finished release: report, guarantee, pictures, noise beside each estimate, and the budget."""
+    _markdown(made.markdown, "release-report", f"Report of {release_id}")
+    _markdown(made.guarantee, "release-guarantee", "What is promised, in words and in numbers to check")
+    _markdown(made.heat_map, "release-heat-map", "The released matrix; what noise alone may give is grey")
+    _markdown(made.spectrum, "release-spectrum", "Its spectrum beside what noise alone reaches")
+    _rows(made.errors, "release-error", "Noise beside each estimate")
+    _rows([{"what": what, "value": value} for what, value in made.budget], "privacy-budget", "What is left")
+    if made.burn_down:
+        _markdown(made.burn_down, "budget-burn-down", "How the budget was spent")
+    get_run_logger().info("Released %s. Report: %s", release_id, made.path)
+
+
+@_optional
+def _markdown(text: str, key: str, description: str) -> None:
+    create_markdown_artifact(text, key=key, description=description)
+
+
+@_optional
+def _rows(rows: list[dict[str, str]], key: str, description: str) -> None:
+    create_table_artifact(rows, key=key, description=description)
+
+
+class Teller:
+    """Progress as an artifact with pace and time left, as a log line for each stage, and to a listening terminal."""
+
+    def __init__(self, what: str, key: str = "release-progress") -> None:
+        self._what = what
+        self._artifact = self._create(what, key)
+        self._started = time.monotonic()
+        self._stage, self._began, self._last, self._share = "", 0.0, 0.0, 0.0
+
+    def __call__(self, stage: str, share: float | None) -> None:
+        """Tell of a stage, and of the fraction of it that is done where that is known."""
+        heard = listener.get()
+        if heard is not None:
+            heard(stage, share)
+        now = time.monotonic()
+        if stage != self._stage:
+            get_run_logger().info("%s: %s", self._what, stage)
+            self._stage, self._began, self._last = stage, now, 0.0
+            if share is None:
+                self._update(stage)
+        if share is not None and (share >= 1.0 or now - self._last >= _UPDATE_SECONDS):
+            self._last, self._share = now, share
+            self._update(f"{stage}: {pace(share, now - self._began)}")
+
+    def done(self) -> None:
+        """Say that there is nothing more to come."""
+        self._share = 1.0
+        self._update(f"done in {duration(time.monotonic() - self._started)}")
+
+    @staticmethod
+    @_optional
+    def _create(what: str, key: str) -> UUID:
+        made = create_progress_artifact(0.0, key=key, description=f"Progress of {what}")
+        return cast(UUID, made)
+
+    @_optional
+    def _update(self, said: str) -> None:
+        if self._artifact is not None:
+            done = round(100.0 * self._share, 1)
+            update_progress_artifact(self._artifact, progress=done, description=f"{self._what}: {said}")

@@ -1,0 +1,114 @@
+"""The deployment that a run belongs to, as the reviewed folder has it: its schedule and what becomes of missed nights.
+
+Nothing here is asked of the server. :mod:`.admission` looks a run up in the reviewed folder before it
+starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar
+from zoneinfo import ZoneInfo
+
+from prefect import runtime
+
+from blockveil.pipeline.base.errors import BlockveilError
+from blockveil.pipeline.config.deployments_file import Night, Scheduled
+
+MARK = "blockveil"
+"""Tag of every deployment of this product."""
+
+BUDGET_LOW = "blockveil.budget.low"
+"""Event of a release after which fewer nights are left than deployments.toml wants."""
+
+
+class NotReviewed(BlockveilError):
+    """A run asks for what the reviewed folder does not say."""
+
+    exit_code: ClassVar[int] = 2
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What the reviewed folder says about a run.
+
+    Attributes
+    ----------
+    entry
+        What is scheduled; None for a deployment that people start.
+    low_nights
+        A release that leaves room for fewer such nights raises the alarm.
+    by_schedule
+        Whether the schedule made the run, not a person.
+    """
+
+    entry: Scheduled | None
+    low_nights: int
+    by_schedule: bool
+
+    @property
+    def zone(self) -> ZoneInfo | None:
+        """Zone whose day is the logical date of a run without one; None for this machine's."""
+        return None if self.entry is None else ZoneInfo(self.entry.timezone)
+
+    def missed(self, now: datetime) -> str | None:
+        """Why this scheduled run comes too late to be run, or None where it may go on.
+
+        Only a run's first start is judged: one that was resumed, approved or tried again had started in time.
+        """
+        planned, night = runtime.flow_run.scheduled_start_time, self.entry
+        started_before = (runtime.flow_run.run_count or 0) > 1
+        if not isinstance(night, Night) or not self.by_schedule or started_before or planned is None:
+            return None
+        late = now - planned
+        if late <= timedelta(minutes=night.grace_minutes):
+            return None
+        if night.missed == "skip":
+            return f"it starts {_hours(late)} late and missed nights are skipped"
+        if night.missed == "latest" and times(night.cron, night.timezone, planned + timedelta(seconds=1), now):
+            return f"it starts {_hours(late)} late, a newer night is due, and only the latest is made up for"
+        return None
+
+
+here: ContextVar[Deployed | None] = ContextVar("here", default=None)
+"""What the reviewed folder says about the run of this process."""
+
+
+def of_run() -> Deployed | None:
+    """What the reviewed folder says about the present run, or None where nobody deployed it.
+
+    Raises
+    ------
+    NotReviewed
+        It has a deployment, and was started by what does not look it up.
+    """
+    found = here.get()
+    if found is None and runtime.deployment.id is not None:
+        raise NotReviewed(
+            "This run was started by another worker than Blockveil's",
+            "Runs of deployments are started by what looks them up in the reviewed folder",
+            "Start `blockveil serve`, or `blockveil worker` for a team's server, and no `prefect worker`",
+        )
+    return found
+
+
+def times(cron: str, zone: str, after: datetime, until: datetime) -> Sequence[datetime]:
+    """Times of a schedule from ``after`` to ``until``, both included, in its zone; as Prefect would plan them."""
+    from prefect.server.schemas.schedules import CronSchedule  # slow to import, and needed only for late nights
+
+    # Times from the server are of another class, whose arithmetic is not that of the standard library.
+    start, end = (datetime.fromtimestamp(time.timestamp(), UTC) for time in (after, until))
+    if end < start:
+        return []
+    days = (end - start).days + 2
+    found = asyncio.run(CronSchedule(cron=cron, timezone=zone).get_dates(days, start=start, end=end))
+    return [time.astimezone(ZoneInfo(zone)) for time in found]
+
+
+def _hours(span: timedelta) -> str:
+    minutes = int(span.total_seconds() // 60)
+    return f"{minutes} minutes" if minutes < 120 else f"{minutes // 60} hours"

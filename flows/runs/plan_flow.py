@@ -1,0 +1,69 @@
+"""The flow for what-if questions: the full typed model in a form. It reads no data and can spend nothing."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from prefect import flow, runtime
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+
+from blockveil.flows.runs import artifacts, budgets, deployed
+from blockveil.flows.runs import logical_date as night
+from blockveil.flows.runs.release_flow import resolve
+from blockveil.flows.runs.steps import Steps, Stopped
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.ledger import BudgetStatus
+from blockveil.pipeline.plan import summary
+from blockveil.pipeline.plan.planning import Plan, plan_near
+from blockveil.pipeline.plan.what_if import Asked, WhatIf, parse, plan_of
+
+
+def _run_name() -> str:
+    return f"what if {runtime.flow_run.parameters['budget_of'] or 'nobody pays'}"
+
+
+# Prefect's own check would name neither the value nor what to do, and would log the whole question: the flow checks.
+@flow(
+    name="plan",
+    flow_run_name=_run_name,
+    validate_parameters=False,
+    persist_result=False,
+    log_prints=False,
+    retries=0,
+)
+def plan(question: WhatIf, budget_of: str | None = None, logical_date: date | None = None) -> State[Any]:
+    """Show what any release would cost and how exact it would be. Reads no data, spends nothing, releases nothing.
+
+    Args:
+        question: The release in question; it may name no file and no place.
+        budget_of: Name of a reviewed config whose budget the question is compared with. Empty for none.
+        logical_date: The night in question. Empty means the day of the run.
+    """
+    steps = Steps()
+    try:
+        made = steps.run("plan", lambda: _plan(parse(question, budget_of, logical_date)))
+    except Stopped as stopped:
+        return stopped.state
+    return Completed(message=f"Plan of {made.release_id}: nothing was read, charged or released.")
+
+
+def _plan(asked: Asked) -> Plan:
+    deployed.of_run()
+    made = plan_of(asked.question, asked.logical_date or night.of_run())
+    rows = summary.describe(made, None if asked.budget_of is None else _budget(made, asked.budget_of))
+    artifacts.show_what_if(made, rows)
+    return made
+
+
+def _budget(made: Plan, name: str) -> BudgetStatus | None:
+    """Budget of a reviewed config, if losses of the question add up to its."""
+    status = budgets.granted(plan_near(resolve(name, {}, ()), made.logical_date))
+    if status is not None and (status.neighbours, status.privacy_unit) != (made.neighbours, made.config.privacy.unit):
+        raise ConfigError(
+            f"The budget of '{status.dataset}' is for {status.neighbours.value}, \"{status.privacy_unit}\"",
+            "Losses for different relations or privacy units do not add up",
+            "Ask with the same neighbours and unit, or leave budget_of empty",
+        )
+    return status

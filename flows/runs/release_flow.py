@@ -1,0 +1,185 @@
+"""The release flow: a thin Prefect shell around :mod:`.night`."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from prefect import flow, get_run_logger, runtime
+from prefect.client.schemas.objects import State
+from prefect.events import emit_event
+from prefect.states import Completed
+
+from blockveil.flows.cluster.clusters import open_compute
+from blockveil.flows.runs import approvals, artifacts, budgets, deployed, run_log, turns
+from blockveil.flows.runs import logical_date as night
+from blockveil.flows.runs import overrides as allowed
+from blockveil.flows.runs.steps import Steps, Stopped
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config import LoadedConfig, load_config
+from blockveil.pipeline.data.preview import look
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases import lineage
+from blockveil.pipeline.releases import night as pipeline
+from blockveil.pipeline.report import make_report
+
+run_log.show(lineage.__name__)
+run_log.show(pipeline.__name__)
+
+CONFIG_ROOT = "BLOCKVEIL_CONFIG_ROOT"
+"""Environment variable: folder of reviewed configs; without it ``configs`` in the working directory."""
+
+Mode = Literal["dry-run", "release"]
+
+_RELEASE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_RETRIES = 2
+
+
+def config_file(name: str) -> Path:
+    """File of a reviewed config under the config root.
+
+    Raises
+    ------
+    ConfigError
+        The name is not a plain name.
+    """
+    if not _RELEASE_NAME.fullmatch(name):
+        raise ConfigError(
+            f"The release {name[:70]!r} is not a name",
+            "A release is chosen by the name of a reviewed config: lower-case letters, digits, dashes and underscores",
+            f"Give the file name without .toml of a config in the folder {CONFIG_ROOT} names",
+        )
+    return Path(os.environ.get(CONFIG_ROOT, "configs")) / f"{name}.toml"
+
+
+def resolve(name: str, overrides: dict[str, str], prefixes: tuple[str, ...]) -> LoadedConfig:
+    """Config of a release name under the config root.
+
+    Parameters
+    ----------
+    name
+        File name of a config without ``.toml``.
+    overrides
+        Dotted keys and values.
+    prefixes
+        Tables and keys that may be overridden.
+
+    Raises
+    ------
+    ConfigError
+        The name is not a plain name, has no config, or an override is not allowed.
+    """
+    return load_config(config_file(name), overrides=overrides, allowed_prefixes=prefixes)
+
+
+def _run_name() -> str:
+    given = runtime.flow_run.parameters
+    try:
+        day = given["logical_date"] or night.of_run()
+    except Exception:  # noqa: BLE001 - a name must not stop a run; the plan fails with the reason
+        day = "today"
+    return f"{given['release']} {day} ({given['mode']})"
+
+
+@flow(name="release", flow_run_name=_run_name, persist_result=False, log_prints=False, retries=0)
+def release(
+    release: str,
+    mode: Mode = "dry-run",
+    logical_date: date | None = None,
+    overrides: dict[str, str] = {},  # noqa: B006 - a form field; never changed
+) -> State[Any]:
+    """Release one private matrix, or show what it would cost.
+
+    Args:
+        release: Name of a reviewed config, for example quickstart.
+        mode: A dry run plans and spends nothing; a release charges the budget once.
+        logical_date: The night this release is for. Empty means the day of the scheduled start. One night is charged
+            once, however often it runs.
+        overrides: A release may change compute, cluster.workers and cluster.threads_per_worker, for example
+            {"cluster.workers": "4"}. A dry run may change privacy too.
+    """
+    steps = Steps()
+    try:
+        workspace, late = steps.run("plan", lambda: _plan(release, mode, logical_date, overrides))
+        night_id = workspace.plan.release_id
+        if late is not None:
+            return Completed(
+                name="Skipped",
+                message=f"{night_id} is skipped: {late}. Nothing was read, charged or released; a run with this "
+                "logical date makes up for it.",
+            )
+        if mode == "dry-run":
+            return Completed(message=f"Dry run of {night_id}: nothing was read, charged or released.")
+        approver = approvals.ask(steps, workspace)
+        with turns.of_dataset(steps, workspace.plan.config.release.dataset):
+            # Others may have spent while this run waited for its turn: what they have left decides.
+            approver = approver or approvals.ask(steps, workspace)
+            return _release(steps, workspace, approver)
+    except Stopped as stopped:
+        return stopped.state
+
+
+def _plan(name: str, mode: Mode, day: date | None, overrides: dict[str, str]) -> tuple[pipeline.Workspace, str | None]:
+    """The planned release, and why it comes too late where it does."""
+    here = deployed.of_run()
+    loaded = resolve(name, overrides, allowed.RELEASE if mode == "release" else allowed.DRY_RUN)
+    workspace = pipeline.Workspace.open(make_plan(loaded, day or night.of_run()))
+    plan = workspace.plan
+    artifacts.tag_run(plan)
+    # An override may name any place, and what is there must not show to whoever fills in a form.
+    elsewhere = any(key.partition(".")[0] == "data" for key in overrides)
+    artifacts.show_plan(plan, None if elsewhere else look(loaded))
+    late = None if here is None or day is not None else here.missed(datetime.now(UTC))
+    if late is not None and mode == "release" and budgets.has_charge(plan):
+        late = None  # what an earlier attempt began is finished, however late: it costs nothing more
+    return workspace, late
+
+
+def _release(steps: Steps, workspace: pipeline.Workspace, approver: str | None) -> State[Any]:
+    plan, name = workspace.plan, str(runtime.flow_run.id)
+    name += "" if approver is None else f", approved by {approver}"
+    steps.on_failure = "Nothing was spent."
+    tell = artifacts.Teller(plan.release_id)
+    with pipeline.Attempt(workspace, name) as attempt:
+        reservation = steps.run("reserve budget", attempt.reserve)
+        if reservation.resumed:
+            get_run_logger().info("%s: %s", plan.release_id, reservation.resumed)
+        steps.abandon = attempt.abandon
+        if reservation.published is None:
+            steps.run("measure and add noise", lambda: _measure(attempt, plan.loaded, tell), _RETRIES)
+            steps.run("publish", attempt.publish)
+        outcome = steps.run("seal", attempt.seal)
+    tell.done()
+    steps.run("report", lambda: artifacts.show_report(outcome.release_id, make_report(workspace, outcome)))
+    _warn_of_little(workspace)
+    resumed = f" {outcome.resumed[0].upper()}{outcome.resumed[1:]}." if outcome.resumed else ""
+    return Completed(message=f"Released {outcome.release_id}.{resumed}")
+
+
+def _warn_of_little(workspace: pipeline.Workspace) -> None:
+    """Raise the alarm where the budget holds fewer such nights than the deployment wants; never fails a release."""
+    try:
+        here = deployed.of_run()
+        left = budgets.nights_left(workspace.plan, workspace.budget())
+        if here is None or left >= (here.low_nights if workspace.plan.new_part is None else 1):
+            return
+        account = workspace.plan.config.release.account
+        message = f"The budget of '{account}' holds {left} more nights like {workspace.plan.release_id}."
+        get_run_logger().warning(message)
+        emit_event(
+            deployed.BUDGET_LOW,
+            resource={"prefect.resource.id": f"blockveil.budget.{account}", "prefect.resource.name": account},
+            payload={"message": message},
+        )
+    except Exception as error:  # noqa: BLE001 - the release is made; an alarm must not undo that
+        get_run_logger().warning("Whether the budget is low is not known (%s)", type(error).__name__)
+
+
+def _measure(attempt: pipeline.Attempt, loaded: LoadedConfig, tell: artifacts.Teller) -> None:
+    """Open the cluster for this step alone."""
+    tell("starting workers", None)
+    with open_compute(loaded) as compute:
+        attempt.measure(compute, tell)

@@ -1,0 +1,169 @@
+"""Steps of a run as Prefect tasks, and failures as states that say what was and what was not spent.
+
+Tasks have no parameters and keep no results, so that neither data, keys nor lazy arrays enter Prefect. No text of a
+foreign exception gets into a state or a log.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+from prefect import get_run_logger, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.states import Completed, Failed
+
+from blockveil.flows.cluster.workers import ClusterUnfit
+from blockveil.flows.runs import private_log
+from blockveil.flows.runs.code import WrongVersion
+from blockveil.flows.runs.deployed import NotReviewed
+from blockveil.pipeline.base.errors import (
+    BlockveilError,
+    BudgetExhausted,
+    ComputeError,
+    ConfigError,
+    DataError,
+    KeyLost,
+    LedgerError,
+    ReleaseConflict,
+    StoreError,
+    StoreUnreachable,
+)
+
+Result = TypeVar("Result")
+
+
+_PASSING = (ComputeError, StoreUnreachable)
+"""What may succeed when it is tried again; not what is derived from them."""
+
+
+class UnexpectedError(ComputeError):
+    """An error that the program does not know; its kind is shown, and :mod:`.private_log` has its code
+    lines.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+
+class Stopped(Exception):
+    """Ends the flow with a state that explains itself.
+
+    Attributes
+    ----------
+    state
+        Final state of the run.
+    """
+
+    def __init__(self, state: State[Any]) -> None:
+        super().__init__("stopped")
+        self.state = state
+
+
+NOT_REVIEWED = "NotReviewed"
+"""State of a run that asks for what the reviewed folder does not say."""
+
+_STATE_NAMES: dict[type[BaseException], str] = {
+    BudgetExhausted: "BudgetExhausted",
+    WrongVersion: "WrongVersion",
+    NotReviewed: NOT_REVIEWED,
+    ConfigError: "BadConfig",
+    DataError: "BadData",
+    ReleaseConflict: "ReleaseConflict",
+    LedgerError: "LedgerProblem",
+    StoreError: "StoreProblem",
+    UnexpectedError: "Unexpected",
+    ComputeError: "ClusterLost",
+    ClusterUnfit: "ClusterUnfit",
+    KeyLost: "KeyLost",
+}
+
+
+FAILURES = (
+    "Failed",
+    "Crashed",
+    "TimedOut",
+    "NotApproved",
+    "DatasetBusy",
+    "Refuted",
+    "BadParameter",
+    *_STATE_NAMES.values(),
+)
+"""Names of all states in which a run has failed."""
+
+
+class Steps:
+    """Runs the steps of one run.
+
+    Attributes
+    ----------
+    on_failure
+        What a failure leaves behind while there is no reservation, in words.
+    abandon
+        Gives an unused reservation back; whether it could.
+    """
+
+    def __init__(self) -> None:
+        self.on_failure = "Nothing was read, charged or released."
+        self.abandon: Callable[[str], bool] | None = None
+
+    def run(self, name: str, work: Callable[[], Result], retries: int = 0) -> Result:
+        """Run one step as a task; only lost computations, and reading from a store that is away, are tried again.
+
+        Raises
+        ------
+        Stopped
+            With the state that the flow should end in.
+        """
+        results: list[Result] = []
+        errors: list[BlockveilError] = []
+
+        def body() -> State[Any]:
+            errors.clear()
+            try:
+                results.append(work())
+                return Completed()
+            except Exception as error:  # noqa: BLE001 - the text of a foreign one could quote a record
+                errors.append(known(error))
+            return Failed(name=name_of(errors[0]), message=str(errors[0]))
+
+        task(
+            name=name,
+            cache_policy=NO_CACHE,
+            persist_result=False,
+            retries=retries,
+            retry_condition_fn=lambda _task, _run, _state: bool(errors) and type(errors[0]) in _PASSING,
+        )(body)(return_state=True)
+        if errors:
+            raise Stopped(self._explained(errors[0]))
+        return results[-1]
+
+    def _explained(self, error: BlockveilError) -> State[Any]:
+        spent = self.on_failure if self.abandon is None else _abandoned(self.abandon, type(error).__name__)
+        get_run_logger().error("%s %s", error, spent)
+        return Failed(name=name_of(error), message=f"{error} {spent}", data=error)
+
+
+def _abandoned(abandon: Callable[[str], bool], reason: str) -> str:
+    try:
+        if abandon(reason):
+            return "Nothing was drawn; the budget was given back."
+    except Exception as error:  # noqa: BLE001 - the first failure is the one to show
+        kind = type(error).__name__
+        return f"Whether the budget was given back is not known ({kind}); run again to settle it."
+    return "The charge stands; running the same release again finishes it at no further cost."
+
+
+def name_of(error: BlockveilError) -> str:
+    """Name of the state of a run that this error ends."""
+    return next((_STATE_NAMES[kind] for kind in type(error).__mro__ if kind in _STATE_NAMES), "Failed")
+
+
+def known(error: Exception) -> BlockveilError:
+    """An error as a person may see it: an unexpected one is hidden behind its kind and a number."""
+    if isinstance(error, BlockveilError):
+        return error
+    shown = UnexpectedError(type(error).__name__, secrets.token_hex(4))
+    private_log.keep(error, shown.error_id)
+    return shown

@@ -1,0 +1,80 @@
+"""One run of a data set at a time, over all deployments and machines of a server.
+
+This saves work and keeps nights in order. It is not what protects the budget: the ledger's transaction does, also
+where a server is away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from prefect import get_client, get_run_logger
+from prefect.client.schemas.objects import State
+from prefect.concurrency.sync import concurrency
+from prefect.states import Failed
+
+from blockveil.flows.runs.steps import Steps, Stopped
+from blockveil.flows.service import server
+
+WAIT_SECONDS = 6 * 3600
+"""How long a run waits for another one of its data set."""
+
+LEASE_SECONDS = 60
+"""A killed run's turn ends after this."""
+
+
+def limit_name(dataset: str) -> str:
+    """Name of a data set's limit on the server."""
+    return f"blockveil-dataset-{dataset}"
+
+
+@contextmanager
+def of_dataset(steps: Steps, dataset: str) -> Iterator[None]:
+    """Hold the turn of a data set.
+
+    Raises
+    ------
+    Stopped
+        Another run kept it for too long.
+    """
+    if server.is_temporary():
+        # A temporary server serves this run alone, and forgets leases: a killed run's turn would never end.
+        yield
+        return
+    held, busy = ExitStack(), False
+    try:
+        with get_client(sync_client=True) as client:
+            client.upsert_global_concurrency_limit_by_name(limit_name(dataset), 1)
+        held.enter_context(
+            concurrency(
+                limit_name(dataset),
+                timeout_seconds=WAIT_SECONDS,
+                lease_duration=LEASE_SECONDS,
+                strict=True,
+                # A server that is away for a minute must not end a release that is under way.
+                raise_on_lease_renewal_failure=False,
+            )
+        )
+    except TimeoutError:
+        busy = True
+    except Exception as error:  # noqa: BLE001 - what only saves work must not decide what is released
+        get_run_logger().warning("Other runs of this data set are not held back (%s)", type(error).__name__)
+    if busy:
+        raise Stopped(_busy(dataset, steps.on_failure))
+    try:
+        yield
+    finally:
+        try:
+            held.close()
+        except Exception as error:  # noqa: BLE001 - as above; the turn ends with its lease
+            get_run_logger().warning("The turn of this data set could not be ended (%s)", type(error).__name__)
+
+
+def _busy(dataset: str, spent: str) -> State[Any]:
+    message = (
+        f"Another run of data set '{dataset}' was at work for {WAIT_SECONDS // 3600} hours. One runs at a time. {spent}"
+    )
+    get_run_logger().error(message)
+    return Failed(name="DatasetBusy", message=message)

@@ -1,0 +1,148 @@
+"""A team's server: deployments in a work pool, limits and alarms, all from one reviewed file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from contextlib import chdir
+
+import httpx
+from prefect import get_client
+from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
+from prefect.settings import get_current_settings
+
+from blockveil.flows.service import automations, deployments, login, runner
+from blockveil.flows.service.server import ServerFailed
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config.deployments_file import LoadedDeployments
+
+POOL_TYPE = "blockveil"
+"""Workers of Blockveil take its runs, and no worker of Prefect does: those obey what the server says."""
+
+
+def require_server() -> str:
+    """Address of the server that the environment or the profile names, once it has answered.
+
+    Raises
+    ------
+    ServerFailed
+        None is named (a temporary server would forget everything at once), or it does not answer, cannot prove who it
+        is, or does not know the password.
+    """
+    address = get_current_settings().api.url
+    if not address:
+        raise ServerFailed(
+            "No Prefect server is named",
+            "Deployments live on a permanent server",
+            "Set PREFECT_API_URL, for example http://127.0.0.1:4200/api while `blockveil serve` runs",
+        )
+    problem = _unfit(str(address))
+    if problem is not None:
+        raise problem
+    return str(address)
+
+
+def _unfit(address: str) -> ServerFailed | None:
+    try:
+        with get_client(sync_client=True) as client:
+            client.read_global_concurrency_limits(limit=1)
+    except httpx.HTTPStatusError as error:
+        if error.response.status_code in (401, 403):
+            return ServerFailed(
+                f"The Prefect server at {address} does not let this command in ({error.response.status_code})",
+                "It asks for a password",
+                "Set PREFECT_API_AUTH_STRING=user:password as the server has it; the login of `blockveil serve` is "
+                "found by itself, with the PREFECT_HOME of that service and the address that it printed, /api added",
+            )
+        return ServerFailed(
+            f"The Prefect server at {address} answers with an error ({error.response.status_code})",
+            "It must know this version's requests",
+            "Look into its log, and give it the version that this package is installed with",
+        )
+    except httpx.TransportError as error:
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            return ServerFailed(
+                f"{address} shows a certificate that nobody known here has signed for that name",
+                "Who takes the server's place could take its password",
+                "Set PREFECT_API_SSL_CERT_FILE to the certificate of your authority, and use the name that it is for",
+            )
+        return ServerFailed(
+            f"Nobody answers at {address} ({type(error).__name__})",
+            "Deployments live on a server that runs",
+            "Start it, or correct PREFECT_API_URL",
+        )
+    return None
+
+
+def deploy(loaded: LoadedDeployments, tell: Callable[[str], None]) -> None:
+    """Register everything on the server; again without effect, but for the pinned code and what has changed.
+
+    Raises
+    ------
+    BlockveilError
+        A config cannot be planned, there is no server, or its pool is of another kind.
+    """
+    require_server()
+    deployments.plans(loaded)
+    for line in deployments.stores(loaded):
+        tell(line)
+    pool = loaded.deployments.pool
+    made = deployments.build(loaded, pool)
+    _make_pool(pool)
+    deployments.prepare_limits(loaded)
+    deployments.keep_pauses(made)
+    deployments.register(made)
+    for deployment in made:
+        tell(f"{deployment.full_name}: {deployments.when(deployment)}")
+    for line in automations.install(loaded):
+        tell(line)
+    tell(f"Start a worker on each machine: blockveil worker CONFIGS --pool {pool}")
+
+
+def _make_pool(name: str) -> None:
+    with get_client(sync_client=True) as client:
+        try:
+            found = client.read_work_pool(name)
+        except ObjectNotFound:
+            try:
+                found = client.create_work_pool(WorkPoolCreate(name=name, type=POOL_TYPE))
+            except ObjectAlreadyExists:  # made by somebody else in between
+                found = client.read_work_pool(name)
+    if found.type != POOL_TYPE:
+        raise ConfigError(
+            f"The work pool '{name}' is of type {found.type}",
+            f"Runs are started by `blockveil worker`, whose pools are of type {POOL_TYPE}: others obey the server",
+            "Name another pool in deployments.toml; it is made where it is missing",
+        )
+
+
+def work(loaded: LoadedDeployments, pool: str, limit: int | None, tell: Callable[[str], None]) -> None:
+    """Start the runs of a team's work pool on this machine, until a signal says stop.
+
+    Parameters
+    ----------
+    loaded
+        What runs when, from this machine's reviewed folder.
+    pool
+        Name of the work pool.
+    limit
+        How many runs may work at once; None for any number.
+    tell
+        Receives lines for a person.
+
+    Raises
+    ------
+    BlockveilError
+        There is no server, or its pool is of another kind.
+    """
+    require_server()
+    _make_pool(pool)
+    seconds = get_current_settings().worker.query_seconds
+    find = runner.of_pool(pool, f"{socket.gethostname()} {os.getpid()}", seconds)
+    tell(f"Starting the runs of the work pool '{pool}', as {loaded.root} says. Ctrl-C stops.")
+    os.environ["PREFECT_HOME"] = str(login.home())  # absolute
+    with chdir(login.home()):
+        asyncio.run(runner.Runner(find, loaded.root, seconds, limit).until_stopped(lambda: False))

@@ -1,0 +1,291 @@
+"""Deployments as code: every flow by its module path in the installed package, pinned to the code that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from prefect import Flow, get_client
+from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentScheduleUpdate
+from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy, DeploymentSchedule
+from prefect.deployments.runner import RunnerDeployment
+from prefect.exceptions import ObjectNotFound
+from prefect.schedules import Cron, Schedule
+from prefect.types.entrypoint import EntrypointType
+
+from blockveil.flows.runs import code, turns
+from blockveil.flows.runs.audit_flow import audit
+from blockveil.flows.runs.deployed import MARK, NotReviewed
+from blockveil.flows.runs.ingest_flow import ingest_dataset
+from blockveil.flows.runs.plan_flow import plan
+from blockveil.flows.runs.release_flow import release
+from blockveil.flows.runs.study_flow import study
+from blockveil.flows.runs.verify_flow import verify_ledger
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config.deployments_file import (
+    Ingest,
+    LedgerCheck,
+    LoadedDeployments,
+    MechanismAudit,
+    Night,
+    Scheduled,
+    datasets,
+)
+from blockveil.pipeline.config.ingest_file import load_ingest
+from blockveil.pipeline.data.preview import look
+from blockveil.pipeline.plan.planning import Plan, plan_near
+from blockveil.pipeline.plan.what_if import question_of
+
+FLOWS: dict[str, Flow[..., Any]] = {
+    flow.name: flow for flow in (audit, ingest_dataset, plan, release, study, verify_ledger)
+}
+"""Every flow that can be deployed, by name."""
+
+BY_HAND = "by-hand"
+"""Deployment of the release flow for whatever config a person picks."""
+
+_AS_MADE: dict[str, Any] = {
+    "path": None,
+    "storage_document_id": None,
+    "infrastructure_document_id": None,
+    "pull_steps": None,
+    "job_variables": {},
+    "enforce_parameter_schema": True,
+}
+"""What every deployment has, and what `apply` of Prefect does not put right."""
+
+_ONE_AT_A_TIME = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE)
+# CANCEL_NEW would lose a night that comes while the one before it is still at work.
+
+
+def build(loaded: LoadedDeployments, pool: str | None = None) -> list[RunnerDeployment]:
+    """Every deployment of a file, not yet registered anywhere.
+
+    Parameters
+    ----------
+    loaded
+        What runs when.
+    pool
+        Work pool of a team server; None for deployments that one process serves.
+    """
+    made = [make() for _, make in _all(loaded).values()]
+    for deployment in made:
+        deployment.work_pool_name = pool
+    return made
+
+
+def find(loaded: LoadedDeployments, full_name: str) -> tuple[Scheduled | None, RunnerDeployment]:
+    """What a file says about one deployment: its schedule, where it has one, and the deployment itself.
+
+    Parameters
+    ----------
+    loaded
+        What runs when.
+    full_name
+        Name of flow and deployment, as a server has it.
+
+    Raises
+    ------
+    NotReviewed
+        The file has no such deployment.
+    """
+    found = _all(loaded).get(full_name)
+    if found is None:
+        raise NotReviewed(
+            f"The reviewed folder has no deployment {full_name[:140]!r}",
+            "Runs are those of deployments.toml",
+            "Add it there and deploy again, or delete it on the server",
+        )
+    return found[0], found[1]()
+
+
+def _all(loaded: LoadedDeployments) -> dict[str, tuple[Scheduled | None, Callable[[], RunnerDeployment]]]:
+    """Schedule of each deployment of a file, and what makes it, by full name."""
+    file = loaded.deployments
+    made: dict[str, tuple[Scheduled | None, Callable[[], RunnerDeployment]]] = {}
+    for night in file.night:
+        made[f"{release.name}/{night.config}"] = night, partial(_night, loaded, night)
+        made[f"{plan.name}/{night.config}"] = None, partial(_what_if, loaded, night)
+    for check in file.verify:
+        made[f"{verify_ledger.name}/{check.config}"] = check, partial(_check, check)
+    for each in file.ingest:
+        made[f"{ingest_dataset.name}/{each.config}"] = each, partial(_ingest, loaded, each)
+    for attack in file.audit:
+        made[f"{audit.name}/{attack.mechanism}"] = attack, partial(_audit, attack)
+    made[f"{release.name}/{BY_HAND}"] = None, partial(_by_hand, loaded)
+    made[f"{study.name}/{BY_HAND}"] = None, partial(_study, loaded)
+    return made
+
+
+def register(made: Sequence[RunnerDeployment]) -> dict[str, UUID]:
+    """Make deployments on the server, or put them right; the number of each by its full name.
+
+    Parameters
+    ----------
+    made
+        What the reviewed folder says.
+    """
+    with get_client(sync_client=True) as client:
+        found = {}
+        for deployment in made:
+            number: UUID = deployment.apply()  # type: ignore[assignment]
+            # Registering again leaves what an earlier hand has set, and this code would refuse its runs.
+            client._client.patch(f"/deployments/{number}", json=_AS_MADE).raise_for_status()
+            found[deployment.full_name] = number
+    return found
+
+
+def when(deployment: RunnerDeployment) -> str:
+    """When a deployment runs, in words."""
+    planned = [each for each in deployment.schedules or [] if each.schedule is not None]
+    if not planned:
+        return "by hand"
+    shown = ", ".join(" ".join(map(str, _time(each))) for each in planned)
+    return shown + (" (paused)" if deployment.paused or not all(each.active for each in planned) else "")
+
+
+def plans(loaded: LoadedDeployments) -> list[Plan]:
+    """Plan of each nightly config, so that a bad one is found before anything is deployed; reads no data."""
+    today = datetime.now(UTC).date()
+    return [plan_near(loaded.configs[night.config], today) for night in loaded.deployments.night]
+
+
+def stores(loaded: LoadedDeployments) -> list[str]:
+    """Look at the store of each nightly config; a line for each that cannot be looked at yet.
+
+    Raises
+    ------
+    DataError, StoreError
+        A store does not fit its config, so that its nights would be refused.
+    """
+    looked = {night.config: look(loaded.configs[night.config]) for night in loaded.deployments.night}
+    return [f"{name}: {found.sentence}" for name, found in looked.items() if not found.there]
+
+
+def keep_pauses(deployments: Sequence[RunnerDeployment]) -> None:
+    """Leave paused what a person has paused on the server: deploying again must not start it behind their back."""
+    with get_client(sync_client=True) as client:
+        for deployment in deployments:
+            try:
+                known = client.read_deployment_by_name(deployment.full_name)
+            except ObjectNotFound:
+                continue
+            deployment.paused = deployment.paused or known.paused
+            stopped = {_time(each) for each in known.schedules if not each.active}
+            for schedule in deployment.schedules or []:
+                schedule.active = bool(schedule.active) and _time(schedule) not in stopped
+
+
+def _time(planned: DeploymentSchedule | DeploymentScheduleCreate | DeploymentScheduleUpdate) -> tuple[Any, Any]:
+    return getattr(planned.schedule, "cron", None), getattr(planned.schedule, "timezone", None)
+
+
+def prepare_limits(loaded: LoadedDeployments) -> None:
+    """Make the limits on the server that let one run of a data set work at a time."""
+    with get_client(sync_client=True) as client:
+        for dataset in datasets(loaded):
+            client.upsert_global_concurrency_limit_by_name(turns.limit_name(dataset), 1)
+
+
+def _night(loaded: LoadedDeployments, night: Night) -> RunnerDeployment:
+    section = loaded.configs[night.config].config.release
+    made = _deployment(
+        release,
+        night.config,
+        _schedule(night),
+        {"release": night.config, "mode": night.mode},
+        [f"dataset:{section.dataset}"],
+        night.paused,
+    )
+    return _choices(made, "release", [night.config])
+
+
+def _check(check: LedgerCheck) -> RunnerDeployment:
+    made = _deployment(verify_ledger, check.config, _schedule(check), {"config": check.config}, [], check.paused)
+    return _choices(made, "config", [check.config])
+
+
+def _ingest(loaded: LoadedDeployments, each: Ingest) -> RunnerDeployment:
+    load_ingest(loaded.root / f"{each.config}.toml")  # a bad one is found before anything is deployed
+    made = _deployment(ingest_dataset, each.config, _schedule(each), {"config": each.config}, [], each.paused)
+    return _choices(made, "config", [each.config])
+
+
+def _audit(each: MechanismAudit) -> RunnerDeployment:
+    parameters = {"mechanism": each.mechanism, "epsilon": each.epsilon, "delta": each.delta}
+    return _deployment(audit, each.mechanism, _schedule(each), parameters, [], each.paused)
+
+
+def _by_hand(loaded: LoadedDeployments) -> RunnerDeployment:
+    return _choices(_deployment(release, BY_HAND, None, {}, [], False), "release", loaded.offered)
+
+
+def _study(loaded: LoadedDeployments) -> RunnerDeployment:
+    return _choices(_deployment(study, BY_HAND, None, {}, [], False), "config", loaded.offered)
+
+
+def _what_if(loaded: LoadedDeployments, night: Night) -> RunnerDeployment:
+    """Form filled with a reviewed config, so that a question is one change away."""
+    parameters = {"question": question_of(loaded.configs[night.config].config), "budget_of": night.config}
+    made = _deployment(plan, night.config, None, parameters, [], False)
+    return _choices(made, "budget_of", loaded.offered)
+
+
+def _deployment(
+    of: Flow[..., Any],
+    name: str,
+    schedule: Schedule | None,
+    parameters: dict[str, Any],
+    tags: Sequence[str],
+    paused: bool,
+) -> RunnerDeployment:
+    made = RunnerDeployment.from_flow(
+        of,
+        name=name,
+        schedule=schedule,
+        paused=paused,
+        parameters=parameters,
+        tags=[MARK, *tags],
+        version=code.running(),
+        concurrency_limit=_ONE_AT_A_TIME,
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )
+    schema = made._parameter_openapi_schema
+    made._parameter_openapi_schema = schema.model_copy(update={"definitions": _portable(schema.definitions)})
+    return made
+
+
+def _portable(schema: Any) -> Any:
+    """Without patterns that only the models' own regular expressions know; the flow checks those itself."""
+    if isinstance(schema, list):
+        return [_portable(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _portable(value) for key, value in schema.items() if key != "pattern" or not _foreign(value)}
+
+
+def _foreign(pattern: Any) -> bool:
+    return isinstance(pattern, str) and "\\p{" in pattern
+
+
+def _schedule(entry: Scheduled) -> Schedule:
+    try:
+        return Cron(entry.cron, timezone=entry.timezone)
+    except ValueError:
+        problem = f'"{entry.cron}" is not a schedule'
+    raise ConfigError(problem, "A schedule is five cron fields: minute, hour, day, month, weekday", "Correct it")
+
+
+def _choices(deployment: RunnerDeployment, field: str, names: Sequence[str]) -> RunnerDeployment:
+    """Let the form offer these names alone; the flow itself refuses whatever is no reviewed config."""
+    schema = deployment._parameter_openapi_schema
+    known: dict[str, Any] = schema.properties[field]
+    choice: dict[str, Any] = {"enum": list(names)}
+    if "anyOf" in known:  # what may be left empty too
+        choice = {"anyOf": [{**each, **(choice if each["type"] == "string" else {})} for each in known["anyOf"]]}
+    properties = {**schema.properties, field: {**known, **choice}}
+    deployment._parameter_openapi_schema = schema.model_copy(update={"properties": properties})
+    return deployment

@@ -1,0 +1,188 @@
+"""The login of the Prefect server that `blockveil serve` starts, and the one place where it is kept.
+
+A server without a password lets every account of the machine start releases. Where nobody has set one, it is made here
+from the operating system's randomness and kept in a file of this user alone in the Prefect home. Other commands of
+this user read it there, and send it to that server only: to the address that `serve` recorded, while a process of
+this user listens there.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import chdir, suppress
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from blockveil.flows.service import own_secret
+from blockveil.pipeline.base import durable
+from blockveil.pipeline.base.errors import ConfigError, StoreError
+
+FILE_NAME = "blockveil-login"
+"""File of the login in the Prefect home."""
+
+ADDRESS = "blockveil-address"
+"""File of the address at which the server of this home was started last."""
+
+SERVER, CLIENT, URL = "PREFECT_SERVER_API_AUTH_STRING", "PREFECT_API_AUTH_STRING", "PREFECT_API_URL"
+
+_ROOT = 0
+_LISTENING = "0A"  # TCP_LISTEN, as /proc/net/tcp writes it
+
+
+def home() -> Path:
+    """Absolute path of the Prefect home, which is made where it is missing.
+
+    Raises
+    ------
+    StoreError
+        It cannot be made, or another user could put settings, and so code, into it.
+    """
+    place = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect").expanduser().absolute()
+    try:
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        found = place.stat()
+    except OSError as error:
+        failure = durable.store_error(error, "The Prefect home cannot be made", "PREFECT_HOME")
+    else:
+        if found.st_uid in (os.geteuid(), _ROOT) and not found.st_mode & stat.S_IWOTH:
+            return place
+        failure = StoreError(
+            f"The Prefect home {place} belongs to another user, or every user can write to it",
+            "It holds settings, the login and the database of the server",
+            "Set PREFECT_HOME to a folder of this user, or take the right to write from others",
+        )
+    raise failure
+
+
+def configured() -> str | None:
+    """Login that the environment or Prefect's active profile sets, or None.
+
+    Raises
+    ------
+    ConfigError
+        It is empty, which Prefect takes for none, or server and clients have different ones.
+    """
+    found = {name: value for name in (SERVER, CLIENT) if (value := setting(name)) is not None}
+    if any(not value.strip() for value in found.values()):
+        raise ConfigError(
+            f"{next(name for name, value in found.items() if not value.strip())} is empty",
+            "A server is never without a password",
+            "Set it to user:password, or remove it, and one is made",
+        )
+    if len(set(found.values())) > 1:
+        raise ConfigError(
+            f"{SERVER} and {CLIENT} differ",
+            "Runs log in at the server that is started here",
+            "Set one of them, or both to the same user:password",
+        )
+    return next(iter(found.values()), None)
+
+
+def setting(name: str) -> str | None:
+    """Setting of Prefect in the environment, else in its active profile; Prefect itself is not imported for it."""
+    return os.environ[name] if name in os.environ else _profile().get(name)
+
+
+def _profile() -> dict[str, str]:
+    path = Path(os.environ.get("PREFECT_PROFILES_PATH") or home() / "profiles.toml")
+    try:
+        tree: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}  # Prefect itself says what is wrong with it
+    active = os.environ.get("PREFECT_PROFILE") or tree.get("active")
+    found = tree.get("profiles", {}).get(active, {}) if isinstance(tree.get("profiles", {}), dict) else {}
+    return {key: value for key, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}
+
+
+def kept(place: Path) -> str:
+    """Login of a Prefect home; made once.
+
+    Parameters
+    ----------
+    place
+        The Prefect home.
+
+    Raises
+    ------
+    StoreError
+        The file cannot be made or read, or others could have read or changed it.
+    """
+    return own_secret.kept(place / FILE_NAME, "login", "blockveil:")
+
+
+def record(place: Path, address: str) -> None:
+    """Keep where the server of a home listens, so that its login is sent nowhere else.
+
+    Parameters
+    ----------
+    place
+        The Prefect home.
+    address
+        Address of the server's API.
+    """
+    durable.replace_file(place / ADDRESS, f"{address}\n".encode(), place / f".{ADDRESS}")
+
+
+def join() -> None:
+    """Let this process log in at the server of this home, where that is the one it talks to; call before Prefect.
+
+    Raises
+    ------
+    ConfigError, StoreError
+        The login that is configured or kept cannot be used.
+    """
+    address = setting(URL)
+    if setting(CLIENT) is None and address is not None and is_ours(home(), address):
+        os.environ[CLIENT] = kept(home())
+    import_prefect()
+
+
+def import_prefect() -> None:
+    """Import Prefect in its home: elsewhere a .env, prefect.toml or pyproject.toml that lies there would count."""
+    with chdir(home()):
+        from prefect.settings import get_current_settings
+
+        get_current_settings()
+
+
+def is_ours(place: Path, address: str) -> bool:
+    """Whether an address is the one at which this home's server was started, and this user listens there now."""
+    try:
+        recorded = (place / ADDRESS).read_text("utf-8").strip()
+    except OSError:
+        return False
+    return recorded.rstrip("/") == address.rstrip("/") and _is_own_listener(recorded)
+
+
+def _is_own_listener(address: str) -> bool:
+    """Whether every process that takes connections for an address is this user's: a port can change its owner."""
+    parts = urlsplit(address)
+    host, port = parts.hostname or "", parts.port or 0
+    with suppress(ValueError):
+        host = "127.0.0.1" if ip_address(host).is_unspecified else host
+    try:
+        asked = {ip_address(str(found[4][0])) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError):
+        return False
+    owners = {owner for at, at_port, owner in _listeners() if at_port == port and (at in asked or at.is_unspecified)}
+    return all(at.is_loopback for at in asked) and owners == {os.geteuid()}
+
+
+def _listeners() -> Iterator[tuple[Any, int, int]]:
+    """Address, port and user of everything on this machine that listens."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with suppress(OSError):
+            for line in Path(table).read_text("ascii").splitlines()[1:]:
+                words = line.split()
+                at, _, port = words[1].partition(":")
+                if words[3] == _LISTENING:
+                    # Each four bytes are a number in the machine's own order.
+                    parts = [int(at[i : i + 8], 16).to_bytes(4, sys.byteorder) for i in range(0, len(at), 8)]
+                    yield ip_address(b"".join(parts)), int(port, 16), int(words[7])

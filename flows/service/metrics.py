@@ -1,0 +1,171 @@
+"""Budgets and nights for Prometheus. Public numbers only.
+
+Nothing of a record, a row count, a fingerprint or a run time is among them. Every scrape reads the ledgers anew, so
+what is shown is what the ledger would decide by. Whoever asks must show the token of the Prefect home: budgets are for
+those who read them, not for every account of the machine.
+"""
+
+from __future__ import annotations
+
+import hmac
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, time
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import ThreadingWSGIServer
+from prometheus_client.registry import Collector
+
+from blockveil.flows.runs import budgets
+from blockveil.flows.service import login, own_secret
+from blockveil.pipeline.base.errors import BlockveilError
+from blockveil.pipeline.config.deployments_file import LoadedDeployments, Night
+from blockveil.pipeline.ledger import Ledger, State
+from blockveil.pipeline.plan.planning import Plan, plan_near
+from blockveil.pipeline.releases.catch_up import charges_of, last_released
+
+_LABELS = ("dataset", "release")
+
+_TOKEN = "blockveil-metrics-token"  # noqa: S105 - the name of a file
+
+App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+"""What answers a request, as PEP 3333 has it."""
+
+
+class Budgets(Collector):
+    """What each nightly release has left and when it was last made."""
+
+    def __init__(self, loaded: LoadedDeployments) -> None:
+        self._nights = loaded.deployments.night
+        self._plans = {night.config: _plan(loaded, night) for night in self._nights}
+
+    def describe(self) -> list[Any]:
+        """Tell nothing in advance, so that starting does not read a ledger."""
+        return []
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Read the ledgers."""
+        found = {
+            "epsilon_granted": "Epsilon of the budget, at its delta",
+            "epsilon_spent": "Epsilon of all charges together, at the budget's delta",
+            "budget_spent_ratio": "Share of the budget that is spent; shares add up, epsilons do not",
+            "nights_left": "Releases like this one that still fit",
+            "releases": "Nights that are released",
+            "unfinished_nights": "Nights that were begun and are not released",
+            "last_release_timestamp_seconds": "Start of the newest released logical date, in UTC",
+            "ledger_readable": "1 where the ledger could be read, else 0",
+        }
+        gauges = {name: GaugeMetricFamily(f"blockveil_{name}", text, labels=_LABELS) for name, text in found.items()}
+        for plan in self._plans.values():
+            labels = (plan.config.release.dataset, plan.config.release.name)
+            try:
+                values = _values(plan)
+            except BlockveilError:
+                values = {"ledger_readable": 0.0}
+            for name, value in values.items():
+                gauges[name].add_metric(labels, value)
+        yield from gauges.values()
+
+
+def _plan(loaded: LoadedDeployments, night: Night) -> Plan:
+    return plan_near(loaded.configs[night.config], datetime.now(UTC).date())
+
+
+def _values(plan: Plan) -> dict[str, float]:
+    status = budgets.granted(plan)
+    if status is None:
+        return {"ledger_readable": 1.0}
+    nights = charges_of(Ledger(plan.loaded.ledger_url), plan.config.release)
+    last = last_released(nights)
+    released = sum(state is State.RELEASED for state in nights.values())
+    values = {
+        "ledger_readable": 1.0,
+        "epsilon_granted": status.epsilon,
+        "epsilon_spent": status.spent_epsilon,
+        "budget_spent_ratio": status.cap.used(status.spent),
+        "nights_left": float(budgets.nights_left(plan, status)),
+        "releases": float(released),
+        "unfinished_nights": float(len(nights) - released),
+    }
+    if last is not None:
+        values["last_release_timestamp_seconds"] = datetime.combine(last, time(), UTC).timestamp()
+    return values
+
+
+@dataclass(frozen=True)
+class Answering:
+    """A server of metrics and the thread that it runs in."""
+
+    server: WSGIServer
+    thread: threading.Thread
+
+    def close(self) -> None:
+        """Stop answering."""
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+class _Handler(WSGIRequestHandler):
+    """Logs no request, and waits for no silent one for ever."""
+
+    timeout = 30
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
+        """Log nothing."""
+
+
+class _Server6(ThreadingWSGIServer):
+    address_family = socket.AF_INET6
+
+
+def token() -> str:
+    """What a scrape must show; made once and kept in the Prefect home.
+
+    Raises
+    ------
+    StoreError
+        The file cannot be made or read, or others could have read or changed it.
+    """
+    return own_secret.kept(login.home() / _TOKEN, "token")
+
+
+def start(loaded: LoadedDeployments, host: str, port: int, wanted: str) -> Answering:
+    """Answer scrapes at ``http://host:port/metrics`` from a thread of its own.
+
+    Parameters
+    ----------
+    loaded
+        Nights of which budgets are shown.
+    host, port
+        Where to listen.
+    wanted
+        Token that a scrape must show.
+    """
+    registry = CollectorRegistry()
+    registry.register(Budgets(loaded))
+    app = guarded(make_wsgi_app(registry), wanted)
+    kind = _Server6 if ":" in host else ThreadingWSGIServer
+    server = make_server(host, port, app, kind, _Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    return Answering(server, thread)
+
+
+def guarded(app: App, wanted: str) -> App:
+    """Let in only who shows a token, as ``Authorization: Bearer TOKEN``, whatever they ask for."""
+    expected = f"Bearer {wanted}".encode()
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        given = str(environ.get("HTTP_AUTHORIZATION", "")).encode()
+        if hmac.compare_digest(given, expected):
+            return app(environ, start_response)
+        start_response("401 Unauthorized", [("WWW-Authenticate", "Bearer"), ("Content-Type", "text/plain")])
+        return [b"Unauthorized\n"]
+
+    return answer

@@ -1,0 +1,260 @@
+"""After an interruption: runs that only seem to be running, and nights that are due although their time has passed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from time import monotonic
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from prefect import get_client
+from prefect.client.orchestration import PrefectClient, SyncPrefectClient
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterTags,
+    FlowRunFilter,
+    FlowRunFilterDeploymentId,
+    FlowRunFilterExpectedStartTime,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Crashed
+
+from blockveil.flows.runs import budgets
+from blockveil.flows.runs.deployed import MARK, times
+from blockveil.flows.service import revival
+from blockveil.flows.service.pages import pages
+from blockveil.flows.service.revival import night_of, was_stopped
+from blockveil.flows.service.runner import Find
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config.deployments_file import LoadedDeployments, Night
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan.planning import plan_near
+from blockveil.pipeline.releases import catch_up
+
+_ALIVE = (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING)
+_AT_WORK = (*_ALIVE, StateType.SCHEDULED, StateType.PAUSED)
+TEND_SECONDS = 20.0
+"""How often the nights of a service are looked after."""
+
+_log = logging.getLogger(__name__)
+
+_NOT_DUE = timedelta(minutes=2)
+# The server's own schedule has planned a night by then.
+
+_STARTING = timedelta(minutes=5)
+# So long after a start of the service a night may be one that the start has removed.
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A night that should run now, and whether a run was made for it."""
+
+    config: str
+    night: date
+    why: str
+    note: str
+
+
+def end_dead_runs(loaded: LoadedDeployments) -> list[str]:
+    """Settle runs that the server believes to be running; lines of what became of each.
+
+    Only for a server whose one runner is known to be dead. Nights that are released are Completed, others are tried
+    again (:mod:`.revival`); every other run is marked as crashed. A run that lives on unseen does no
+    harm: the ledger gives it and its successor one charge and the same noise.
+    """
+    ended, now = [], datetime.now(UTC)
+    with get_client(sync_client=True) as client:
+        nights = revival.of_nights(client, loaded)
+        ours = DeploymentFilter(tags=DeploymentFilterTags(all_=[MARK]))
+        alive = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(_ALIVE))))
+        for run in pages(client, alive, ours):
+            state: State[Any] | None = None
+            night, active = nights.get(run.deployment_id, (None, False))
+            asked_to_end = run.state is not None and run.state.type is StateType.CANCELLING
+            if night is not None and (revival.was_stopped(run) or not asked_to_end):
+                state = revival.outlook(loaded, night, run, now, starting=True)
+            if state is None or not (active or state.is_completed()):
+                state = Crashed(
+                    message="Its process ended with the service. What it had charged stands; see the ledger."
+                )
+            client.set_flow_run_state(run.id, state, force=True)
+            ended.append(f"run '{run.name}': {state.name}")
+    return ended
+
+
+def catch_up_nights(loaded: LoadedDeployments, since: date | None, now: datetime, apply: bool) -> list[Planned]:
+    """Nights that are due although their time has passed; with ``apply`` each gets a run.
+
+    Parameters
+    ----------
+    loaded
+        What runs when.
+    since
+        First night to look at; None for the one after the newest release, and none that was planned before its
+        deployment was made. Nights that were begun count always.
+    now
+        Present time.
+    apply
+        Whether to make the runs.
+    """
+    found: list[Planned] = []
+    with get_client(sync_client=True) as client:
+        for night in loaded.deployments.night:
+            if night.mode != "release":
+                continue
+            deployment = _deployment(client, night)
+            if deployment.paused or not any(each.active for each in deployment.schedules):
+                continue
+            for each in _due(client, loaded, night, deployment, since, now):
+                note = _start(client, deployment.id, night, each) if apply else "to be run"
+                found.append(Planned(night.config, each.night, each.why, note))
+    return found
+
+
+def unplanned_nights(loaded: LoadedDeployments, began: datetime, now: datetime) -> list[Planned]:
+    """Make runs of nights that were due while the service started, and that the server has planned no run for.
+
+    Registering a deployment again removes its planned runs, and the server plans new ones a little later: a night
+    that is due between the two would be lost.
+
+    Parameters
+    ----------
+    loaded
+        What runs when.
+    began
+        When the service started.
+    now
+        Present time.
+    """
+    until = min(now - _NOT_DUE, began + _STARTING)
+    found = []
+    with get_client(sync_client=True) as client:
+        for number, (night, active) in revival.of_nights(client, loaded).items():
+            if not active:
+                continue
+            created, zone = _created(client.read_deployment(number), now), ZoneInfo(night.timezone)
+            since = max(created, began)
+            planned = {at.date() for at in times(night.cron, night.timezone, since, until)}
+            if not planned:
+                continue
+            known = FlowRunFilter(
+                deployment_id=FlowRunFilterDeploymentId(any_=[number]),
+                expected_start_time=FlowRunFilterExpectedStartTime(after_=since - timedelta(days=1)),
+            )
+            config = loaded.configs[night.config]
+            ledger = Ledger(config.ledger_url)
+            begun = catch_up.charges_of(ledger, config.config.release) if ledger.exists() else {}
+            for day in sorted(planned - {night_of(run, zone) for run in pages(client, known)} - set(begun)):
+                due = catch_up.Due(day, "it was due and no run was planned")
+                found.append(Planned(night.config, day, due.why, _start(client, number, night, due)))
+    return found
+
+
+def _created(deployment: DeploymentResponse, now: datetime) -> datetime:
+    """When a deployment was made; nights before that are nobody's."""
+    return now if deployment.created is None else datetime.fromtimestamp(deployment.created.timestamp(), UTC)
+
+
+def _deployment(client: SyncPrefectClient, night: Night) -> DeploymentResponse:
+    try:
+        return client.read_deployment_by_name(f"release/{night.config}")
+    except ObjectNotFound:
+        pass
+    raise ConfigError(
+        f"'{night.config}' is not deployed on this server",
+        "Nights are made up for by their deployment",
+        "Run `blockveil deploy` first, or `blockveil serve`",
+    )
+
+
+def _due(
+    client: SyncPrefectClient,
+    loaded: LoadedDeployments,
+    night: Night,
+    deployment: DeploymentResponse,
+    since: date | None,
+    now: datetime,
+) -> list[catch_up.Due]:
+    config, zone = loaded.configs[night.config], ZoneInfo(night.timezone)
+    started = budgets.granted(plan_near(config, now.date())) is not None
+    ledger = Ledger(config.ledger_url)
+    charges = catch_up.charges_of(ledger, config.config.release) if started else {}
+    if since is None:
+        last, first = catch_up.last_released(charges), _created(deployment, now)
+        if last is not None:
+            first = max(first, datetime.combine(last + timedelta(days=1), time(), zone))
+    else:
+        first = datetime.combine(since, time(), zone)
+    scheduled = times(night.cron, night.timezone, first, now)
+    fresh = {at.date() for at in scheduled if now - at <= timedelta(minutes=night.grace_minutes)}
+    runs = FlowRunFilter(
+        deployment_id=FlowRunFilterDeploymentId(any_=[deployment.id]),
+        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(_AT_WORK))),
+    )
+    taken = {night_of(run, zone) for run in pages(client, runs)}
+    if since is None:  # who asks for nights by their date wants those too that somebody has ended before
+        taken |= _decided(client, deployment.id, zone, first)
+    return catch_up.due([at.date() for at in scheduled], charges, taken - {None}, night.missed, fresh)
+
+
+def _decided(client: SyncPrefectClient, deployment: UUID, zone: ZoneInfo, since: datetime) -> set[date | None]:
+    """Nights of runs that were skipped by the policy, or cancelled by a person."""
+    ended = FlowRunFilter(
+        deployment_id=FlowRunFilterDeploymentId(any_=[deployment]),
+        expected_start_time=FlowRunFilterExpectedStartTime(after_=since - timedelta(days=1)),
+        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.COMPLETED, StateType.CANCELLED])),
+    )
+    releases = [run for run in pages(client, ended) if run.parameters.get("mode") == "release"]
+    return {night_of(run, zone) for run in releases if not was_stopped(run)}
+
+
+def _start(client: SyncPrefectClient, deployment: UUID, night: Night, due: catch_up.Due) -> str:
+    made = client.create_flow_run_from_deployment(
+        deployment,
+        parameters={"release": night.config, "mode": "release", "logical_date": due.night.isoformat()},
+        tags=[MARK, "catch-up"],
+    )
+    return f"run {made.name}"
+
+
+def tended(find: Find, loaded: LoadedDeployments, began: datetime) -> Find:
+    """The same search for due runs, which now and then looks after nights whose process died or that nobody planned.
+
+    Parameters
+    ----------
+    find
+        Looks for runs that are due.
+    loaded
+        What runs when.
+    began
+        When the service started.
+    """
+    last = [float("-inf")]
+
+    async def look(client: PrefectClient, before: datetime) -> Sequence[FlowRun]:
+        if monotonic() - last[0] >= TEND_SECONDS:
+            last[0] = monotonic()
+            await asyncio.to_thread(_tend, loaded, began)
+        return await find(client, before)
+
+    return look
+
+
+def _tend(loaded: LoadedDeployments, began: datetime) -> None:
+    try:
+        now = datetime.now(UTC)
+        for line in revival.revive(loaded, now):
+            _log.warning("%s", line)
+        for night in unplanned_nights(loaded, began, now):
+            _log.warning("Made up for: %s %s, %s (%s)", night.config, night.night, night.why, night.note)
+    except Exception as error:  # noqa: BLE001 - a server or a ledger that is away for a while must not end the service
+        _log.warning("The nights were not looked after this time (%s)", type(error).__name__)

@@ -1,0 +1,150 @@
+"""Nights whose process died: what the ledger calls released ends as Completed, the rest is tried again.
+
+Trying again is safe, because the ledger decides what is drawn and charged: what was begun is finished at no further
+cost. It is the same run that starts again, so that its page tells the whole story, and its lateness is not judged anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from prefect import get_client
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterDeploymentId,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.exceptions import ObjectNotFound
+from prefect.states import AwaitingRetry, Completed
+
+from blockveil.flows.service.pages import pages
+from blockveil.flows.service.runner import STOPPED, Died
+from blockveil.pipeline.config.deployments_file import LoadedDeployments, Night
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger import State as Stands
+
+WAITS = tuple(timedelta(seconds=seconds) for seconds in (30, 120, 480, 1920, 7680))
+"""How long a night waits before it is tried again, after its first process that died and after each later one."""
+
+RECENT = timedelta(days=2)
+"""A death that is longer ago is left to a person."""
+
+_log = logging.getLogger(__name__)
+
+
+def night_of(run: FlowRun, zone: ZoneInfo) -> date | None:
+    """Logical date of a run, or None where it is not known."""
+    given = run.parameters.get("logical_date")
+    if given:
+        return date.fromisoformat(str(given)[:10])
+    return None if run.expected_start_time is None else run.expected_start_time.astimezone(zone).date()
+
+
+def was_stopped(run: FlowRun) -> bool:
+    """Whether a run was ended because the service was, which is no decision of a person about this night."""
+    return run.state is not None and run.state.message == STOPPED
+
+
+def outlook(
+    loaded: LoadedDeployments, night: Night, run: FlowRun, now: datetime, starting: bool = False
+) -> State[Any] | None:
+    """What becomes of a night's run whose process died: Completed, another try, or None where nothing can be done.
+
+    Parameters
+    ----------
+    loaded
+        What runs when.
+    night
+        The night that the run is of.
+    run
+        The run.
+    now
+        Present time.
+    starting
+        Whether the service starts: registering deployments then removes what has not begun and has time.
+    """
+    config, day = loaded.configs[night.config], night_of(run, ZoneInfo(night.timezone))
+    if run.parameters.get("mode") != "release" or day is None:
+        return None
+    release_id = f"{config.config.release.dataset}/{config.config.release.name}/{day.isoformat()}"
+    ledger = Ledger(config.ledger_url)
+    charge = ledger.find(release_id) if ledger.exists() else None
+    if charge is not None and charge.state is Stands.RELEASED:
+        return Completed(message=f"Released {release_id}. Its process ended before it could say so.")
+    if was_stopped(run):
+        return AwaitingRetry(scheduled_time=now, message="It was stopped with the service, and goes on with it.")
+    if run.run_count == 0:  # it never began: whether it comes too late it says by itself, as the policy has it
+        old = run.expected_start_time is None or now - run.expected_start_time > RECENT
+        at = now if starting else now + WAITS[0]
+        return None if old else AwaitingRetry(scheduled_time=at, message="Its process died before it began.")
+    if run.run_count > len(WAITS):
+        return None
+    return AwaitingRetry(
+        scheduled_time=now + WAITS[run.run_count - 1],
+        message=f"Its process died ({run.run_count} of {len(WAITS) + 1} tries). It is tried again; "
+        "what was begun costs nothing more.",
+    )
+
+
+def of_nights(client: SyncPrefectClient, loaded: LoadedDeployments) -> dict[Any, tuple[Night, bool]]:
+    """Nights that release, and whether they run, by the number of their deployment."""
+    found = {}
+    for night in loaded.deployments.night:
+        try:
+            known = client.read_deployment_by_name(f"release/{night.config}")
+        except ObjectNotFound:
+            continue
+        if night.mode == "release":
+            found[known.id] = night, not known.paused and any(each.active for each in known.schedules)
+    return found
+
+
+def revive(loaded: LoadedDeployments, now: datetime) -> list[str]:
+    """Give recent runs that died, or were stopped with the service, the state that their outlook is; lines of it."""
+    told = []
+    with get_client(sync_client=True) as client:
+        nights = of_nights(client, loaded)
+        dead = FlowRunFilter(
+            deployment_id=FlowRunFilterDeploymentId(any_=list(nights)),
+            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.CRASHED, StateType.CANCELLED])),
+        )
+        for run in pages(client, dead) if nights else []:
+            if run.state is None or now - run.state.timestamp > RECENT:
+                continue
+            if run.state.type is StateType.CANCELLED and not was_stopped(run):
+                continue  # a person's decision
+            night, active = nights[run.deployment_id]
+            state = outlook(loaded, night, run, now)
+            if state is not None and (active or state.is_completed()):
+                client.set_flow_run_state(run.id, state, force=True)
+                told.append(f"{run.name}: {state.message}")
+    return told
+
+
+def after_death(loaded: LoadedDeployments) -> Died:
+    """Give a run of which the process has just died the state that is its outlook, where it has one."""
+
+    def died(number: UUID) -> State[Any] | None:
+        with get_client(sync_client=True) as client:
+            run = client.read_flow_run(number)
+            nights = of_nights(client, loaded)
+            if run.state is None or run.state.type not in (StateType.RUNNING, StateType.PENDING):
+                return None  # it has said itself how it ended
+            if run.deployment_id not in nights:
+                return None
+            night, active = nights[run.deployment_id]
+            state = outlook(loaded, night, run, datetime.now(UTC))
+            if state is None or not (active or state.is_completed()):
+                return None
+            client.set_flow_run_state(number, state, force=True)
+        _log.warning("%s: %s", run.name, state.message)
+        return state
+
+    return died

@@ -1,0 +1,207 @@
+"""Starts runs, each as a process of this code: of the deployments of `blockveil serve`, or of a team's work pool.
+
+Prefect's own runner and worker start what the server names: code by its path, steps, commands, environments. This one
+takes the number of a run and nothing else; :mod:`.child` looks up what it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+import signal
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from prefect import get_client
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.objects import FlowRun, State
+from prefect.exceptions import Abort
+from prefect.runner._flow_run_executor import FlowRunExecutorContext
+from prefect.runner._starter_engine import EngineCommandStarter
+from prefect.runner._state_proposer import StateProposer
+from prefect.states import Crashed, Pending
+from prefect.utilities.engine import propose_state
+
+from blockveil.flows.runs.release_flow import CONFIG_ROOT
+from blockveil.flows.settings import BEAT_SECONDS
+
+AHEAD = timedelta(seconds=10)
+"""How long before its time a run's process is started; it then waits for its time."""
+
+FAREWELL_SECONDS = 10
+"""How long runs that were told to end may take to say so to the server."""
+
+STOPPED = "The service was stopped."
+"""Message of a run that was ended with the service."""
+
+Find = Callable[[PrefectClient, datetime], Awaitable[Sequence[FlowRun]]]
+
+Died = Callable[[UUID], State[Any] | None]
+"""Gives a run whose process died the state that follows; None where it is left to be marked as crashed."""
+
+_log = logging.getLogger(__name__)
+
+
+def of_deployments(numbers: Sequence[UUID]) -> Find:
+    """Runs of deployments that are due before a time."""
+
+    async def find(client: PrefectClient, before: datetime) -> Sequence[FlowRun]:
+        return await client.get_scheduled_flow_runs_for_deployments(list(numbers), scheduled_before=before)
+
+    return find
+
+
+def of_pool(pool: str, name: str, seconds: float) -> Find:
+    """Runs of a work pool that are due before a time; shows the server that this worker lives.
+
+    Parameters
+    ----------
+    pool
+        Name of the work pool.
+    name
+        Name of this worker.
+    seconds
+        How often it asks.
+    """
+
+    async def find(client: PrefectClient, before: datetime) -> Sequence[FlowRun]:
+        await client.send_worker_heartbeat(pool, name, heartbeat_interval_seconds=seconds)
+        found = await client.get_scheduled_flow_runs_for_work_pool(pool, scheduled_before=before)
+        return [each.flow_run for each in found]
+
+    return find
+
+
+class Runner:
+    """Looks for runs that are due and gives each a process. Ends them before it ends itself.
+
+    Parameters
+    ----------
+    find
+        Looks for them.
+    root
+        The reviewed folder.
+    seconds
+        How often it looks.
+    limit
+        How many runs may work at once; None for any number.
+    died
+        Looks after a run whose process died; None marks each as crashed.
+    """
+
+    def __init__(self, find: Find, root: Path, seconds: float, limit: int | None, died: Died | None = None) -> None:
+        self._find, self._root, self._seconds, self._limit, self._died = find, root, seconds, limit, died
+        self._at_work: dict[UUID, FlowRunExecutorContext | None] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def until_stopped(self, gone: Callable[[], bool]) -> None:
+        """Start runs until a signal says stop or ``gone`` does; then the runs that work are ended, and waited for."""
+        stopped = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        async with get_client() as client:
+            while not stopped.is_set() and not gone():
+                await self._look(client)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stopped.wait(), self._seconds)
+            if not gone():
+                for context in list(self._at_work.values()):
+                    if context is not None:
+                        await context._cancellation_manager.cancel_all(STOPPED)
+                if self._tasks:
+                    await asyncio.wait(self._tasks, timeout=FAREWELL_SECONDS)
+            for task in self._tasks:  # which ends its process
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _look(self, client: PrefectClient) -> None:
+        try:
+            found = await self._find(client, datetime.now(UTC) + AHEAD)
+        except Exception as error:  # noqa: BLE001 - a server that is away for a while must not end the service
+            _log.warning("The server was asked for runs that are due, in vain (%s)", type(error).__name__)
+            return
+        for run in sorted(found, key=_due):
+            if self._limit is not None and len(self._at_work) >= self._limit:
+                return
+            if run.id not in self._at_work:
+                self._at_work[run.id] = None
+                task = asyncio.ensure_future(self._start(client, run))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _start(self, client: PrefectClient, run: FlowRun) -> None:
+        """One run, from its pending state to the end of its process."""
+        try:
+            if await _may_start(client, run.id):
+                await self._process(run)
+        except Exception as error:  # noqa: BLE001 - one run must not end the others
+            _log.error("Run '%s' was not started (%s)", run.id, type(error).__name__)
+            with suppress(Exception):  # else it would seem to be about to start for ever
+                text = f"Its process could not be started ({type(error).__name__}). Run it again."
+                lost: State[Any] = Crashed(message=text)
+                await propose_state(client, lost, flow_run_id=run.id)
+        finally:
+            del self._at_work[run.id]
+
+    async def _process(self, run: FlowRun) -> None:
+        # A folder of its own: nobody's settings and nobody's code lie there.
+        with tempfile.TemporaryDirectory(prefix="blockveil-run-") as folder:
+            async with FlowRunExecutorContext() as context:
+                self._at_work[run.id] = context
+                if self._died is not None:
+                    context._state_proposer = _Successor(context.client, self._died)
+                starter = EngineCommandStarter(
+                    command=shlex.join([sys.executable, "-P", "-m", "blockveil.flows.service.child"]),
+                    cwd=folder,
+                    env={CONFIG_ROOT: str(self._root), "PYTHONSAFEPATH": "1"},
+                    heartbeat_seconds=BEAT_SECONDS,
+                    control_channel=context.control_channel,
+                )
+                await context.create_executor(run, starter, hook_runner=_NoHooks()).submit()
+
+
+def _due(run: FlowRun) -> float:
+    return float("inf") if run.next_scheduled_start_time is None else run.next_scheduled_start_time.timestamp()
+
+
+async def _may_start(client: PrefectClient, number: UUID) -> bool:
+    """Whether the server lets a run start now; else it waits for its turn, or somebody else has it."""
+    try:
+        state: State[Any] = await propose_state(client, Pending(), flow_run_id=number)
+    except Abort:
+        return False
+    return state.is_pending()
+
+
+class _Successor(StateProposer):
+    """Asks what follows the death of a process before the run is marked as crashed, which raises an alarm."""
+
+    def __init__(self, client: PrefectClient, died: Died) -> None:
+        super().__init__(client=client)
+        self._died = died
+
+    async def propose_crashed(self, flow_run: FlowRun, message: str) -> State[Any] | None:
+        """Give the run its next state, or mark it as crashed."""
+        try:
+            state = await asyncio.to_thread(self._died, flow_run.id)
+        except Exception as error:  # noqa: BLE001 - a server or a ledger that is away; the run is looked at again later
+            _log.warning("What follows run '%s' is not known yet (%s)", flow_run.id, type(error).__name__)
+            state = None
+        return state or await super().propose_crashed(flow_run, message)
+
+
+class _NoHooks:
+    """Our flows have no hooks, and none of a server's is loaded."""
+
+    async def run_cancellation_hooks(self, flow_run: FlowRun, state: State[Any]) -> None:
+        """Do nothing."""
+
+    async def run_crashed_hooks(self, flow_run: FlowRun, state: State[Any]) -> None:
+        """Do nothing."""

@@ -1,0 +1,128 @@
+"""One machine: server, schedule and runner in one process tree, with defaults for private work."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, chdir, contextmanager
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from pathlib import Path
+
+from blockveil.flows.service import login, server
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config.deployments_file import LoadedDeployments
+
+
+def serve(loaded: LoadedDeployments, host: str, port: int, tell: Callable[[str], None]) -> None:
+    """Serve all deployments until a signal says stop.
+
+    Uses the server that ``PREFECT_API_URL`` names; without it, starts one here that ends with this process.
+
+    Parameters
+    ----------
+    loaded
+        What runs when.
+    host, port
+        Where an own server listens.
+    tell
+        Receives lines for a person.
+
+    Raises
+    ------
+    BlockveilError
+        Another process serves with the same Prefect home, a config cannot be planned, or there is no server.
+    """
+    with ExitStack() as stack:
+        home = login.home()
+        stack.enter_context(_alone(home))
+        os.environ["PREFECT_HOME"] = str(home)  # absolute
+        stack.enter_context(chdir(home))  # Prefect would read settings in whatever folder this was called from
+        if login.URL in os.environ:
+            login.join()
+            from blockveil.flows.service.deploy import require_server  # which imports Prefect
+
+            require_server()
+            _run(loaded, None, tell)
+            return
+        known = login.configured()
+        _check_reach(host, known)
+        tell(f"Starting the Prefect server; its log is {home / 'blockveil-server.log'}")
+        wanted = known or login.kept(home)
+        own = stack.enter_context(server.running(host, port, home / "blockveil-server.log", wanted))
+        login.record(home, own.address)
+        os.environ.update({login.URL: own.address, login.CLIENT: wanted})
+        if known is None:
+            tell(f"Its login is kept in {home / login.FILE_NAME}; `blockveil serve --show-login` prints it")
+        _run(loaded, own, tell)
+
+
+def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[str], None]) -> None:
+    # Prefect reads its environment when it is imported, so this comes after it is complete.
+    from prefect.settings import get_current_settings
+
+    from blockveil.flows.service import automations, deployments, recovery, revival, runner
+
+    began = datetime.now(UTC)
+    deployments.plans(loaded)
+    for line in deployments.stores(loaded):
+        tell(line)
+    for line in recovery.end_dead_runs(loaded) if own is not None else []:
+        tell(f"Settled: {line}; it did not survive the last stop")
+    deployments.prepare_limits(loaded)
+    made = deployments.build(loaded)
+    deployments.keep_pauses(made)
+    numbers = deployments.register(made)
+    for deployment in made:
+        tell(f"{deployment.full_name}: {deployments.when(deployment)}")
+    automations.install(loaded)
+    for line in revival.revive(loaded, datetime.now(UTC)):
+        tell(line)
+    for night in recovery.catch_up_nights(loaded, None, datetime.now(UTC), apply=True):
+        tell(f"Made up for: {night.config} {night.night}, {night.why} ({night.note})")
+    tell(f"Serving. Form and runs: {os.environ[login.URL].removesuffix('/api')}. Ctrl-C stops.")
+    settings = get_current_settings().runner
+    find = recovery.tended(runner.of_deployments(list(numbers.values())), loaded, began)
+    died = revival.after_death(loaded)
+    runs = runner.Runner(find, loaded.root, settings.poll_frequency, settings.process_limit, died)
+    asyncio.run(runs.until_stopped(lambda: own is not None and own.process.poll() is not None))
+    if own is not None and own.process.poll() is not None:
+        raise server.ServerFailed(
+            f"The Prefect server ended by itself (exit code {own.process.returncode})",
+            "Runs are started by its schedule",
+            f"See {login.home() / 'blockveil-server.log'}, and start `blockveil serve` again",
+        )
+
+
+def _check_reach(host: str, known: str | None) -> None:
+    """Beyond this machine a login travels in clear: whoever wants that has chosen one for it."""
+    try:
+        near = ip_address(host).is_loopback
+    except ValueError:
+        near = host == "localhost"
+    if not near and known is None:
+        raise ConfigError(
+            f"--host {host} lets other machines reach the server",
+            "Its login can release every reviewed config, and would travel there without encryption",
+            f"Keep 127.0.0.1 with a proxy with TLS before it; in a network of your own, set {login.SERVER} yourself",
+        )
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Let one process serve from a Prefect home: what is left running at its start is then known to be dead."""
+    with (home / "blockveil-serve.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken = False
+        except OSError:
+            taken = True
+        if taken:
+            raise ConfigError(
+                f"Another `blockveil serve` runs with the Prefect home {home}",
+                "One process serves from one home",
+                "Stop that one, or set PREFECT_HOME to another folder",
+            )
+        yield

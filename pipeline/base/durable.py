@@ -1,0 +1,99 @@
+"""Files that survive a power loss, and file-system errors in words."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+
+from blockveil.pipeline.base import staging
+from blockveil.pipeline.base.errors import StoreError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+_IN_THE_WAY = {errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
+_NO_LOCKS = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS}
+
+
+def sync(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(root: Path) -> None:
+    """Bring all files and folders below a folder, and the folder itself, to the disk."""
+    for folder, _, files in os.walk(root, topdown=False):
+        for name in files:
+            sync(Path(folder, name))
+        sync(Path(folder))
+
+
+def replace_file(target: Path, content: bytes, scratch: Path) -> None:
+    """Give a file new content: a reader sees the old or the new, never a part, also after a power loss.
+
+    Parameters
+    ----------
+    target
+        File to replace or create.
+    content
+        What it shall hold.
+    scratch
+        Name for the unfinished file, in the same folder.
+    """
+    try:
+        with os.fdopen(staging.claim(scratch), "wb") as file:  # no sweep takes it from here on
+            file.truncate(0)
+            file.write(content)
+            file.flush()
+            sync(scratch)
+            scratch.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            scratch.unlink()
+        raise
+    sync(target.parent)
+
+
+def store_error(error: OSError, doing: str, place: str = "output.root") -> StoreError:
+    """Error for a file-system failure.
+
+    Parameters
+    ----------
+    error
+        What the operating system said.
+    doing
+        What was attempted, such as "the release cannot be written".
+    place
+        Key of the config that names the folder.
+    """
+    if error.errno in _FULL:
+        return StoreError(
+            f"{doing}: the disk or quota is full",
+            "What is made is written whole or not at all",
+            f"Free some space under {place} and run again",
+        )
+    if error.errno in _FORBIDDEN:
+        return StoreError(
+            f"{doing}: no permission",
+            f"Blockveil must be able to write to {place}",
+            "Give the user that runs Blockveil write permission there",
+        )
+    if error.errno in _IN_THE_WAY:
+        return StoreError(
+            f"{doing}: a file is where a folder is needed",
+            f"{place} is in a folder",
+            f"Move the file away, or correct {place}",
+        )
+    if error.errno in _NO_LOCKS:
+        return StoreError(
+            f"{doing}: the file system has no locks",
+            "A lock shows which attempt still works on an unfinished release",
+            f"Put {place} on another file system, or mount this one with locks",
+        )
+    reason = os.strerror(error.errno) if error.errno else type(error).__name__
+    return StoreError(f"{doing}: {reason}", f"{place} must be on a working file system", "Repair it and run again")

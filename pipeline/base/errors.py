@@ -1,0 +1,134 @@
+"""Errors a caller can act on: one class for each thing to do, each with the value, the rule and the remedy.
+
+A message never holds a data value, a key, a row count or the text of a foreign exception.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from blockveil.pipeline.base.printable import printable, short
+
+_LONGEST_WORD = 120
+
+
+class BlockveilError(Exception):
+    """Base of all errors that are shown to a person.
+
+    Parameters
+    ----------
+    value
+        What was found.
+    rule
+        What must hold.
+    remedy
+        What to do.
+
+    Attributes
+    ----------
+    exit_code
+        Exit code of the command line.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, value: str, rule: str, remedy: str) -> None:
+        super().__init__(value, rule, remedy)
+        self.value, self.rule, self.remedy = _plain(value), _plain(rule), _plain(remedy)
+
+    def __str__(self) -> str:
+        """Two lines: what is wrong and why, then what to do."""
+        return f"{self.value}. {self.rule}.\n{self.remedy}."
+
+
+def _plain(text: str) -> str:
+    """Text without what steers a terminal, and with words of a bearable length: it may quote a config or a path."""
+    return re.sub(r"\S+", lambda word: short(word[0], _LONGEST_WORD), printable(text))
+
+
+class ConfigError(BlockveilError):
+    """The config or a parameter is not usable."""
+
+    exit_code = 2
+
+
+class BudgetExhausted(BlockveilError):
+    """The data set's budget does not hold the release."""
+
+    exit_code = 3
+
+
+class DataError(BlockveilError):
+    """The records do not fit their declaration."""
+
+    exit_code = 4
+
+
+class ReleaseConflict(BlockveilError):
+    """The same release exists with other data or another config.
+
+    Attributes
+    ----------
+    differences
+        One line for each part of the specification that differs.
+    """
+
+    exit_code = 5
+
+    def __init__(self, value: str, rule: str, remedy: str, differences: Sequence[str]) -> None:
+        super().__init__(value, rule, remedy)
+        self.differences = list(differences)
+
+    def __reduce__(self) -> tuple[type[ReleaseConflict], tuple[str, str, str, list[str]]]:
+        """Travel between processes with the differences."""
+        return type(self), (self.value, self.rule, self.remedy, self.differences)
+
+
+class LedgerError(BlockveilError):
+    """The ledger cannot be used, or an entry would break its rules."""
+
+    exit_code = 6
+
+
+class StoreError(BlockveilError):
+    """A store, a disk or a permission is in the way."""
+
+    exit_code = 7
+
+
+class StoreUnreachable(StoreError):
+    """A store does not answer, or answers with a failure: later it may."""
+
+
+class ComputeError(BlockveilError):
+    """The computation failed; only the kind of failure and a number to look it up are known here.
+
+    Parameters
+    ----------
+    kind
+        Class name of the original error.
+    error_id
+        Random identifier, the same in the private log.
+    """
+
+    exit_code = 8
+
+    def __init__(self, kind: str, error_id: str) -> None:
+        super().__init__(
+            f"The computation failed with {kind} (error {error_id})",
+            "Details could quote a record, so they are not shown",
+            "Run again; the release resumes where that is safe. If it persists, check workers and memory",
+        )
+        self.kind, self.error_id = kind, error_id
+
+    def __reduce__(self) -> tuple[type[ComputeError], tuple[str, str]]:
+        """Travel between processes."""
+        return type(self), (self.kind, self.error_id)
+
+
+class KeyLost(BlockveilError):
+    """The noise key of a committed charge is gone; the release cannot be completed with it."""
+
+    exit_code = 9

@@ -1,0 +1,74 @@
+"""Who may write to a ledger in a file: its owner and the machine's administrator, and nobody else.
+
+Whoever may write to the file can take charges back, and whoever may write to its folder can put another file in its
+place, or a journal beside it that SQLite would play into it. A sticky folder keeps others from the former only.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from blockveil.pipeline.base.errors import LedgerError
+
+JOURNALS = ("-wal", "-journal")
+"""Endings of files that may hold entries which the ledger's own file does not hold yet."""
+
+COMPANIONS = (*JOURNALS, "-shm", "-lock")
+"""Endings of all files that stand beside the ledger's own."""
+
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+def beside(path: Path, ending: str) -> Path:
+    """File that stands beside a ledger's."""
+    return path.with_name(path.name + ending)
+
+
+def resolved(path: Path) -> Path:
+    """A ledger's file with links followed; SQLite keeps the files beside it there."""
+    return Path(os.path.realpath(path))
+
+
+def check(path: Path, *, writing: bool) -> None:
+    """Refuse a ledger that other accounts may write to.
+
+    Parameters
+    ----------
+    path
+        Its file, which may be a link, and need not be there yet.
+    writing
+        Whether it is to be written: then all of it must belong to this account or to root. Whoever only reads relies
+        on its owner.
+
+    Raises
+    ------
+    LedgerError
+        With the command that puts it right.
+    """
+    real = resolved(path)
+    for folder in dict.fromkeys((path.absolute().parent, real.parent)):
+        _check(folder, "folder", writing=writing)
+    for ending in ("", *COMPANIONS):
+        _check(beside(real, ending), "file", writing=writing)
+
+
+def _check(path: Path, what: str, *, writing: bool) -> None:
+    try:
+        found = path.stat()
+    except OSError:  # it is not there; or nobody may look, and then SQLite says so
+        return
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & _OTHERS:
+        raise LedgerError(
+            f'The ledger\'s {what} "{path.name}" has mode {mode:04o}: other accounts may write to it',
+            "Whoever may write there can take charges back",
+            f"Find out who wrote there, then let its owner run chmod {mode & ~_OTHERS:04o} on it",
+        )
+    if writing and found.st_uid not in (0, os.geteuid()):
+        raise LedgerError(
+            f'The ledger\'s {what} "{path.name}" belongs to another account (number {found.st_uid})',
+            "Whoever owns it can take charges back, so it belongs to the account that releases, or to root",
+            "Run as its owner, or give it to the account that releases with chown",
+        )

@@ -1,0 +1,55 @@
+"""Paths that people write: made absolute, or refused in words where no file system could hold them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from blockveil.pipeline.base.errors import ConfigError
+
+_LONGEST_NAME = 255
+_LONGEST_PATH = 4095
+_IMPOSSIBLE = {errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
+
+
+def absolute(path: str | os.PathLike[str], key: str) -> Path:
+    """Return the absolute path without symbolic links; nothing needs to be there.
+
+    Parameters
+    ----------
+    path
+        As it was written, below the folder that it starts from.
+    key
+        Key of the config, or option, that holds it.
+
+    Raises
+    ------
+    ConfigError
+        Symbolic links lead in a circle, or a name or the whole is too long for a file system.
+    """
+    problem = _problem(Path(path))
+    if problem is None:
+        return Path(os.path.realpath(path))
+    raise ConfigError(
+        f"{key}: {problem}",
+        f"A name has at most {_LONGEST_NAME} bytes, a path {_LONGEST_PATH}, and links lead to a file or folder",
+        "Correct the path",
+    )
+
+
+def _problem(path: Path) -> str | None:
+    try:
+        written = [os.fsencode(part) for part in (str(path), *path.parts)]
+    except UnicodeEncodeError:
+        return "the path holds what is not text"
+    if any(b"\0" in part for part in written):
+        return "the path holds a zero byte"
+    if len(written[0]) > _LONGEST_PATH or any(len(name) > _LONGEST_NAME for name in written[1:]):
+        return "the path is too long"
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno in _IMPOSSIBLE:
+            return f"the path cannot be followed ({os.strerror(error.errno)})"
+    return None

@@ -1,0 +1,244 @@
+"""What runs when: ``deployments.toml`` in the folder of reviewed configs, as frozen models.
+
+Everything in it is about when and where work starts, whom to tell, and how long to keep; nothing in it can change a bit
+of a release or a budget.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError, model_validator
+
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.places import absolute
+from blockveil.pipeline.config.explain import explain
+from blockveil.pipeline.config.fields import Name, Number, Section, Whole, refusal
+from blockveil.pipeline.config.load import load_config
+from blockveil.pipeline.config.loaded import LoadedConfig
+from blockveil.pipeline.config.toml import read_toml
+
+FILE_NAME = "deployments.toml"
+"""Name of the file in the folder of configs."""
+
+CONFIG_NAME = r"^[a-z0-9][a-z0-9_-]{0,62}$"
+"""File name of a config without ``.toml``."""
+
+Missed = Literal["skip", "latest", "all"]
+"""What becomes of nights that could not start in time."""
+
+_RULE = f"What runs when is said by {FILE_NAME} in the folder of configs; docs/operations.md shows one"
+_ONCE_A_DAY = re.compile(r"[0-5]?\d (?:[01]?\d|2[0-3]) \S+ \S+ \S+", re.ASCII)
+_BLOCK = r"^[a-z0-9][a-z0-9-]{0,62}/[a-z0-9][a-z0-9-]{0,126}$"
+
+
+def _cron(text: str) -> str:
+    words = " ".join(text.split())
+    if not _ONCE_A_DAY.fullmatch(words):
+        raise refusal(
+            "",
+            f'"{text[:60]}"',
+            "A schedule is five cron fields with a plain minute and hour, for one logical date is one release",
+            'Write, for example, "30 2 * * *" for every night at half past two',
+        )
+    return words
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        known = False
+    else:
+        known = True
+    if not known:
+        raise refusal(
+            "", f'"{name[:60]}"', "It must be a time zone of the IANA data base", 'Write one such as "Europe/Berlin"'
+        )
+    return name
+
+
+Cron = Annotated[str, AfterValidator(_cron)]
+Zone = Annotated[str, StringConstraints(min_length=1, max_length=60), AfterValidator(_zone)]
+ConfigName = Annotated[str, StringConstraints(pattern=CONFIG_NAME)]
+Block = Annotated[str, StringConstraints(pattern=_BLOCK)]
+
+
+class Scheduled(Section):
+    """What all scheduled work has."""
+
+    cron: Cron
+    """the minute, hour, day, month and weekday, such as "30 2 * * *" """
+    timezone: Zone
+    """the time zone of the schedule; the logical date is the day there"""
+    paused: bool = False
+    """whether the schedule waits until a person resumes it"""
+
+
+class Night(Scheduled):
+    """``[[night]]``: a config that is released every night."""
+
+    config: ConfigName
+    """the file name of a config in the same folder, without .toml"""
+    mode: Literal["dry-run", "release"]
+    """whether nights release, or only plan"""
+    missed: Missed
+    """what becomes of nights that could not start in time: each is its own release and its own charge"""
+    grace_minutes: Annotated[Whole, Field(ge=1, le=1440)] = 60
+    """how late a night may start before it counts as missed"""
+
+
+class LedgerCheck(Scheduled):
+    """``[[verify]]``: recompute the chain of the ledger that a config names."""
+
+    config: ConfigName
+    """the file name of a config in the same folder, without .toml"""
+
+
+class Ingest(Scheduled):
+    """``[[ingest]]``: make the store of records again, or go on with it."""
+
+    config: ConfigName
+    """the file name of an ingest config in the same folder, without .toml"""
+
+
+class MechanismAudit(Scheduled):
+    """``[[audit]]``: attack a mechanism on its worst neighbours."""
+
+    mechanism: Name
+    """the name of a mechanism that can be audited"""
+    epsilon: Annotated[Number, Field(gt=0, le=1000)]
+    """the epsilon of the guarantee that it is calibrated to"""
+    delta: Annotated[Number, Field(gt=0, lt=1)]
+    """the delta of that guarantee"""
+
+
+class AlertsSection(Section):
+    """``[alerts]``: whom to tell. Addresses and passwords stay in Prefect blocks, which are named here."""
+
+    notify: tuple[Block, ...] = ()
+    """the Prefect blocks to notify, each as "type/name", such as "webhook/privacy-team" or "sendgrid-email/on-call" """
+    budget_low_nights: Annotated[Whole, Field(ge=1, le=3650)] = 7
+    """a release that leaves room for fewer such nights raises the alarm"""
+    late_minutes: Annotated[Whole, Field(ge=1, le=1440)] = 15
+    """a run that has not started this long after its time raises the alarm"""
+
+
+class Deployments(Section):
+    """Everything that is deployed."""
+
+    pool: Name = "blockveil"
+    """the name of a team server's work pool; `blockveil serve` needs none"""
+    night: tuple[Night, ...] = ()
+    """the nightly releases"""
+    verify: tuple[LedgerCheck, ...] = ()
+    """the ledger checks"""
+    ingest: tuple[Ingest, ...] = ()
+    """the ingests"""
+    audit: tuple[MechanismAudit, ...] = ()
+    """the audits"""
+    alerts: AlertsSection = AlertsSection()
+    """whom to tell"""
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Deployments:
+        for table, names in (
+            ("night", [night.config for night in self.night]),
+            ("verify", [check.config for check in self.verify]),
+            ("ingest", [ingest.config for ingest in self.ingest]),
+            ("audit", [audit.mechanism for audit in self.audit]),
+        ):
+            repeated = next((name for name in names if names.count(name) > 1), None)
+            if repeated is not None:
+                raise refusal(table, f'"{repeated}" has two of them', "Each has one schedule", "Remove one")
+        return self
+
+
+@dataclass(frozen=True)
+class LoadedDeployments:
+    """What is deployed, and the configs of the folder it lies in.
+
+    Attributes
+    ----------
+    deployments
+        The validated file.
+    root
+        Folder of the reviewed configs.
+    configs
+        Config of each name that the file uses.
+    """
+
+    deployments: Deployments
+    root: Path
+    configs: Mapping[str, LoadedConfig]
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """Names of all release configs in the folder, used by a schedule or not."""
+        return config_names(self.root, "release")
+
+
+def config_names(root: Path, table: str) -> tuple[str, ...]:
+    """Names of configs in a folder: files with a plain name that hold a table."""
+    found = sorted(file for file in root.glob("*.toml") if file.name != FILE_NAME)
+    return tuple(file.stem for file in found if re.fullmatch(CONFIG_NAME, file.stem) and _holds(file, table))
+
+
+def _holds(file: Path, table: str) -> bool:
+    try:
+        return table in read_toml(file)
+    except ConfigError:
+        return False  # it cannot be used, and whoever names it is told why
+
+
+def load_deployments(path: str | os.PathLike[str], only: str | None = None) -> LoadedDeployments:
+    """Read and validate a deployments file and every config that it names.
+
+    Parameters
+    ----------
+    path
+        The file, or the folder of configs that it lies in.
+    only
+        Name of the one config to read, where others need not be usable; it may be one that the file does not name.
+
+    Raises
+    ------
+    ConfigError
+        It or one of the configs is not usable.
+    """
+    place = absolute(path, "The folder of configs")
+    file = place / FILE_NAME if place.is_dir() else place
+    found = parse_deployments(read_toml(file, _RULE), file.name)
+    root = file.parent
+    names = {night.config for night in found.night} | {check.config for check in found.verify}
+    names = names if only is None else names & {only}
+    return LoadedDeployments(found, root, {name: load_config(root / f"{name}.toml") for name in sorted(names)})
+
+
+def parse_deployments(tree: Mapping[str, Any], source: str) -> Deployments:
+    """Validate a parsed deployments file; ``source`` is its name.
+
+    Raises
+    ------
+    ConfigError
+        A key is unknown, missing or has a value that is not allowed.
+    """
+    root: type[BaseModel] = Deployments
+    try:
+        return Deployments.model_validate(tree)
+    except ValidationError as error:
+        failure = explain(error, tree, source, root)
+    # Raised outside the handler: a chained pydantic error would print the whole input again.
+    raise failure
+
+
+def datasets(loaded: LoadedDeployments) -> Sequence[str]:
+    """Data sets that the nights release from; runs of one take turns, whichever budget pays."""
+    nights = (loaded.configs[night.config] for night in loaded.deployments.night)
+    return sorted({config.config.release.dataset for config in nights})

@@ -1,0 +1,317 @@
+"""The config of one ingest: from files of records to the Zarr array that releases read.
+
+What becomes of a missing value, of an unknown category, of a value outside the bins and of a unit's many rows has no
+default: each is a decision about people's records.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints, ValidationError, model_validator
+
+from blockveil.pipeline.base.places import absolute
+from blockveil.pipeline.base.spelling import REMEDIES, RULES, PartType, is_canonical
+from blockveil.pipeline.config.explain import explain
+from blockveil.pipeline.config.fields import Label, LocalPath, Location, Number, Section, Whole, refusal
+from blockveil.pipeline.config.ingest_columns import Column, Missing, NumberColumn, check_different, repeated
+from blockveil.pipeline.config.toml import read_toml
+
+DType = Literal["float32", "float64", "int8", "int16", "int32", "int64"]
+
+_MEMBER = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
+
+
+class OnlySection(Section):
+    """Which records are kept, by one column."""
+
+    column: Label
+    """the column of the source"""
+    type: PartType
+    """what the column holds: "whole" numbers, a "date" or a "text"; each value has one spelling, and a text that is
+    another spelling is refused"""
+    equals: Label | Annotated[Whole, Field(ge=-(2**63), lt=2**63)]
+    """the value of the records that are kept: a text, a whole number, or a date as text such as "2026-11-20" """
+
+    @property
+    def value(self) -> str:
+        """The one spelling of the value."""
+        return str(self.equals)
+
+    @model_validator(mode="after")
+    def _spelled(self) -> OnlySection:
+        if not is_canonical(self.value, self.type):
+            raise refusal("equals", f'"{self.value}" of type "{self.type}"', RULES[self.type], REMEDIES[self.type])
+        return self
+
+
+class IngestSection(Section):
+    """``[ingest]``: what is made."""
+
+    store: LocalPath
+    """the folder of the Zarr group to make, relative to the config file"""
+    array: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")] = "records"
+    """the name of the array in it"""
+    layout: Literal["rows", "entries"] = "rows"
+    """how records are stored: whole rows, or of sparse records the values other than zero"""
+    dtype: DType = "float32"
+    """the type of a stored element"""
+    chunk_rows: Annotated[Whole, Field(ge=1, le=2**31)] | None = None
+    """the rows of a chunk; about 8 MiB where it is not given"""
+    chunks_per_shard: Annotated[Whole, Field(ge=1, le=2**16)] | None = None
+    """the chunks, one above the other, in one file; one file a chunk where it is not given"""
+    compression: Literal["auto", "zstd", "none"] = "auto"
+    """how chunks are compressed; "auto" compresses where the first rows shrink by a quarter or more"""
+    memory_gib: Annotated[Number, Field(ge=0.6, le=1e6)] = 1.0
+    """the memory to work in, in GiB"""
+    only: OnlySection | None = None
+    """which records are kept, so that releases of the store are of one part of the records; all by default"""
+
+
+class _Files(Section):
+    """Files in the order in which they are read: as listed, and within a folder or a pattern by name."""
+
+    files: Annotated[tuple[Location, ...], Field(min_length=1)]
+    """paths, patterns with * or folders, local or in an object store"""
+
+
+class ParquetSource(_Files):
+    """Parquet files; folders named ``column=value`` give columns of text."""
+
+    kind: Literal["parquet"]
+    """the format of the files"""
+
+
+class CsvSource(_Files):
+    """CSV files with a header line, UTF-8, also compressed (.gz, .bz2, .zst); folders as for Parquet."""
+
+    kind: Literal["csv"]
+    """the format of the files"""
+    delimiter: Annotated[str, StringConstraints(min_length=1, max_length=1)] = ","
+    """the character between fields"""
+    missing_values: tuple[str, ...] = ("",)
+    """the texts that stand for a missing value"""
+
+
+class Names(Section):
+    """Columns alike: ``name1`` to ``name84``."""
+
+    name: Label
+    """the common part of the names"""
+    count: Annotated[Whole, Field(ge=1, le=10**6)]
+    """the number of columns"""
+
+
+class _Arrays(_Files):
+    """Arrays without column names."""
+
+    names: Annotated[tuple[Label | Names, ...], Field(min_length=1)]
+    """the names of all columns in their order; { name = "x", count = 84 } stands for x1 to x84"""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of all columns."""
+        groups = ((part,) if isinstance(part, str) else repeated(part.name, part.count) for part in self.names)
+        return tuple(name for group in groups for name in group)
+
+    @model_validator(mode="after")
+    def _different(self) -> _Arrays:
+        check_different("names", self.columns)
+        return self
+
+
+class NpySource(_Arrays):
+    """NPY files, each of rows and columns."""
+
+    kind: Literal["npy"]
+    """the format of the files"""
+
+
+class NpzSource(_Arrays):
+    """NPZ files, whose arrays are put side by side."""
+
+    kind: Literal["npz"]
+    """the format of the files"""
+    arrays: Annotated[tuple[str, ...], Field(min_length=1)]
+    """the arrays of each file, side by side"""
+
+
+class ScipySource(_Arrays):
+    """Sparse matrices by rows, as ``scipy.sparse.save_npz`` writes them."""
+
+    kind: Literal["scipy"]
+    """the format of the files"""
+
+
+class ZarrSource(_Arrays):
+    """Zarr arrays, or groups whose arrays are put side by side."""
+
+    kind: Literal["zarr"]
+    """the format of the files"""
+    arrays: tuple[Annotated[str, StringConstraints(pattern=_MEMBER)], ...] = ()
+    """the arrays of each group, side by side; none where files are arrays"""
+
+
+Source = Annotated[
+    ParquetSource | CsvSource | NpySource | NpzSource | ScipySource | ZarrSource, Field(discriminator="kind")
+]
+
+
+class RowUnit(Section):
+    """Each row is a unit of its own."""
+
+    kind: Literal["row"]
+    """how rows belong to units"""
+    name: Label
+    """what one row stands for; releases must name the same unit"""
+
+
+class _OfColumn(Section):
+    name: Label
+    """what a unit is, such as "one person"; releases must name the same unit"""
+    column: Label
+    """the column that identifies the unit: whole numbers or text"""
+    missing: Missing
+    """what to do with a row that has no unit"""
+    seed: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    """any text: it fixes which rows are chosen and the order of units; the guarantee does not rest on its secrecy"""
+
+
+class ChosenRows(_OfColumn):
+    """At most some rows of each unit, chosen by the unit and the number of the row within it."""
+
+    kind: Literal["choose"]
+    """how rows belong to units"""
+    rows_at_most: Annotated[Whole, Field(ge=1, le=10**6)]
+    """the most rows of one unit that are kept; its further rows are dropped"""
+
+
+class AggregatedRows(_OfColumn):
+    """All rows of a unit become one record."""
+
+    kind: Literal["aggregate"]
+    """how rows belong to units"""
+    by: Literal["sum", "mean"]
+    """what becomes of a column"""
+
+
+Unit = Annotated[RowUnit | ChosenRows | AggregatedRows, Field(discriminator="kind")]
+
+
+class IngestConfig(Section):
+    """Everything one ingest needs to be told."""
+
+    ingest: IngestSection
+    """what is made"""
+    source: Source
+    """what is read"""
+    unit: Unit
+    """whose rows they are, and how many of them one unit may have"""
+    columns: Annotated[tuple[Column, ...], Field(min_length=1)]
+    """the columns of the store, in their order"""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Columns of the store."""
+        return tuple(name for column in self.columns for name in column.outputs)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Columns of the source that are read, each once."""
+        unit = () if isinstance(self.unit, RowUnit) else (self.unit.column,)
+        only = () if self.ingest.only is None else (self.ingest.only.column,)
+        return tuple(dict.fromkeys((*unit, *only, *(name for column in self.columns for name in column.inputs))))
+
+    @property
+    def drops(self) -> bool:
+        """Whether a record may be left out."""
+        policies = getattr(self.unit, "missing", None) == "drop" or any(column.drops for column in self.columns)
+        return policies or self.ingest.only is not None
+
+    @property
+    def bounded(self) -> ChosenRows | AggregatedRows | None:
+        """What is done with the rows of a unit; None where each row is a unit."""
+        return None if isinstance(self.unit, RowUnit) else self.unit
+
+    @property
+    def rows_per_unit(self) -> int:
+        """Rows of the store that one unit can have."""
+        return self.unit.rows_at_most if isinstance(self.unit, ChosenRows) else 1
+
+    @property
+    def integer(self) -> bool:
+        """Whether elements are stored as whole numbers."""
+        return self.ingest.dtype.startswith("int")
+
+    @model_validator(mode="after")
+    def _coherent(self) -> IngestConfig:
+        check_different("columns", self.outputs)
+        if isinstance(self.source, _Arrays):
+            unknown = set(self.inputs) - set(self.source.columns)
+            if unknown:
+                raise refusal(
+                    "columns", f'"{min(unknown)}"', "Columns of arrays are named in source.names", "Correct the name"
+                )
+        if self.ingest.layout == "entries" and (self.ingest.chunk_rows or self.ingest.chunks_per_shard):
+            raise refusal(
+                "ingest.layout",
+                '"entries" with chunk_rows or chunks_per_shard',
+                "Entries have chunks of their own",
+                "Leave chunk_rows and chunks_per_shard out",
+            )
+        if self.integer and (
+            isinstance(self.unit, AggregatedRows) or any(isinstance(c, NumberColumn) for c in self.columns)
+        ):
+            raise refusal(
+                "ingest.dtype",
+                f'"{self.ingest.dtype}" with real numbers or aggregated rows',
+                "They are stored as floats",
+                'Set dtype = "float32" or "float64"',
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class LoadedIngest:
+    """A config of an ingest and where it was found.
+
+    Attributes
+    ----------
+    config
+        The validated values.
+    path
+        Absolute path of the config file; relative paths in the config start from its folder.
+    """
+
+    config: IngestConfig
+    path: Path
+
+    @property
+    def target(self) -> Path:
+        """Folder of the Zarr group to make."""
+        return absolute(self.path.parent / self.config.ingest.store, "ingest.store")
+
+
+def load_ingest(path: str | os.PathLike[str]) -> LoadedIngest:
+    """Read and validate the config of an ingest.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read or parsed, or a key is unknown, missing or has a value that is not allowed.
+    """
+    file = Path(path)
+    tree: dict[str, Any] = read_toml(file)
+    try:
+        config = IngestConfig.model_validate(tree)
+    except ValidationError as error:
+        failure = explain(error, tree, file.name, IngestConfig)
+    else:
+        loaded = LoadedIngest(config, absolute(file, "The config"))
+        _ = loaded.target  # there can be such a place
+        return loaded
+    # Raised outside the handler: a chained pydantic error would print the whole input again.
+    raise failure

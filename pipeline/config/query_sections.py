@@ -1,0 +1,301 @@
+"""``[query]``: what is asked of the records, and the public shape of one record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, Length, Section, Whole, refusal, unique_names
+from blockveil.pipeline.config.geometry_section import (
+    BoxFeature,
+    BoxGeometry,
+    EllipsoidGeometry,
+    Geometry,
+    PointFeature,
+)
+from blockveil.pipeline.config.model_sections import ModelSection
+from blockveil.pipeline.config.workload_sections import Workload, check_workload
+
+USUAL_BITS = 16
+"""Bits of a quantised value where a config declares none and a plan does not choose fewer."""
+
+
+class Asked(Section):
+    """What every query declares."""
+
+    rows_at_most: Annotated[Whole, Field(ge=1, le=10**15)]
+    """a public bound on the number of records"""
+    missing: Literal["refuse", "impute"]
+    """what to do with a missing value"""
+    quantisation_bits: Annotated[Whole, Field(ge=8, le=20)] | None = None
+    """the bits of one quantised value; where none are given 16, or 8 where that is faster and noise hides rounding"""
+
+
+class _OfOneShape(Asked):
+    """A query of records that lie in one shape."""
+
+    geometry: Geometry
+    """the public shape of one record"""
+
+    @property
+    def geometries(self) -> dict[str, Geometry]:
+        """Shapes by their key."""
+        return {"geometry": self.geometry}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the records."""
+        return tuple(feature.name for feature in self.geometry.features)
+
+    @model_validator(mode="after")
+    def _imputed(self) -> _OfOneShape:
+        check_imputed("geometry", self.geometry, self.missing)
+        return self
+
+
+class MomentQuery(_OfOneShape):
+    """A second moment, or the covariance that follows from it."""
+
+    kind: Literal["covariance", "second-moment"]
+    """the matrix to release"""
+
+
+class DirectionsQuery(_OfOneShape):
+    """The leading principal directions of the records about the origin of their shape."""
+
+    kind: Literal["principal-directions"]
+    """the matrix to release"""
+    directions: Annotated[Whole, Field(ge=1, le=2**15)]
+    """the number of directions, below the number of features"""
+
+
+class RowsQuery(_OfOneShape):
+    """The records themselves, with noise on each."""
+
+    kind: Literal["rows"]
+    """the matrix to release"""
+
+
+class OuterProductsQuery(Asked):
+    """The sum of outer products of the two halves of a record, such as gradients of a linear layer."""
+
+    kind: Literal["outer-products"]
+    """the matrix to release"""
+    left: Geometry
+    """the public shape of the first columns, which become the rows of the matrix"""
+    right: Geometry
+    """the public shape of the other columns, which become the columns of the matrix"""
+
+    @property
+    def geometries(self) -> dict[str, Geometry]:
+        """Shapes by their key."""
+        return {"left": self.left, "right": self.right}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the records."""
+        return tuple(feature.name for side in (self.left, self.right) for feature in side.features)
+
+    @model_validator(mode="after")
+    def _sides(self) -> OuterProductsQuery:
+        for key, side in self.geometries.items():
+            check_imputed(key, side, self.missing)
+            if isinstance(side, EllipsoidGeometry) and side.shape != "diagonal":
+                raise refusal(
+                    f"{key}.shape", f'"{side.shape}"', "A factor's ellipsoid has semi-axes", 'Set shape = "diagonal"'
+                )
+        unique_names((*self.left.features, *self.right.features))
+        return self
+
+
+class GradientsQuery(Section):
+    """The sum of the clipped gradients of a model, one gradient a record."""
+
+    kind: Literal["gradients"]
+    """the matrix to release"""
+    rows_at_most: Annotated[Whole, Field(ge=1, le=10**15)]
+    """a public bound on the number of records"""
+    missing: Literal["refuse"]
+    """what to do with a missing value"""
+    quantisation_bits: Annotated[Whole, Field(ge=8, le=20)] = 16
+    """the bits of one quantised value"""
+    largest_gradient: Length
+    """the largest norm of one record's gradient; longer ones are shortened to it"""
+    geometry: BoxGeometry
+    """the public shape of the features"""
+    model: ModelSection
+    """the model whose gradients are summed"""
+
+    @property
+    def geometries(self) -> dict[str, Geometry]:
+        """Shapes by their key."""
+        return {"geometry": self.geometry}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the records."""
+        return (*(feature.name for feature in self.geometry.features), self.model.target.name)
+
+    @model_validator(mode="after")
+    def _settled(self) -> GradientsQuery:
+        check_imputed("geometry", self.geometry, self.missing)
+        if self.geometry.norm_at_most is not None:
+            raise refusal(
+                "geometry.norm_at_most",
+                "given for the features of a model",
+                "A gradient is bounded as a whole by largest_gradient, whatever its features are",
+                "Remove it",
+            )
+        if self.model.target.name in [feature.name for feature in self.geometry.features]:
+            raise refusal(
+                "model.target.name",
+                f'"{self.model.target.name}" is a feature',
+                "The target is a column of its own, the last one",
+                "Rename one of them",
+            )
+        return self
+
+
+MOST_AXES = 16
+MOST_CELLS = 2**28
+"""Most cells of a grid: 2 GiB of counts."""
+
+_TAKEN = ("row", "column", "block")
+_TAKEN_STARTS = ("strategy_", "workload_", "bucket_", "first_and_end")
+
+
+class Axis(Section):
+    """One axis of a grid of cells."""
+
+    name: Label
+    """the name of the axis in the release"""
+    edges: Annotated[tuple[Bound, ...], Field(min_length=2, max_length=2**16 + 1)] | None = None
+    """the edges of cells of any widths, ascending, in the column's unit; in place of lower, upper and cells"""
+    lower: Bound | None = None
+    """the lower edge of the first cell, in the column's unit; without edges the column holds the codes 0, 1, ..."""
+    upper: Bound | None = None
+    """the upper edge of the last cell, in the column's unit"""
+    cells: Annotated[Whole, Field(ge=1, le=2**20)] | None = None
+    """the number of cells of equal width, or of codes"""
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return self.cells if self.edges is None and self.cells is not None else len(self.edges or ()) - 1
+
+    @model_validator(mode="after")
+    def _named(self) -> Axis:
+        if self.name in _TAKEN or self.name.startswith(_TAKEN_STARTS) or self.name.endswith("_edge"):
+            raise refusal(
+                "name",
+                f'"{self.name}" is a dimension of other arrays of a release',
+                "An axis gives its name to a dimension of the counts",
+                "Call it otherwise; columns of the records are taken in their order, whatever the axes are called",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Axis:
+        if (self.edges is None) == (self.cells is None) or (self.edges is not None and self.lower is not None):
+            raise refusal(
+                "edges",
+                f'axis "{self.name}" has {"no cells" if self.edges is None else "them and more"}',
+                "An axis has edges, or cells between lower and upper, or cells that are codes",
+                "Give edges alone, or cells with or without lower and upper",
+            )
+        if self.edges is not None and any(b - a < SMALLEST for a, b in zip(self.edges, self.edges[1:], strict=False)):
+            raise refusal(
+                "edges", f'those of axis "{self.name}" do not', "Edges increase strictly", "Sort and deduplicate them"
+            )
+        if (self.lower is None) != (self.upper is None):
+            raise refusal(
+                "lower",
+                "given without the other edge",
+                "lower and upper go together",
+                "Give both, or neither for codes",
+            )
+        if self.lower is not None and self.upper is not None and not self.upper - self.lower >= SMALLEST:
+            raise refusal(
+                "lower",
+                f"{self.lower!r} with upper = {self.upper!r}",
+                "lower must be below upper",
+                "Give the public extent of the grid",
+            )
+        return self
+
+
+class CountsQuery(Section):
+    """The number of records in each cell of a grid over one or more columns."""
+
+    kind: Literal["counts"]
+    """the matrix to release"""
+    rows_at_most: Annotated[Whole, Field(ge=1, le=10**15)]
+    """a public bound on the number of records"""
+    missing: Literal["refuse", "drop"]
+    """what to do with a record that has a missing value"""
+    outside: Literal["drop", "clip"]
+    """whether a record outside the grid is not counted, or counted in the nearest cell"""
+    axes: Annotated[tuple[Axis, ...], Field(min_length=1, max_length=MOST_AXES), AfterValidator(unique_names)]
+    """the grid along each column of the records, in their order"""
+    workload: Workload | None = None
+    """the sums of cells that are asked for: "cells", "prefixes", "ranges", "marginals", "cells-and-total", or a list"""
+
+    @property
+    def geometries(self) -> dict[str, Geometry]:
+        """None: a count needs no bounds beyond the grid."""
+        return {}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the records."""
+        return tuple(axis.name for axis in self.axes)
+
+    @model_validator(mode="after")
+    def _within_the_grid(self) -> CountsQuery:
+        cells = [axis.size for axis in self.axes]
+        if prod(cells) > MOST_CELLS:
+            raise refusal(
+                "axes",
+                f"{' x '.join(map(str, cells))} cells",
+                f"A grid has at most {MOST_CELLS} cells",
+                "Declare fewer and wider cells, or count fewer columns together",
+            )
+        if self.workload is not None and len(cells) > 2:
+            raise refusal(
+                "workload",
+                f"given for {len(cells)} axes",
+                "A workload is of one or two axes; counts over more come with those along each axis",
+                "Leave it out, or count two columns",
+            )
+        check_workload(self.workload, (1 if len(cells) == 1 else cells[0], cells[-1]))
+        return self
+
+
+Query = Annotated[
+    MomentQuery | DirectionsQuery | RowsQuery | OuterProductsQuery | GradientsQuery | CountsQuery,
+    Field(discriminator="kind"),
+]
+
+
+def check_imputed(where: str, geometry: Geometry, missing: str) -> None:
+    """Refuse constants that stand in for missing values where none are wanted, lacking or inadmissible."""
+    features: Sequence[BoxFeature | PointFeature] = geometry.features
+    for position, (feature, (low, high)) in enumerate(zip(features, geometry.spans(), strict=True)):
+        key, value = f"{where}.features[{position}].impute", feature.impute
+        if (value is not None) != (missing == "impute"):
+            raise refusal(
+                key,
+                f'{"missing" if value is None else "given"} for feature "{feature.name}"',
+                'Each feature has an impute value if and only if missing = "impute"',
+                "Give a public constant" if value is None else 'Remove it, or set query.missing = "impute"',
+            )
+        if value is not None and not low <= value <= high:
+            raise refusal(
+                key,
+                f'{value!r} for feature "{feature.name}"',
+                f"An imputed value must be admissible, between {low!r} and {high!r}",
+                "Choose a public constant inside the bounds",
+            )

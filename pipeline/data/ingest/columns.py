@@ -1,0 +1,199 @@
+"""From a batch of the source to rows of the store: each column encoded by its declaration, each row by itself.
+
+Whether a row is dropped, and what it becomes, is a function of that row and of the config alone. So one record more or
+less in the source is one row more or less here, and batches do not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockveil.pipeline.config.ingest_columns import (
+    BinsColumn,
+    BooleanColumn,
+    CategoryColumn,
+    Column,
+    NumberColumn,
+    WholeColumn,
+)
+from blockveil.pipeline.config.ingest_file import AggregatedRows, IngestConfig
+from blockveil.pipeline.data.ingest.batches import ABSENT, UNKNOWN, Batch, Unfit
+
+Flags = NDArray[np.bool_]
+Rows = NDArray[Any]
+
+_EXACT = {np.dtype(np.float32): 2**24, np.dtype(np.float64): 2**53}
+"""Largest whole number below which all are held exactly."""
+
+
+class Encoder:
+    """Encodes batches.
+
+    Parameters
+    ----------
+    config
+        Config of the ingest.
+    """
+
+    def __init__(self, config: IngestConfig) -> None:
+        # Rows that are still to be added up are kept in float64.
+        aggregated = isinstance(config.unit, AggregatedRows)
+        self.dtype = np.dtype(np.float64 if aggregated else config.ingest.dtype)
+        self.width = len(config.outputs)
+        self._columns = config.columns
+
+    def encode(self, batch: Batch) -> tuple[Rows, Flags | None]:
+        """Rows of the store and which of them to keep (None: all).
+
+        Returns
+        -------
+        Shape (rows, columns of the store) in C order, and shape (rows,).
+
+        Raises
+        ------
+        Unfit
+            A column does not hold what is declared, or holds what is to be refused.
+        """
+        rows = np.empty((batch.rows, self.width), self.dtype)
+        dropped: Flags | None = None
+        start = 0
+        for column in self._columns:
+            stop = start + len(column.outputs)
+            gone = _encode(column, batch, rows[:, start:stop])
+            if gone is not None:
+                dropped = _either(dropped, gone)
+            start = stop
+        return rows, None if dropped is None else ~dropped
+
+
+def _encode(column: Column, batch: Batch, out: Rows) -> Flags | None:
+    """Fill the columns of one declaration; return which rows to drop."""
+    match column:
+        case NumberColumn():
+            return _numbers(column, batch, out)
+        case WholeColumn():
+            return _whole(column, batch.whole, out)
+        case BooleanColumn():
+            return _whole(column, batch.flags, out)
+        case CategoryColumn():
+            return _categories(column, batch, out)
+        case BinsColumn():
+            return _bins(column, batch, out)
+
+
+def _numbers(column: NumberColumn, batch: Batch, out: Rows) -> Flags | None:
+    names = column.inputs
+    values = batch.numbers(names)
+    with np.errstate(over="ignore"):
+        out[...] = values
+    if np.isfinite(out).all():
+        return None
+    missing = np.logical_not(np.isfinite(values))
+    _refuse(
+        names,
+        ~np.isfinite(out) & ~missing,
+        f"holds a number beyond {out.dtype}",
+        "The store's type must hold every number; choose float64",
+    )
+    return _settle(column.missing, names, missing, out, "holds a missing or infinite value")
+
+
+def _whole(
+    column: WholeColumn | BooleanColumn, read: Callable[..., tuple[NDArray[np.int64], Flags | None]], out: Rows
+) -> Flags | None:
+    names = column.inputs
+    values, missing = read(names)
+    _check_exact(names, values, out.dtype)
+    out[...] = values
+    if missing is None:
+        return None
+    constant = column.missing
+    if not isinstance(constant, str):
+        _check_exact(names[:1], np.array([[int(constant)]], np.int64), out.dtype)
+    return _settle(constant, names, missing, out, "holds a missing value")
+
+
+def _check_exact(names: tuple[str, ...], values: NDArray[np.int64], dtype: np.dtype[Any]) -> None:
+    if dtype.kind == "f":
+        low, high = -_EXACT[dtype], _EXACT[dtype]
+        rule = f"The store's type must hold every whole number exactly; {dtype} does up to {high}"
+    else:
+        low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+        rule = f"The store's type must hold every whole number; {dtype} ends at {high}"
+    if values.size and not (low <= int(values.min()) and int(values.max()) <= high):
+        _refuse(names, (values < low) | (values > high), f"holds a whole number beyond {dtype}", rule)
+
+
+def _categories(column: CategoryColumn, batch: Batch, out: Rows) -> Flags | None:
+    codes = batch.codes(column.name, column.categories)
+    dropped: Flags | None = None
+    absent = codes == ABSENT
+    if column.missing == "unknown":
+        codes[absent] = UNKNOWN
+    elif absent.any():
+        dropped = _settle(column.missing, (column.name,), absent[:, None], None, "holds a missing value")
+    unknown = codes == UNKNOWN
+    if unknown.any():
+        if column.unknown == "other":
+            codes[unknown] = len(column.categories)
+        elif column.unknown != "zeros":
+            problem = "holds a category that is not in the list"
+            gone = _settle(column.unknown, (column.name,), unknown[:, None], None, problem)
+            dropped = _either(dropped, gone)
+    _place(column, codes, out)
+    return dropped
+
+
+def _bins(column: BinsColumn, batch: Batch, out: Rows) -> Flags | None:
+    values = batch.numbers([column.name])[:, 0].astype(np.float64)
+    name, edges = (column.name,), np.array(column.edges)
+    dropped: Flags | None = None
+    missing = np.isnan(values)
+    if missing.any():
+        dropped = _settle(column.missing, name, missing[:, None], values[:, None], "holds a missing value")
+        values = np.where(np.isnan(values), edges[0], values)  # of dropped rows; any bin will do
+    outside = (values < edges[0]) | (values > edges[-1])
+    if column.outside != "clip" and outside.any():
+        gone = _settle(column.outside, name, outside[:, None], None, "holds a number beyond the edges")
+        dropped = _either(dropped, gone)
+    bins = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, edges.size - 2)
+    _place(column, bins, out)
+    return dropped
+
+
+def _place(column: CategoryColumn | BinsColumn, codes: NDArray[Any], out: Rows) -> None:
+    if column.encode == "code":
+        _check_exact((column.name,), np.array([[int(codes.max(initial=0))]], np.int64), out.dtype)
+        out[:, 0] = codes
+        return
+    out[...] = 0
+    known = np.flatnonzero(codes >= 0)
+    out[known, codes[known]] = 1
+
+
+def _settle(policy: Any, names: tuple[str, ...], found: Flags, out: Rows | None, problem: str) -> Flags | None:
+    """Refuse, drop or replace by a constant what was found; shape (rows, columns of the source)."""
+    if policy == "refuse":
+        _refuse(names, found, problem, 'Its policy is "refuse"')
+    if policy == "drop":
+        gone: Flags = np.asarray(found.any(axis=1))
+        return gone
+    if out is not None:
+        out[found] = policy
+    return None
+
+
+def _refuse(names: tuple[str, ...], found: Flags, problem: str, rule: str) -> None:
+    columns = found.any(axis=0)
+    if columns.any():
+        raise Unfit(names[int(np.argmax(columns))], problem, rule)
+
+
+def _either(one: Flags | None, other: Flags | None) -> Flags | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return np.logical_or(one, other)

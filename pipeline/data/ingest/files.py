@@ -1,0 +1,215 @@
+"""The files of a source, in the order in which they are read, each with an identity that changes with its content.
+
+Files are read as listed in the config; a folder or a pattern stands for its files by name. The order decides which row
+of a unit is its first, so it is part of what an ingest is, and does not depend on the machine.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, cast
+from urllib.parse import unquote
+
+from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.data import objects
+from blockveil.pipeline.data.stores import is_of_objects
+
+_PATTERN = frozenset("*?[")
+_HIVE_MISSING = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file.
+
+    Attributes
+    ----------
+    location
+        Absolute path or address.
+    size
+        Bytes.
+    identity
+        Changes with the content: size and modification time, or the entity tag of an object.
+    keys
+        Values that stand in the names of its folders (``column=value``); None for a missing one.
+    """
+
+    location: str
+    size: int
+    identity: str
+    keys: tuple[tuple[str, str | None], ...] = field(default=(), repr=False)
+
+    @property
+    def name(self) -> str:
+        """Last part of the location; folders may be named after people."""
+        return self.location.rstrip("/").rpartition("/")[2]
+
+    @property
+    def remote(self) -> bool:
+        """Whether it is an object."""
+        return objects.is_remote(self.location)
+
+    def open(self) -> BinaryIO:
+        """Open for reading, seekable."""
+        if not self.remote:
+            return open(self.location, "rb")
+        bucket, path = objects.split(self.location)
+        found = objects.Found(path, self.size, self.identity)
+        return cast(BinaryIO, objects.opened(objects.client(bucket), found))
+
+    def check_unchanged(self) -> None:
+        """Refuse a file that changed since it was listed.
+
+        Raises
+        ------
+        DataError
+            It changed or is gone.
+        """
+        try:
+            same = _look(self.location).identity == self.identity
+        except (OSError, StoreError):
+            same = False
+        if not same:
+            raise DataError(
+                f'File "{self.name}" changed while it was read',
+                "An ingest is of one state of its source",
+                "Run again when nothing writes to the source",
+            )
+
+
+def find(locations: tuple[str, ...], base: Path, suffixes: tuple[str, ...]) -> list[SourceFile]:
+    """Files of a source in reading order.
+
+    Parameters
+    ----------
+    locations
+        Paths, patterns or folders, local (relative to ``base``) or in an object store.
+    base
+        Folder that relative paths start from.
+    suffixes
+        What file names in a folder end with; other files there are not read.
+
+    Raises
+    ------
+    StoreError
+        A file or folder is not there, cannot be read, or holds no file of the format.
+    """
+    found: list[SourceFile] = []
+    for location in locations:
+        shown = f'source.files "{location}"'
+        try:
+            here = list(
+                _remote(location, suffixes) if objects.is_remote(location) else _local(location, base, suffixes)
+            )
+        except BlockveilError:
+            raise
+        except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
+            failure = unreadable(shown, error)
+        else:
+            if here:
+                found += here
+                continue
+            failure = StoreError(
+                f"{shown}: there is no such file",
+                f"It names a file, a pattern or a folder with files that end with {' or '.join(suffixes)}",
+                "Correct it; a relative path starts from the config's folder",
+            )
+        raise failure
+    return found
+
+
+def unreadable(shown: str, error: BaseException) -> StoreError:
+    """Error of which only the kind is shown."""
+    if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):
+        return StoreError(
+            f"{shown} cannot be read ({os.strerror(error.errno)})", "The source must be readable", "Check permissions"
+        )
+    if is_of_objects(error) or isinstance(error, FileNotFoundError | ConnectionError | TimeoutError):
+        return objects.unreachable(shown, error)
+    return StoreError(
+        f"{shown} cannot be read ({type(error).__name__})",
+        "The source must be readable",
+        "Look at the memory of this machine and its packages, and run again",
+    )
+
+
+def _local(location: str, base: Path, suffixes: tuple[str, ...]) -> Iterator[SourceFile]:
+    path = base / location
+    if path.is_file():
+        yield _look(str(path.resolve()))
+    elif path.is_dir():
+        root = str(path.resolve())
+        below: list[str] = []
+        for folder, folders, names in os.walk(root, onerror=_raise):
+            folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+            below += [os.path.join(folder, name) for name in names if _wanted(name, suffixes)]
+        for name in sorted(below, key=lambda name: name.split("/")):
+            yield _look(name, root)
+    elif _PATTERN & set(location):
+        for name in sorted(glob.glob(str(path), recursive=True), key=lambda name: name.split("/")):
+            if os.path.isfile(name):
+                yield _look(os.path.abspath(name), str(base))
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _remote(address: str, suffixes: tuple[str, ...]) -> Iterator[SourceFile]:
+    bucket, path = objects.split(address)
+    place = objects.client(bucket)
+    if _PATTERN & set(path):
+        fixed = path[: min(path.index(mark) for mark in _PATTERN & set(path))].rpartition("/")[0]
+        entries = [e for e in objects.listed(place, fixed) if _matches(e.path, path)]
+    elif (one := objects.looked_up(place, path)) is not None:
+        entries = [one]
+    else:
+        entries = [e for e in objects.listed(place, path) if _wanted(e.path.rpartition("/")[2], suffixes)]
+    for entry in sorted(entries, key=lambda entry: entry.path.split("/")):
+        yield SourceFile(f"{bucket}/{entry.path}", entry.size, entry.identity, _keys(entry.path))
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """As in a shell: a star stays within one folder, two stars go through folders."""
+    parts, wanted = path.split("/"), pattern.split("/")
+
+    def match(i: int, j: int) -> bool:
+        if j == len(wanted):
+            return i == len(parts)
+        if wanted[j] == "**":
+            return any(match(k, j + 1) for k in range(i, len(parts) + 1))
+        return i < len(parts) and fnmatch.fnmatchcase(parts[i], wanted[j]) and match(i + 1, j + 1)
+
+    return match(0, 0)
+
+
+def _wanted(name: str, suffixes: tuple[str, ...]) -> bool:
+    return name.endswith(suffixes) and not name.startswith((".", "_"))
+
+
+def _look(location: str, above: str = "") -> SourceFile:
+    if objects.is_remote(location):
+        bucket, path = objects.split(location)
+        entry = objects.looked_up(objects.client(bucket), path)
+        if entry is None:
+            raise FileNotFoundError
+        return SourceFile(location, entry.size, entry.identity)
+    state = os.stat(location)
+    if not stat.S_ISREG(state.st_mode):
+        raise StoreError(f'"{Path(location).name}" is not a regular file', "A source is made of files", "Remove it")
+    keys = _keys(os.path.relpath(location, above)) if above else ()
+    return SourceFile(location, state.st_size, f"{state.st_size} {state.st_mtime_ns}", keys)
+
+
+def _keys(path: str) -> tuple[tuple[str, str | None], ...]:
+    """Values in the names of folders, as Hive and Spark write them."""
+    pairs = [part.partition("=") for part in path.split("/")[:-1]]
+    return tuple(
+        (unquote(name), None if value == _HIVE_MISSING else unquote(value)) for name, equals, value in pairs if equals
+    )

@@ -1,0 +1,222 @@
+"""What a store was ingested for: its privacy unit, how many rows one unit has, its columns. Releases must agree.
+
+The contract is kept in the attributes of the array. A store that was not made by an ingest has none; its rows are taken
+as units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.pipeline.base.errors import DataError, StoreError
+from blockveil.pipeline.base.spelling import TYPES, PartType, is_canonical, type_of
+from blockveil.pipeline.budget.parts import Part
+from blockveil.pipeline.config.ingest_file import AggregatedRows, IngestConfig, RowUnit
+from blockveil.pipeline.config.model import ReleaseConfig
+from blockveil.pipeline.data.sparse_store import Form, Stored
+
+ATTRIBUTE = "blockveil ingest"
+
+By = Literal["row", "choose", "sum", "mean"]
+_GROUPED = ("choose", "sum", "mean")
+
+
+@dataclass(frozen=True)
+class Only:
+    """The records of one value in a column.
+
+    Attributes
+    ----------
+    column, equals
+        The column, and the one spelling of the value.
+    type
+        Declared type of the column; None in stores of earlier versions.
+    """
+
+    column: str
+    equals: str
+    type: PartType | None = None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether an ingest can have written it."""
+        texts = all(isinstance(text, str) and text != "" for text in (self.column, self.equals))
+        return texts and (self.type is None or (self.type in TYPES and is_canonical(self.equals, self.type)))
+
+    def part(self, dataset: str) -> Part | None:
+        """Part of the records of a data set that the store holds; None where its spelling is that of no type.
+
+        A store of an earlier version holds the records whose text was the stored one. Where that is a spelling of a
+        type, none of them has another value of that type.
+        """
+        kind = self.type or type_of(self.equals)
+        return None if kind is None else Part(dataset, self.column, self.equals, kind)
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What holds of every record of a store.
+
+    Attributes
+    ----------
+    unit
+        The privacy unit, in words.
+    rows_per_unit
+        Largest number of rows that one unit has.
+    grouped
+        Whether rows were put in the order of units.
+    dropping
+        Whether a record may be missing from the store for its own values.
+    columns
+        Names of the columns.
+    spec
+        Digest of the config and of the identities of the source's files. Private, as the store is.
+    only
+        What all records that were kept have in a column; None where all values were kept.
+    by
+        How the rows of a unit were bounded; None in a store of an earlier version, which does not say.
+    """
+
+    unit: str
+    rows_per_unit: int
+    grouped: bool
+    dropping: bool
+    columns: tuple[str, ...]
+    spec: str
+    only: Only | None = None
+    by: By | None = None
+
+    @property
+    def rule(self) -> Literal["row", "choose", "sum", "mean", "bounded"]:
+        """How the rows of a unit were bounded, as far as the store says it."""
+        if self.by is not None:
+            return self.by
+        if not self.grouped:
+            return "row"
+        return "choose" if self.rows_per_unit > 1 else "bounded"
+
+    @classmethod
+    def made(cls, config: IngestConfig, spec: str) -> Contract:
+        """Contract of an ingest."""
+        grouped, kept = not isinstance(config.unit, RowUnit), config.ingest.only
+        only = None if kept is None else Only(kept.column, kept.value, kept.type)
+        by: By = config.unit.by if isinstance(config.unit, AggregatedRows) else config.unit.kind
+        return cls(config.unit.name, config.rows_per_unit, grouped, config.drops, config.outputs, spec, only, by)
+
+    @classmethod
+    def of(cls, array: Stored | Form) -> Contract | None:
+        """Contract of a store, or None where it was not made by an ingest. No number of rows is looked at.
+
+        Raises
+        ------
+        StoreError
+            The attribute is damaged.
+        """
+        found: Any = array.attrs.get(ATTRIBUTE)
+        if found is None:
+            return None
+        try:
+            fields = dict(found)
+            only = None if "only" not in fields else Only(**fields["only"])
+            contract = cls(**{**fields, "columns": tuple(fields["columns"]), "only": only})
+            types = (str, int, bool, bool, tuple, str)
+            valid = all(type(value) is kind for value, kind in zip(vars(contract).values(), types, strict=False))
+            valid &= only is None or only.is_valid
+            valid &= contract.by is None or contract.by in (_GROUPED if contract.grouped else ("row",))
+            valid &= contract.by not in ("sum", "mean") or contract.rows_per_unit == 1
+        except (TypeError, KeyError, ValueError):
+            valid = False
+        if not valid or contract.rows_per_unit < 1 or len(contract.columns) != array.shape[1]:
+            raise StoreError(
+                "What the records were ingested for cannot be read",
+                "The store says what its privacy unit is and how many rows one unit has",
+                "Ingest the records again",
+            )
+        return contract
+
+    def attributes(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        said = {**asdict(self), "columns": list(self.columns)}
+        del said["only"]
+        if self.by is None:
+            del said["by"]
+        if self.only is not None:
+            said["only"] = {name: value for name, value in asdict(self.only).items() if value is not None}
+        return {ATTRIBUTE: said}
+
+    def check(self, config: ReleaseConfig) -> None:
+        """Refuse a release whose promise does not hold for these records.
+
+        Raises
+        ------
+        DataError
+            It promises something for another unit, for fewer rows a unit, under a relation that the ingest does not
+            keep, or declares other columns.
+        """
+        self._check_unit(config)
+        self._check_relation(config)
+        self._check_part(config)
+        for position, (stored, declared) in enumerate(zip(self.columns, config.query.columns, strict=True)):
+            if stored != declared:
+                raise DataError(
+                    f'Column {position + 1} of the records is "{stored}" and query declares "{declared}"',
+                    "Each column has its own declaration, in the same order",
+                    "Correct the features of query, or ingest the columns in that order",
+                )
+
+    def _check_unit(self, config: ReleaseConfig) -> None:
+        if config.privacy.unit != self.unit:
+            raise DataError(
+                f'The records were ingested for the unit "{self.unit}" and privacy.unit is "{config.privacy.unit}"',
+                "A release protects the unit whose rows were bounded",
+                "Correct privacy.unit, or ingest the records for that unit",
+            )
+        declared = config.privacy.rows_per_unit or 1
+        if self.rows_per_unit > declared:
+            raise DataError(
+                f"One unit may have {self.rows_per_unit} rows in the store and privacy.rows_per_unit is {declared}",
+                "The noise must hide all rows of a unit",
+                f"Set privacy.rows_per_unit = {self.rows_per_unit}, or ingest fewer rows or one record a unit",
+            )
+
+    def _check_part(self, config: ReleaseConfig) -> None:
+        part_of = config.data.part_of
+        if part_of is None:
+            return
+        if self.only is None or self.only.column != part_of:
+            kept = "all records" if self.only is None else f'the records of one "{self.only.column}"'
+            raise DataError(
+                f'data.part_of = "{part_of}" with a store that was ingested to hold {kept}',
+                "A release is of a part of the records where an ingest kept the records of one value alone",
+                f'Ingest with only = {{ column = "{part_of}", type = ..., equals = ... }}, or correct data.part_of',
+            )
+        if self.only.part("") is None:
+            raise DataError(
+                f'data.part_of = "{part_of}" with a store of an earlier version, which says no type of the column',
+                "The value of a part has one spelling, and that of the store is the spelling of no type",
+                "Ingest the records again with only.type, or leave data.part_of out",
+            )
+        if self.grouped:
+            raise DataError(
+                f'data.part_of = "{part_of}" with records that were ingested by the column of their unit',
+                "A unit that is found by a column may have records in several parts",
+                "Leave data.part_of out, or ingest records that are units of their own",
+            )
+
+    def _check_relation(self, config: ReleaseConfig) -> None:
+        if config.privacy.neighbours is not Neighbours.REPLACE_ONE:
+            return
+        if self.dropping:
+            raise DataError(
+                'privacy.neighbours = "replace-one" with records that may have been dropped for their values',
+                "Under replace-one the number of records is public; a dropped record would show in it",
+                'Ingest with "refuse" or constants in place of "drop", or set neighbours = "add-remove"',
+            )
+        if self.grouped and config.query.kind == "rows":
+            raise DataError(
+                'query.kind = "rows" with records in the order of their units',
+                "The place of a row would follow from who else is in the data",
+                "Ask for sums, or ingest records that are units of their own",
+            )

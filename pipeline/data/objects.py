@@ -1,0 +1,210 @@
+"""Objects in S3-compatible stores, Google Cloud Storage and Azure.
+
+Credentials are taken from the environment of the process that reads (the variables, files and machine identities that
+each provider documents), so they stand in no config and travel in no pickle: a pickled store holds its address only.
+What a store answers in an error may quote addresses and keys; only the kind of an error is shown.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import obstore
+from obstore import exceptions
+from obstore.store import ObjectStore as Client
+from obstore.store import from_url
+
+from blockveil.pipeline.base.errors import StoreError, StoreUnreachable
+
+BUFFER_BYTES = 8 * 2**20
+"""Bytes asked for at once: large enough that the way to the store does not count."""
+
+RETRY_SECONDS = 60.0
+"""How long a request is tried again."""
+
+
+def is_remote(location: str) -> bool:
+    """Whether a location is an address and not a local path."""
+    return "://" in location
+
+
+def split(address: str) -> tuple[str, str]:
+    """Bucket and path of an address: ``s3://bucket`` and ``folder/name``."""
+    scheme, _, rest = address.partition("://")
+    bucket, _, path = rest.partition("/")
+    return f"{scheme}://{bucket}", path.strip("/")
+
+
+def client(address: str) -> Client:
+    """Client of an address; paths start from it. Nothing is contacted yet.
+
+    Raises
+    ------
+    StoreError
+        The environment does not say enough to build one.
+    """
+    try:
+        # Only the address is given: whatever else is needed comes from the environment, here and in each worker.
+        return from_url(
+            address,
+            retry_config={
+                "max_retries": 4,
+                "backoff": {"base": 2, "init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=5)},
+                "retry_timeout": timedelta(seconds=RETRY_SECONDS),
+            },
+        )
+    except Exception as error:  # noqa: BLE001 - its text could quote a setting
+        failure = unreachable("The object store", error)
+    raise failure
+
+
+@dataclass(frozen=True)
+class Found:
+    """One object.
+
+    Attributes
+    ----------
+    path
+        Relative to the client's address.
+    size
+        Bytes.
+    identity
+        Entity tag of the content; where a store gives none, size and time of the last change.
+    """
+
+    path: str
+    size: int
+    identity: str
+
+
+def listed(place: Client, prefix: str = "") -> Iterator[Found]:
+    """All objects below a prefix of whole path parts."""
+    for chunk in obstore.list(place, prefix=prefix or None, chunk_size=1000):
+        for entry in chunk:
+            yield _found(entry)
+
+
+def looked_up(place: Client, path: str) -> Found | None:
+    """One object, or None where there is none."""
+    try:
+        return _found(obstore.head(place, path))
+    except (exceptions.NotFoundError, FileNotFoundError):
+        return None
+
+
+def _found(entry: Any) -> Found:
+    identity = entry.get("e_tag") or f"{entry['size']} {entry['last_modified'].isoformat()}"
+    return Found(str(entry["path"]), int(entry["size"]), str(identity))
+
+
+class ObjectFile(io.RawIOBase):
+    """An object read like a file; refuses to go on if it is replaced meanwhile.
+
+    Parameters
+    ----------
+    place
+        Client.
+    found
+        The object.
+    """
+
+    def __init__(self, place: Client, found: Found) -> None:
+        super().__init__()
+        self._place, self._found, self._at = place, found, 0
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def tell(self) -> int:
+        """Next byte."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a byte."""
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._found.size}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next bytes."""
+        stop = min(self._at + len(buffer), self._found.size)
+        if stop <= self._at:
+            return 0
+        content = read_range(self._place, self._found, self._at, stop)
+        buffer[: len(content)] = content
+        self._at += len(content)
+        return len(content)
+
+
+def read_range(place: Client, found: Found, start: int, stop: int) -> memoryview:
+    """Bytes ``start <= byte < stop`` of an object that must still be the one that was found."""
+    options: obstore.GetOptions = {"range": (start, stop)}
+    if " " not in found.identity:
+        options["if_match"] = found.identity
+    return memoryview(obstore.get(place, found.path, options=options).bytes())
+
+
+class Objects:
+    """The objects below an address, listed once: sizes, identities and parts by relative name.
+
+    Parameters
+    ----------
+    place
+        Client of the address.
+    prefix
+        Folder that names are relative to, or an empty text.
+    """
+
+    def __init__(self, place: Client, prefix: str) -> None:
+        self._place = place
+        start = f"{prefix}/" if prefix else ""
+        self._found = {one.path.removeprefix(start): one for one in listed(place, prefix)}
+
+    def size(self, name: str) -> int | None:
+        """Bytes of an object, or None where there is none."""
+        return self._found[name].size if name in self._found else None
+
+    def identity(self, name: str) -> str:
+        """What changes with the object's content."""
+        return self._found[name].identity
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        """Bytes of an object from ``start`` on, at most ``length``."""
+        found = self._found[name]
+        return bytes(read_range(self._place, found, start, min(start + length, found.size)))
+
+
+def opened(place: Client, found: Found) -> io.BufferedReader:
+    """An object as a buffered, seekable file."""
+    return io.BufferedReader(ObjectFile(place, found), BUFFER_BYTES)
+
+
+def unreachable(name: str, error: BaseException) -> StoreError:
+    """Error for a store that does not answer as it should; only its kind is shown."""
+    if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError | PermissionError):
+        return StoreError(
+            f"{name}: no permission",
+            "Credentials are taken from the environment of each process that reads",
+            "Set them there, or give them permission to list and read",
+        )
+    if isinstance(error, exceptions.NotFoundError | FileNotFoundError):
+        return StoreError(f"{name} is not there", "It must exist", "Correct the address")
+    if isinstance(error, exceptions.PreconditionError):
+        return StoreError(
+            f"{name} was replaced while it was read", "All of it must be of one state", "Run again when nothing writes"
+        )
+    return StoreUnreachable(
+        f"{name} does not answer as it should ({type(error).__name__})",
+        "The store must answer, and region, endpoint and credentials must be in the environment",
+        "Check them, and the network, and run again",
+    )

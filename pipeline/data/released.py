@@ -1,0 +1,180 @@
+"""Reading a release: nothing is returned whose content does not match its digest."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.data.zarr_arrays import content_digest
+
+_NAME = r"[a-z0-9][a-z0-9-]{0,62}"
+_RELEASE_ID = re.compile(rf"({_NAME})/({_NAME})/(\d{{4}}-\d{{2}}-\d{{2}})")
+_FOLDER = re.compile(r"\d{4}-\d{2}-\d{2}-[0-9a-f]{16}\.zarr")
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A release in memory.
+
+    Attributes
+    ----------
+    path
+        Zarr group it was read from.
+    arrays
+        Values by name: float64, and text for names of features.
+    dimensions
+        Name of each axis, by array.
+    attributes
+        Guarantee, parameters and provenance.
+    """
+
+    path: Path
+    arrays: dict[str, NDArray[Any]]
+    dimensions: dict[str, tuple[str, ...]]
+    attributes: dict[str, Any]
+
+    @property
+    def output_digest(self) -> str:
+        """SHA-256 of the arrays by content."""
+        return str(self.attributes["output_digest"])
+
+
+@dataclass(frozen=True, eq=False)
+class OpenRelease:
+    """A checked release whose values stay on the disk: its arrays may be larger than memory.
+
+    Attributes
+    ----------
+    path
+        Zarr group.
+    arrays
+        Zarr arrays by name; read parts of them by slices.
+    dimensions
+        Name of each axis, by array.
+    attributes
+        Guarantee, parameters and provenance.
+    """
+
+    path: Path
+    arrays: dict[str, zarr.Array[Any]]
+    dimensions: dict[str, tuple[str, ...]]
+    attributes: dict[str, Any]
+
+
+def split_release_id(release_id: str) -> tuple[str, str, str]:
+    """Return data set, name and ISO date of ``dataset/name/date``; ValueError where it is something else."""
+    parts = _RELEASE_ID.fullmatch(release_id)
+    if parts is None:
+        raise ValueError(f"{release_id!r} is not a release id; write dataset/name/YYYY-MM-DD")
+    date.fromisoformat(parts[3])
+    return parts[1], parts[2], parts[3]
+
+
+def read_release(path: Path) -> Release:
+    """Read a release and check it.
+
+    Parameters
+    ----------
+    path
+        The pointer (``.json``) or the Zarr group.
+
+    Raises
+    ------
+    StoreError
+        There is no release, or it is damaged.
+    """
+    target, expected = _follow(path)
+    members, attributes = _open(target)
+    arrays = _values(members, target)
+    _check(arrays, attributes, target)
+    if expected is not None and attributes["output_digest"] != expected:
+        raise damaged(path, "does not match its pointer")
+    return Release(target, arrays, _dimensions(members), attributes)
+
+
+def open_release(path: Path) -> OpenRelease:
+    """Check a release, a slab at a time, and leave its values on the disk; raises as :func:`read_release`."""
+    target, expected = _follow(path)
+    members, attributes = _open(target)
+    _check(members, attributes, target)
+    if expected is not None and attributes["output_digest"] != expected:
+        raise damaged(path, "does not match its pointer")
+    return OpenRelease(target, members, _dimensions(members), attributes)
+
+
+def _follow(path: Path) -> tuple[Path, str | None]:
+    """Zarr group that a path leads to, and the digest that it must have where a pointer says so."""
+    if path.suffix != ".json":
+        return path, None
+    pointer = read_json(path)
+    name, expected = str(pointer.get("path")), pointer.get("output_digest")
+    if not _FOLDER.fullmatch(name):
+        raise damaged(path, "does not name a release")
+    return path.parent / name, expected
+
+
+def _dimensions(members: dict[str, zarr.Array[Any]]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(getattr(array.metadata, "dimension_names", ()) or ()) for name, array in members.items()}
+
+
+def verified_attributes(path: Path) -> dict[str, Any]:
+    """Return a release's attributes after checking its values, a slab at a time; raises as :func:`read_release`."""
+    members, attributes = _open(path)
+    _check(members, attributes, path)
+    return attributes
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a pointer; StoreError where it is unreadable."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        content = None
+    if not isinstance(content, dict):
+        raise damaged(path, "is missing or unreadable")
+    return content
+
+
+def damaged(path: Path, problem: str) -> StoreError:
+    """Error for a release that cannot be trusted."""
+    return StoreError(
+        f"{path.name} {problem}",
+        "A release is used only if its content matches its digest",
+        "Restore it from a backup, or move it away and run the release again",
+    )
+
+
+def _open(path: Path) -> tuple[dict[str, zarr.Array[Any]], dict[str, Any]]:
+    try:
+        group = zarr.open_group(path, mode="r", zarr_format=3, use_consolidated=False)
+        # By name: a folder lists them in an order that depends on when they were written.
+        return dict(sorted(group.arrays())), dict(group.attrs)
+    except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
+        failure = damaged(path, "is missing or is not a release")
+    raise failure
+
+
+def _values(members: dict[str, zarr.Array[Any]], path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        return {name: np.asarray(array[...]) for name, array in members.items()}
+    except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
+        failure = damaged(path, "cannot be read: a chunk is damaged")
+    raise failure
+
+
+def _check(arrays: dict[str, Any], attributes: dict[str, Any], path: Path) -> None:
+    try:
+        found = content_digest(arrays)
+    except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
+        found = ""
+    if not found or found != attributes.get("output_digest"):
+        raise damaged(path, "is damaged: its values do not match its digest")

@@ -1,0 +1,153 @@
+"""Sparse records on the disk: a Zarr group of three arrays, as AnnData and others write compressed sparse rows.
+
+The group has the attributes ``encoding-type = "csr_matrix"`` and ``shape``, and holds ``data`` and ``indices`` (one
+entry for each value other than zero) and ``indptr`` (first entry of each row, and the end of the last).
+
+**Source**: the on-disk format of AnnData, sparse arrays, version 0.1.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.storage import ObjectStore
+
+from blockveil.engine.answers.sparse_rows import SparseRows
+from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.data import objects, stores
+from blockveil.pipeline.data.stores import Location, open_stored, unreadable
+
+PARTS = ("data", "indices", "indptr")
+ENCODING = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0"}
+
+
+class StoredRows(SparseRows):
+    """Sparse records in a Zarr group.
+
+    Attributes
+    ----------
+    parts
+        Its arrays.
+    attrs
+        Attributes of the group.
+    """
+
+    def __init__(self, parts: dict[str, zarr.Array[Any]], attrs: dict[str, Any]) -> None:
+        super().__init__(parts["data"], parts["indices"], parts["indptr"], int(attrs["shape"][1]))
+        self.parts, self.attrs = parts, attrs
+
+
+Stored = zarr.Array[Any] | StoredRows
+"""Records as an array of rows and columns, or as their values other than zero."""
+
+
+def open_rows(location: Location, member: str, name: str, key: str = "data.array") -> Stored:
+    """Open records read-only; parameters and errors as for :func:`.stores.open_stored`.
+
+    Raises
+    ------
+    DataError
+        A sparse group is not what its attributes say.
+    """
+    try:
+        attributes = _attributes(location, member)
+    except BlockveilError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
+        failure: BlockveilError = unreadable(name, error)
+    else:
+        if attributes is None:
+            return open_stored(location, member, name, key)
+        parts = {part: open_stored(location, f"{member}/{part}", name, key) for part in PARTS}
+        if _fits(parts, attributes):
+            return StoredRows(parts, attributes)
+        failure = DataError(
+            f"{name} holds sparse records whose parts do not fit together",
+            "data and indices have one entry a value, indptr one a row and one more, and shape says rows and columns",
+            "Write the records again",
+        )
+    raise failure
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the metadata of stored records say, but for how many records there are.
+
+    Attributes
+    ----------
+    dtype
+        Type of an element.
+    ndim
+        Number of axes.
+    shape
+        Rows, which are left out, and columns; only where there are two axes.
+    attrs
+        Attributes.
+    """
+
+    dtype: np.dtype[Any]
+    ndim: int
+    shape: tuple[None, int]
+    attrs: Mapping[str, Any]
+
+
+def open_form(location: Location, member: str, name: str) -> Form:
+    """What the metadata of records say; nothing but metadata is read or looked for.
+
+    Parameters and errors as for :func:`.stores.open_stored`.
+    """
+    try:
+        attributes = _attributes(location, member)
+    except BlockveilError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
+        failure = unreadable(name, error)
+    else:
+        array = open_stored(location, member if attributes is None else f"{member}/data", name)
+        if attributes is None:
+            columns = int(array.shape[1]) if array.ndim == 2 else 0
+            return Form(np.dtype(array.dtype), array.ndim, (None, columns), dict(array.attrs))
+        shape = attributes.get("shape")
+        columns = shape[1] if isinstance(shape, list) and len(shape) == 2 and type(shape[1]) is int else 0
+        return Form(np.dtype(array.dtype), 2, (None, columns), attributes)
+    raise failure
+
+
+def parts_of(array: Stored) -> list[zarr.Array[Any]]:
+    """Arrays that records are stored in."""
+    return [array.parts[name] for name in PARTS] if isinstance(array, StoredRows) else [array]
+
+
+def _attributes(location: Location, member: str) -> dict[str, Any] | None:
+    """Attributes of an encoded group; None where there is none."""
+    if stores.kind(location, "") != "group" or stores.kind(location, member) != "group":
+        return None
+    if isinstance(location, Path):
+        group = zarr.open_group(location / member, mode="r")
+    else:
+        group = zarr.open_group(ObjectStore(objects.client(location), read_only=True), path=member, mode="r")
+    found = dict(group.attrs)
+    if "encoding-type" not in found:
+        return None
+    if found["encoding-type"] != ENCODING["encoding-type"]:
+        raise StoreError(
+            f'"{member}" is an encoded group and holds no compressed sparse rows',
+            'Sparse records are a group with encoding-type = "csr_matrix"',
+            "Correct data.array, or write the records by rows",
+        )
+    return found
+
+
+def _fits(parts: dict[str, zarr.Array[Any]], attributes: dict[str, Any]) -> bool:
+    data, indices, indptr = (parts[name] for name in PARTS)
+    shape = attributes.get("shape")
+    if not isinstance(shape, list) or len(shape) != 2 or not all(type(n) is int and n >= 0 for n in shape):
+        return False
+    flat = data.ndim == indices.ndim == indptr.ndim == 1
+    whole = indices.dtype.kind in "iu" and indptr.dtype.kind in "iu"
+    return flat and whole and data.shape == indices.shape and indptr.shape == (shape[0] + 1,)

@@ -1,0 +1,179 @@
+"""Zarr arrays by their location: a local folder, or an address in an object store.
+
+Error messages name a location as the config does, and hold only the kind of what a library said.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import zarr
+from zarr.storage import ObjectStore
+
+from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.data import objects
+from blockveil.pipeline.data.zarr_arrays import LayoutError, folder, missing_chunks, node_type
+
+Location = Path | str
+"""A local folder, or the address of one in an object store."""
+
+
+def open_stored(location: Location, member: str, name: str, key: str = "data.array") -> zarr.Array[Any]:
+    """Open an array read-only.
+
+    Parameters
+    ----------
+    location
+        An array, or a group that holds ``member``.
+    member
+        Name of the array in a group.
+    name
+        How to call the location in messages.
+    key
+        Key of the config that names the member.
+
+    Raises
+    ------
+    StoreError
+        There is no readable Zarr array.
+    """
+    try:
+        kind, there = _kind(location, "")
+        inside = member if kind == "group" else ""
+        if kind == "array" or (kind == "group" and _kind(location, member)[0] == "array"):
+            return _open(location, inside)
+    except BlockveilError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
+        failure = unreadable(name, error)
+    else:
+        if kind == "group":
+            failure = StoreError(f'{name} has no array "{member}"', "The records are one array", f"Correct {key}")
+        else:
+            failure = StoreError(
+                f"{name} is {'not a Zarr store' if there else 'not there'}",
+                "The records are a Zarr array, or an array in a Zarr group, in a local folder or an object store",
+                "Correct it; a relative path starts from the config's folder",
+            )
+    raise failure
+
+
+def kind(location: Location, member: str) -> str | None:
+    """Whether there is an "array" or a "group" of Zarr at a place, or neither."""
+    return _kind(location, member)[0]
+
+
+def check_complete(array: zarr.Array[Any]) -> None:
+    """Refuse an array of which a chunk is not stored: it would be read as the fill value, without a word.
+
+    Raises
+    ------
+    DataError
+        A chunk is missing.
+    StoreError
+        It cannot be checked.
+    """
+    try:
+        complete = missing_chunks(array, chunk_objects(array)) == 0
+    except LayoutError as error:
+        failure: DataError | StoreError = StoreError(
+            f"The records cannot be checked for completeness: {error}",
+            "A missing chunk would be read as zeros",
+            "Write the array again with Zarr's default layout",
+        )
+    except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
+        failure = unreadable("The store of the records", error)
+    else:
+        if complete:
+            return
+        failure = DataError(
+            "The stored records are incomplete: a chunk is missing",
+            "A missing chunk would be read as the fill value, as if its records were all alike",
+            "Write the array again, with write_empty_chunks switched on",
+        )
+    raise failure
+
+
+def chunk_objects(array: zarr.Array[Any]) -> objects.Objects | None:
+    """Objects of an array in an object store, listed now; None for one on a local file system."""
+    store = array.store_path.store
+    return objects.Objects(store.store, array.store_path.path) if isinstance(store, ObjectStore) else None
+
+
+def metadata_of(array: zarr.Array[Any], files: objects.Objects | None) -> dict[str, Any]:
+    """Stored metadata of an array; ``files`` are its objects, where it is in an object store.
+
+    Raises
+    ------
+    OSError, ValueError
+        They cannot be read, or are not JSON.
+    """
+    if files is None:
+        root = folder(array)
+        file = root / "zarr.json" if (root / "zarr.json").is_file() else root / ".zarray"
+        content = file.read_bytes()
+    else:
+        name = "zarr.json" if files.size("zarr.json") is not None else ".zarray"
+        content = files.read(name, 0, files.size(name) or 0)
+    found = json.loads(content)
+    if not isinstance(found, dict):
+        raise ValueError("the metadata of the array are not a table")
+    return found
+
+
+def unreadable(name: str, error: Exception) -> StoreError:
+    """Error of which only the kind is shown: its text could hold parts of files."""
+    if is_of_objects(error):
+        return objects.unreachable(name, error)
+    number = error.errno if isinstance(error, OSError) else None
+    reason = os.strerror(number) if number else type(error).__name__
+    return StoreError(
+        f"{name} cannot be read ({reason})",
+        "The records must be a readable Zarr array",
+        "Check its permissions, and that its metadata and all its chunks are there",
+    )
+
+
+def is_of_objects(error: BaseException) -> bool:
+    """Whether an object store, or the way to it, has failed."""
+    return type(error).__module__.startswith("obstore")
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether content could not be decoded: it is cut short, or not what was written.
+
+    Libraries have no class of errors for that. A system's own failure has a number, which a decoder's has not.
+    """
+    if isinstance(error, OSError):
+        return error.errno is None and not isinstance(error, ConnectionError | TimeoutError)
+    if isinstance(error, RuntimeError):  # of the codecs of Zarr
+        return "decompress" in str(error).lower()
+    return isinstance(error, ValueError | EOFError | KeyError | zlib.error | lzma.LZMAError | zipfile.BadZipFile)
+
+
+def _kind(location: Location, member: str) -> tuple[str | None, bool]:
+    """Whether there is an "array" or a "group", and whether there is anything."""
+    if isinstance(location, Path):
+        return node_type(location / member), (location / member).exists()
+    place = objects.client(location)
+    for name in ("zarr.json", ".zarray", ".zgroup"):
+        found = objects.looked_up(place, f"{member}/{name}" if member else name)
+        if found is not None:
+            if name != "zarr.json":
+                return ("array" if name == ".zarray" else "group"), True
+            fields = json.loads(bytes(objects.read_range(place, found, 0, found.size)))
+            return (str(fields["node_type"]) if isinstance(fields, dict) and "node_type" in fields else None), True
+    return None, False
+
+
+def _open(location: Location, member: str) -> zarr.Array[Any]:
+    # By its own path: consolidated metadata of a group could describe an earlier state.
+    if isinstance(location, Path):
+        return zarr.open_array(location / member, mode="r")
+    return zarr.open_array(ObjectStore(objects.client(location), read_only=True), path=member, mode="r")

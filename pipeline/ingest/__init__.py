@@ -1,1 +1,0 @@
-"""From files of records to the Zarr array that releases read; :mod:`blockveil.pipeline.ingest.run` has its order."""

@@ -1,0 +1,314 @@
+"""What the ledger tells: charges, entries, budgets, and the result of a verification."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from blockveil.engine.guarantees.guarantee import Loss, Neighbours
+from blockveil.pipeline.budget.filter import NOTHING, Cap, Ticks
+from blockveil.pipeline.budget.parts import Part, Tally
+from blockveil.pipeline.ledger.grants import Grant
+from blockveil.pipeline.ledger.periods import Period
+
+
+class State(StrEnum):
+    """Where a charge stands."""
+
+    RESERVED = "RESERVED"
+    """Budget is held; nothing has been drawn."""
+    COMMITTED = "COMMITTED"
+    """Noise may have been drawn; the charge stands for ever."""
+    RELEASED = "RELEASED"
+    """Published and sealed."""
+    VOID = "VOID"
+    """Given back; nothing was drawn."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of the ledger."""
+
+    sequence: int
+    kind: str
+    dataset: str
+    release_id: str | None
+    charge_id: str | None
+    loss_ticks: int
+    sampler_ticks: int
+    pure_ticks: int
+    payload: dict[str, Any]
+    time: str
+    nonce: str
+    previous_hash: str
+    hash: str
+    failure_ticks: int | None = None
+    part: str | None = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Entry:
+        """Build from a database row."""
+        return cls(**{**row, "payload": json.loads(row["payload"])})
+
+    @property
+    def ticks(self) -> Ticks:
+        """What the entry adds to the spent budget."""
+        return Ticks(self.loss_ticks, self.sampler_ticks, self.pure_ticks, self.failure_ticks or 0)
+
+    @property
+    def of_part(self) -> Part | None:
+        """Part of the records that it is of; None for all of them."""
+        return Part.read(self.part)
+
+    def sized(self, ticks: Ticks, part: str | None) -> Entry:
+        """The same entry with other sizes, of another part."""
+        if (ticks, part) == (self.ticks, self.part):
+            return self
+        return replace(
+            self,
+            part=part,
+            loss_ticks=ticks.loss,
+            sampler_ticks=ticks.sampler,
+            pure_ticks=ticks.pure,
+            failure_ticks=ticks.failure or None,
+        )
+
+    @property
+    def spec_digest(self) -> str:
+        """Digest of the specification, of a RESERVED entry."""
+        return str(self.payload["spec_digest"])
+
+
+def state_of(entries: Iterable[Entry]) -> State:
+    """Where a charge stands by its entries: once it was committed, nothing gives it back."""
+    kinds = {entry.kind for entry in entries}
+    order = (State.RELEASED, State.COMMITTED, State.VOID)
+    return next((state for state in order if state in kinds), State.RESERVED)
+
+
+def counted(entries: Sequence[Entry]) -> list[Entry]:
+    """Entries with the sizes that count: what gives back a charge that stands gives back nothing.
+
+    What gives back a charge is of the part that the charge is of.
+
+    Parameters
+    ----------
+    entries
+        All entries of a ledger, or of some of its data sets, in order.
+    """
+    reserved = {entry.charge_id: entry for entry in entries if entry.kind == State.RESERVED}
+    drawn = {entry.charge_id for entry in entries if entry.kind in (State.COMMITTED, State.RELEASED)}
+
+    def size(entry: Entry) -> Ticks:
+        if entry.kind == State.RESERVED:
+            return entry.ticks.not_negative()
+        charge = reserved.get(entry.charge_id) if entry.kind == State.VOID else None
+        if charge is None or entry.charge_id in drawn:
+            return NOTHING
+        same = (charge.dataset, charge.release_id, -charge.ticks) == (entry.dataset, entry.release_id, entry.ticks)
+        return -charge.ticks.not_negative() if same else NOTHING
+
+    def part(entry: Entry) -> str | None:
+        charge = reserved.get(entry.charge_id) if entry.kind == State.VOID else entry
+        return None if charge is None else charge.part
+
+    return [entry.sized(size(entry), part(entry)) for entry in entries]
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A charge and where it stands.
+
+    Attributes
+    ----------
+    charge_id
+        Random identifier.
+    state
+        Present state.
+    sequence, row_hash
+        Row that made the charge irrevocable, or that reserved it before.
+    is_new
+        Whether this call reserved it.
+    key_check
+        Check value of the noise key, once committed.
+    continues
+        Of a night whose charge an earlier night paid: that night's charge, which its key is kept under.
+    warning
+        Where the same records stand under another data set or budget, in one line.
+    """
+
+    charge_id: str
+    release_id: str
+    spec_digest: str
+    state: State
+    sequence: int
+    row_hash: str
+    is_new: bool
+    key_check: str | None
+    continues: str | None = None
+    warning: str | None = None
+
+
+@dataclass(frozen=True)
+class Night:
+    """A night of a series that one charge pays for, to be reserved.
+
+    Attributes
+    ----------
+    number
+        Its number in the series.
+    newest
+        Charge of the newest other night that its records were compared with; None where there was none.
+    """
+
+    number: int
+    newest: str | None
+
+
+@dataclass(frozen=True)
+class PeriodStatus:
+    """A period's cap and what was booked in it.
+
+    Attributes
+    ----------
+    period
+        The stretch of time and its epsilon.
+    cap
+        The same as a cap.
+    start
+        Its first moment.
+    tally
+        What was booked since then.
+    """
+
+    period: Period
+    cap: Cap
+    start: str
+    tally: Tally
+
+    @property
+    def spent(self) -> Ticks:
+        """The most that all charges of a unit cost together."""
+        return self.tally.total.ticks
+
+    @property
+    def charges(self) -> int:
+        """How many charges there are."""
+        return self.tally.charges
+
+
+@dataclass(frozen=True)
+class BudgetStatus:
+    """A budget, of a data set or of several that share people, and what is left of it.
+
+    Attributes
+    ----------
+    dataset
+        Its name.
+    grant
+        What was granted.
+    tally
+        What was booked.
+    periods
+        The same for each capped period.
+    """
+
+    dataset: str
+    grant: Grant
+    tally: Tally
+    periods: tuple[PeriodStatus, ...] = ()
+
+    @property
+    def spent(self) -> Ticks:
+        """The most that all charges of a unit cost together."""
+        return self.tally.total.ticks
+
+    @property
+    def charges(self) -> int:
+        """How many charges there are."""
+        return self.tally.charges
+
+    @property
+    def cap(self) -> Cap:
+        """The cap for ever."""
+        return self.grant.cap
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Neighbouring relation that the budget is for."""
+        return self.grant.neighbours
+
+    @property
+    def privacy_unit(self) -> str:
+        """Privacy unit that the budget is for."""
+        return self.grant.unit
+
+    @property
+    def epsilon(self) -> float:
+        """Epsilon of the cap."""
+        return self.cap.epsilon
+
+    @property
+    def delta(self) -> float:
+        """Delta of the cap."""
+        return self.cap.delta
+
+    @property
+    def spent_mu(self) -> float:
+        """Gaussian loss of all charges together."""
+        return self.spent.mu if self.spent.loss else 0.0
+
+    @property
+    def spent_epsilon(self) -> float:
+        """Epsilon of all charges together at the cap's delta."""
+        return self.spent.epsilon(self.cap.delta, self.cap.accountant)
+
+    @property
+    def left_mu(self) -> float:
+        """Largest Gaussian loss that still fits."""
+        return self.cap.left(self.spent)
+
+    @property
+    def left_epsilon(self) -> float:
+        """Epsilon, on its own at the cap's delta, of the largest release that still fits."""
+        return self.cap.left_epsilon(self.spent)
+
+    def nights_left(self, loss: Loss, part: Part | None = None) -> int:
+        """How many more releases of this loss fit, all of one part of the records, periods left aside."""
+        return self._nights(self.cap, self.tally, loss, part)
+
+    def nights_now(self, period: PeriodStatus, loss: Loss, part: Part | None = None) -> int:
+        """How many more releases of this loss fit into what is left of a period, at most as many as fit at all."""
+        return min(self._nights(period.cap, period.tally, loss, part), self.nights_left(loss, part))
+
+    def _nights(self, cap: Cap, tally: Tally, loss: Loss, part: Part | None) -> int:
+        booked = self.tally.book(self.cap, loss, part)
+        return cap.nights(tally.total.ticks, booked) if part is None else tally.nights(cap, booked, part)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Outcome of checking the whole chain.
+
+    Attributes
+    ----------
+    problems
+        What is wrong, one line each; empty when all is well.
+    head
+        Hash of the last row: keep it elsewhere to notice truncation.
+    entries
+        Number of rows.
+    time
+        Time of the last row; empty where there is none.
+    losses
+        Budgets that were granted although charges were forgotten, one line each.
+    """
+
+    problems: list[str]
+    head: str
+    entries: int
+    time: str
+    losses: tuple[str, ...] = ()

@@ -1,0 +1,271 @@
+"""What the ledger's transactions read: budgets, charges and where they stand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.pipeline.base.errors import LedgerError
+from blockveil.pipeline.budget.filter import Cap, Chargeable
+from blockveil.pipeline.budget.parts import Part
+from blockveil.pipeline.ledger import refusals
+from blockveil.pipeline.ledger.entries import BudgetStatus, Charge, Entry, Night, PeriodStatus, State, state_of
+from blockveil.pipeline.ledger.grants import Grant
+from blockveil.pipeline.ledger.periods import Period
+from blockveil.pipeline.ledger.same_records import warning
+from blockveil.pipeline.ledger.schema import entry
+from blockveil.pipeline.ledger.sums import spent, standing
+
+
+def budget(connection: sa.Connection, dataset: str, now: str) -> BudgetStatus | None:
+    """Budget of a name with what its charges cost, in all and in the periods that hold a time; or None."""
+    granted = connection.execute(
+        sa.select(entry.c.payload)
+        .where(entry.c.dataset == dataset, entry.c.kind == "BUDGET")
+        .order_by(entry.c.sequence.desc())
+        .limit(1)
+    ).scalar_one_or_none()
+    if granted is None:
+        return None
+    grant = Grant.of(json.loads(granted))
+    return BudgetStatus(
+        dataset=dataset,
+        grant=grant,
+        tally=spent(connection, dataset),
+        periods=tuple(_period(connection, dataset, grant, period, now) for period in grant.periods),
+    )
+
+
+def _period(connection: sa.Connection, dataset: str, grant: Grant, period: Period, now: str) -> PeriodStatus:
+    # A charge belongs to the time of its reservation, also where it is given back later.
+    start = period.start(now)
+    return PeriodStatus(period, grant.period_cap(period), start, spent(connection, dataset, start))
+
+
+def require_budget(connection: sa.Connection, dataset: str, now: str) -> BudgetStatus:
+    """Budget of a data set; a LedgerError says how to grant one where there is none."""
+    found = budget(connection, dataset, now)
+    if found is None:
+        raise LedgerError(
+            f"'{dataset}' has no budget",
+            "A person grants a budget before anything is released",
+            "Run `blockveil budget set CONFIG --epsilon E --delta D`",
+        )
+    return found
+
+
+def check_scope(budget: BudgetStatus, neighbours: Neighbours, unit: str) -> None:
+    """Refuse a relation or a privacy unit that the budget is not for."""
+    if (budget.neighbours, budget.privacy_unit) != (neighbours, unit):
+        raise LedgerError(
+            f"'{budget.dataset}' is accounted as {budget.neighbours.value}, \"{budget.privacy_unit}\"; "
+            f'this is {neighbours.value}, "{unit}"',
+            "Losses for different relations or privacy units do not add up",
+            "Use the budget's relation and unit, or another data set name with its own budget",
+        )
+
+
+def check_account(connection: sa.Connection, release_id: str, dataset: str) -> None:
+    """Refuse a release of a data set whose other releases are charged to another budget."""
+    prefix = release_id.partition("/")[0] + "/"
+    other = connection.execute(
+        sa.select(entry.c.dataset)
+        .where(
+            entry.c.kind == "RESERVED",
+            entry.c.release_id.startswith(prefix, autoescape=True),
+            entry.c.dataset != dataset,
+            standing(entry),
+        )
+        .limit(1)
+    ).scalar_one_or_none()
+    if other is not None:
+        raise LedgerError(
+            f"Releases of '{prefix[:-1]}' are charged to the budget '{other}', and this one would be to '{dataset}'",
+            "The people of a data set have one budget",
+            f'Write budget = "{other}" in [release]',
+        )
+
+
+def stale(connection: sa.Connection, dataset: str, before: str) -> list[Entry]:
+    """Reservations from before a time on which nothing was drawn."""
+    moved = sa.select(entry.c.charge_id).where(entry.c.dataset == dataset, entry.c.kind.in_(("COMMITTED", "VOID")))
+    rows = connection.execute(
+        sa.select(entry)
+        .where(
+            entry.c.dataset == dataset,
+            entry.c.kind == "RESERVED",
+            entry.c.time < before,
+            entry.c.charge_id.not_in(moved),
+        )
+        .order_by(entry.c.sequence)
+    ).mappings()
+    return [Entry.of(dict(row)) for row in rows]
+
+
+def active(connection: sa.Connection, release_id: str) -> Entry | None:
+    """RESERVED entry of a release's charge that is not void, or None."""
+    wanted = (entry.c.release_id == release_id, entry.c.kind == "RESERVED", standing(entry))
+    rows = connection.execute(sa.select(entry).where(*wanted)).mappings().all()
+    if len(rows) > 1:
+        raise refusals.two_charges(release_id)
+    return Entry.of(dict(rows[0])) if rows else None
+
+
+def find(connection: sa.Connection, charge_id: str) -> tuple[Entry, State]:
+    """RESERVED entry of a charge and its present state."""
+    rows = _entries(connection, charge_id)
+    if not rows or rows[0].kind != State.RESERVED:
+        raise LedgerError("A charge is not in the ledger", "Its row is never removed", "Run `blockveil ledger verify`")
+    return rows[0], state_of(rows)
+
+
+def _entries(connection: sa.Connection, charge_id: str) -> list[Entry]:
+    wanted = sa.select(entry).where(entry.c.charge_id == charge_id).order_by(entry.c.sequence)
+    return [Entry.of(dict(row)) for row in connection.execute(wanted).mappings()]
+
+
+def rows(connection: sa.Connection) -> Iterator[dict[str, Any]]:
+    """All rows as they are stored, by sequence."""
+    for row in connection.execute(sa.select(entry).order_by(entry.c.sequence)).mappings():
+        yield dict(row)
+
+
+def has_nonce(connection: sa.Connection, nonce: str) -> bool:
+    """Whether an entry was written under a nonce."""
+    return connection.execute(sa.select(entry.c.sequence).where(entry.c.nonce == nonce)).first() is not None
+
+
+def payload(connection: sa.Connection, charge_id: str, kind: State) -> dict[str, Any]:
+    """What an entry of a charge says."""
+    text = connection.execute(
+        sa.select(entry.c.payload).where(entry.c.charge_id == charge_id, entry.c.kind == kind.value)
+    ).scalar_one()
+    return dict(json.loads(text))
+
+
+def charge(connection: sa.Connection, reserved: Entry, *, is_new: bool) -> Charge:
+    """A charge as it stands, anchored at its commit where there is one."""
+    rows = _entries(connection, str(reserved.charge_id))
+    committed = next((row for row in rows if row.kind == State.COMMITTED), None)
+    anchor = committed or rows[0]
+    return Charge(
+        charge_id=str(reserved.charge_id),
+        release_id=str(reserved.release_id),
+        spec_digest=reserved.spec_digest,
+        state=state_of(rows),
+        sequence=anchor.sequence,
+        row_hash=anchor.hash,
+        is_new=is_new,
+        key_check=None if committed is None else str(committed.payload["key_check"]),
+        continues=reserved.payload.get("continues"),
+        warning=warning(reserved),
+    )
+
+
+def nights(connection: sa.Connection, release_id: str, spec: Mapping[str, Any]) -> list[Entry]:
+    """RESERVED entries of the nights that share a charge with a release, void ones left out, by number of the night.
+
+    Raises
+    ------
+    ReleaseConflict
+        One of them was planned otherwise.
+    """
+    ours = spec["calibration"]["continual"]["series"]
+    owner = release_id.rpartition("/")[0] + "/"
+    rows = connection.execute(
+        sa.select(entry).where(
+            entry.c.kind == "RESERVED",
+            entry.c.release_id.startswith(owner, autoescape=True),
+            standing(entry),
+        )
+    ).mappings()
+    found = [Entry.of(dict(row)) for row in rows]
+    same = [one for one in found if one.payload["spec"].get("continual", {}).get("first") == spec["continual"]["first"]]
+    for one in same:
+        if one.payload["spec"]["calibration"]["continual"]["series"] != ours:
+            raise refusals.other_series(str(one.release_id), one.payload["spec"], spec)
+    return sorted(same, key=night_number)
+
+
+def night_number(one: Entry) -> int:
+    """Number of a reserved night in its series."""
+    return int(one.payload["spec"]["calibration"]["continual"]["night"])
+
+
+def opening(found: Sequence[Entry]) -> Entry | None:
+    """The night that paid for a series, among its nights."""
+    return next((one for one in found if "continues" not in one.payload), None)
+
+
+def paid_by(connection: sa.Connection, release_id: str, spec: Mapping[str, Any], night: Night) -> str | None:
+    """Charge that pays for a new night of a series; None where it is the first and pays itself.
+
+    Raises
+    ------
+    ReleaseConflict
+        Another night of the series was planned otherwise.
+    LedgerError
+        The night does not come after all others, another came in between, or the one that pays has not committed.
+    """
+    found = nights(connection, release_id, spec)
+    if found and night_number(found[-1]) >= night.number:
+        raise refusals.night_passed(str(found[-1].release_id))
+    if (found[-1].charge_id if found else None) != night.newest:
+        raise refusals.another_night()
+    if not found:
+        return None
+    first = opening(found)
+    if first is None or find(connection, str(first.charge_id))[1] is State.RESERVED:
+        raise refusals.not_opened(str((first or found[-1]).release_id))
+    return str(first.charge_id)
+
+
+def check_key(connection: sa.Connection, reserved: Entry, key_check: str) -> None:
+    """Refuse a night of a series another key than that of the night that paid.
+
+    Another key would draw other noise for the same increments.
+    """
+    payer = reserved.payload.get("continues")
+    if payer is not None and charge(connection, find(connection, payer)[0], is_new=False).key_check != key_check:
+        raise refusals.other_key(str(reserved.release_id))
+
+
+def check_paid(
+    connection: sa.Connection,
+    known: Entry,
+    dataset: str,
+    charge: Chargeable,
+    cap: Cap,
+    night: Night | None,
+    part: Part | None,
+) -> None:
+    """Refuse to go on with a charge that is booked to another budget or part, or below what the release costs.
+
+    The ledger books no such charge; somebody who may add entries could.
+
+    Raises
+    ------
+    LedgerError
+        It is; or it says that another night paid, which did not.
+    """
+    payer = known
+    if "continues" in known.payload:
+        first = opening(nights(connection, str(known.release_id), known.payload["spec"])) if night else None
+        if first is None or first.charge_id != known.payload["continues"]:
+            raise refusals.underpaid(str(known.release_id))
+        payer = first
+    # One that says no part, or none that can be read, counts as of all records, which is more.
+    other = known.part is not None if part is None else not (known.of_part or part).is_that_of(part)
+    if other or (known.dataset, payer.dataset) != (dataset, dataset) or not cap.covers(charge, payer.ticks):
+        raise refusals.underpaid(str(known.release_id))
+
+
+def closing(connection: sa.Connection) -> dict[str, Any] | None:
+    """What the closing entry says, where it is the last one; else None."""
+    last = connection.execute(sa.select(entry.c.kind, entry.c.payload).order_by(entry.c.sequence.desc()).limit(1))
+    row = last.one_or_none()
+    return dict(json.loads(row.payload)) if row is not None and row.kind == "CLOSED" else None

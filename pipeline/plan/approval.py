@@ -1,0 +1,78 @@
+"""Whether a person must agree before a release spends.
+
+A release's share of what is left of the budget is one over the number of such releases that still fit; that holds for
+Gaussian and pure losses alike, and is what a person has to decide about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from blockveil.pipeline.base.errors import BlockveilError
+from blockveil.pipeline.ledger import BudgetStatus
+from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.plan.summary import cost_text, guesses, plan_bounds, share_text, warnings
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a person is asked.
+
+    Attributes
+    ----------
+    key
+        Names the plan: an answer holds for this plan alone.
+    text
+        The question, with the cost.
+    wait_hours
+        How long the answer may take.
+    """
+
+    key: str
+    text: str
+    wait_hours: int
+
+
+class NotApproved(BlockveilError):
+    """A release needs a person's approval and does not have it."""
+
+    exit_code: ClassVar[int] = 11
+
+    @classmethod
+    def because(cls, what: str, remedy: str) -> NotApproved:
+        """Build the error from what happened and what to do."""
+        return cls(what.removesuffix("."), "A release above the config's approval.above_share needs a person", remedy)
+
+
+def question(plan: Plan, budget: BudgetStatus | None, charged: bool) -> Question | None:
+    """Question to ask before a release is charged, or None where nobody needs to be asked.
+
+    Parameters
+    ----------
+    plan
+        The release.
+    budget
+        Budget that it would be charged to.
+    charged
+        Whether it has a charge already: finishing it costs nothing more.
+    """
+    section = plan.config.approval
+    if section is None or charged or budget is None:
+        return None
+    fits = budget.nights_left(plan.charge)
+    # Where none fits, not even of a part of which nothing was released, the ledger refuses it, and there is nothing to
+    # decide.
+    if fits == 0 and budget.nights_left(plan.charge, plan.new_part) == 0:
+        return None
+    # A release takes 1 / fits of what is left; one of a part that much at most, if that part is the dearest.
+    if fits and 1.0 / fits <= section.above_share:
+        return None
+    share = f"up to {share_text(1.0 / fits)}" if fits > 1 else "more than half"
+    cost = (
+        f"{plan.release_id} would take {share} of what is left of the budget of '{budget.dataset}'; above "
+        f"{share_text(section.above_share)} of that a person decides."
+    )
+    bounds, _ = plan_bounds(plan, budget)
+    text = " ".join([cost, cost_text(plan, budget), f"A guess about one unit is {guesses(bounds)}", *warnings(plan)])
+    return Question(f"approve-{plan.digest[:32]}", text, section.wait_hours)

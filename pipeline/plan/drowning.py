@@ -1,0 +1,188 @@
+"""Whether the noise of a plan exceeds anything that records in the declared bounds can give, and what would change it.
+
+The largest value follows from the bounds and ``rows_at_most`` alone, so this reads no data. Advice is found by
+inverting how the noise grows, and is planned before it is given: the plan that it leads to has no such warning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from blockveil.engine.guarantees.calibration import gaussian_epsilon
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config import BoxGeometry, LoadedConfig
+from blockveil.pipeline.plan.planning import Plan, make_plan
+
+_TRIES = 5
+_DIGITS = 3
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One change that would be enough on its own.
+
+    Attributes
+    ----------
+    key
+        Key of the config.
+    value
+        What it would have to be at least, or of a norm at most.
+    """
+
+    key: str
+    value: float
+
+    @property
+    def words(self) -> str:
+        """For a person."""
+        if self.key.endswith("rows_at_most"):
+            return f"{self.key} = {self.value:.0f} (with as many records)"
+        return f"{self.key} = {self.value:.{_DIGITS}g}"
+
+
+@dataclass(frozen=True)
+class Drowned:
+    """Noise that exceeds anything that records can give.
+
+    Attributes
+    ----------
+    least, largest
+        Standard deviation of the noise over the largest value that records can give an entry, least and largest over
+        the entries; the largest exceeds 1.
+    rows
+        The number of records that this is for.
+    advice
+        What would change it.
+    """
+
+    least: float
+    largest: float
+    rows: int
+    advice: tuple[Advice, ...]
+
+    @property
+    def sentence(self) -> str:
+        """For a person."""
+        which = "every entry" if self.least > 1.0 else "some entries"
+        times = (
+            f"{self.least:.3g} to {self.largest:.3g}" if self.least < 0.999 * self.largest else f"{self.largest:.3g}"
+        )
+        enough = " or ".join(one.words for one in self.advice)
+        none = 'No change of rows, epsilon or norm alone ends this; mechanism "auto" may know a better one'
+        remedy = f"Enough to end this: {enough}" if enough else none
+        return (
+            f"The noise of {which} exceeds anything that {self.rows:,} records in these bounds can give: its standard "
+            f"deviation is {times} times the largest possible value. {remedy}."
+        )
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The same as plain JSON values."""
+        return {
+            "sentence": self.sentence,
+            "noise_over_largest_value": [self.least, self.largest],
+            "enough": {one.key: one.value for one in self.advice},
+        }
+
+
+def drowned(plan: Plan) -> Drowned | None:
+    """Whether noise exceeds anything that records can give; None where it does not, or where that is not known."""
+    least, largest = _ratio(plan)
+    if not largest > 1.0:
+        return None
+    rows = plan.config.query.rows_at_most
+    return Drowned(least, largest, rows, tuple(_advice(plan, largest)))
+
+
+def _ratio(plan: Plan) -> tuple[float, float]:
+    return plan.question.noise_over_largest(plan.design) or (0.0, 0.0)
+
+
+def _advice(plan: Plan, largest: float) -> Iterator[Advice]:
+    rows = plan.config.query.rows_at_most
+    found = _enough(plan, with_rows, rows * largest, upwards=True)
+    if found is not None:
+        yield Advice("query.rows_at_most", found)
+    if plan.config.privacy.share is None:
+        found = _enough(plan, with_epsilon, _epsilon(plan, largest), upwards=True)
+        if found is not None:
+            yield Advice("privacy.epsilon", found)
+    norm = _first_norm(plan, largest)
+    found = None if norm is None else _enough(plan, with_norm, norm, upwards=False)
+    if found is not None:
+        yield Advice("query.geometry.norm_at_most", found)
+
+
+def _enough(
+    plan: Plan, change: Callable[[LoadedConfig, float], LoadedConfig], guess: float, *, upwards: bool
+) -> float | None:
+    """Value near a guess whose plan drowns nothing, as near as three digits tell; None where none is found."""
+    for _ in range(_TRIES):
+        value = _rounded(guess, upwards)
+        ratio = _planned(plan, change, value)
+        if ratio is None or ratio <= 0.0:
+            return None
+        if ratio <= 1.0:
+            return value
+        # Noise is in proportion to 1 / rows, about to 1 / epsilon, and to the square of a norm.
+        guess = value * ratio * 1.001 if upwards else value / math.sqrt(ratio) * 0.999
+    return None
+
+
+def _planned(plan: Plan, change: Callable[[LoadedConfig, float], LoadedConfig], value: float) -> float | None:
+    """Largest ratio with a changed config; None where it cannot be planned."""
+    try:
+        changed = change(plan.loaded, value)
+        if changed.config.privacy.delta >= 1.0 / changed.config.query.rows_at_most:
+            return None
+        return _ratio(make_plan(changed, plan.logical_date))[1]
+    except ConfigError:
+        return None
+
+
+def with_rows(loaded: LoadedConfig, rows: float) -> LoadedConfig:
+    """The config with another largest number of records."""
+    return _with(loaded, "query", {"rows_at_most": int(rows)})
+
+
+def with_epsilon(loaded: LoadedConfig, epsilon: float) -> LoadedConfig:
+    """The config with another epsilon."""
+    return _with(loaded, "privacy", {"epsilon": epsilon})
+
+
+def with_norm(loaded: LoadedConfig, norm: float) -> LoadedConfig:
+    """The config of a box with another bound of a record's norm."""
+    geometry = loaded.config.query.geometries["geometry"].model_copy(update={"norm_at_most": norm})
+    return _with(loaded, "query", {"geometry": geometry})
+
+
+def _with(loaded: LoadedConfig, section: str, update: dict[str, Any]) -> LoadedConfig:
+    changed = getattr(loaded.config, section).model_copy(update=update)
+    return replace(loaded, config=loaded.config.model_copy(update={section: changed}))
+
+
+def _epsilon(plan: Plan, largest: float) -> float:
+    """Epsilon of a loss that is larger by a factor."""
+    found = gaussian_epsilon(plan.charge.mu * largest, plan.guarantee.delta) if plan.charge.mu else math.inf
+    return found if math.isfinite(found) else plan.guarantee.epsilon * largest
+
+
+def _first_norm(plan: Plan, largest: float) -> float | None:
+    """Norm to begin with: noise is about in proportion to its square; None where a norm is no key of the shape."""
+    shape = plan.config.query.geometries.get("geometry")
+    if not isinstance(shape, BoxGeometry) or getattr(plan.config.mechanism, "directions", None) is not None:
+        return None
+    halves = (
+        (f.upper - f.lower) / 2.0 if shape.origin == "midpoint" else max(f.upper, -f.lower) for f in shape.features
+    )
+    return min(shape.norm_at_most or math.inf, math.hypot(*halves)) / math.sqrt(largest)
+
+
+def _rounded(value: float, upwards: bool) -> float:
+    """Three significant digits, in the safe direction."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - _DIGITS + 1)
+    whole = math.ceil(value / unit * (1.0 - 1e-12)) if upwards else math.floor(value / unit * (1.0 + 1e-12))
+    return float(f"{whole * unit:.{_DIGITS}g}")

@@ -1,0 +1,364 @@
+"""How long a budget lasts: at the present rate, for a night's releases, and with more noise until a date.
+
+Everything here follows from the ledger and from plans; no data is read and nothing is spent. A forecast counts with one
+night a day, each with the same releases.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import matplotlib
+import matplotlib.dates
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from blockveil.engine.guarantees.guarantee import Loss
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.budget.filter import NOTHING, Cap, Ticks, most
+from blockveil.pipeline.budget.parts import Tally
+from blockveil.pipeline.ledger import BudgetStatus, Entry
+from blockveil.pipeline.ledger.entries import counted
+from blockveil.pipeline.plan.planning import Plan
+
+RATE_DAYS = 28
+"""The present rate is that of so many days before today."""
+
+_LONGEST = 36_500
+_INK, _PAST, _PLAN, _RATE = "#555555", "#0072b2", "#d55e00", "#009e73"  # Okabe and Ito: apart for every kind of eye
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one release would cost.
+
+    Attributes
+    ----------
+    release
+        ``dataset/name``.
+    epsilon
+        On its own at the budget's delta.
+    share
+        Of the whole budget.
+    """
+
+    release: str
+    epsilon: float
+    share: float
+
+
+@dataclass(frozen=True)
+class PeriodAhead:
+    """What a capped period holds.
+
+    Attributes
+    ----------
+    period
+        In words, such as ``this month``.
+    nights_left
+        Nights that still fit into it now.
+    nights
+        Nights that fit into a whole one.
+    """
+
+    period: str
+    nights_left: int
+    nights: int
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What lies ahead of a budget.
+
+    Attributes
+    ----------
+    dataset, epsilon, delta
+        The budget.
+    used
+        Share of it that is spent.
+    costs
+        What each release of a night would cost.
+    nights_left
+        Nights that still fit.
+    lasts_until
+        The last of them, counted from tomorrow; None where there is none, or more than a hundred years.
+    rate_share
+        Share of the budget that a day cost lately; 0 where nothing was charged.
+    rate_until
+        Day on which the budget would be spent at that rate, or None.
+    until, nights_until, noise_factor, epsilons
+        A date to last to, its nights, the factor on every standard deviation that lets the budget last (1 where no more
+        noise is needed, None where nothing is left), and the epsilon to write into each config then.
+    periods
+        The same for each capped period; all other numbers are for the cap for ever.
+    """
+
+    dataset: str
+    epsilon: float
+    delta: float
+    used: float
+    costs: tuple[Cost, ...]
+    nights_left: int
+    lasts_until: date | None
+    rate_share: float
+    rate_until: date | None
+    until: date | None
+    nights_until: int | None
+    noise_factor: float | None
+    epsilons: tuple[float, ...]
+    periods: tuple[PeriodAhead, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """Plain JSON values."""
+
+        def simple(value: Any) -> Any:
+            if isinstance(value, date):
+                return value.isoformat()
+            if isinstance(value, Cost | PeriodAhead):
+                return dict(value.__dict__)
+            return [simple(item) for item in value] if isinstance(value, tuple) else value
+
+        return {name: simple(value) for name, value in self.__dict__.items()}
+
+
+def forecast(
+    budget: BudgetStatus, history: Sequence[Entry], plans: Sequence[Plan], today: date, until: date | None
+) -> Forecast:
+    """Forecast for a night that consists of the releases of plans.
+
+    Raises
+    ------
+    ConfigError
+        The date to last to is not after today.
+    """
+    if until is not None and until <= today:
+        raise ConfigError(f"{until} is not after {today}", "A budget lasts to a date that is ahead", "Give a later one")
+    shared = next((plan for plan in plans if plan.series is not None), None)
+    if shared is not None:
+        raise ConfigError(
+            f"'{shared.release_id}' is one of several nights that share a charge",
+            "A forecast is for nights that are charged one by one",
+            "See its charge with `blockveil plan`, and forecast with the other configs",
+        )
+    parts = next((plan for plan in plans if plan.new_part is not None), None)
+    if parts is not None:
+        raise ConfigError(
+            f"'{parts.release_id}' is of one part of the records",
+            "A forecast is for nights that add up; of those of parts the dearest counts",
+            "See what a further part holds with `blockveil plan`, and forecast with the other configs",
+        )
+    cap, losses = budget.cap, [plan.charge for plan in plans]
+    nights = _nights(cap, budget.spent, losses)
+    rate = _rate(cap, history, today)
+    left = max(0.0, 1.0 - cap.used(budget.spent))
+    ahead = None if rate <= 0 else math.ceil(left / rate)
+    found = Forecast(
+        dataset=budget.dataset,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        used=cap.used(budget.spent),
+        costs=tuple(_cost(cap, plan) for plan in plans),
+        nights_left=nights,
+        lasts_until=_after(today, nights) if nights else None,
+        rate_share=rate,
+        rate_until=None if ahead is None else _after(today, ahead),
+        until=until,
+        nights_until=None if until is None else (until - today).days,
+        noise_factor=None,
+        epsilons=(),
+        periods=tuple(
+            PeriodAhead(
+                part.period.words,
+                min(nights, _nights(part.cap, part.spent, losses)),
+                _nights(part.cap, NOTHING, losses),
+            )
+            for part in budget.periods
+        ),
+    )
+    return found if until is None else _until(found, budget, plans)
+
+
+def _after(today: date, days: int) -> date | None:
+    return today + timedelta(days=days) if days <= _LONGEST else None
+
+
+def _cost(cap: Cap, plan: Plan) -> Cost:
+    booked = cap.book(plan.charge, NOTHING)
+    section = plan.config.release
+    return Cost(f"{section.dataset}/{section.name}", booked.epsilon(cap.delta, cap.accountant), cap.used(booked))
+
+
+def _night(cap: Cap, spent: Ticks, losses: Sequence[Loss]) -> Ticks:
+    """What one night costs after what is spent; the order of its releases is that of the configs."""
+    total = NOTHING
+    for loss in losses:
+        total = total + cap.book(loss, spent + total)
+    return total
+
+
+def _fits(cap: Cap, spent: Ticks, losses: Sequence[Loss], nights: int) -> bool:
+    night = _night(cap, spent, losses)
+    # From the second night on a pure loss may be booked otherwise; the dearer of the two counts for all nights.
+    later = _night(cap, spent + night, losses)
+    whole = night + (later if nights > 1 else night).times(nights - 1)
+    return cap.holds(spent + whole, nights * len(losses) if spent == NOTHING else None)
+
+
+def _nights(cap: Cap, spent: Ticks, losses: Sequence[Loss]) -> int:
+    return most(lambda nights: _fits(cap, spent, losses, nights)) if losses else 0
+
+
+def _rate(cap: Cap, history: Sequence[Entry], today: date) -> float:
+    """Share of the budget a day, over the last days or since the first charge, whichever is shorter."""
+    booked = [entry for entry in counted(history) if entry.ticks != NOTHING]
+    if not booked:
+        return 0.0
+    days = min(RATE_DAYS, max(1, (today - day_of(booked[0])).days + 1))
+    tally, before = Tally(), NOTHING
+    for entry in booked:
+        tally.add(entry.ticks, entry.of_part)
+        before = before if (today - day_of(entry)).days < days else tally.total.ticks
+    recent = tally.total.ticks + -before
+    return cap.used(recent) / days if min(recent.loss, recent.pure) >= 0 else 0.0
+
+
+def day_of(entry: Entry) -> date:
+    """Day, in UTC, on which an entry was booked."""
+    return datetime.fromisoformat(entry.time).date()
+
+
+def _scaled(loss: Loss, factor: float) -> Loss:
+    """Loss of the same release with noise that many times as large."""
+    return Loss(loss.mu / factor, loss.epsilon / factor, loss.total_variation)
+
+
+def _until(found: Forecast, budget: BudgetStatus, plans: Sequence[Plan]) -> Forecast:
+    nights = found.nights_until or 1
+    losses = [plan.charge for plan in plans]
+
+    def enough(factor: float) -> bool:
+        return _fits(budget.cap, budget.spent, [_scaled(loss, factor) for loss in losses], nights)
+
+    factor: float | None = 1.0
+    if not enough(1.0):
+        low, high = 1.0, 2.0
+        while high < 1e9 and not enough(high):
+            low, high = high, 2.0 * high
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        factor = high if enough(high) else None
+    epsilons: tuple[float, ...] = ()
+    if factor is not None:
+        # Rounded down to three digits: a config is written by hand, and less epsilon still lasts.
+        epsilons = tuple(
+            _down(Ticks.of(_scaled(plan.charge, factor)).epsilon(plan.guarantee.delta))
+            if factor > 1.0
+            else plan.guarantee.epsilon
+            for plan in plans
+        )
+    return Forecast(**{**found.__dict__, "noise_factor": factor, "epsilons": epsilons})
+
+
+def _down(value: float) -> float:
+    if value <= 0:
+        return value
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{math.floor(value / step) * step:.3g}")
+
+
+def lines(found: Forecast) -> list[tuple[str, str]]:
+    """Lines (what, value) for a terminal."""
+    rows = [
+        ("Budget", f"epsilon {found.epsilon:g} at delta {found.delta:g} for '{found.dataset}'"),
+        ("Spent", f"{100 * found.used:.3g} % of it"),
+    ]
+    rows += [
+        ("Cost", f"{cost.release}: {100 * cost.share:.3g} % of the budget (epsilon {cost.epsilon:.4g} on its own)")
+        for cost in found.costs
+    ]
+    end = "" if found.lasts_until is None else f", until {found.lasts_until}"
+    rows.append(("Nights left", f"{found.nights_left} like this{end}"))
+    rows += [
+        (part.period.capitalize(), f"{part.nights_left} more nights like this; a whole one holds {part.nights}")
+        for part in found.periods
+    ]
+    if found.rate_share > 0:
+        when = "more than a hundred years" if found.rate_until is None else f"until {found.rate_until}"
+        rows.append(("Present rate", f"{100 * found.rate_share:.3g} % a day lasts {when}"))
+    if found.until is not None:
+        rows.append((f"To {found.until}", _advice(found)))
+    return rows
+
+
+def _advice(found: Forecast) -> str:
+    if found.noise_factor is None:
+        return f"{found.nights_until} nights do not fit with any noise: nothing is left"
+    if found.noise_factor == 1.0:
+        return f"{found.nights_until} nights fit as they are"
+    pairs = zip(found.costs, found.epsilons, strict=True)
+    written = ", ".join(f"{cost.release} {epsilon:g}" for cost, epsilon in pairs)
+    return f"{found.nights_until} nights fit with {found.noise_factor:.4g} times the noise: privacy.epsilon {written}"
+
+
+def picture(found: Forecast, budget: BudgetStatus, history: Sequence[Entry], today: date, form: str) -> bytes:
+    """Burn-down: what is left of the budget by day, and ahead at the present rate and for the plans.
+
+    Parameters
+    ----------
+    form
+        ``svg`` or ``png``.
+    """
+    days, left = _past(budget.cap, history)
+    days, left = [*days, today], [*left, 100 * (1.0 - found.used)]
+    with matplotlib.rc_context({"svg.hashsalt": "blockveil", "svg.fonttype": "path", "font.size": 9.0}):
+        figure = Figure(figsize=(7.2, 3.8))
+        axes = figure.add_subplot()
+        axes.step([_number(day) for day in days], left, where="post", color=_PAST, linewidth=1.8, label="left so far")
+        for end, colour, style, label in (
+            (found.lasts_until, _PLAN, "--", "these releases every night"),
+            (found.rate_until, _RATE, ":", "present rate"),
+        ):
+            if end is not None:
+                axes.plot([_number(today), _number(end)], [left[-1], 0.0], style, color=colour, label=f"{label}: {end}")
+        if found.until is not None:
+            axes.axvline(_number(found.until), color=_INK, linewidth=0.8)
+        axes.set_ylim(0, 103)
+        axes.set_ylabel("left of the budget, %")
+        axes.xaxis_date()
+        axes.legend(frameon=False, loc="upper right", fontsize=8.5)
+        axes.set_title(f"{found.dataset}: epsilon {found.epsilon:g} at delta {found.delta:g}", color=_INK, fontsize=9.5)
+        axes.spines[["top", "right"]].set_visible(False)
+        figure.autofmt_xdate()
+        out = io.BytesIO()
+        if form == "svg":
+            FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None})
+        else:
+            FigureCanvasAgg(figure).print_png(out)
+    return out.getvalue()
+
+
+def _number(day: date) -> float:
+    return float(matplotlib.dates.date2num(day))
+
+
+def _past(cap: Cap, history: Sequence[Entry]) -> tuple[list[date], list[float]]:
+    days: list[date] = []
+    left: list[float] = []
+    tally = Tally()
+    for entry in counted(history):
+        if entry.ticks == NOTHING and days:
+            continue
+        if not days:
+            days, left = [day_of(entry)], [100.0]
+        if entry.ticks != NOTHING:
+            tally.add(entry.ticks, entry.of_part)
+        days.append(day_of(entry))
+        left.append(100.0 * (1.0 - cap.used(tally.total.ticks)))
+    return days, left

@@ -1,0 +1,105 @@
+"""What the rounding of records adds to the error of a release, beside its noise, and how few bits are enough.
+
+Reads no data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from blockveil.engine.answers import gram
+from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.records import dither
+from blockveil.engine.records.geometry import Body
+from blockveil.engine.records.rounding import rounding_of_sums
+from blockveil.engine.sensitivity.problems import OuterProducts, SecondMoment
+from blockveil.pipeline.config import BoxGeometry, LoadedConfig
+from blockveil.pipeline.config.query_sections import MomentQuery
+from blockveil.pipeline.questions import Question
+from blockveil.pipeline.questions.moment import Moment
+from blockveil.pipeline.questions.question import AnyDesign
+
+FEW_BITS = 8
+
+_WORTH_KNOWING = 0.1
+"""Share of the noise's standard deviation."""
+
+_UNFELT = 0.05
+"""Share of the noise's standard deviation; as errors that vary add up by their squares, it adds 0.0013 of the error."""
+
+_WIDE = 256
+"""Features from which on products take most of the time."""
+
+
+@dataclass(frozen=True)
+class _Share:
+    """Error by rounding over the standard deviation of the noise: what all records alike lead to, and what varies."""
+
+    alike: float
+    varies: float = 0.0
+
+    @property
+    def together(self) -> float:
+        return self.alike + self.varies
+
+    def words(self, noise: str) -> str:
+        around = f", give or take {self.varies:.2g}" if self.varies else ""
+        return f"by at most {self.alike:.2g} of {noise}{around}"
+
+
+def rounding_sentence(question: Question, design: AnyDesign) -> str | None:
+    """Largest error by rounding of a sum over records in a box, for a person; None where it is not worth knowing."""
+    shares, problem = _shares(question, design), question.problem
+    if shares is None or not isinstance(problem, SecondMoment | OuterProducts):
+        return None
+    largest = problem.largest
+    single = gram.arithmetic(largest).single
+    if max(share.together for share in shares) < _WORTH_KNOWING and not single:
+        return None
+    entry, *sums = shares
+    off = f"an entry is off {entry.words('the standard deviation of its noise')}"
+    off += "".join(f", a sum behind a mean {share.words('its own')}" for share in sums)
+    places = ", at places that differ between records" if _dithered(question) else ""
+    return f"to {largest.bit_length() + 1} bits{places}: {off}"
+
+
+def with_few_bits(loaded: LoadedConfig) -> LoadedConfig | None:
+    """The config with as few bits as make its sums faster; None where it declares its bits, or they would not be."""
+    query = loaded.config.query
+    if not isinstance(query, MomentQuery) or query.quantisation_bits is not None or len(query.columns) < _WIDE:
+        return None
+    box = isinstance(query.geometry, BoxGeometry) and query.geometry.norm_at_most is None
+    if not box or getattr(loaded.config.mechanism, "directions", None) is not None:
+        return None
+    query = query.model_copy(update={"quantisation_bits": FEW_BITS})
+    return replace(loaded, config=loaded.config.model_copy(update={"query": query}))
+
+
+def unfelt(question: Question, design: AnyDesign) -> bool:
+    """Whether rounding, at places that differ between records, is far below the noise; False where it is not known."""
+    shares = _shares(question, design)
+    return shares is not None and _dithered(question) and max(share.together for share in shares) <= _UNFELT
+
+
+def _dithered(question: Question) -> bool:
+    return isinstance(question, Moment) and question.query.quantiser.dither is not None
+
+
+def _shares(question: Question, design: AnyDesign) -> list[_Share] | None:
+    """Of an entry, and of a sum behind a mean where there is one."""
+    problem = question.problem
+    if not isinstance(problem, SecondMoment | OuterProducts) or not isinstance(design, NoiseDesign):
+        return None
+    bodies = (problem.body,) if isinstance(problem, SecondMoment) else (problem.left, problem.right)
+    if any(body not in (Body.CUBE, Body.HALF_CUBE) for body in bodies):
+        return None
+    lead = int(isinstance(problem, SecondMoment) and problem.augmented)
+    noise = design.extremes(lead).entry_standard_deviation()
+    least = [float(np.min(noise[lead:, lead:]))] + ([float(np.min(noise[0, 1:]))] if lead else [])
+    if _dithered(question):
+        sizes = dither.rounding_of_sums(problem.rows_at_most, problem.largest)
+        return [_Share(mean / of, deviation / of) for (mean, deviation), of in zip(sizes, least, strict=False)]
+    furthest = rounding_of_sums(problem.rows_at_most, problem.largest)
+    return [_Share(error / of) for error, of in zip(furthest, least, strict=False)]

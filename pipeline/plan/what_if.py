@@ -1,0 +1,111 @@
+"""What-if questions: plans of configs that lie in no file. They name no place, read no data and can spend nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config import ComputeSection, LoadedConfig, PrivacySection, ReleaseConfig, ReleaseSection
+from blockveil.pipeline.config.explain import explain
+from blockveil.pipeline.config.fields import Section
+from blockveil.pipeline.config.geometry_section import EllipsoidGeometry
+from blockveil.pipeline.config.mechanism_sections import ExactMvg, Mechanism, Mvg
+from blockveil.pipeline.config.query_sections import GradientsQuery, Query
+from blockveil.pipeline.plan.planning import Plan, make_plan
+
+_NOWHERE = Path("what-if.toml")
+_FORM = "the form"
+_SECTIONS = ("release", "query", "privacy", "mechanism", "compute")
+
+
+class WhatIf(Section):
+    """The part of a release's config that decides cost and error."""
+
+    release: ReleaseSection
+    """what would be released"""
+    query: Query
+    """what would be asked of the records"""
+    privacy: PrivacySection
+    """what would be promised"""
+    mechanism: Mechanism
+    """how noise would be shaped"""
+    compute: ComputeSection = ComputeSection()
+    """the memory and block size"""
+
+
+class Asked(BaseModel):
+    """Everything that the form of the plan flow takes."""
+
+    question: WhatIf
+    """the release in question"""
+    budget_of: str | None
+    """the name of a reviewed config, whose budget the question is compared with"""
+    logical_date: date | None
+    """the night in question, as YYYY-MM-DD"""
+
+
+def parse(question: Any, budget_of: Any, logical_date: Any) -> Asked:
+    """Validate what came from a form, whether or not the form has checked it.
+
+    Raises
+    ------
+    ConfigError
+        A value is missing, unknown or not allowed.
+    """
+    tree = {"question": question, "budget_of": budget_of, "logical_date": logical_date}
+    root: type[BaseModel] = Asked
+    try:
+        return Asked.model_validate(tree)
+    except ValidationError as error:
+        failure = explain(error, tree, _FORM, root)
+    # Raised outside the handler: a chained pydantic error would print the whole input again.
+    raise failure
+
+
+def question_of(config: ReleaseConfig) -> dict[str, Any]:
+    """Plain values of a reviewed config, as the start of a question."""
+    return config.model_dump(mode="json", exclude_none=True, include=set(_SECTIONS))
+
+
+def _files(question: WhatIf) -> Iterator[tuple[str, str]]:
+    """Keys of a question that name a file, and what to write instead."""
+    geometry = question.query.geometries.get("geometry")
+    if isinstance(geometry, EllipsoidGeometry) and geometry.shape != "diagonal":
+        yield "query.geometry.shape", 'Use "diagonal"'
+    if isinstance(question.query, GradientsQuery) and question.query.model.weights is not None:
+        yield "query.model.weights", "Leave it out, with its digest, for weights of zero"
+    if isinstance(question.mechanism, Mvg | ExactMvg) and question.mechanism.directions is not None:
+        yield "mechanism.directions", "Leave it out, with its digest and source"
+
+
+def plan_of(question: WhatIf, logical_date: date) -> Plan:
+    """Plan of a question.
+
+    Raises
+    ------
+    ConfigError
+        The parts do not fit together, or one names a file: what a file holds, or whether it is there, must not show.
+    """
+    for key, remedy in _files(question):
+        raise ConfigError(
+            f"{key} names a file",
+            "A what-if question names no files",
+            f"{remedy}, or plan a reviewed config with a dry run",
+        )
+    tree = {
+        **question.model_dump(mode="json", exclude_none=True),
+        "data": {"store": "nowhere"},
+        "output": {"root": "nowhere/releases", "ledger": "nowhere/ledger", "keys": "nowhere/keys"},
+    }
+    try:
+        config = ReleaseConfig.model_validate(tree)
+    except ValidationError as error:
+        failure = explain(error, tree, _FORM)
+    else:
+        return make_plan(LoadedConfig(config, _NOWHERE), logical_date)
+    raise failure

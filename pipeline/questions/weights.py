@@ -1,0 +1,158 @@
+"""Public weights of a model: a file pinned by its digest, and the next weights after a released gradient."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockveil.pipeline.base import durable, staging
+from blockveil.pipeline.base.errors import ConfigError, StoreError
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.data.released import read_release
+
+Weights = dict[str, NDArray[np.float64]]
+"""Weights by layer: "last", and "hidden" where there is one; shape (outputs, inputs + 1), the constant's first."""
+
+
+def shapes(inputs: int, hidden: int | None, outputs: int) -> dict[str, tuple[int, int]]:
+    """Shape of each layer of a model.
+
+    Parameters
+    ----------
+    inputs
+        Number of features and the constant.
+    hidden
+        Number of hidden units, or None.
+    outputs
+        Number of outputs.
+    """
+    if hidden is None:
+        return {"last": (outputs, inputs)}
+    return {"hidden": (hidden, inputs), "last": (outputs, hidden + 1)}
+
+
+def read(loaded: LoadedConfig, name: str | None, pin: str | None, wanted: Mapping[str, tuple[int, int]]) -> Weights:
+    """Weights that a config names; zeros where it names none.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read, has another digest, or holds other arrays than the model has.
+    """
+    if name is None:
+        return {layer: np.zeros(shape) for layer, shape in wanted.items()}
+    content = _content(loaded.resolve(name, "query.model.weights"), name)
+    if hashlib.sha256(content).hexdigest() != pin:
+        raise _error(name, "has another digest than weights_sha256", "Correct the digest, or restore the file")
+    found = _arrays(content, name)
+    if {layer: array.shape for layer, array in found.items()} != dict(wanted):
+        expected = ", ".join(f'"{layer}" {rows} x {columns}' for layer, (rows, columns) in wanted.items())
+        raise _error(name, "holds other arrays than the model has", f"Give {expected}")
+    return found
+
+
+def load(path: Path) -> Weights:
+    """Weights of a file, whatever its digest; raises as :func:`read`."""
+    return _arrays(_content(path, path.name), path.name)
+
+
+def save(weights: Mapping[str, NDArray[np.float64]], path: Path) -> str:
+    """Write weights and return the SHA-256 of the file; the same weights give the same bytes.
+
+    Raises
+    ------
+    ConfigError
+        The name does not end in .npz: what it names may be anything else, and would be lost.
+    StoreError
+        The file system refuses.
+    """
+    if path.suffix != ".npz":
+        raise ConfigError(f'"{path.name}" has no .npz name', "Weights are written to a file of that name", "Rename it")
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        for layer in sorted(weights):
+            part = io.BytesIO()
+            np.lib.format.write_array(part, np.ascontiguousarray(weights[layer], dtype="<f8"), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{layer}.npy"), part.getvalue())  # a ZipInfo's own date is fixed
+    try:
+        durable.replace_file(path, stream.getvalue(), staging.scratch_path(path.parent, "weights"))
+    except OSError as error:
+        failure = durable.store_error(error, "the weights cannot be written")
+    else:
+        return hashlib.sha256(stream.getvalue()).hexdigest()
+    raise failure
+
+
+def random(wanted: Mapping[str, tuple[int, int]], seed: int) -> Weights:
+    """Start of training: normal weights of variance one over the number of inputs, the constant's zero."""
+    source = np.random.default_rng(seed)
+    found = {layer: source.standard_normal(shape) / np.sqrt(shape[1]) for layer, shape in wanted.items()}
+    for array in found.values():
+        array[:, 0] = 0.0
+    return found
+
+
+def step(release: Path, before: Weights | None, examples: float, rate: float) -> Weights:
+    """Weights after one step along a released sum of gradients; post-processing, costs no privacy.
+
+    Parameters
+    ----------
+    release
+        Pointer or folder of a release of gradients.
+    before
+        Weights that it was taken at; zeros where None.
+    examples
+        Public number of examples to divide the sum by.
+    rate
+        Length of the step.
+
+    Raises
+    ------
+    StoreError
+        There is no release of gradients, or it is damaged.
+    ConfigError
+        The weights have other shapes, or a number is not positive.
+    """
+    if not (examples > 0 and rate > 0):
+        raise ConfigError("The number of examples or the rate is not positive", "Both are above 0", "Correct them")
+    arrays = read_release(release).arrays
+    found = {name.removesuffix("_gradients"): array for name, array in arrays.items() if name.endswith("_gradients")}
+    if not found and "gradients" in arrays:
+        found = {"last": arrays["gradients"]}
+    if not found:
+        raise StoreError(f"{release.name} holds no gradients", "A step follows a gradient", "Name such a release")
+    start = before or {layer: np.zeros(array.shape) for layer, array in found.items()}
+    if {layer: array.shape for layer, array in start.items()} != {k: array.shape for k, array in found.items()}:
+        raise ConfigError("The weights have other shapes than the gradients", "Both are of one model", "Name its file")
+    return {layer: array - rate / examples * found[layer] for layer, array in start.items()}
+
+
+def _content(path: Path, name: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        pass
+    raise _error(name, "cannot be read", "Correct the path")
+
+
+def _arrays(content: bytes, name: str) -> Weights:
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as bundle:
+            found = {layer: np.asarray(bundle[layer], dtype=np.float64) for layer in bundle.files}
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, AttributeError):
+        found = {}
+    if not found or any(array.ndim != 2 or not np.isfinite(array).all() for array in found.values()):
+        raise _error(name, "holds no finite weights", 'Give an .npz file with "last" (and "hidden")')
+    return found
+
+
+def _error(name: str, problem: str, remedy: str) -> ConfigError:
+    return ConfigError(
+        f'The weights "{name}" cannot be used: the file {problem}', "Weights are public and pinned", remedy
+    )

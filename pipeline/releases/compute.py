@@ -1,0 +1,174 @@
+"""What a release needs from whatever runs its graph. The pipeline names no scheduler; one in this process serves tests.
+
+The contract every implementation keeps:
+
+* an un-noised total never leaves the place where it was computed, except as an argument of a further task there;
+* a key reaches the place where tasks run by :meth:`Compute.install`, never as a task argument, and leaves it again;
+* a failure surfaces as one of :func:`translate`, without the original message.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+import dask
+from dask.delayed import Delayed
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from blockveil.engine.answers import progress as listener
+from blockveil.engine.answers.counts import CountError
+from blockveil.engine.answers.gram import DamagedRecordsError, OtherRecordsError, UnreachableRecordsError
+from blockveil.engine.answers.graph import ExactGraph, TaskFailed
+from blockveil.engine.noise import keyring
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.engine.records.quantiser import NotFiniteError
+from blockveil.pipeline.base.errors import BlockveilError, ComputeError, DataError, StoreUnreachable
+
+Progress = Callable[[float], None]
+Consume = Callable[[int, NDArray[Any]], None]
+"""Receives the position of a value and the value."""
+
+
+class Compute(Protocol):
+    """Runs the graph of one release.
+
+    Attributes
+    ----------
+    workers, threads
+        Worker processes, and tasks at once in one of them.
+    """
+
+    workers: int
+    threads: int
+
+    def hold(self, graph: ExactGraph, progress: Progress) -> list[Any]:
+        """Compute the exact tiles and keep them where they are; return values usable in a further graph.
+
+        ``progress`` is called from the caller's thread.
+        """
+
+    def stream(self, values: Sequence[Delayed], consume: Consume, progress: Progress) -> None:
+        """Compute noised values and bring each here, a few at a time.
+
+        ``consume`` is called in any order and from several threads; ``progress`` from the caller's thread.
+        """
+
+    def install(self, handle: str, key: NoiseKey) -> None:
+        """Make a key known under a public handle wherever tasks run."""
+
+    def forget(self, handle: str) -> None:
+        """Remove a key from wherever tasks run; silent when it is not there."""
+
+
+def translate(error: BaseException) -> BlockveilError:
+    """Error to show for a failed graph. Only the kind of an unexpected error is kept: its text could quote a record."""
+    if isinstance(error, NotFiniteError):
+        return DataError(
+            "The records hold a missing or infinite value",
+            "Each value must be finite, because a sum over it would be undefined",
+            'Clean the data, or set [query] missing = "impute" with a public constant for each feature',
+        )
+    if isinstance(error, CountError):
+        return DataError(
+            "A column of codes holds a value that is not a whole number",
+            "A code is a whole number; without edges a column is read as codes",
+            "Declare lower and upper for this axis, or encode the column as integers",
+        )
+    if isinstance(error, OtherRecordsError):
+        return DataError(
+            "A worker does not find the records that the release is of",
+            "All workers read the same store, since parts of two copies could count a record twice",
+            "Put the store where all workers reach it at this path, or into an object store",
+        )
+    if isinstance(error, DamagedRecordsError):
+        return DataError(
+            "The stored records are damaged: a chunk is cut short, or its content is not what was written",
+            "Each chunk must be as it was written, because a sum without its records would be another one",
+            "Restore the store from its source or a copy, and run again",
+        )
+    if isinstance(error, UnreachableRecordsError):
+        return StoreUnreachable(
+            "The store of the records did not answer while they were read",
+            "Every worker must reach it, with the credentials of its environment",
+            "Check the store and the way to it, and run again",
+        )
+    kind = error.kind if isinstance(error, TaskFailed) else type(error).__name__
+    return ComputeError(kind, secrets.token_hex(4))
+
+
+class Shares:
+    """How much of all parts is done, from what each of them tells.
+
+    Parameters
+    ----------
+    parts
+        Names of the parts.
+    progress
+        Receives the mean share.
+    """
+
+    def __init__(self, parts: Iterable[str], progress: Progress) -> None:
+        self._shares, self._progress = dict.fromkeys(parts, 0.0), progress
+
+    def tell(self, part: str, share: float) -> None:
+        """A part has come so far; parts that are not ours are ignored."""
+        if share > self._shares.get(part, 1.0):
+            self._shares[part] = share
+            self._progress(sum(self._shares.values()) / len(self._shares))
+
+
+class ThreadCompute:
+    """Dask threads in this process: for small matrices, and where no cluster is wanted."""
+
+    workers = 1
+
+    def __init__(self, threads: int = 2) -> None:
+        self.threads = threads
+
+    def hold(self, graph: ExactGraph, progress: Progress) -> list[Any]:
+        """Compute the tiles with threads."""
+        shares, told = Shares(graph.parts, progress), SimpleQueue[tuple[str, float] | None]()
+        listener.listen(lambda part, share: told.put((part, share)))
+        runner = ThreadPoolExecutor(1)
+        try:
+            running = runner.submit(self._run, graph.tiles)
+            running.add_done_callback(lambda _: told.put(None))
+            while (event := told.get()) is not None:
+                shares.tell(*event)
+            return list(running.result())
+        finally:
+            runner.shutdown(wait=False)  # whoever interrupts does not wait for the sum before the budget is given back
+            listener.listen(None)
+
+    def stream(self, values: Sequence[Delayed], consume: Consume, progress: Progress) -> None:
+        """Compute noised values with threads, a few at a time."""
+        for first in range(0, len(values), self.threads):
+            some = self._run(values[first : first + self.threads])
+            for position, value in enumerate(some, start=first):
+                consume(position, value)
+            progress((first + len(some)) / len(values))
+
+    def install(self, handle: str, key: NoiseKey) -> None:
+        """Install the key in this process."""
+        keyring.install(handle, key)
+
+    def forget(self, handle: str) -> None:
+        """Forget the key in this process."""
+        keyring.forget(handle)
+
+    def _run(self, values: Sequence[Delayed]) -> tuple[Any, ...]:
+        try:
+            with (
+                ThreadPoolExecutor(self.threads) as pool,
+                dask.config.set(scheduler="threads", pool=pool),
+                threadpool_limits(1, user_api="blas"),  # tasks are parallel already
+            ):
+                return dask.compute(*values, optimize_graph=False)
+        except Exception as error:  # noqa: BLE001 - whatever it is, its text stays here
+            failure = translate(error)
+        raise failure

@@ -1,0 +1,180 @@
+"""The secret of one release: made from the operating system's randomness, kept in a file of its own, destroyed at the
+seal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import time
+from pathlib import Path
+from secrets import token_bytes
+
+from blockveil.pipeline.base.durable import sync
+from blockveil.pipeline.base.errors import StoreError
+
+SECRET_BYTES = 32
+_TRIES = 100
+"""A secret that is destroyed while it is made is made again; its charge is committed, so that it cannot be used."""
+
+_PAUSE_SECONDS = 0.01
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_CHARGE = re.compile(r"[0-9a-f]{16,64}")
+
+
+class KeyStore:
+    """Secrets by charge, in files of mode 0600 inside a folder of mode 0700.
+
+    Parameters
+    ----------
+    root
+        Folder of the store; made when the first secret is.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def create(self, charge_id: str) -> bytes:
+        """Secret of a charge: a new one, on the disk when this returns, or the one that is there.
+
+        Raises
+        ------
+        StoreError
+            The store cannot be written, or others may read it.
+        """
+        path, failure = self._path(charge_id), _failure(FileNotFoundError())
+        for _ in range(_TRIES):
+            try:
+                self._link(path)
+                found = self.read(charge_id)
+            except FileNotFoundError as error:  # an attempt that has just finished destroyed the secret, or our draft
+                failure = _failure(error)
+                continue
+            except OSError as error:
+                failure = _failure(error)
+                break
+            if found is not None:
+                return found
+            time.sleep(_PAUSE_SECONDS)  # let it be removed
+        raise failure
+
+    def _link(self, path: Path) -> None:
+        """Make a secret unless one is there."""
+        self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._check_private(self._root)
+        # Written whole under another name and then linked: the name never shows a part of a secret, and of two
+        # attempts that race exactly one link succeeds.
+        draft = self._root / f".{path.name}.{os.urandom(8).hex()}"
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(token_bytes(SECRET_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, path)
+        finally:
+            self._wipe(draft)
+        sync(self._root)
+
+    def read(self, charge_id: str) -> bytes | None:
+        """Secret of a charge, or None where there is none.
+
+        Raises
+        ------
+        StoreError
+            It cannot be read, has the wrong size, or others may read it.
+        """
+        path = self._path(charge_id)
+        try:
+            self._check_private(self._root)
+            self._check_private(path)
+            secret = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            failure = _failure(error)
+        else:
+            if secret == bytes(SECRET_BYTES):  # it is being destroyed
+                return None
+            if len(secret) == SECRET_BYTES:
+                return secret
+            failure = StoreError(
+                "A noise key is damaged",
+                f"It has {SECRET_BYTES} bytes",
+                "Restore the key store, or release another date",
+            )
+        raise failure
+
+    def destroy(self, charge_id: str) -> None:
+        """Overwrite and remove a secret; silent when it is gone.
+
+        Raises
+        ------
+        StoreError
+            It cannot be removed.
+        """
+        path = self._path(charge_id)
+        try:
+            # A kill while the secret was made may have left it a second name.
+            for draft in self._root.glob(f".{charge_id}.*"):
+                draft.unlink(missing_ok=True)
+            self._wipe(path)
+            if self._root.exists():
+                sync(self._root)
+        except OSError as error:
+            failure = _failure(error)
+        else:
+            return
+        raise failure
+
+    def list(self) -> list[str]:
+        """Charges that have a secret."""
+        if not self._root.exists():
+            return []
+        return sorted(path.name for path in self._root.iterdir() if _CHARGE.fullmatch(path.name))
+
+    def _path(self, charge_id: str) -> Path:
+        if not _CHARGE.fullmatch(charge_id):
+            raise ValueError("a charge is named by 16 to 64 hexadecimal digits")
+        return self._root / charge_id
+
+    @staticmethod
+    def _wipe(path: Path) -> None:
+        # A second link of the same file (a draft) must not be overwritten, or the secret itself would be.
+        with contextlib.suppress(FileNotFoundError):  # another attempt removed it
+            if path.stat().st_nlink == 1:
+                with path.open("r+b", buffering=0) as file:
+                    file.write(bytes(SECRET_BYTES))
+                    os.fsync(file.fileno())
+            path.unlink()
+
+    @staticmethod
+    def _check_private(path: Path) -> None:
+        """Refuse a folder or a file of the store that another account may read, write or own."""
+        found = path.stat()
+        mode = stat.S_IMODE(found.st_mode)
+        if mode & _OTHERS:
+            raise StoreError(
+                f'"{path.name}" in the key store has mode {mode:04o}',
+                "Only its owner may read a noise key",
+                f"Check who read it, then run chmod {mode & ~_OTHERS:04o} on it",
+            )
+        if found.st_uid not in (0, os.geteuid()):
+            raise StoreError(
+                f'"{path.name}" in the key store belongs to another account (number {found.st_uid})',
+                "Whoever owns a noise key may read it",
+                "Run as its owner, or give the key store to the account that releases with chown",
+            )
+
+
+def _failure(error: OSError) -> StoreError:
+    reason = os.strerror(error.errno) if error.errno else type(error).__name__
+    return StoreError(
+        f"The key store cannot be used ({reason})",
+        "A noise key must be safely on the disk before noise is drawn",
+        "Check space and permissions of the folder output.keys",
+    )

@@ -1,0 +1,114 @@
+"""A ledger that has forgotten charges: each release names the entry that paid for it, which must still be there.
+
+An older copy of a ledger that is put back would let what was spent since be spent again. Its hash chain is sound; what
+shows it is what was published meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from blockveil.pipeline.base.errors import LedgerError, StoreError
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.data.released import read_json
+from blockveil.pipeline.ledger import Ledger
+
+LONGEST_REASON = 200
+"""Characters of what a person says of a loss."""
+
+
+def problem(loaded: LoadedConfig, ledger: Ledger) -> str | None:
+    """Why a ledger cannot be the one that paid for the releases of a config, or None where it can.
+
+    The release with the highest entry is looked up. As each entry holds the hash of the one before, a ledger with that
+    entry has all before it.
+
+    Parameters
+    ----------
+    loaded
+        The config whose releases are in ``output.root``.
+    ledger
+        The ledger that it names.
+    """
+    folder = loaded.output_root / loaded.config.release.dataset / loaded.config.release.name
+    return _problem(folder, ledger if ledger.exists() else None)
+
+
+def _problem(folder: Path, ledger: Ledger | None) -> str | None:
+    paid = [_paid(pointer) for pointer in folder.glob("*.json")]
+    known = [each for each in paid if each is not None]
+    if not known:
+        return None
+    sequence, row_hash, release_id = max(known)
+    if ledger is not None and any(entry.hash == row_hash for entry in ledger.history(release_id=release_id)):
+        return None
+    return f"Entry {sequence}, which paid for {release_id}, is not in this ledger"
+
+
+def check_grant(loaded: LoadedConfig, ledger: Ledger, after_loss: str | None) -> None:
+    """Refuse to grant a budget in a ledger that has forgotten charges of the data set, unless a person says why.
+
+    Parameters
+    ----------
+    loaded
+        The config whose budget is granted; releases of its data set under any name count.
+    ledger
+        The ledger that it names, lost, empty or an older copy.
+    after_loss
+        What the person says, to be recorded; None where nothing is said.
+
+    Raises
+    ------
+    LedgerError
+        Charges are forgotten and nothing is said, or what is said cannot be shown.
+    """
+    if after_loss is not None:
+        if not (after_loss.strip() and after_loss.isprintable() and len(after_loss) <= LONGEST_REASON):
+            raise LedgerError(
+                "--after-loss does not say a reason",
+                f"A reason is a line of at most {LONGEST_REASON} printable characters, which the ledger keeps for ever",
+                "Say what was lost, and who decided",
+            )
+        return
+    path, releases = loaded.ledger_path, loaded.output_root / loaded.config.release.dataset
+    there = ledger.exists() and (path is None or path.stat().st_size > 0)
+    for folder in sorted(releases.glob("*/")):
+        found = _problem(folder, ledger if there else None)
+        if found is None:
+            continue
+        raise LedgerError(
+            found,
+            "A budget that is granted in its place spends again what was spent for the releases in output.root",
+            "Restore the newest copy of the ledger. Where there is none, give --after-loss REASON, which the ledger "
+            "keeps, and book what was forgotten with `blockveil budget charge`",
+        )
+
+
+def require_none(loaded: LoadedConfig, ledger: Ledger) -> None:
+    """Refuse to go on with a ledger that has forgotten what it paid for.
+
+    Raises
+    ------
+    LedgerError
+        It has, or it is another ledger.
+    """
+    found = problem(loaded, ledger)
+    if found is not None:
+        raise LedgerError(
+            found,
+            "An older copy of a ledger has forgotten charges, which would be spent a second time",
+            "Restore the newest copy. Where there is none, book what was forgotten with `blockveil budget charge` and "
+            "move the releases that it does not know out of output.root",
+        )
+
+
+def _paid(pointer: Path) -> tuple[int, str, str] | None:
+    """Sequence and hash of the entry that paid for a release, and its id; None for what is no pointer."""
+    try:
+        content: Mapping[str, Any] = read_json(pointer)
+        ledger = content["ledger"]
+        return int(ledger["sequence"]), str(ledger["row_hash"]), str(content["release_id"])
+    except (StoreError, KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,400 @@
+"""One release, start to end, as plain functions: reserve, measure, publish, seal.
+
+The order is the guarantee::
+
+    reserve budget -> exact sum (nothing drawn) -> key -> commit -> noise -> stage -> publish -> destroy key -> released
+
+* Before *commit* nothing has been drawn: any failure voids the reservation and costs nothing.
+* After *commit* the charge stands for ever. A re-run finds the same key, draws the same bits and costs nothing more.
+* The commit row holds a check value of the key, so an attempt that lost a race can never draw with another key.
+
+Of nights that share a charge, the first holds and commits it for all, and its key is kept until the last one is sealed.
+Each later night is a charge of nothing with the same key, for records that begin with those of the night before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from blockveil.engine.answers.graph import exact_graph, noisy_graph, released_layout
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.pipeline.base import interrupts
+from blockveil.pipeline.base.canonical import digest
+from blockveil.pipeline.base.errors import KeyLost
+from blockveil.pipeline.data.datasets import Dataset, open_records
+from blockveil.pipeline.data.history import extended
+from blockveil.pipeline.ledger import BudgetStatus, Charge, Ledger, Night, State
+from blockveil.pipeline.ledger.lookups import night_number
+from blockveil.pipeline.plan.nights import Series
+from blockveil.pipeline.plan.planning import Plan, as_begun
+from blockveil.pipeline.releases import lineage, lost_ledger, outputs, publishing, tile_writer
+from blockveil.pipeline.releases.compute import Compute
+from blockveil.pipeline.releases.keys import KeyStore
+from blockveil.pipeline.releases.publishing import Published, Staged
+
+Tell = Callable[[str, float | None], None]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Workspace:
+    """Where a release keeps its budget, keys and output."""
+
+    plan: Plan
+    ledger: Ledger
+    keys: KeyStore
+    root: Path
+
+    @classmethod
+    def open(cls, plan: Plan) -> Workspace:
+        """Open the ledger and the key store that the config names; the plan is as the ledger has it already.
+
+        Raises
+        ------
+        LedgerError
+            The ledger cannot be read.
+        """
+        loaded, ledger = plan.loaded, Ledger(plan.loaded.ledger_url)
+        return cls(as_begun(plan, ledger), ledger, KeyStore(loaded.keys_root), loaded.output_root)
+
+    def budget(self) -> BudgetStatus:
+        """What the data set's budget has left."""
+        return self.ledger.budget(self.plan.config.release.account)
+
+
+@dataclass(frozen=True, eq=False)
+class Reservation:
+    """A held or committed charge and the data it is for.
+
+    Attributes
+    ----------
+    charge
+        The ledger's charge.
+    dataset
+        The opened records.
+    resumed
+        What an earlier attempt had reached, in words, or None for a new charge.
+    published
+        The release that an earlier attempt published, or None.
+    """
+
+    charge: Charge
+    dataset: Dataset
+    resumed: str | None
+    published: Published | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished release: public facts only."""
+
+    release_id: str
+    path: Path
+    pointer: Path
+    output_digest: str
+    charge_id: str
+    resumed: str | None
+
+
+def reserve(workspace: Workspace, attempt: str) -> Reservation:
+    """Open the data, fingerprint it and hold the budget.
+
+    Parameters
+    ----------
+    workspace
+        Ledger, keys and output of the release.
+    attempt
+        Name of this attempt, for the ledger's record.
+
+    Raises
+    ------
+    BlockveilError
+        The data cannot be read or does not fit its declaration, the budget does not hold the charge, the same
+        release exists with other data or another config, or the ledger has forgotten an earlier release. Nothing is
+        spent then.
+    """
+    plan = workspace.plan
+    publishing.sweep_staging(workspace.root, plan.release_id)
+    lost_ledger.require_none(plan.loaded, workspace.ledger)
+    dataset = open_records(plan.loaded)
+    expire(workspace)
+    history, night = (None, None) if plan.series is None else _growing(workspace, plan.series, dataset)
+    spec = plan.spec(dataset.fingerprint, history, dataset.part)
+    publishing.require_place(workspace.root, plan.release_id)
+    charge = workspace.ledger.reserve(
+        release_id=plan.release_id,
+        dataset=plan.config.release.account,
+        spec=spec,
+        spec_digest=digest(spec),
+        charge=plan.charge,
+        neighbours=plan.neighbours,
+        unit=plan.config.privacy.unit,
+        attempt=attempt,
+        night=night,
+        part=dataset.part,
+    )
+    if charge.warning is not None:
+        _log.warning("%s: %s", plan.release_id, charge.warning)
+    try:
+        published = publishing.find_published(workspace.root, plan.release_id, charge.charge_id)
+    except BaseException as error:
+        # Another ledger paid for what is published, or it is damaged: nothing may be drawn beside it.
+        with suppress(Exception):  # the first failure is the one to show
+            workspace.ledger.void_if_reserved(charge.charge_id, type(error).__name__)
+        raise
+    return Reservation(charge, dataset, None if charge.is_new else _resumed(charge, published), published)
+
+
+def _growing(workspace: Workspace, series: Series, dataset: Dataset) -> tuple[str, Night]:
+    """History of the records of a night that shares a charge, and which night its records were compared with."""
+    plan = workspace.plan
+    found = workspace.ledger.nights(plan.release_id, plan.public)
+    before = [one for one in found if night_number(one) < series.night]
+    if not before:
+        return extended(dataset, None), Night(series.night, None)
+    return extended(dataset, before[-1].payload["spec"]["data"]["history"]), Night(series.night, before[-1].charge_id)
+
+
+def expire(workspace: Workspace) -> list[str]:
+    """Give back reservations of the same budget whose runs died long ago; their release ids.
+
+    A reservation is kept while its key exists (its attempt is about to commit, or a person must look at it), and so is
+    the one that this release resumes.
+    """
+    plan = workspace.plan
+    own = workspace.ledger.find(plan.release_id)
+    try:
+        kept = {*workspace.keys.list(), "" if own is None else own.charge_id}
+    except OSError:  # whether a key exists is not known
+        return []
+    age = timedelta(hours=plan.config.output.reservation_hours)
+    before = (datetime.now(UTC) - age).isoformat(timespec="seconds")
+    return workspace.ledger.expire(plan.config.release.account, before, kept.__contains__)
+
+
+def _resumed(charge: Charge, published: Published | None) -> str:
+    if charge.state == "RELEASED":
+        return "this release is complete already; nothing was computed, drawn or charged again"
+    if published is not None:
+        return "an earlier attempt had published this release; only the ledger entry was missing"
+    if charge.state == "COMMITTED":
+        return "an earlier attempt had committed the charge; the same noise is drawn again at no further cost"
+    return "an earlier attempt had reserved the budget; nothing had been drawn"
+
+
+def measure(workspace: Workspace, reservation: Reservation, compute: Compute, tell: Tell) -> Staged:
+    """Compute the exact sum, commit the charge, draw the noise and stage the release.
+
+    Parameters
+    ----------
+    workspace, reservation
+        The release and its charge.
+    compute
+        Runs the graph.
+    tell
+        Receives progress in the user's words.
+
+    Raises
+    ------
+    BlockveilError
+        Bad data or a lost cluster before the commit (nothing drawn), or a failure after it (a re-run resumes).
+    """
+    plan, dataset = workspace.plan, reservation.dataset
+    chunk_rows = plan.chunk_rows(dataset.chunk_rows)
+    layout = plan.cut(plan.machine(compute.workers, compute.threads), dataset.rows).layout(dataset.rows, chunk_rows)
+    handle = reservation.charge.charge_id
+    # A scheduler takes tasks of one name for one task. Two attempts at once may cut the records differently: a part of
+    # the one in a sum of the other would count records twice.
+    name = f"blockveil-{handle[:12]}-{secrets.token_hex(4)}"
+    graph = exact_graph(dataset.source, plan.question.query, layout, chunk_rows, name)
+    held = compute.hold(graph, lambda share: tell("reading, clipping and adding up", share))
+    del graph
+    dataset.check_unchanged()  # the sum must be of the data that the charge is for
+    charge, key = _commit(workspace, reservation)
+    tell("drawing the noise", None)
+    compute.install(handle, key)
+    try:
+        noisy = noisy_graph(held, layout, plan.design, handle, name)
+        layout = released_layout(layout, plan.design)
+        with publishing.draft(workspace.root, plan.release_id, charge.charge_id) as draft:
+            small = tile_writer.write(draft, plan, dataset.rows, layout, tile_writer.Tiles(noisy, compute, tell))
+            # The part of a worker that died after the commit is read again. Of other records, the release would mix
+            # two states of a record, and could count one twice: the sensitivity is that of a single state.
+            dataset.check_unchanged(committed=True)
+            tell("closing the release", None)
+            return draft.finish(outputs.attributes(plan, charge, small, dataset))
+    finally:
+        compute.forget(handle)
+
+
+def _commit(workspace: Workspace, reservation: Reservation) -> tuple[Charge, NoiseKey]:
+    """Make the key, then make the charge irrevocable; only the holder of the committed key may go on."""
+    charge_id, state = reservation.charge.charge_id, reservation.charge.state
+    payer, series = reservation.charge.continues, workspace.plan.series
+    if payer is None and state == "RESERVED":
+        secret: bytes | None = workspace.keys.create(charge_id)
+    else:
+        secret = workspace.keys.read(payer or charge_id)
+    if secret is None:
+        raise _lost(workspace.plan.release_id)
+    charge = workspace.ledger.commit(charge_id, key_check=_check_value(secret))
+    if charge.key_check != _check_value(secret):
+        if payer is None and state == "RESERVED":
+            # Another attempt committed, published and destroyed its key; ours was never used.
+            workspace.keys.destroy(charge_id)
+        raise _lost(workspace.plan.release_id)
+    # Noise of nights that share a charge is bound to what they have in common: an increment has one noise in all.
+    return charge, NoiseKey.derive(secret, bytes.fromhex(charge.spec_digest if series is None else series.digest))
+
+
+def _check_value(secret: bytes) -> str:
+    """A public commitment to the key: reveals nothing of a 256-bit secret, and two keys never share one."""
+    return hmac.new(secret, b"blockveil key check", hashlib.sha256).hexdigest()
+
+
+def _lost(release_id: str) -> KeyLost:
+    return KeyLost(
+        f"The noise key of '{release_id}' is gone although its charge is committed",
+        "Noise is drawn once, with the committed key",
+        "If another attempt has just finished, run again; else restore the key store, or release another date "
+        "(of nights that share a charge: plan new ones under another continual.first)",
+    )
+
+
+def publish(workspace: Workspace, staged: Staged) -> Published:
+    """Make the staged release visible at once; the same bits may be published again without effect."""
+    return publishing.publish(workspace.root, workspace.plan.release_id, staged)
+
+
+def seal(workspace: Workspace, reservation: Reservation, published: Published) -> Outcome:
+    """Destroy the key, unless later nights share it, and mark the charge as released."""
+    charge_id, series = reservation.charge.charge_id, workspace.plan.series
+    publishing.sweep_staging(workspace.root, workspace.plan.release_id)
+    if series is None or series.is_last:
+        workspace.keys.destroy(reservation.charge.continues or charge_id)
+    workspace.ledger.released(charge_id, published.output_digest, published.path.name)
+    lineage.tell(workspace.plan.loaded, workspace.ledger, reservation.charge)
+    return Outcome(
+        workspace.plan.release_id,
+        published.path,
+        published.pointer,
+        published.output_digest,
+        charge_id,
+        reservation.resumed,
+    )
+
+
+def abandon(workspace: Workspace, reservation: Reservation, reason: str) -> bool:
+    """After a failure: give the budget back if nothing was drawn.
+
+    Returns
+    -------
+    True if the charge is void, False if it is committed and stands.
+    """
+    voided = workspace.ledger.void_if_reserved(reservation.charge.charge_id, reason)
+    if voided:
+        workspace.keys.destroy(reservation.charge.charge_id)
+    lineage.tell(workspace.plan.loaded, workspace.ledger, reservation.charge)
+    return voided
+
+
+class Attempt:
+    """One try to make a release. However it ends, nothing of it stays reserved, and nothing unfinished beside releases.
+
+    The steps are called in order inside a ``with`` block. What ends it early, an interrupt too, is raised on.
+
+    Parameters
+    ----------
+    workspace
+        Ledger, keys and output of the release.
+    name
+        Name of this attempt, for the ledger's record.
+    """
+
+    def __init__(self, workspace: Workspace, name: str) -> None:
+        self._workspace, self._name = workspace, name
+        self._reservation: Reservation | None = None
+        self._staged: Staged | None = None
+        self._published: Published | None = None
+        self._settled = False
+
+    def reserve(self) -> Reservation:
+        """Hold the budget; as :func:`reserve`."""
+        self._reservation = reserve(self._workspace, self._name)
+        self._published = self._reservation.published
+        return self._reservation
+
+    def measure(self, compute: Compute, tell: Tell) -> None:
+        """Compute, commit, draw and stage; as :func:`measure`. May be tried again."""
+        self._staged = measure(self._workspace, self._held(), compute, tell)
+
+    def publish(self) -> None:
+        """Make the release visible; as :func:`publish`."""
+        if self._staged is None:
+            raise RuntimeError("a release is measured before it is published")
+        self._published = publish(self._workspace, self._staged)
+
+    def seal(self) -> Outcome:
+        """Mark the charge of what this or an earlier attempt published as released; as :func:`seal`."""
+        if self._published is None:
+            raise RuntimeError("a release is published before it is sealed")
+        outcome = seal(self._workspace, self._held(), self._published)
+        self._settled = True
+        return outcome
+
+    def abandon(self, reason: str) -> bool:
+        """Give the budget back if nothing was drawn; whether it was."""
+        if self._reservation is None:
+            voided = self._give_back_unseen(reason)
+        else:
+            voided = abandon(self._workspace, self._reservation, reason)
+        self._settled = True
+        return voided
+
+    def __enter__(self) -> Attempt:
+        """Begin."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Give back what is held and remove what is unfinished, where the attempt did not come to its end."""
+        if kind is not None and not self._settled:
+            interrupts.to_the_end(lambda: self.abandon(kind.__name__))
+        if self._staged is not None:
+            self._staged.held.discard()
+
+    def _held(self) -> Reservation:
+        if self._reservation is None:
+            raise RuntimeError("a charge is reserved first")
+        return self._reservation
+
+    def _give_back_unseen(self, reason: str) -> bool:
+        """Give back what this attempt reserved if it ended between the ledger's entry and the answer."""
+        ledger = self._workspace.ledger
+        for entry in ledger.history(release_id=self._workspace.plan.release_id):
+            if entry.kind == State.RESERVED and entry.payload["attempt"] == self._name:
+                ledger.void_if_reserved(str(entry.charge_id), reason)
+        return True
+
+
+def run_release(plan: Plan, compute: Compute, attempt: str, tell: Tell) -> Outcome:
+    """Run a whole release, or finish one that an earlier attempt began.
+
+    Raises
+    ------
+    BlockveilError
+        With what to change; the budget is given back where nothing was drawn.
+    """
+    with Attempt(Workspace.open(plan), attempt) as night:
+        if night.reserve().published is None:
+            night.measure(compute, tell)
+            night.publish()
+        return night.seal()

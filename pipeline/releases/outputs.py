@@ -1,0 +1,105 @@
+"""What a published release holds: arrays with their error, and attributes that explain them. Public values only.
+
+Nothing here depends on a clock, a path or the data beyond the released integers, so a resumed run stages the same bits.
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any
+
+from blockveil.engine.estimates.bands import CONFIDENCE
+from blockveil.pipeline.data.datasets import Dataset
+from blockveil.pipeline.ledger import Charge
+from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.plan.rounded import rounding_sentence
+from blockveil.pipeline.releases.publishing import ReleaseArrays
+from blockveil.pipeline.releases.simulated import post_processing
+
+_TITLES = {
+    "covariance": "covariance",
+    "second-moment": "second moment",
+    "principal-directions": "principal directions",
+    "rows": "records",
+    "outer-products": "sum of outer products",
+    "gradients": "sum of gradients",
+    "counts": "counts",
+}
+
+
+def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Dataset) -> dict[str, Any]:
+    """Attributes of the release group: plain JSON, public, the same for every attempt.
+
+    Parameters
+    ----------
+    plan, charge
+        The release and what paid for it.
+    arrays
+        Arrays of it that are small enough to stay in memory.
+    dataset
+        Its records, of which only the part and what a unit contributes is told.
+    """
+    part, contribution = dataset.part, dataset.contribution
+    config = plan.config
+    public = plan.public
+    return {
+        "title": f"Differentially private {_TITLES[config.query.kind]} of {config.release.dataset}",
+        "release_id": plan.release_id,
+        "dataset": config.release.dataset,
+        "name": config.release.name,
+        "logical_date": plan.logical_date.isoformat(),
+        "query": public["query"],
+        "matrix": plan.question.matrix,
+        "origin": [float(value) for value in plan.question.origin],
+        "guarantee": {
+            "epsilon": plan.guarantee.epsilon,
+            "delta": plan.guarantee.delta,
+            "loss": asdict(plan.charge),
+            "neighbours": plan.neighbours.value,
+            "privacy_unit": config.privacy.unit,
+            "contribution": contribution.facts(),
+            **({} if plan.series is None else {"nights": plan.series.nights}),
+            "sentence": f"{plan.guarantee_sentence(part)} {contribution.sentence}",
+        },
+        **({} if part is None else {"part": {"column": part.column, "equals": part.value}}),
+        "mechanism": {**public["mechanism"], **public["calibration"], "algorithms": public["algorithms"]},
+        "error": {**error_facts(plan), **post_processing(plan.question, plan.design, arrays)},
+        "reliable": _reliable(arrays),
+        **({"computed_in_clear": True} if config.in_clear else {}),
+        "plan_digest": plan.digest,
+        "ledger": {"charge_id": charge.charge_id, "sequence": charge.sequence, "row_hash": charge.row_hash},
+        "software": _software(),
+    }
+
+
+def error_facts(plan: Plan) -> dict[str, Any]:
+    """Error of the whole matrix, known before any data was read; see :mod:`.error_bounds`; empty without
+    noise.
+    """
+    report = plan.question.error(plan.design)
+    if report is None:
+        return {}
+    rounding = rounding_sentence(plan.question, plan.design)
+    return {
+        "of": "second_moment" if plan.question.matrix == "covariance" else plan.question.matrix,
+        "confidence": CONFIDENCE,
+        "band_in_standard_deviations": report.band,
+        "spectral_norm_bound": report.spectral,
+        "frobenius_norm_bound": report.frobenius,
+        "expected_squared_error": report.total_variance,
+        **({} if rounding is None else {"rounding": rounding}),
+    }
+
+
+def _reliable(arrays: ReleaseArrays) -> bool:
+    """Whether the count is far enough from zero, next to its own noise, for means and covariances to be ratios."""
+    if "count" not in arrays:
+        return True
+    return float(arrays["count"][0]) > max(4.0 * float(arrays["count_standard_deviation"][0]), 0.0)
+
+
+def _software() -> dict[str, str]:
+    packages = ("blockveil", "numpy", "scipy", "zarr", "dask", "cryptography")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}

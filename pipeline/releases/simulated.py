@@ -1,0 +1,160 @@
+"""Error of a release after its post-processing, as written into it: bounds, and simulation on released values alone.
+
+A function of the plan and the released arrays: a resumed run writes the same numbers. They are rounded to three digits,
+so that machines whose linear algebra differs in last bits agree.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockveil.engine.estimates import simulated as simulated_errors
+from blockveil.engine.estimates.error_bounds import error_report
+from blockveil.engine.estimates.simulated import Simulated
+from blockveil.engine.noise.design import NoiseDesign
+from blockveil.engine.records.geometry import Coordinates
+from blockveil.pipeline.questions import Question
+from blockveil.pipeline.questions.cells import Cells
+from blockveil.pipeline.questions.moment import Moment
+from blockveil.pipeline.questions.question import AnyDesign
+from blockveil.pipeline.releases.publishing import ReleaseArrays
+
+Array = NDArray[np.float64]
+
+NEAREST_PSD = "nearest positive semi-definite matrix, in units of the declared shape"
+WHOLE = "nearest whole number that is not negative"
+
+
+def post_processing(question: Question, design: AnyDesign, arrays: ReleaseArrays) -> dict[str, Any]:
+    """What is known of the error after post-processing; empty where nothing is post-processed.
+
+    Parameters
+    ----------
+    question, design
+        What was asked, and the noise.
+    arrays
+        Arrays of the release.
+
+    Returns
+    -------
+    Plain JSON: which post-processing, in which array, proven bounds, and what was simulated.
+    """
+    if not isinstance(design, NoiseDesign):
+        return {}
+    match question:
+        case Moment() if f"{question.matrix}_psd" in arrays:
+            return _moment(question, design, arrays)
+        case Cells() if design.strategy is None:
+            return _counts(question, design, arrays)
+    return {}
+
+
+def _moment(question: Moment, design: NoiseDesign, arrays: ReleaseArrays) -> dict[str, Any]:
+    coordinates, stand_in = question.query.quantiser.coordinates, _stand_in(question, arrays)
+    found: dict[str, Any] = {"post_processing": NEAREST_PSD, "post_processed": f"{question.matrix}_psd"}
+    scaled = coordinates.to_scaled()
+    units = np.ones(coordinates.dimension) if scaled is None else scaled
+    released = _scaled(_values(arrays, question.matrix), coordinates)
+    if question.problem.augmented:
+        count = round(float(_values(arrays, "count"))) if _public(arrays) else None
+        simulated = simulated_errors.covariance(stand_in, design, coordinates, count)
+        # The noise of a covariance is no linear function of the drawn noise: its norm is the simulated one.
+        norm = simulated.scaled_spectral if simulated else math.inf
+        basis = "Davis-Kahan, with the simulated norm of the noise"
+    else:
+        simulated = simulated_errors.second_moment(stand_in, design, coordinates)
+        norm, basis = error_report(design, units, units).spectral, "Davis-Kahan"
+        # A projection in coordinates does not expand the noise there; the way back stretches it by the map's norm.
+        stretch = np.linalg.norm(_map(coordinates), 2) ** 2
+        inside = np.ones(coordinates.dimension)
+        found["after_frobenius_norm_bound"] = _digits(
+            float(stretch) * error_report(design, inside, inside).frobenius, up=True
+        )
+    if simulated is None:
+        return found
+    found["simulated"] = _simulated(simulated)
+    spectrum = np.linalg.eigvalsh(released).astype(np.float64)
+    found["subspace"] = {
+        "of": f"{question.matrix} with each feature in units of its declared scale",
+        "bound_by": basis,
+        "leading": [
+            {
+                "dimensions": k,
+                "squared_sine_bound": _digits(simulated_errors.davis_kahan(spectrum, norm, k), up=True),
+                "squared_sine_simulated": _digits(lost),
+            }
+            for k, lost in enumerate(simulated.subspace, 1)
+        ],
+    }
+    return found
+
+
+def _counts(question: Cells, design: NoiseDesign, arrays: ReleaseArrays) -> dict[str, Any]:
+    noise = question.error(design).frobenius
+    rounding = 0.5 * math.sqrt(design.shape[0] * design.shape[1])
+    found: dict[str, Any] = {
+        "post_processing": WHOLE,
+        "post_processed": "counts_whole",
+        # Each cell is off by at most twice its noise, and by at most half a count more than it.
+        "after_frobenius_norm_bound": _digits(min(2.0 * noise, noise + rounding), up=True),
+    }
+    if "counts_whole" not in arrays:  # too large to be held whole
+        return found
+    simulated = simulated_errors.counts(
+        _values(arrays, "counts_whole").astype(np.float64).reshape(design.shape), design
+    )
+    return found if simulated is None else {**found, "simulated": _simulated(simulated)}
+
+
+def _simulated(simulated: Simulated) -> dict[str, Any]:
+    sizes = {
+        column: {name: None if value is None else _digits(value) for name, value in asdict(size).items()}
+        for column, size in (("noisy", simulated.noisy), ("after", simulated.after))
+    }
+    return {"on": "the released matrix, with noise of a public key", "draws": simulated.draws, **sizes}
+
+
+def _stand_in(question: Moment, arrays: ReleaseArrays) -> Array:
+    """Positive semi-definite second moment in coordinates that resembles the release."""
+    coordinates, psd = question.query.quantiser.coordinates, _values(arrays, f"{question.matrix}_psd")
+    back = np.linalg.inv(_map(coordinates))
+    inner: Array = back @ psd @ back.T
+    if not question.problem.augmented:
+        return inner
+    count = max(float(_values(arrays, "count")), float(_values(arrays, "count_standard_deviation")), 1.0)
+    centre = back @ (_values(arrays, "mean") - coordinates.origin)
+    lead = np.concatenate([[1.0], centre])
+    whole = np.outer(lead, lead)
+    whole[1:, 1:] += inner
+    return np.asarray(count * whole)
+
+
+def _map(coordinates: Coordinates) -> Array:
+    raw = coordinates.to_raw()
+    return np.diag(raw) if raw.ndim == 1 else raw
+
+
+def _scaled(matrix: Array, coordinates: Coordinates) -> Array:
+    return matrix / np.outer(coordinates.scale, coordinates.scale)
+
+
+def _public(arrays: ReleaseArrays) -> bool:
+    return float(_values(arrays, "count_standard_deviation")) == 0.0
+
+
+def _values(arrays: ReleaseArrays, name: str) -> NDArray[Any]:
+    return np.asarray(arrays[name][0])
+
+
+def _digits(value: float, up: bool = False) -> float:
+    """Three significant digits; never below the value where it is a bound."""
+    if value == 0.0 or not math.isfinite(value):
+        return value
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 2)
+    rounded = math.ceil(value / unit) if up else round(value / unit)
+    return float(f"{rounded * unit:.6g}")

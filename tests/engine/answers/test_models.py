@@ -1,0 +1,128 @@
+"""Passes of models: near the textbook, and the same bits whatever the blocks."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blockveil.engine.answers import models
+from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Output, PublicMap
+
+RNG = np.random.default_rng(4)
+
+
+def make(output=Output.SOFTMAX, features=5, units=None, outputs=3, activation=Activation.TANH, size=1.0):
+    """Model and its weights as given."""
+    outputs = outputs if output is Output.SOFTMAX else 1
+    inputs = features if units is None else units
+    last = RNG.standard_normal((outputs, inputs + 1)) * size
+    hidden = None if units is None else RNG.standard_normal((units, features + 1)) * size
+    model = Model(output, PublicMap.of(last), None if hidden is None else PublicMap.of(hidden), activation)
+    return model, hidden, last
+
+
+def records(rows=200, features=5, outputs=3, output=Output.SOFTMAX):
+    integers = np.rint(RNG.uniform(-1, 1, (rows, features + 1)) * FEATURE_STEPS)
+    integers[:, 0] = FEATURE_STEPS
+    codes = RNG.integers(0, outputs if output is Output.SOFTMAX else 2, rows).astype(float)
+    return integers, codes if output is not Output.SQUARED else RNG.uniform(-1, 1, rows)
+
+
+def textbook(hidden, last, activation, output, x, y):
+    """Gradients of the loss of one example by central differences, by layer."""
+
+    def loss(hidden, last):
+        a = x
+        if hidden is not None:
+            z = hidden @ a
+            a = np.concatenate([[1.0], np.tanh(z) if activation is Activation.TANH else np.maximum(z, 0.0)])
+        z = last @ a
+        if output is Output.SQUARED:
+            return 0.5 * (z[0] - y) ** 2
+        if output is Output.LOGISTIC:
+            return np.logaddexp(0.0, z[0]) - y * z[0]
+        return np.logaddexp.reduce(z) - z[int(y)]
+
+    def slope(which):
+        weights, found = [hidden, last][which], np.zeros([hidden, last][which].shape)
+        for place in np.ndindex(weights.shape):
+            moved = []
+            for by in (1e-6, -1e-6):
+                changed = weights.copy()
+                changed[place] += by
+                moved.append(loss(changed, last) if which == 0 else loss(hidden, changed))
+            found[place] = (moved[0] - moved[1]) / 2e-6
+        return found
+
+    return [slope(0), slope(1)] if hidden is not None else [slope(1)]
+
+
+@pytest.mark.parametrize("output", list(Output))
+@pytest.mark.parametrize(("units", "activation"), [(None, Activation.TANH), (4, Activation.TANH), (4, Activation.RELU)])
+def test_factors_multiply_out_to_the_gradient_of_the_loss(output, units, activation):
+    model, hidden, last = make(output, units=units, activation=activation)
+    integers, labels = records(12, output=output)
+    factors = model.factors(integers, labels)
+    for i in range(12):
+        expected = textbook(hidden, last, activation, output, integers[i] / FEATURE_STEPS, labels[i])
+        for part, slope in zip(factors, expected, strict=True):
+            found = np.outer(part.errors[i], part.inputs[i] / part.steps)
+            assert np.allclose(found, slope, atol=2e-4)
+
+
+@given(cuts=st.lists(st.integers(1, 199), max_size=6), order=st.randoms(use_true_random=False))
+def test_any_cut_and_order_of_the_rows_gives_the_same_bits(cuts, order):
+    rng = np.random.default_rng(8)
+    model = Model(
+        Output.SOFTMAX, PublicMap.of(rng.standard_normal((3, 18)) * 3), PublicMap.of(rng.standard_normal((17, 40)))
+    )
+    integers = np.rint(rng.uniform(-1, 1, (200, 40)) * FEATURE_STEPS)
+    labels = rng.integers(0, 3, 200).astype(float)
+    whole = model.factors(integers, labels)
+    borders = [0, *sorted(set(cuts)), 200]
+    places = list(range(200))
+    order.shuffle(places)
+    for start, stop in zip(borders, borders[1:], strict=False):
+        some = places[start:stop]
+        for part, expected in zip(model.factors(integers[some], labels[some]), whole, strict=True):
+            assert part.errors.tobytes() == expected.errors[some].tobytes()
+            assert part.inputs.tobytes() == expected.inputs[some].tobytes()
+
+
+def test_functions_are_exact_to_the_last_places():
+    points = np.concatenate([-np.geomspace(1e-300, 699, 400), [0.0]])
+    with mpmath.workprec(200):
+        true = np.array([float(mpmath.exp(mpmath.mpf(float(z)))) for z in points])
+    assert np.allclose(models.exp(points), true, rtol=4 * 2.0**-52, atol=0)
+    assert models.exp(np.array([-1e9, -701.0])).tolist() == [0.0, 0.0]
+    both = np.concatenate([points, -points])
+    assert np.allclose(models.tanh(both), np.tanh(both), rtol=0, atol=2.0**-51)
+    assert np.allclose(models.sigmoid(both), [1 / (1 + math.exp(-z)) for z in both], atol=2.0**-51)
+    values = RNG.standard_normal((50, 7)) * 20
+    sizes = np.exp(values - values.max(axis=1, keepdims=True))
+    assert np.allclose(models.softmax(values), sizes / sizes.sum(axis=1, keepdims=True), atol=1e-11)
+    assert np.allclose(models.softmax(values).sum(axis=1), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-30, 1e-3, 1.0, 1e4])
+def test_weights_become_integers_whose_products_are_exact(size):
+    weights = RNG.standard_normal((6, 50)) * size
+    found = PublicMap.of(weights)
+    assert np.abs(found.integers).sum(axis=1).max() <= 2.0**33
+    assert np.abs(found.integers).sum(axis=0).max() <= 2.0**33
+    inputs = np.full((2, 50), 2.0**20)
+    inputs[1] *= np.sign(found.integers[0])
+    exact = [[sum(int(a) * int(b) for a, b in zip(x, row, strict=True)) for row in found.integers] for x in inputs]
+    expected = np.array([[math.ldexp(value, -found.bits) for value in row] for row in exact])
+    assert np.array_equal(found.forward(inputs), expected)
+    if size >= 1e-3:
+        assert np.allclose(np.ldexp(found.integers, -found.bits), weights, atol=1e-6 * size)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 3e6])
+def test_weights_that_are_not_usable_are_refused(bad):
+    with pytest.raises(ValueError, match="finite"):
+        PublicMap.of(np.array([[bad, 1.0]]))

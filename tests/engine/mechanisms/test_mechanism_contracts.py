@@ -1,0 +1,206 @@
+"""Every mechanism that releases keeps the contract."""
+
+from typing import ClassVar
+
+import numpy as np
+from scipy import stats
+
+from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.mechanisms.auto import Auto, Metric
+from blockveil.engine.mechanisms.contract import Importance
+from blockveil.engine.mechanisms.counts import workload_answers
+from blockveil.engine.mechanisms.counts.buckets import Dawa
+from blockveil.engine.mechanisms.counts.matrix_mechanism import ProductStrategy
+from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, MatrixMechanism
+from blockveil.engine.mechanisms.directions.exponential import Exponential
+from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
+from blockveil.engine.mechanisms.laplace import Laplace, WholeLaplace
+from blockveil.engine.mechanisms.published.matrix_noise import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.engine.records.geometry import Body
+from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
+from blockveil.engine.sensitivity.problems import Counts
+from tests.contracts.mechanism import ADD, PROBLEMS, REPLACE, K, MechanismContract, ReleaseContract
+
+NOT_AUGMENTED = tuple(name for name in PROBLEMS if name != "covariance")
+WORKLOADS = ("ranges", "ranges, replace-one", "ranges on a line")
+BOXES = ("second moment, box", "second moment, positive box, replace-one", "rows", "one row", "one column", "one entry")
+MOMENTS = ("second moment, box", "second moment, positive box, replace-one", "second moment, ball", "one entry")
+
+
+class TestGaussian(MechanismContract):
+    mechanism = Gaussian()
+
+
+class TestShapedGaussian(MechanismContract):
+    mechanism = ShapedGaussian(Importance("absolute-error"))
+
+
+class TestClassicGaussian(MechanismContract):
+    mechanism = ClassicGaussian()
+
+
+class TestMgm(MechanismContract):
+    mechanism = Mgm()
+
+
+class TestImgm(MechanismContract):
+    mechanism = Imgm()
+
+
+class TestImgmWithAShape(MechanismContract):
+    mechanism = Imgm((1.0, 2.0, 3.0, 4.0), (1.0, 2.0, 3.0, 4.0))
+    applies = MOMENTS[:3]
+
+
+class TestMvgTheorem2(MechanismContract):
+    mechanism = Mvg(2, "published", Allocation("uniform"))
+    applies = NOT_AUGMENTED
+
+
+class TestMvgTheorem3(MechanismContract):
+    mechanism = Mvg(3, "square-root", Allocation("uniform"))
+    applies = MOMENTS
+
+
+class TestMvgBinary(MechanismContract):
+    mechanism = Mvg(2, "square-root", Allocation("binary", (1.0, 0.0, 0.0, 1.0), 0.55))
+    applies = ("second moment, box", "second moment, ball", "rows", "one row")
+
+
+class TestMvgMaxPnr(MechanismContract):
+    """Of signals so strong that the budget reaches all of them: else a feature would not be released."""
+
+    mechanism = Mvg(2, "published", Allocation("max-pnr", (4e4, 3e4, 2e4, 1e4)))
+    applies = ("second moment, box", "rows", "one row")
+    guarantees = (ApproxDP(0.5, 1e-6), ApproxDP(0.05, 1e-6), ApproxDP(0.9, 1e-3))
+
+
+class TestMvgTheorem3AsPrinted(MechanismContract):
+    mechanism = Mvg(3, "published", Allocation("uniform"))
+    applies = MOMENTS
+
+
+class TestExactMvgMaxPnr(MechanismContract):
+    mechanism = ExactMvg(Allocation("max-pnr", (4e4, 3e4, 2e4, 1e4)))
+    applies = ("second moment, box", "rows", "one row")
+    guarantees = (ApproxDP(0.5, 1e-6), ApproxDP(0.05, 1e-6), ApproxDP(0.9, 1e-3))
+
+
+class TestExactMvg(MechanismContract):
+    mechanism = ExactMvg(Allocation("uniform"))
+    applies = BOXES
+
+
+class TestExactMvgWithShares(MechanismContract):
+    mechanism = ExactMvg(Allocation("shares", (4.0, 3.0, 2.0, 1.0)))
+    applies = ("second moment, box", "rows", "one row")
+
+
+class TestAuto(MechanismContract):
+    mechanism = Auto(Metric("total"))
+
+
+class TestAutoSpectral(MechanismContract):
+    mechanism = Auto(Metric("spectral"))
+
+
+class TestWholeLaplace(MechanismContract):
+    mechanism = WholeLaplace()
+    applies = ("counts", "counts, replace-one", "one cell")
+
+    def test_the_sampler_has_the_right_law_and_a_scale_wrong_by_5_percent_is_rejected(self):
+        """Against the probabilities of whole numbers themselves."""
+        design = self.mechanism.design(PROBLEMS["counts"], ApproxDP(0.25, 1e-6))
+        drawn = design.grid.draw(NoiseKey(bytes(range(32))), (0, 300), (0, 300), False).ravel()
+        values = np.arange(-20, 21)
+        observed = np.array([np.sum(drawn <= -20), *(np.sum(drawn == k) for k in values[1:-1]), np.sum(drawn >= 20)])
+
+        def pvalue(epsilon):
+            mass = np.tanh(epsilon / 2) * np.exp(-epsilon * np.abs(values))
+            mass[[0, -1]] = np.exp(-20 * epsilon) / (1 + np.exp(-epsilon))
+            return stats.chisquare(observed, drawn.size * mass / mass.sum()).pvalue
+
+        # alpha 1e-9, 90,000 draws under a fixed key.
+        assert pvalue(0.25) > 1e-9
+        assert pvalue(0.25 * 1.05) < 1e-9
+        assert pvalue(0.25 / 1.05) < 1e-9
+        assert set(np.unique(design.steps((0, 6), (0, 5)))) == {1}
+
+
+class TestMatrixMechanism(MechanismContract):
+    mechanism = MatrixMechanism()
+    applies = WORKLOADS
+
+    def sensitivities(self, problem):
+        return [(ProductStrategy, "l2")]
+
+
+class TestHierarchicalGaussian(MechanismContract):
+    mechanism = Hierarchical("gaussian", 2)
+    applies = WORKLOADS
+
+    def sensitivities(self, problem):
+        return [(workload_answers, "_l1"), (workload_answers, "_l2")]
+
+
+class TestHierarchicalLaplace(TestHierarchicalGaussian):
+    mechanism = Hierarchical("laplace")
+
+
+class TestLaplace(MechanismContract):
+    mechanism = Laplace(Importance("absolute-error"))
+
+
+class TestExponential(ReleaseContract):
+    """The law of what is drawn, and a 5 % wrong one, are in ``directions/test_directions.py`` beside this file."""
+
+    mechanism = Exponential()
+    problems: ClassVar = {
+        "two features": PrincipalDirections(Body.BALL, np.full(2, 3.0), ADD, K, 1000, False, 1),
+        "all but one direction": PrincipalDirections(Body.BALL, np.full(6, 0.1), REPLACE, K, 1000, False, 5),
+        "many features": PrincipalDirections(Body.BALL, np.ones(256), ADD, 255, 10**6, False, 2),
+    }
+    applies = tuple(problems)
+
+    def error(self, problem, design):
+        return 1.0 / design.concentration
+
+    def exact(self, problem, design):
+        # Records that are the same in all directions need the fewest proposals, which matters at 256 features.
+        return np.eye(problem.shape[0], dtype=np.int64) * design.unit
+
+    def check_noise(self, design):
+        # A finite concentration times finite records gives every direction a positive density.
+        assert 0.0 < design.concentration < np.inf
+
+    def check_same(self, design, again):
+        assert again == design
+
+
+class TestDawa(ReleaseContract):
+    """The law of its noise, and a 5 % wrong rate, are in ``tests/engine/mechanisms/counts/test_buckets.py``."""
+
+    mechanism = Dawa(0.25)
+    problems: ClassVar = {
+        "two cells": Counts((1, 2), REPLACE, 10),
+        "a row of cells": Counts((1, 40), ADD, 10**9),
+        "a column of cells": Counts((40, 1), REPLACE, 1000),
+        "a grid": Counts((6, 5), ADD, 1000),
+    }
+    applies = tuple(problems)
+
+    def error(self, problem, design):
+        return design.bucket_law.standard_deviation
+
+    def exact(self, problem, design):
+        return np.arange(np.prod(problem.cells), dtype=np.int64).reshape(problem.cells)
+
+    def check_noise(self, design):
+        assert design.partition_law.rate > 0
+        assert design.bucket_law.standard_deviation > 0
+
+    def check_same(self, design, again):
+        counts = np.arange(np.prod(design.cells)).reshape(design.cells)
+        key = NoiseKey(bytes(range(32)))
+        assert np.array_equal(again.release(key, counts), design.release(key, counts))

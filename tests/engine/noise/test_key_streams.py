@@ -1,0 +1,143 @@
+"""No block of a key stream is used twice in a release or a series, and the check of it finds what breaks that."""
+
+import numpy as np
+import pytest
+
+from blockveil.engine.answers.layout import Tile
+from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.mechanisms.counts import buckets
+from blockveil.engine.mechanisms.counts.buckets import Dawa
+from blockveil.engine.noise import continual, gaussian_table
+from blockveil.engine.noise.additive import gaussian_design, laplace_design
+from blockveil.engine.noise.discrete_gaussian import GRID_THREE_LEVEL, GRID_TWO_LEVEL, TILE
+from blockveil.engine.noise.discrete_laplace import LAPLACE_GRID
+from blockveil.engine.sensitivity.problems import Counts, Rows, SecondMoment
+from tests.contracts.mechanism import ADD, REPLACE, Body, K
+from tests.contracts.recording import RecordingKey, check_asked_once, release
+
+SECRET = bytes(range(32))
+GUARANTEE = ApproxDP(0.5, 1e-6)
+WIDE = SecondMoment(Body.CUBE, np.ones(300), ADD, K, 1000, False)
+TALL = Rows(Body.CUBE, np.ones(200), REPLACE, K, 300)
+
+
+def design_of(problem, laplace=False):
+    spread = problem.spread(*(np.ones(size) for size in problem.shape))
+    if laplace:
+        return laplace_design(spread, problem.l1(spread), problem.scaling, GUARANTEE, LAPLACE_GRID)
+    return gaussian_design(spread, problem.l2(spread), problem.scaling, GUARANTEE)
+
+
+def cut(shape, side):
+    starts = [range(0, size, side) for size in shape]
+    ends = [lambda start, size=size: min(start + side, size) for size in shape]
+    return [Tile((i, ends[0](i)), (j, ends[1](j))) for i in starts[0] for j in starts[1]]
+
+
+@pytest.mark.parametrize("laplace", [False, True])
+@pytest.mark.parametrize("problem", [WIDE, TALL], ids=["symmetric", "rows"])
+def test_a_release_of_several_tiles_asks_for_each_once_however_it_is_cut(problem, laplace):
+    design, exact = design_of(problem, laplace), np.zeros(problem.shape, dtype=np.int64)
+    whole = RecordingKey(SECRET)
+    release(design, exact, whole)
+    check_asked_once(whole.asked, symmetric=problem.symmetric)
+    by_tiles = RecordingKey(SECRET)
+    tiles = cut(problem.shape, TILE)
+    kept = [tile for tile in tiles if not problem.symmetric or tile.rows[0] <= tile.columns[0]]
+    release(design, exact, by_tiles, kept)
+    check_asked_once(by_tiles.asked)
+    assert {request[0] for request in by_tiles.asked} == {request[0] for request in whole.asked}
+
+
+def test_all_tiles_of_a_symmetric_matrix_without_its_mirror_images_would_be_found():
+    key = RecordingKey(SECRET)
+    release(design_of(WIDE), np.zeros(WIDE.shape, dtype=np.int64), key, cut(WIDE.shape, TILE))
+    with pytest.raises(AssertionError, match="tile"):
+        check_asked_once(key.asked)
+
+
+def dawa():
+    return Dawa(0.25).design(Counts((6, 5), ADD, 1000), GUARANTEE)
+
+
+def test_both_steps_of_dawa_on_one_stream_are_refused_where_the_design_is_made(monkeypatch):
+    monkeypatch.setattr(buckets, "_PARTITION", 1)
+    monkeypatch.setattr(buckets, "_BUCKETS", 1)
+    with pytest.raises(ValueError, match="a stream of its own"):
+        dawa()
+
+
+def test_both_steps_of_dawa_on_one_stream_break_the_contract():
+    design, counts = dawa(), np.ones((6, 5), dtype=np.int64)
+    sound = RecordingKey(SECRET)
+    release(design, counts, sound)
+    check_asked_once(sound.asked)
+    object.__setattr__(design, "streams", (1, 1))
+    mutant = RecordingKey(SECRET)
+    release(design, counts, mutant)
+    with pytest.raises(AssertionError, match=r"stream 0001|meet"):
+        check_asked_once(mutant.asked)
+
+
+class TyingKey(RecordingKey):
+    """A key whose first words are those of an entry of the table, so that every value is a tie."""
+
+    def stream(self, counter, length):
+        words = super().stream(counter, length)
+        if counter[2] not in (0, 2):
+            return words
+        even = gaussian_table.table()[1]
+        return np.full(length // 8, even[100], dtype="<u8").tobytes()
+
+
+@pytest.mark.parametrize("grid", [GRID_TWO_LEVEL, GRID_THREE_LEVEL])
+def test_ties_are_settled_from_lanes_that_nothing_else_reads(grid):
+    key = TyingKey(SECRET)
+    grid.draw(key, (0, 2 * TILE), (0, TILE), False)
+    check_asked_once(key.asked)
+    assert {counter[2] for counter, _ in key.asked} == ({0, 1} if grid.levels == 2 else {0, 1, 2, 3})
+
+
+def nights(chains):
+    problem = SecondMoment(Body.CUBE, np.ones(4), ADD, K, 1000, True)
+    spread = problem.spread(np.ones(5), np.ones(5))
+    of_increment = continual.increment_design(spread, problem.l2(spread), problem.scaling, GUARANTEE, chains)
+    return [continual.of_night(of_increment, chains, night) for night in range(1, chains.nights + 1)]
+
+
+@pytest.mark.parametrize("chains", [continual.best(9), continual.binary(8), continual.independent(4)])
+def test_a_night_adds_the_noise_of_one_increment_to_that_of_the_night_it_starts_from(chains):
+    exact, asked, released = np.zeros((5, 5), dtype=np.int64), {}, {0: np.zeros((5, 5), dtype=np.int64)}
+    for night, design in enumerate(nights(chains), 1):
+        key = RecordingKey(SECRET)
+        (released[night],) = release(design, exact, key)
+        check_asked_once(key.asked)
+        asked[night] = set(key.asked)
+    own = {}
+    for night, start in enumerate(chains.starts, 1):
+        # What a night shares with an earlier one is all that this one has; what it adds, no other increment has.
+        assert asked[night] > asked.get(start, set())
+        own[night] = sorted(asked[night] - asked.get(start, set()))
+        assert {int.from_bytes(counter[:2]) for counter, _ in own[night]} == {night}
+        step = RecordingKey(SECRET)
+        alone = continual.Chained(design.grid.levels, (night,)).draw(step, (0, 5), (0, 5), True)
+        assert np.array_equal(released[night] - released[start], alone)
+    check_asked_once([request for requests in own.values() for request in requests])
+
+
+def test_a_night_that_took_an_increment_of_another_would_be_found():
+    chains = continual.best(9)
+    design = nights(chains)[4]
+    object.__setattr__(design.grid, "chain", (5, 5))
+    key = RecordingKey(SECRET)
+    release(design, np.zeros((5, 5), dtype=np.int64), key)
+    with pytest.raises(AssertionError, match="stream 0005"):
+        check_asked_once(key.asked)
+
+
+def test_requests_that_meet_in_one_block_are_found():
+    with pytest.raises(AssertionError, match="meet"):
+        check_asked_once([(bytes(16), 2), (bytes(15) + b"\1", 1)])
+    check_asked_once([(bytes(16), 1), (bytes(15) + b"\1", 1)])
+    with pytest.raises(AssertionError, match="without noise"):
+        check_asked_once([])

@@ -1,0 +1,180 @@
+"""Where a sensitivity is called exact some neighbours are that far apart, and where none are it is an upper bound."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, MatrixMechanism
+from blockveil.engine.records.geometry import Ball, Body, Box, reaches_both_ends
+from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Rows, SecondMoment
+from blockveil.engine.workloads.workload import AllRange, Kronecker, Prefix, Total
+from tests.contracts.mechanism import ADD, REPLACE, K, attained
+
+BOXES = {
+    "even": Box([-1.0, -3.0], [1.0, 3.0], [0.0, 0.0]),
+    "midpoint": Box([0.1, -7.0], [1.3, 2.0], [(0.1 + 1.3) / 2, -2.5]),
+    "positive": Box([0.0, 0.0], [1.0, 3.0], [0.0, 0.0]),
+    "nearly positive": Box([0.0, -0.001], [1.0, 1.0], [0.0, 0.0]),
+    "uneven": Box([-0.2, -3.0], [1.0, 1.0], [0.0, 0.0]),
+    "uneven in a ball": Box([-0.2, -3.0], [1.0, 1.0], [0.0, 0.0], 1.1),
+    "even in a ball": Box([-1.0, -1.0], [1.0, 1.0], [0.0, 0.0], 1.2),
+    "positive in a ball": Box([0.0, 0.0], [1.0, 1.0], [0.0, 0.0], 1.2),
+    "ball": Ball([0.0, 0.0], 2.0),
+    "one even feature": Box([-2.0], [2.0], [0.0]),
+    "one uneven feature": Box([-1.0], [2.0], [0.0]),
+}
+SPREADS = {"equal": [1.0, 1.0], "uneven": [1.0, 0.6], "very uneven": [1.0, 0.2]}
+
+
+def inside(shape, record):
+    """Coordinates of the nearest admissible record, or of one: clipped to the bounds, then to the norm."""
+    c = shape.coordinates()
+    if isinstance(shape, Ball):
+        return record / max(1.0, np.linalg.norm(record))
+    raw = np.clip(record * c.scale, shape.lower - shape.origin, shape.upper - shape.origin)
+    if shape.norm_at_most is not None:
+        raw = raw * min(1.0, shape.norm_at_most / max(np.linalg.norm(raw), 1e-300))
+    return raw / c.scale
+
+
+def furthest(shape, change, relation, norm, enough):
+    """Largest distance that a search over pairs of records finds, from corners and axes on, until it is enough."""
+    d = shape.origin.size
+    ends = [np.array(point, dtype=float) for point in product((1.0, -1.0, 0.0), repeat=d)]
+    none = [None] if relation is ADD else ends
+
+    def size(y, z):
+        return float(np.linalg.norm(np.ravel(change(y, z)), norm))
+
+    best = 0.0
+    for y, z in product(ends, none):
+        if best < enough * (1.0 - 1e-10):
+            best = max(best, climbed(size, shape, y, z))
+    return best
+
+
+def climbed(size, shape, y, z):
+    """Size after the best value of one coordinate after the other: furthest pairs are at corners in all but one."""
+    point, d = np.concatenate([y, [] if z is None else z]), y.size
+
+    def at(axis, value):
+        moved = np.where(np.arange(point.size) == axis, value, point)
+        return size(inside(shape, moved[:d]), None if z is None else inside(shape, moved[d:]))
+
+    best = size(inside(shape, y), None if z is None else inside(shape, z))
+    for axis in [*range(point.size), *range(point.size)]:
+        found = minimize_scalar(lambda value, axis=axis: -at(axis, value), bounds=(-1, 1), options={"xatol": 1e-10})
+        if -found.fun > best:
+            best, point[axis] = -found.fun, found.x
+    return best
+
+
+def moment(spread, constant):
+    def change(y, z):
+        def of(v):
+            v = np.concatenate([[constant], v]) if constant else v
+            return np.outer(v, v)
+
+        return (of(y) - (0.0 if z is None else of(z))) / np.outer(spread, spread)
+
+    return change
+
+
+def check(said, found):
+    """No pair is further apart than the bound, and where it is called exact one is as far."""
+    assert found <= said.bound * (1.0 + 1e-9)
+    assert found >= said.attained * (1.0 - 1e-9), "some pair is as far apart as is said"
+    if said.exact:
+        assert found >= said.bound * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+@pytest.mark.parametrize("augmented", [False, True])
+@pytest.mark.parametrize("size", SPREADS.values(), ids=SPREADS.keys())
+@pytest.mark.parametrize("shape", BOXES.values(), ids=BOXES.keys())
+def test_of_second_moments(shape, size, augmented, relation):
+    c = shape.coordinates()
+    free = np.array(size[: c.dimension])
+    sizes = np.concatenate([[0.8], free]) if augmented else free
+    problem = SecondMoment(c.body, c.scale, relation, K, 10, augmented, even=reaches_both_ends(c, K))
+    said = problem.l2(problem.spread(sizes, sizes))
+    check(said, furthest(shape, moment(sizes, 1.0 if augmented else 0.0), relation, 2, said.bound))
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("size", SPREADS.values(), ids=SPREADS.keys())
+@pytest.mark.parametrize("shape", BOXES.values(), ids=BOXES.keys())
+def test_of_rows(shape, size, norm):
+    c = shape.coordinates()
+    sizes = np.array(size[: c.dimension])
+    problem = Rows(c.body, c.scale, REPLACE, K, 1, even=reaches_both_ends(c, K))
+    said = getattr(problem, f"l{norm}")(problem.spread(np.ones(1), sizes))
+    check(said, furthest(shape, lambda y, z: (y - z) / sizes, REPLACE, norm, said.bound))
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+@pytest.mark.parametrize("left", ["one even feature", "one uneven feature", "positive"])
+@pytest.mark.parametrize("right", ["even", "positive", "uneven", "nearly positive"])
+def test_of_outer_products(left, right, relation):
+    shapes = BOXES[left], BOXES[right]
+    c = [shape.coordinates() for shape in shapes]
+    even = any(reaches_both_ends(side, K) for side in c)
+    problem = OuterProducts(c[0].body, c[1].body, c[0].scale, c[1].scale, relation, K, 10, even=even)
+    p = c[0].dimension
+    corners = [
+        [inside(shape, np.array(point, dtype=float)) for point in product((-1.0, 0.0, 1.0), repeat=shape.origin.size)]
+        for shape in shapes
+    ]
+    products = [np.outer(a, b) for a in corners[0] for b in corners[1]]
+    others = [np.zeros((p, c[1].dimension))] if relation is ADD else products
+    # The distance is convex in each of the four factors, so that corners of boxes suffice.
+    found = max(np.linalg.norm(one - other) for one in products for other in others)
+    check(problem.l2(problem.spread(np.ones(p), np.ones(c[1].dimension))), found)
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+@pytest.mark.parametrize("mechanism", [Hierarchical("gaussian", 2), Hierarchical("laplace", 3), MatrixMechanism()])
+@pytest.mark.parametrize("cells", [(1, 8), (3, 4), (1, 2)])
+def test_of_strategies(cells, mechanism, relation):
+    """Every record that is added, and every one that is replaced by another or leaves the table."""
+    asked = (Kronecker(AllRange(cells[0]) if cells[0] > 1 else Total(1), Prefix(cells[1])),)
+    problem = Counts(cells, relation, 1000, asked)
+    design = mechanism.design(problem, ApproxDP(0.5, 1e-6))
+    check(design.sensitivity, attained(problem, design))
+
+
+def of(name, build):
+    c = BOXES[name].coordinates()
+    return build(c, reaches_both_ends(c, K))
+
+
+@pytest.mark.parametrize("name", ["nearly positive", "uneven", "one uneven feature"])
+def test_a_box_that_is_uneven_about_its_origin_is_an_upper_bound_where_a_record_is_replaced(name):
+    def rows(c, even):
+        problem = Rows(c.body, c.scale, REPLACE, K, 1, even=even)
+        return problem.l2(problem.spread(np.ones(1), np.ones(c.dimension)))
+
+    def moments(c, even):
+        problem = SecondMoment(c.body, c.scale, REPLACE, K, 10, False, even=even)
+        return problem.l2(problem.spread(np.ones(c.dimension), np.ones(c.dimension)))
+
+    def products(c, even):
+        problem = OuterProducts(c.body, c.body, c.scale, c.scale, REPLACE, K, 10, even=even)
+        return problem.l2(problem.spread(np.ones(c.dimension), np.ones(c.dimension)))
+
+    assert not of(name, rows).exact
+    assert not of(name, products).exact
+    # One feature cannot be longer than at its far end, whatever is there at the other.
+    assert of(name, moments).exact == (name == "one uneven feature")
+
+
+@pytest.mark.parametrize("name", ["even", "midpoint"])
+def test_a_box_that_is_even_about_its_origin_is_exact_to_rounding(name):
+    c = BOXES[name].coordinates()
+    assert reaches_both_ends(c, K)
+    problem = Rows(c.body, c.scale, REPLACE, K, 1, even=True)
+    assert problem.l2(problem.spread(np.ones(1), np.ones(2))).exact
+    assert Body.CUBE is c.body

@@ -1,0 +1,176 @@
+"""Sensitivities against independent numbers, brute force over corners, and adversarial search."""
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.records.geometry import Body
+from blockveil.engine.sensitivity.second_moment import centred_covariance_sensitivity, second_moment_sensitivity
+
+VECTORS = json.loads((Path(__file__).parents[2] / "data" / "testvectors.json").read_text())
+BODIES = list(Body)
+RELATIONS = list(Neighbours)
+
+
+def vectors(name):
+    return [vector for vector in VECTORS if vector["name"] == name]
+
+
+def random_record(body, weights, constant, rng):
+    """A record of the body, most often on its border, where extremes lie."""
+    d = weights.size
+    if body is Body.BALL:
+        direction = rng.standard_normal(d)
+        coordinates = direction / np.linalg.norm(direction) * rng.choice([1.0, 1.0, rng.random()])
+    else:
+        low = 0.0 if body is Body.HALF_CUBE else -1.0
+        coordinates = np.where(rng.random(d) < 0.8, rng.choice([low, 1.0], d), rng.uniform(low, 1.0, d))
+    return np.concatenate([[np.sqrt(constant)], np.sqrt(weights) * coordinates])
+
+
+def distance(relation, first, second):
+    if relation is Neighbours.ADD_REMOVE:
+        return np.linalg.norm(np.outer(first, first))
+    return np.linalg.norm(np.outer(first, first) - np.outer(second, second))
+
+
+@pytest.mark.parametrize("vector", vectors("gram_sensitivity_box"))
+def test_a_symmetric_cube_meets_the_independent_numbers(vector):
+    m, c = int(vector["inputs"]["m"]), float(vector["inputs"]["c"])
+    for relation, key in ((Neighbours.ADD_REMOVE, "add_remove"), (Neighbours.REPLACE_ONE, "replace_one")):
+        found = second_moment_sensitivity(Body.CUBE, np.full(m, c * c), relation)
+        assert found.bound == pytest.approx(float(vector["expected"][key]), rel=1e-12)
+        assert found.exact
+    half = second_moment_sensitivity(Body.HALF_CUBE, np.full(m, c * c), Neighbours.REPLACE_ONE)
+    assert half.bound == pytest.approx(float(vector["expected"]["replace_one_box01"]), rel=1e-12)
+    assert half.exact
+
+
+@pytest.mark.parametrize("vector", vectors("gram_sensitivity_ball"))
+def test_a_ball_meets_the_independent_numbers(vector):
+    for relation, key in ((Neighbours.ADD_REMOVE, "add_remove"), (Neighbours.REPLACE_ONE, "replace_one")):
+        found = second_moment_sensitivity(Body.BALL, np.ones(5), relation)
+        assert found.bound == pytest.approx(float(vector["expected"][key]), rel=1e-12)
+        assert found.exact
+
+
+def test_one_feature_has_no_orthogonal_pair():
+    for body in BODIES:
+        assert second_moment_sensitivity(body, np.array([4.0]), Neighbours.REPLACE_ONE).bound == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("body", [Body.CUBE, Body.HALF_CUBE])
+@pytest.mark.parametrize("constant", [0.0, 0.4])
+def test_all_corners_stay_within_the_bound_and_reach_what_is_claimed(body, constant):
+    weights = np.array([1.0, 0.5, 0.3, 0.2, 0.05])
+    low = 0.0 if body is Body.HALF_CUBE else -1.0
+    corners = [
+        np.concatenate([[np.sqrt(constant)], np.sqrt(weights) * corner])
+        for corner in itertools.product([low, 1.0], repeat=weights.size)
+    ]
+    for relation in RELATIONS:
+        found = second_moment_sensitivity(body, weights, relation, constant)
+        reached = max(distance(relation, a, b) for a in corners for b in corners)
+        assert reached <= found.bound
+        assert reached >= found.attained * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("rest", [0.999, 0.9, 0.6, 0.4, 0.3, 0.25, 0.2, 0.15, 0.05, 1e-3, 1e-9])
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_feature_that_outweighs_all_others_has_an_exact_sensitivity(rest, constant):
+    weights = np.array([3.0, 2.0 * rest, rest])
+    found = second_moment_sensitivity(Body.CUBE, weights[: 3 - constant], Neighbours.REPLACE_ONE, rest * constant)
+    assert found.exact
+    # All signs and sizes s that the proof leaves open.
+    grid = np.linspace(-1.0, 1.0, 161)
+    last = np.array([1.0]) if constant else grid
+    s = np.stack(np.meshgrid(grid, grid, last, indexing="ij"), axis=-1).reshape(-1, 3)
+    square = np.sum(weights) ** 2 + (s**2 @ weights) ** 2 - 2.0 * (s @ weights) ** 2
+    best = np.sqrt(np.max(square))
+    assert best <= found.bound
+    assert found.bound <= best * (1 + 2e-4)
+    # The pair itself: the largest moves to x of its width or against it, the others turn.
+    x = np.linspace(-1.0, 1.0, 40_001)
+    y, z = np.sqrt(weights), np.sqrt(weights) * np.stack([x, -np.ones_like(x), -np.ones_like(x)], axis=-1)
+    z = -z if constant else z  # the constant coordinate is the last one, and stays
+    reached = np.sqrt(np.max((y @ y) ** 2 + np.sum(z**2, axis=1) ** 2 - 2.0 * (z @ y) ** 2))
+    assert reached >= found.attained * (1 - 1e-6)
+    assert reached <= found.bound
+
+
+@pytest.mark.parametrize("constant", [1.2, 3.0, 50.0])
+def test_a_constant_that_outweighs_all_features_has_an_exact_sensitivity(constant):
+    weights = np.array([0.5, 0.3, 0.2])
+    found = second_moment_sensitivity(Body.CUBE, weights, Neighbours.REPLACE_ONE, constant)
+    assert found.exact
+    y = np.concatenate([[np.sqrt(constant)], np.sqrt(weights)])
+    z = y * np.array([1.0, -1.0, -1.0, -1.0])
+    assert distance(Neighbours.REPLACE_ONE, y, z) == pytest.approx(found.bound, rel=1e-9)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    body=st.sampled_from(BODIES),
+    relation=st.sampled_from(RELATIONS),
+    d=st.integers(1, 6),
+    constant=st.sampled_from([0.0, 0.1, 1.0, 3.0]),
+    equal=st.booleans(),
+)
+def test_no_pair_of_records_is_further_apart_than_the_bound(seed, body, relation, d, constant, equal):
+    rng = np.random.default_rng(seed)
+    weights = np.ones(d) if equal else rng.random(d) + 0.05
+    found = second_moment_sensitivity(body, weights, relation, constant)
+    assert found.attained <= found.bound
+    for _ in range(200):
+        first, second = (random_record(body, weights, constant, rng) for _ in range(2))
+        assert distance(relation, first, second) <= found.bound
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("body", BODIES)
+def test_hill_climbing_comes_close_to_the_bound_where_it_is_called_exact(body, relation):
+    rng = np.random.default_rng(5)
+    weights = np.array([1.0, 0.6, 0.6]) if body is not Body.CUBE else np.ones(3)
+    found = second_moment_sensitivity(body, weights, relation)
+    assert found.exact
+    best = max(
+        distance(relation, random_record(body, weights, 0.0, rng), random_record(body, weights, 0.0, rng))
+        for _ in range(30_000)
+    )
+    assert found.bound * 0.96 <= best <= found.bound
+
+
+@pytest.mark.parametrize("weights", [[], [1.0, 0.0], [1.0, np.inf], [1.0, np.nan], [-1.0]])
+def test_weights_that_are_not_positive_are_refused(weights):
+    with pytest.raises(ValueError, match="positive and finite"):
+        second_moment_sensitivity(Body.BALL, np.array(weights), Neighbours.ADD_REMOVE)
+
+
+@pytest.mark.parametrize("rows", [2, 3, 7])
+def test_no_neighbours_exceed_the_sensitivity_of_a_centred_covariance_and_some_reach_it(rows):
+    rng = np.random.default_rng(rows)
+
+    def centred(records):
+        return np.cov(records.T, bias=True) * rows
+
+    claim, worst = centred_covariance_sensitivity(rows, 1.0, 1), 0.0
+    for trial in range(3000):
+        records = rng.standard_normal((rows, 2))
+        records /= np.maximum(1.0, np.linalg.norm(records, axis=1))[:, None]
+        other = rng.standard_normal(2)
+        neighbour = records.copy()
+        neighbour[0] = other / max(1.0, np.linalg.norm(other))
+        if trial == 0:  # all others at one end of a diameter, and the record moves from the other end to them
+            records[1:] = neighbour[:] = (1.0, 0.0)
+            records[0] = (-1.0, 0.0)
+        worst = max(worst, np.linalg.norm(centred(records) - centred(neighbour)))
+    assert claim.attained == pytest.approx(worst)
+    assert worst <= claim.bound
+    with pytest.raises(ValueError, match="must be positive"):
+        centred_covariance_sensitivity(0, 1.0, 1)

@@ -1,0 +1,150 @@
+"""A unit has at most its rows in the store, whoever else is there; who that is decides nothing for the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blockveil.pipeline.config.ingest_file import AggregatedRows, ChosenRows
+from blockveil.pipeline.data.ingest.runs import Runs
+from blockveil.pipeline.data.ingest.units import DIGEST, Digester, fold, in_order, ranges
+
+CHOOSE = {"kind": "choose", "name": "one person", "column": "person", "missing": "refuse", "seed": "a"}
+TOGETHER = {"kind": "aggregate", "name": "one person", "column": "person", "missing": "refuse", "seed": "a"}
+
+people = st.lists(st.integers(0, 12), min_size=1, max_size=60)
+borders = st.lists(st.integers(0, 60), max_size=4)
+
+
+def units(most=None, by="sum", seed="a"):
+    if most is None:
+        return AggregatedRows.model_validate({**TOGETHER, "by": by, "seed": seed})
+    return ChosenRows.model_validate({**CHOOSE, "rows_at_most": most, "seed": seed})
+
+
+def folded(who, values, unit, cuts=()):
+    """What is stored for rows, taken in by pieces that end at ``cuts``."""
+    digester = Digester(unit.seed)
+    result = fold(unit, values.shape[1], np.dtype(np.float64))
+    edges = sorted({0, len(who), *(cut for cut in cuts if cut < len(who))})
+    for start, stop in zip(edges, edges[1:], strict=False):
+        result.add(*in_order(digester.digests(pa.array(who[start:stop], pa.int64())), values[start:stop]))
+    return result.result()
+
+
+def numbered(who):
+    """Rows that can be told apart: the unit, and the place in the source."""
+    return np.column_stack([who, np.arange(len(who))]).astype(np.float64)
+
+
+def multiset(rows):
+    return Counter(map(tuple, rows))
+
+
+@given(people, st.integers(1, 3), st.integers(0, 12))
+def test_a_unit_more_or_less_changes_its_own_rows_alone_and_at_most_k_of_them(who, most, gone):
+    rows = numbered(who)
+    there = np.array(who) != gone
+    with_all, without = folded(who, rows, units(most)), folded(np.array(who)[there], rows[there], units(most))
+    assert multiset(without) - multiset(with_all) == Counter()
+    extra = multiset(with_all) - multiset(without)
+    assert all(row[0] == gone for row in extra)
+    assert extra.total() == min(most, who.count(gone))
+    # The others keep their order too.
+    np.testing.assert_array_equal(with_all[with_all[:, 0] != gone], without)
+
+
+@given(people, st.sampled_from(["sum", "mean"]), st.integers(0, 12))
+def test_a_unit_more_or_less_is_one_record_more_or_less_where_rows_are_put_together(who, by, gone):
+    rows = np.random.default_rng(len(who)).normal(size=(len(who), 2))
+    there = np.array(who) != gone
+    with_all = folded(who, rows, units(by=by))
+    without = folded(np.array(who)[there], rows[there], units(by=by))
+    extra = multiset(with_all) - multiset(without)
+    assert extra.total() == (gone in who)
+    assert multiset(without) - multiset(with_all) == Counter()
+
+
+@given(people, st.integers(1, 3))
+def test_which_rows_are_chosen_does_not_depend_on_their_values(who, most):
+    rows = np.arange(len(who), dtype=np.float64)[:, None]
+    other = np.random.default_rng(1).permutation(10_000)[: len(who)].astype(np.float64)
+    chosen = folded(who, rows, units(most))[:, 0].astype(int)
+    np.testing.assert_array_equal(folded(who, other[:, None], units(most))[:, 0], other[chosen])
+
+
+def evenly(places):
+    """Whether four places are equally frequent: alpha is 1e-9, which is 6.3 standard deviations for each of four."""
+    counts = np.bincount(places, minlength=4)
+    return bool(np.all(np.abs(counts - places.size / 4) < 6.3 * np.sqrt(places.size * 3 / 16)))
+
+
+def test_each_row_of_a_unit_is_chosen_equally_often():
+    who = np.repeat(np.arange(100_000), 4)
+    place = np.tile(np.arange(4.0), 100_000)[:, None]
+    chosen = folded(who, place, units(1))[:, 0].astype(int)
+    assert evenly(chosen)
+    # A rule that takes the first row 5 % more often than it should is noticed.
+    biased = np.where(np.random.default_rng(0).random(chosen.size) < 0.05 / 3, 0, chosen)
+    assert not evenly(biased)
+
+
+def test_another_seed_chooses_other_rows():
+    who = np.repeat(np.arange(200), 5)
+    first, second = (folded(who, numbered(who), units(1, seed=seed)) for seed in ("a", "b"))
+    assert 0 < len(multiset(first) & multiset(second)) < 120
+
+
+@given(people, borders, st.integers(1, 3))
+def test_pieces_change_no_bit_of_chosen_rows(who, cuts, most):
+    rows = numbered(who)
+    np.testing.assert_array_equal(folded(who, rows, units(most), cuts), folded(who, rows, units(most)))
+
+
+@given(people, borders, st.sampled_from(["sum", "mean"]))
+def test_pieces_change_no_bit_of_sums_and_means(who, cuts, by):
+    rows = np.random.default_rng(7).lognormal(0, 8, (len(who), 1))
+    np.testing.assert_array_equal(folded(who, rows, units(by=by), cuts), folded(who, rows, units(by=by)))
+
+
+@given(people, st.integers(1, 5), st.integers(1, 9), st.integers(1, 3))
+def test_neither_runs_nor_ranges_change_what_is_stored(tmp_path_factory, who, size, parts, most):
+    runs, rows = Runs(tmp_path_factory.mktemp("runs"), 0), numbered(who)
+    digester = Digester("a")
+    for start in range(0, len(who), size * 10):
+        part = slice(start, start + size * 10)
+        runs.append(digester.digests(pa.array(who[part], pa.int64())), rows[part])
+    found = [block for _, block in runs.merged(units(most), np.dtype(np.float64), parts, 0)]
+    np.testing.assert_array_equal(np.concatenate(found), folded(who, rows, units(most)))
+
+
+def test_ranges_cover_all_digests_once():
+    for parts in (1, 2, 7, 1000):
+        found = list(ranges(parts))
+        assert found[0][0] == bytes(16)
+        assert found[-1][1] is None
+        assert all(one[1] == other[0] for one, other in zip(found, found[1:], strict=False))
+
+
+def test_digests_of_whole_numbers_and_of_texts_all_differ_and_do_not_depend_on_batches():
+    numbers, texts = np.arange(-50_000, 50_000), [f"person {i}" for i in range(20_000)]
+    whole = Digester("a").digests(pa.array(numbers))
+    text = Digester("a").digests(pa.array(texts))
+    assert len({*whole.view(np.dtype("V16")).tolist(), *text.view(np.dtype("V16")).tolist()}) == 120_000
+    digester = Digester("a")
+    parts = [digester.digests(pa.array(numbers[i : i + 30_001])) for i in range(0, 100_000, 30_001)]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    assert whole.dtype == DIGEST
+    assert not np.array_equal(Digester("b").digests(pa.array(numbers)), whole)
+
+
+def test_one_unit_written_in_two_ways_is_refused():
+    digester = Digester("a")
+    digester.digests(pa.array([7]))
+    with pytest.raises(TypeError):
+        digester.digests(pa.array(["7"]))

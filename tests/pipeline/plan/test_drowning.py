@@ -1,0 +1,125 @@
+"""A plan says first where noise exceeds anything that records can give, and its advice is enough and not too much."""
+
+import json
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from blockveil.engine.records.geometry import Body, Box
+from blockveil.engine.sensitivity.reach import largest_entries
+from blockveil.flows.cli import app
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan.approval import question
+from blockveil.pipeline.plan.drowning import drowned, with_epsilon, with_norm, with_rows
+from blockveil.pipeline.plan.planning import make_plan, plan_near
+from blockveil.pipeline.plan.summary import describe
+from tests import support
+
+NIGHT = date(2026, 11, 20)
+CHANGES = {
+    "query.rows_at_most": (with_rows, 0.97),
+    "privacy.epsilon": (with_epsilon, 0.97),
+    "query.geometry.norm_at_most": (with_norm, 1.03),
+}
+"""How a config is changed, and what is a little less than enough."""
+
+
+def config(folder, *, kind="covariance", features=150, rows=200, origin="midpoint", lower=-1, more=""):
+    text = support.write_config(folder, kind=kind).read_text()
+    start, end = text.index("features = ["), text.index("]\n\n[privacy]")
+    feature = f'features = [{{ name = "f", lower = {lower}, upper = 1, count = {features} }}'
+    text = text[:start] + feature + text[end:]
+    text = text.replace("rows_at_most = 10_000", f"rows_at_most = {rows}").replace('"midpoint"', f'"{origin}"')
+    path = folder / "drowned.toml"
+    path.write_text(text + more)
+    return load_config(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "origin", "keys"),
+    [
+        ("covariance", "midpoint", set(CHANGES)),
+        ("second-moment", "midpoint", set(CHANGES)),
+        ("covariance", "zero", {"query.rows_at_most", "privacy.epsilon"}),
+        ("rows", "midpoint", {"privacy.epsilon"}),
+    ],
+)
+def test_each_advice_ends_the_warning_and_a_little_less_does_not(tmp_path, kind, origin, keys):
+    features, lower = 1 if kind == "rows" else 150, 0 if origin == "zero" else -1
+    loaded = config(tmp_path, kind=kind, origin=origin, lower=lower, features=features)
+    if kind == "rows":
+        shaped = 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'
+        text = loaded.path.read_text().replace(shaped, 'kind = "gaussian"').replace("add-remove", "replace-one")
+        loaded.path.write_text(text)
+        loaded = load_config(loaded.path)
+    found = drowned(make_plan(loaded, NIGHT))
+    assert found is not None
+    assert found.largest > 1.0
+    assert keys <= {advice.key for advice in found.advice}
+    for advice in found.advice:
+        change, little = CHANGES[advice.key]
+        assert drowned(make_plan(change(loaded, advice.value), NIGHT)) is None, advice.key
+        assert drowned(make_plan(change(loaded, advice.value * little), NIGHT)) is not None, advice.key
+        assert advice.words in found.sentence
+
+
+def test_rows_are_no_advice_where_delta_would_allow_to_publish_one(tmp_path):
+    loaded = config(tmp_path)
+    loaded.path.write_text(loaded.path.read_text().replace("delta = 1e-6", "delta = 4e-3"))
+    found = drowned(make_plan(load_config(loaded.path), NIGHT))
+    assert "query.rows_at_most" not in {advice.key for advice in found.advice}
+    assert found.advice
+
+
+def test_the_ratio_is_of_noise_to_the_largest_entry_that_records_reach(tmp_path):
+    """Half of the records at each of two opposite corners have the largest covariance there is."""
+    for origin, lower in (("midpoint", -1), ("zero", 0), ("zero", -0.5)):
+        loaded = config(tmp_path, origin=origin, lower=lower, features=4)
+        plan = make_plan(loaded, NIGHT)
+        largest = np.cov(np.array([[lower] * 4, [1.0] * 4]), rowvar=False, bias=True)
+        box = Box([lower] * 4, [1.0] * 4, [0.5 * (lower + 1.0) if origin == "midpoint" else 0.0] * 4)
+        units = np.outer(box.half_widths, box.half_widths)
+        noise = plan.design.entry_standard_deviation()[1:, 1:] * units / 200
+        least, most = plan.question.noise_over_largest(plan.design)
+        assert (least, most) == pytest.approx((np.min(noise / largest), np.max(noise / largest)))
+
+
+@pytest.mark.parametrize("norm", [None, 0.8, 1.2, 3.0])
+def test_no_admissible_record_has_a_larger_product_than_the_bound(norm):
+    rng = np.random.default_rng(4)
+    body = Box([-1.0] * 3, [1.0] * 3, [0.0] * 3, norm).coordinates()
+    own, product = largest_entries(body.body)
+    records = rng.uniform(-1.0, 1.0, (200_000, 3))
+    records[:4] = [[1, 1, 0], [1, -1, 0], [0.7, 0.7, 0], [1, 0, 0]]
+    size = np.linalg.norm(records, axis=1)
+    records *= np.minimum(1.0, (norm or np.inf) / size)[:, None]
+    scaled = np.abs(records / body.scale)
+    assert (scaled[:, 0] * scaled[:, 1]).max() == pytest.approx(product, rel=1e-3)
+    assert (scaled[:, 0] ** 2).max() == pytest.approx(own, rel=1e-3)
+    assert largest_entries(Body.BALL) == (1.0, 0.5)
+
+
+def test_the_plan_says_it_first_in_words_and_as_json(tmp_path):
+    loaded = config(tmp_path, more="\n[approval]\nabove_share = 0.01\n")
+    plan = make_plan(loaded, NIGHT)
+    sentence = drowned(plan).sentence
+    assert describe(plan, None)[0] == ("Warning", sentence)
+    told = CliRunner().invoke(app, ["plan", str(loaded.path), "--date", NIGHT.isoformat(), "--json"])
+    content = json.loads(told.output)
+    assert content["warning"]["sentence"] == sentence
+    assert content["plan_digest"] == plan.digest
+    assert content["warning"]["enough"].keys() == CHANGES.keys()
+    support.set_budget(loaded)
+    asked = question(plan, Ledger(loaded.ledger_url).budget("people"), charged=False)
+    assert sentence in asked.text
+
+
+@pytest.mark.parametrize("name", ["quickstart", "nightly", "training", "visits", "pickups", "durations", "growing"])
+def test_shipped_configs_have_less_noise_than_their_records_can_give(name):
+    plan = plan_near(load_config(Path("configs") / f"{name}.toml"), NIGHT)
+    assert drowned(plan) is None
+    assert describe(plan, None)[0][0] == "Release"

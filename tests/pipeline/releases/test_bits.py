@@ -1,0 +1,111 @@
+"""Bits of quantised records: as declared, or few where sums are faster with them and the noise hides their rounding."""
+
+from datetime import date
+
+import numpy as np
+import pytest
+
+from blockveil.engine.records import dither
+from blockveil.pipeline.plan import summary
+from tests import support
+from tests.pipeline.plan.test_planning import BALL, plan
+
+TINY = ("delta = 1e-6", "delta = 1e-12")
+FEW = ('missing = "refuse"', 'missing = "refuse"\nquantisation_bits = 8')
+
+
+@pytest.mark.parametrize("kind", ["covariance", "second-moment"])
+def test_few_bits_are_multiplied_in_single_precision_and_the_plan_says_what_rounding_costs(tmp_path, kind):
+    made = plan(tmp_path, FEW, kind=kind)
+    assert made.question.work(1000).single
+    said = dict(summary.describe(made, None))["Rounding"]
+    lead, noise = int(kind == "covariance"), made.design.entry_standard_deviation()
+    (mean, varies), of_sum = dither.rounding_of_sums(made.config.query.rows_at_most, 127)
+    least = np.min(noise[lead:, lead:])
+    assert said.startswith(
+        f"to 8 bits, at places that differ between records: an entry is off by at most {mean / least:.2g} "
+        f"of the standard deviation of its noise, give or take {varies / least:.2g}"
+    )
+    assert ("a sum behind a mean" in said) == (lead == 1)
+    if lead:
+        off, around = (error / np.min(noise[0, 1:]) for error in of_sum)
+        assert f"a sum behind a mean by at most {off:.2g} of its own, give or take {around:.2g}" in said
+    usual = plan(tmp_path, kind=kind)
+    assert not usual.question.work(1000).single
+    assert "Rounding" not in dict(summary.describe(usual, None))
+    assert "Rounding" not in dict(summary.describe(plan(tmp_path, FEW, BALL, kind=kind), None))  # no such bound there
+
+
+def test_where_values_are_rounded_to_nearest_the_plan_has_the_bound_for_records_that_are_all_alike(tmp_path):
+    twelve = (FEW[0], FEW[1].replace("8", "12"))
+    many = ("rows_at_most = 10_000", "rows_at_most = 10_000_000")
+    made = plan(tmp_path, twelve, many, TINY, kind="second-moment")
+    share = 10**7 * (1 / 2047 + 0.25 / 2047**2) / np.min(made.design.entry_standard_deviation())
+    said = dict(summary.describe(made, None))["Rounding"]
+    assert said == f"to 12 bits: an entry is off by at most {share:.2g} of the standard deviation of its noise"
+
+
+def wide(features, rows, *others):
+    """Replacements for a box of many features alike."""
+    listed = support.CONFIG[support.CONFIG.index("features = [") : support.CONFIG.index("[privacy]")]
+    listed = listed.replace("{{", "{").replace("}}", "}")
+    alike = f'features = [{{ name = "x", count = {features}, lower = 0.0, upper = 1.0 }}]\n\n'
+    return (listed, alike), TINY, ("rows_at_most = 10_000", f"rows_at_most = {rows}"), *others
+
+
+@pytest.mark.parametrize(
+    ("features", "rows", "bits"),
+    [(300, 200_000, 8), (300, 20_000_000, 16), (255, 200_000, 16), (2_000, 10_000_000, 8), (2_000, 10**9, 16)],
+)
+def test_few_bits_are_chosen_where_they_are_faster_and_not_felt_beside_the_noise(tmp_path, features, rows, bits):
+    made = plan(tmp_path, *wide(features, rows), kind="covariance")
+    assert made.question.problem.largest == 2 ** (bits - 1) - 1
+    assert made.question.work(rows).single == (bits == 8)
+    assert (made.question.query.quantiser.dither is not None) == (bits == 8)
+    assert made.public["query"]["quantisation_bits"] == bits, "the ledger has the bits that are used"
+    assert ("rounding" in made.public["calibration"]) == (bits == 8)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (FEW[0], FEW[1].replace("8", "16")),
+        ('kind = "box"', 'kind = "box"\nnorm_at_most = 5.0'),
+        ("lower = 0.0, upper = 1.0", "lower = -1.0, upper = 3.0"),
+    ],
+)
+def test_declared_bits_other_shapes_and_boxes_with_zero_off_the_integers_are_left_as_they_are(tmp_path, other):
+    made = plan(tmp_path, *wide(300, 200_000, other), kind="second-moment")
+    assert made.question.problem.largest == 2**15 - 1
+    assert made.question.query.quantiser.dither is None
+
+
+@pytest.mark.parametrize("bounds", ["lower = 0.0, upper = 1.0", "lower = -1.0, upper = 3.0"])
+@pytest.mark.parametrize("bits", [(), (FEW,)])
+def test_whether_records_are_said_to_be_sparse_decides_no_bit(tmp_path, bounds, bits):
+    asked = wide(300, 200_000, ("lower = 0.0, upper = 1.0", bounds), *bits)
+    sparse = ("block_rows = 50", "block_rows = 50\ndensity_at_most = 0.001")
+    dense, told = (plan(tmp_path, *asked, *more, kind="covariance") for more in ((), (sparse,)))
+    assert told.question.query.by_entries
+    assert not dense.question.query.by_entries
+    assert told.public == dense.public
+    rounding = [dict(summary.describe(made, None)).get("Rounding") for made in (told, dense)]
+    assert rounding[0] == rounding[1]
+
+
+def test_a_ball_of_many_features_has_the_bits_that_it_needs(tmp_path):
+    ball = BALL[1][: BALL[1].index("features")] + "features = [{name='a', count=16129, origin=0}]\n\n"
+    made = plan(tmp_path, (BALL[0], ball), kind="second-moment")
+    assert made.question.problem.largest == 2**15 - 1
+
+
+def test_nights_that_share_a_charge_have_the_same_bits_though_their_noise_differs(tmp_path):
+    section = ("[cluster]", "[continual]\nnights = 4\nfirst = 2026-11-01\n\n[cluster]")
+    found = set()
+    for rows in (1_000_000, 3_000_000, 4_000_000, 5_000_000, 6_000_000, 8_000_000, 30_000_000):
+        nights = [
+            plan(tmp_path, *wide(256, rows, section), kind="second-moment", night=date(2026, 11, 1 + night))
+            for night in range(4)
+        ]
+        found.add(tuple(made.question.problem.largest for made in nights))
+    assert found == {(127,) * 4, (32767,) * 4}

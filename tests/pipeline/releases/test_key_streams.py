@@ -1,0 +1,136 @@
+"""Every kind of release, from its config to its files, uses no block of its key stream twice, and each its own key."""
+
+from contextlib import contextmanager
+from datetime import date
+from unittest import mock
+
+import pytest
+import zarr
+
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import run_release
+from tests import shipped, support
+from tests.contracts.recording import RecordingKey, check_asked_once
+from tests.pipeline.questions import test_queries as queries
+from tests.pipeline.questions import test_workloads as workloads
+from tests.pipeline.releases import test_continual as growing
+from tests.pipeline.releases import test_directions_release as directions
+
+NIGHT = date(2026, 11, 20)
+
+
+@contextmanager
+def recorded():
+    """Keys that are derived meanwhile, by their context."""
+    found, derive = {}, NoiseKey.derive
+
+    def recording(secret, context):
+        plain = derive(secret, context)
+        assert isinstance(plain, NoiseKey)
+        return found.setdefault((secret, context), RecordingKey(plain._secret))
+
+    with mock.patch.object(NoiseKey, "derive", recording):
+        yield found
+
+
+def run(loaded, night=NIGHT):
+    return run_release(make_plan(loaded, night), ThreadCompute(2), "test", lambda *_: None)
+
+
+@pytest.mark.parametrize("name", shipped.names())
+def test_every_shipped_config_asks_for_each_block_once(name, monkeypatch):
+    with recorded() as keys:
+        monkeypatch.setattr(shipped, "_pinned_key", lambda: mock.patch.object(shipped, "NIGHT", NIGHT))
+        shipped.digests(name)
+    ((key),) = keys.values()
+    check_asked_once(key.asked)
+
+
+def dawa(folder):
+    folder.mkdir()
+    query = workloads.LINE.format(workload='"ranges"', columns=32)
+    support.write_records(folder, support.records()[:, :1] / 120.0)
+    loaded = queries.config(folder, query, neighbours="add-remove", mechanism='kind = "dawa"\npartition_share = 0.25')
+    support.set_budget(loaded, 40.0)
+    return loaded
+
+
+def hierarchy(folder):
+    folder.mkdir()
+    support.write_records(folder, support.records()[:, :1] / 120.0)
+    query = workloads.LINE.format(workload='"ranges"', columns=300)
+    loaded = queries.config(folder, query, mechanism=workloads.MECHANISMS["laplace hierarchy"])
+    support.set_budget(loaded, 40.0)
+    return loaded
+
+
+def drawn(folder):
+    folder.mkdir()
+    support.write_records(folder, directions.VALUES)
+    loaded = directions.config(folder, 'kind = "exponential"')
+    support.set_budget(loaded, 5.0)
+    return loaded
+
+
+def moments(kind):
+    def prepare(folder):
+        folder.mkdir()
+        return support.prepare(folder, kind=kind)
+
+    return prepare
+
+
+def asked(query):
+    def prepare(folder):
+        folder.mkdir()
+        return queries.prepare(folder, query, queries.records(query))
+
+    return prepare
+
+
+KINDS = {
+    "covariance, count and mean": moments("covariance"),
+    "second moment": moments("second-moment"),
+    "rows": asked(queries.ROWS),
+    "outer products": asked(queries.OUTER),
+    "counts": asked(queries.COUNTS),
+    "dawa": dawa,
+    "workload by a hierarchy": hierarchy,
+    "directions": drawn,
+}
+
+
+@pytest.mark.parametrize("prepare", KINDS.values(), ids=KINDS.keys())
+def test_every_kind_of_release_asks_for_each_block_once(tmp_path, prepare):
+    loaded = prepare(tmp_path / "one")
+    with recorded() as keys:
+        run(loaded)
+    (key,) = keys.values()
+    check_asked_once(key.asked)
+
+
+def test_two_nights_that_are_charged_alone_have_two_keys(tmp_path):
+    loaded = support.prepare(tmp_path, epsilon=0.5)
+    with recorded() as keys:
+        run(loaded)
+        run(loaded, date(2026, 11, 21))
+    assert len(keys) == 2
+    assert len({key._secret for key in keys.values()}) == 2
+    assert len({context for _, context in keys}) == 2
+
+
+def test_nights_that_share_a_charge_share_a_key_and_each_increment_has_one_stream(tmp_path):
+    loaded, chains, before = growing.prepare(tmp_path), {}, 0
+    with recorded() as keys:
+        for number in (1, 2, 3, 4):
+            growing.grow(tmp_path, 100 * number)
+            outcome = growing.run(loaded, number)
+            chains[number] = zarr.open_group(outcome.path, mode="r").attrs["mechanism"]["continual"]["chain"]
+            (key,) = keys.values()  # of all nights
+            check_asked_once(key.asked[before:])
+            assert {int.from_bytes(counter[:2]) for counter, _ in key.asked[before:]} == set(chains[number])
+            before = len(key.asked)
+    # Over the series a stream stands for one increment, by whichever night it is asked for.
+    assert {stream for chain in chains.values() for stream in chain} == {1, 2, 3, 4}

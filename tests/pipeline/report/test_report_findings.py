@@ -1,0 +1,134 @@
+"""A report whose matrix is noise alone says so first, everywhere; what is cut is no correlation."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from blockveil.pipeline.report import facts, machine_readable, markdown, page
+from blockveil.pipeline.report.facts import Facts
+from blockveil.pipeline.report.pictures import CARD, heat_map, spectrum
+from tests.pipeline.report.test_report import other_kind
+
+D = 400
+
+
+def covariance(planted=(), *, variances=0.0, psd=False, count=4000.0):
+    """A covariance of which all is noise but for planted covariances and variances, in deviations of the noise."""
+    rng = np.random.default_rng(16)
+    release = other_kind(np.zeros((D, D)), ("feature", "feature_"))
+    deviation = np.where(np.eye(D), 1.0, 0.5**0.5)
+    noise = np.triu(rng.standard_normal((D, D)) * deviation)
+    value = noise + np.triu(noise, 1).T + variances * np.eye(D)
+    for i, j, size in planted:
+        value[i, j] = value[j, i] = size
+    release.attributes = {
+        **release.attributes,
+        "matrix": "covariance",
+        "origin": [0.0] * D,
+        "mechanism": {**release.attributes["mechanism"], "grid": "2 levels of width 2048"},
+    }
+    release.arrays = {
+        "feature": np.array([f"f{i}" for i in range(D)], dtype=object),
+        "count": np.asarray(count),
+        "count_standard_deviation": np.asarray(1.0),
+        "mean": np.zeros(D),
+        "mean_standard_deviation": np.full(D, 1e-4),
+        "covariance": value,
+        "covariance_standard_deviation": deviation,
+    }
+    if psd:
+        values, vectors = np.linalg.eigh(value)
+        release.arrays["covariance_psd"] = (vectors * values.clip(0)) @ vectors.T
+    axes = {"feature": ("feature",), "mean": ("feature",), "covariance": ("feature", "feature_")}
+    release.dimensions = {**axes, "covariance_psd": axes["covariance"]}
+    return Facts(release)
+
+
+@pytest.mark.parametrize("psd", [False, True])
+def test_a_matrix_of_noise_alone_is_said_to_be_one_before_anything_else(psd):
+    found = covariance(psd=psd)
+    sentence = facts.finding(found)
+    assert sentence.startswith("Nothing stands out of the noise: none of the 79,800 covariances of two features")
+    assert facts.strongest_table(found) == []
+    assert not found.scan.cells.clear.any()
+    text = page.html(found, [], "folder")
+    assert text.index(sentence) < text.index("Promised.")
+    told = markdown.summary(found, [], "path", "report")
+    assert told.index("Nothing stands out") < told.index("Promised.")
+    content = machine_readable.content(found, [], "folder")
+    assert list(content)[2:4] == ["finding", "nothing_stands_out"]
+    assert content["nothing_stands_out"]
+    assert content["finding"] == sentence == facts.error_lines(found)[0][1]
+    assert "Nothing stands out" in heat_map(found).text
+    assert found.above_noise == 0
+    json.dumps(content, allow_nan=False)
+
+
+def test_a_share_beyond_two_deviations_stands_only_beside_what_noise_alone_gives():
+    found = covariance()
+    share = 100.0 * found.scan.beyond_two / found.scan.entries
+    said = dict(facts.error_lines(found))["Beyond two deviations"]
+    assert said == f"{share:.3g} % of the 80,200 covariance entries; Gaussian noise alone: 4.55 %"
+    assert 4.0 < share < 5.0
+    assert "two standard deviations" not in page.html(found, [], "folder")
+
+
+def test_planted_correlations_are_found_and_named():
+    found = covariance([(3, 7, 40.0), (5, 9, -30.0)], variances=60.0)
+    rows = facts.strongest_table(found)
+    assert [row["entry"] for row in rows] == ["f3 and f7", "f5 and f9"]
+    assert [float(row["correlation"]) for row in rows] == pytest.approx([40 / 60, -0.5], abs=0.05)
+    assert facts.finding(found).startswith("2 of the 79,800 covariances of two features and 400 of the 400 variances")
+    assert heat_map(found).draw(CARD).startswith("<svg")
+    assert not found.nothing
+
+
+def test_what_is_cut_or_has_no_variance_is_no_correlation():
+    found = covariance([(3, 7, 400.0), (5, 9, -30.0)], variances=60.0)
+    assert [row["entry"] for row in facts.strongest_table(found)] == ["f5 and f9"]
+    assert facts.not_estimable(found).startswith("1 more stands out, but no correlation can be estimated")
+    hidden = covariance([(3, 7, 40.0)])
+    assert hidden.scan.others.standing == 1
+    assert facts.strongest_table(hidden) == []
+    assert facts.not_estimable(hidden).startswith("1 more stands out")
+    assert "1.00" not in page.html(hidden, [], "folder").partition("Estimates and their noise")[0].partition("<img")[0]
+
+
+def test_variances_alone_are_no_pair_of_features():
+    found = covariance(variances=60.0)
+    assert facts.finding(found).startswith("No pair of features stands out of the noise")
+    assert "Of the 400 variances, 400 do." in facts.finding(found)
+    assert facts.finding(found) in page.html(found, [], "folder").partition("Promised.")[0]
+
+
+def test_nothing_stands_out_of_a_ratio_to_a_count_that_may_be_zero():
+    found = covariance([(3, 7, 1e6)], variances=1e7, count=4.0)
+    assert found.scan.standing == 0
+    assert facts.finding(found).startswith("Nothing can be found")
+    assert spectrum(found).draw(CARD).startswith("<svg")
+    assert found.above_noise == 0
+
+
+def test_records_at_their_origin_are_noise_alone():
+    release = other_kind(60.0 + np.random.default_rng(3).standard_normal((50, 2)), ("record", "feature"))
+    release.arrays = {"rows": release.arrays["novel"], "rows_standard_deviation": np.ones((50, 2))}
+    release.dimensions = {"rows": ("record", "feature")}
+    release.attributes |= {"matrix": "rows", "origin": [60.0, 60.0]}
+    release.attributes["mechanism"] |= {"grid": "2 levels"}
+    found = Facts(release)
+    assert found.nothing
+    assert found.above_noise == 0
+    moved = SimpleNamespace(**vars(release))
+    moved.attributes = {**release.attributes, "origin": [0.0, 60.0]}
+    assert Facts(moved).scan.standing == 50
+
+
+def test_directions_of_eigenvalues_that_noise_alone_reaches_are_said_to_be_such():
+    found = covariance()
+    found.attributes["error"] = {"spectral_norm_bound": 30.0, "of": "covariance", "confidence": 0.95}
+    assert facts.directions_line(found) == []
+    found.matrix._arrays |= {"eigenvalues": np.array([80.0, 31.0, 29.0, 1.0]), "directions": np.zeros((D, 3))}
+    [(_, said)] = facts.directions_line(found)
+    assert said.startswith("2 of 3 belong to eigenvalues above 30")
