@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 from blockveil.engine.answers.gram import RowSource
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.answers.models import FEATURE_STEPS, Factors, Model, Output
-from blockveil.engine.noise.additive import Spread
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.records.quantiser import NotFiniteError, Quantiser
 from blockveil.engine.records.rounding import pull_inside_ball, squared_norms
 from blockveil.engine.sensitivity.problems import OuterProducts
 from blockveil.engine.sensitivity.second_moment import Sensitivity
+from blockveil.engine.sensitivity.spread import Spread
 
 Array = NDArray[np.float64]
 

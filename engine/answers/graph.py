@@ -24,15 +24,9 @@ from blockveil.engine.answers import progress
 from blockveil.engine.answers.counts import CountError
 from blockveil.engine.answers.gram import RecordsError, RowSource
 from blockveil.engine.answers.layout import Layout, Part, Tile
-from blockveil.engine.mechanisms.counts.buckets import BucketsDesign
-from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign
 from blockveil.engine.noise import keyring
-from blockveil.engine.noise.additive import NoiseDesign, add_noise
+from blockveil.engine.noise.design import Block, Design
 from blockveil.engine.records.quantiser import NotFiniteError
-from blockveil.engine.workloads.strategy import Strategy
-
-AnyDesign = NoiseDesign | DirectionsDesign | BucketsDesign
-"""Noise on an answer, or what draws a release from the whole of it in another way."""
 
 _BRANCHES = 16
 """Partial answers combined in one task; bounds what a worker holds meanwhile."""
@@ -104,10 +98,6 @@ def _pick(parts: list[NDArray[np.int64]], position: int) -> NDArray[np.int64]:
     return parts[position]
 
 
-def _measured(counts: NDArray[np.int64], strategy: Strategy) -> NDArray[np.int64]:
-    return _sealed(strategy.answers, counts)
-
-
 def _sum(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return _sealed(_added, parts)
 
@@ -121,17 +111,8 @@ def _added(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return total
 
 
-def _drawn(exact: NDArray[np.int64], design: DirectionsDesign | BucketsDesign, handle: str) -> NDArray[np.int64]:
-    return _sealed(lambda: design.release(keyring.fetch(handle), exact))
-
-
-def _release(exact: NDArray[np.int64], tile: Tile, design: NoiseDesign, handle: str) -> NDArray[np.int64]:
-    noise = design.grid.draw(keyring.fetch(handle), tile.rows, tile.columns, design.spread.symmetric)
-    return add_noise(exact, design.steps(tile.rows, tile.columns), noise, design.shift)
-
-
-def _noisy(exact: NDArray[np.int64], tile: Tile, design: NoiseDesign, handle: str) -> NDArray[np.int64]:
-    return _sealed(_release, exact, tile, design, handle)
+def _released(exact: NDArray[np.int64], block: Block, design: Design, handle: str) -> NDArray[np.int64]:
+    return _sealed(lambda: design.release(keyring.fetch(handle), exact, block))
 
 
 def exact_graph(source: RowSource, query: Query, layout: Layout, chunk_rows: int, name: str) -> ExactGraph:
@@ -186,16 +167,16 @@ def _whole(tiles: list[NDArray[np.int64]], layout: Layout, symmetric: bool) -> N
     return _sealed(assembled, tiles, layout, symmetric)
 
 
-def released_layout(layout: Layout, design: AnyDesign) -> Layout:
+def released_layout(layout: Layout, design: Design) -> Layout:
     """Tiles of what is released: of the answer, or one where the whole answer is turned into something else first."""
-    if isinstance(design, NoiseDesign) and design.strategy is None:
+    if design.by_tile:
         return layout
     rows, columns = design.shape
     return Layout((Tile((0, rows), (0, columns)),), layout.parts)
 
 
-def noisy_graph(tiles: Sequence[Any], layout: Layout, design: AnyDesign, handle: str, name: str) -> list[Delayed]:
-    """Graph of the released integers: the answer, or a strategy's answers, rounded to the grid, with noise.
+def noisy_graph(tiles: Sequence[Any], layout: Layout, design: Design, handle: str, name: str) -> list[Delayed]:
+    """Graph of the released integers.
 
     Parameters
     ----------
@@ -204,7 +185,7 @@ def noisy_graph(tiles: Sequence[Any], layout: Layout, design: AnyDesign, handle:
     layout
         Tiles of the answer.
     design
-        Noise of the release.
+        What turns the answer into the release.
     handle
         Name under which the key is installed where tasks run.
     name
@@ -214,15 +195,10 @@ def noisy_graph(tiles: Sequence[Any], layout: Layout, design: AnyDesign, handle:
     -------
     A value for each tile of :func:`released_layout`: int64, its shape, in grid steps. Safe to publish.
     """
-    whole, measure, draw, noisy = (delayed(step, pure=False) for step in (_whole, _measured, _drawn, _noisy))
-    if not isinstance(design, NoiseDesign):
-        symmetric = isinstance(design, DirectionsDesign)
-        exact = whole(list(tiles), layout, symmetric, dask_key_name=f"{name}-0-whole")
-        return [draw(exact, design, handle, dask_key_name=f"{name}-0-draw")]
-    if design.strategy is not None:
-        counts = whole(list(tiles), layout, False, dask_key_name=f"{name}-0-whole")
-        tiles = [measure(counts, design.strategy, dask_key_name=f"{name}-0-measure")]
+    whole, noisy = delayed(_whole, pure=False), delayed(_released, pure=False)
+    if not design.by_tile:
+        tiles = [whole(list(tiles), layout, design.symmetric, dask_key_name=f"{name}-0-whole")]
     return [
-        noisy(exact, tile, design, handle, dask_key_name=f"{name}-{i}-noise")
+        noisy(exact, (tile.rows, tile.columns), design, handle, dask_key_name=f"{name}-{i}-noise")
         for i, (exact, tile) in enumerate(zip(tiles, released_layout(layout, design).tiles, strict=True))
     ]

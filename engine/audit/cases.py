@@ -30,7 +30,7 @@ from blockveil.engine.audit.bucket_cases import bucket_cases
 from blockveil.engine.audit.direction_cases import direction_cases, frame_cases
 from blockveil.engine.audit.moment_cases import sketch_cases, wishart_cases
 from blockveil.engine.audit.subjects import Additive, Subject, visible_claim
-from blockveil.engine.guarantees.calibration import CalibrationError, gaussian_epsilon
+from blockveil.engine.guarantees.calibration import CalibrationError, CannotCalibrate, gaussian_epsilon
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours, PureDP
 from blockveil.engine.mechanisms.contract import Importance, Mechanism, NotApplicable
 from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, MatrixMechanism
@@ -38,7 +38,7 @@ from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.mechanisms.laplace import Laplace, WholeLaplace
 from blockveil.engine.mechanisms.published.matrix_noise import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
 from blockveil.engine.mechanisms.published.subspace_noise import AnalyzeGauss, ModSulq
-from blockveil.engine.noise.additive import CannotCalibrate, NoiseDesign, add_noise
+from blockveil.engine.noise.additive import NoiseDesign, add_noise
 from blockveil.engine.noise.discrete_gaussian import Grid
 from blockveil.engine.records.geometry import Body, Box, CappedBox
 from blockveil.engine.records.quantiser import Quantiser

@@ -46,6 +46,10 @@ class CalibrationError(ValueError):
     """A parameter is outside the range for which a calibration exists."""
 
 
+class CannotCalibrate(ValueError):
+    """The asked guarantee cannot be met: the message names the value, the rule and the remedy."""
+
+
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
     """Natural logarithm of the smallest delta at an epsilon: the best value, without a safety margin.
 

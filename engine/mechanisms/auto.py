@@ -10,6 +10,7 @@ import numpy as np
 
 from blockveil.engine.estimates.cells import cell_deviations, workload_error
 from blockveil.engine.estimates.error_bounds import expected_spectral_norm, subspace_error_by_rows, total_variance
+from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.contract import Importance, Mechanism, NotApplicable
 from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, MatrixMechanism
@@ -19,7 +20,7 @@ from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.mechanisms.laplace import Laplace, WholeLaplace
 from blockveil.engine.mechanisms.published.matrix_noise import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
 from blockveil.engine.mechanisms.published.subspace_noise import AnalyzeGauss, ModSulq
-from blockveil.engine.noise.additive import CannotCalibrate, NoiseDesign
+from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.sensitivity.problems import Counts, Problem
 

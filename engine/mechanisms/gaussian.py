@@ -28,12 +28,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.contract import Importance, NotApplicable, free_units
-from blockveil.engine.noise.additive import CannotCalibrate, NoiseDesign, Spread, add_noise, gaussian_design
+from blockveil.engine.noise.additive import NoiseDesign, add_noise, gaussian_design
 from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
 from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Problem, Rows, SecondMoment
 from blockveil.engine.sensitivity.reach import largest_l2, uncapped
+from blockveil.engine.sensitivity.spread import Spread
 from blockveil.engine.shapes.optimal import box_with_ball_variances
 
 __all__ = ["CannotCalibrate", "Gaussian", "NoiseDesign", "ShapedGaussian", "add_noise", "calibrate"]

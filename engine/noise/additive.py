@@ -24,12 +24,13 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil, exp, floor, inf, ldexp, log2, nextafter, sqrt
 
-from blockveil.engine.guarantees.calibration import CalibrationError, gaussian_mu
+from blockveil.engine.guarantees.calibration import CalibrationError, CannotCalibrate, gaussian_mu
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
-from blockveil.engine.noise.design import ROUND_UP, CannotCalibrate, Law, NoiseDesign, Scaling, Spread, add_noise
+from blockveil.engine.noise.design import ROUND_UP, Law, NoiseDesign, add_noise
 from blockveil.engine.noise.discrete_gaussian import GRID_THREE_LEVEL, GRID_TWO_LEVEL
 from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
 from blockveil.engine.sensitivity.second_moment import Sensitivity
+from blockveil.engine.sensitivity.spread import Scaling, Spread
 
 __all__ = [
     "CannotCalibrate",

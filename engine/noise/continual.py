@@ -45,9 +45,10 @@ from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.noise.additive import gaussian_design
-from blockveil.engine.noise.design import NoiseDesign, Scaling, Spread
+from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import Grid, NoiseKey, noise_block
 from blockveil.engine.sensitivity.second_moment import Sensitivity
+from blockveil.engine.sensitivity.spread import Scaling, Spread
 
 MOST_NIGHTS = 3660
 """Ten years of nights; the search for the best chains grows with their square."""

@@ -16,6 +16,7 @@ from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.engine.noise.discrete_gaussian import Grid, NoiseKey
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.sensitivity.second_moment import Sensitivity
+from blockveil.engine.sensitivity.spread import Spread
 from blockveil.engine.workloads.strategy import Strategy
 
 ROUND_UP = 1.0 + 1e-12
@@ -47,77 +48,45 @@ class Law(Protocol):
         """Noise of a block, int64: a pure function of key, row and column."""
 
 
-class CannotCalibrate(ValueError):
-    """The asked guarantee cannot be met: the message names the value, the rule and the remedy."""
+Block = tuple[tuple[int, int], tuple[int, int]]
+"""Half-open ranges of rows and of columns."""
 
 
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """Relative size of the noise, and what that makes of the sensitivity.
-
-    Attributes
-    ----------
-    rows, columns
-        Positive, shapes (m,) and (n,), in units of the answer up to a common factor.
-    symmetric
-        Whether entry (j, i) repeats entry (i, j); rows equal columns then.
-    changing
-        Largest number of distinct entries that differ between neighbours.
-    unscaled
-        Whether Gaussian noise of a symmetric answer is as large off the diagonal as on it, as some papers print it.
-    """
-
-    rows: Vector
-    columns: Vector
-    symmetric: bool
-    changing: int
-    unscaled: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse sizes for which no noise exists."""
-        for values in (self.rows, self.columns):
-            if values.size == 0 or not np.all(np.isfinite(values)) or np.any(values <= 0):
-                raise CannotCalibrate(
-                    "a noise size is not positive and finite, so an entry would be exact or never released; "
-                    "give each feature a positive share of the budget, or leave it out"
-                )
+class Design(Protocol):
+    """All numbers that turn one exact integer answer into a private release, and what that costs."""
 
     @property
-    def entries(self) -> int:
-        """Number of distinct entries that are drawn."""
-        m, n = self.rows.size, self.columns.size
-        return m * (m + 1) // 2 if self.symmetric else m * n
+    def loss(self) -> Loss:
+        """What the release costs."""
 
     @property
-    def least(self) -> float:
-        """Smallest product of a row's and a column's spread."""
-        return float(np.min(self.rows) * np.min(self.columns))
+    def shape(self) -> tuple[int, int]:
+        """Shape of the release."""
 
     @property
-    def largest(self) -> float:
-        """Largest product of a row's and a column's spread."""
-        return float(np.max(self.rows) * np.max(self.columns))
+    def by_tile(self) -> bool:
+        """Whether a tile of the release follows from that tile of the answer; else it follows from the whole answer."""
 
+    @property
+    def symmetric(self) -> bool:
+        """Whether the answer is symmetric, so that its tiles below the diagonal are mirror images."""
 
-@dataclass(frozen=True)
-class Scaling:
-    """How the exact integers relate to the answer.
+    def release(self, key: NoiseKey, exact: NDArray[np.int64], block: Block | None = None) -> NDArray[np.int64]:
+        """Draw the release: a pure function of the key and the exact answer.
 
-    Attributes
-    ----------
-    unit
-        Integers that stand for one unit of the answer.
-    largest
-        Largest absolute integer that the answer can take.
-    """
+        Parameters
+        ----------
+        key
+            Key of the release.
+        exact
+            Exact integers, int64: of the block where the release is drawn by tiles, of the whole answer elsewhere.
+        block
+            What is to be drawn; None for all of it, in ``shape``.
 
-    unit: int
-    largest: int
-
-    def __post_init__(self) -> None:
-        """Refuse sums that could leave int64; one bit stays free for adding noise."""
-        if self.largest > 2**62:
-            raise OverflowError("the sums can exceed the exact range of 2**62; lower rows_at_most or quantisation_bits")
+        Returns
+        -------
+        int64, the shape of the block, in grid steps. Safe to publish.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +129,23 @@ class NoiseDesign:
     def shape(self) -> tuple[int, int]:
         """Shape of what gets noise: of the answer, or of the strategy's answers."""
         return self.spread.rows.size, self.spread.columns.size
+
+    @property
+    def by_tile(self) -> bool:
+        """Whether noise is added to the answer itself; a strategy needs the whole of it first."""
+        return self.strategy is None
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the answer is symmetric, and its noise with it."""
+        return self.spread.symmetric
+
+    def release(self, key: NoiseKey, exact: NDArray[np.int64], block: Block | None = None) -> NDArray[np.int64]:
+        """Round the answer, or a strategy's answers, to the grid and add noise; see :class:`Design`."""
+        rows, columns = block or ((0, self.shape[0]), (0, self.shape[1]))
+        measured = exact if self.strategy is None else self.strategy.answers(exact)
+        noise = self.grid.draw(key, rows, columns, self.symmetric)
+        return add_noise(measured, self.steps(rows, columns), noise, self.shift)
 
     @property
     def width(self) -> int:

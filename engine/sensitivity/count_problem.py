@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.noise.additive import Scaling, Spread
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.sensitivity.second_moment import Sensitivity
+from blockveil.engine.sensitivity.spread import Scaling, Spread
 from blockveil.engine.workloads.workload import Workload
 
 _ROUND_UP = 1.0 + 1e-13

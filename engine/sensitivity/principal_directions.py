@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from blockveil.engine.noise.additive import CannotCalibrate
+from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.sensitivity.problems import SecondMoment
 
 

@@ -34,8 +34,8 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.noise.additive import CannotCalibrate, Scaling, Spread
 from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
 from blockveil.engine.sensitivity.count_problem import Counts
 from blockveil.engine.sensitivity.reach import (
@@ -47,6 +47,7 @@ from blockveil.engine.sensitivity.reach import (
     widest_l2,
 )
 from blockveil.engine.sensitivity.second_moment import Sensitivity, second_moment_sensitivity
+from blockveil.engine.sensitivity.spread import Scaling, Spread
 
 __all__ = ["Counts", "OuterProducts", "Problem", "Rows", "SecondMoment"]
 

@@ -33,7 +33,6 @@ from math import fsum, inf, nextafter, sqrt
 import numpy as np
 
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.noise.additive import Spread
 from blockveil.engine.records.geometry import (
     SUM_BITS,
     Body,
@@ -50,6 +49,7 @@ from blockveil.engine.records.quantiser import ROUNDING_ALONG_DIRECTIONS, Quanti
 from blockveil.engine.sensitivity.differences import RotatedBox
 from blockveil.engine.sensitivity.problems import Rows, SecondMoment
 from blockveil.engine.sensitivity.second_moment import Sensitivity
+from blockveil.engine.sensitivity.spread import Spread
 
 _UP = 1.0 + 1e-12
 

@@ -22,9 +22,8 @@ from __future__ import annotations
 
 import math
 
-from blockveil.engine.guarantees.calibration import gaussian_delta, gaussian_mu
+from blockveil.engine.guarantees.calibration import CannotCalibrate, gaussian_delta, gaussian_mu
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
-from blockveil.engine.noise.additive import CannotCalibrate
 from blockveil.pipeline.config import PrivacySection
 
 _ROUND_UP = 1.0 + 2.0**-50

@@ -12,13 +12,14 @@ from datetime import date
 from typing import Any
 
 from blockveil.engine.answers.cost import NOMINAL, Cut, Machine, Rates, TooLarge, choose
+from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
 from blockveil.engine.mechanisms.auto import Auto, Candidate, compare
 from blockveil.engine.mechanisms.contract import Mechanism
 from blockveil.engine.mechanisms.counts.buckets import BucketsDesign, Dawa
 from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign, Exponential
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from blockveil.engine.noise.additive import CannotCalibrate, NoiseDesign
+from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.records.geometry import GeometryError, Vector
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import ConfigError

@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from blockveil.engine.guarantees.calibration import gaussian_epsilon, gaussian_mu
+from blockveil.engine.guarantees.calibration import CannotCalibrate, gaussian_epsilon, gaussian_mu
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
-from blockveil.engine.noise.additive import CannotCalibrate
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.budget.filter import NOTHING, Ticks
 from blockveil.pipeline.config import PrivacySection

@@ -15,7 +15,7 @@ from blockveil.engine.estimates.blocks import CovarianceHead
 from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.records.geometry import Coordinates
-from blockveil.pipeline.releases.publishing import ReleaseArrays
+from blockveil.pipeline.questions.arrays import ReleaseArrays
 
 Released = NDArray[np.int64]
 Block = tuple[str, tuple[slice, ...], NDArray[Any]]

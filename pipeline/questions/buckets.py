@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from blockveil.engine.answers.cost import Work
 from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.mechanisms.counts.buckets import Buckets, BucketsDesign
+from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.cells import MOST_ANSWERS, Cells, answer_arrays
-from blockveil.pipeline.releases.publishing import ReleaseArrays
 
 SPREADING = "how much the cells of one bucket differ is not in the standard deviations"
 

@@ -33,10 +33,10 @@ from blockveil.engine.workloads.workload import (
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config import query_sections as declared
 from blockveil.pipeline.config.workload_sections import Intervals
+from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
 from blockveil.pipeline.questions.cell_blocks import CellBlocks, whole_counts
 from blockveil.pipeline.questions.question import extent, span, text
-from blockveil.pipeline.releases.publishing import ReleaseArrays
 
 MOST_CELLS = 2**24
 """Most cells of a grid with a workload: its expected error takes a few numbers for each cell and level."""

@@ -21,10 +21,10 @@ from blockveil.engine.sensitivity.principal_directions import PrincipalDirection
 from blockveil.engine.sensitivity.reach import largest_l2
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.query_sections import DirectionsQuery
+from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
 from blockveil.pipeline.questions.moment import Moment
 from blockveil.pipeline.questions.question import AnyDesign, quantiser, text
-from blockveil.pipeline.releases.publishing import ReleaseArrays
 
 _PAIR = ("feature", "direction")
 _BYTES_AN_ENTRY = 1500

@@ -20,9 +20,9 @@ from blockveil.engine.records.quantiser import Quantiser
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config import query_sections as declared
 from blockveil.pipeline.questions import weights
+from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
 from blockveil.pipeline.questions.question import extent, geometry, span, text
-from blockveil.pipeline.releases.publishing import ReleaseArrays
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.engine.sensitivity.reach import largest_entries
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.query_sections import MomentQuery
+from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks, CovarianceBlocks, Large, SecondMomentBlocks
 from blockveil.pipeline.questions.question import (
     AnyDesign,
@@ -34,7 +35,6 @@ from blockveil.pipeline.questions.question import (
     span,
     text,
 )
-from blockveil.pipeline.releases.publishing import ReleaseArrays
 
 _PAIR = ("feature", "feature_")
 

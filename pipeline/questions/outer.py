@@ -18,9 +18,9 @@ from blockveil.engine.records.geometry import Vector, reaches_both_ends
 from blockveil.engine.sensitivity.problems import OuterProducts
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config import query_sections as declared
+from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks, Large, OuterBlocks
 from blockveil.pipeline.questions.question import extent, quantiser, span, text
-from blockveil.pipeline.releases.publishing import ReleaseArrays
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,8 @@ from blockveil.engine.sensitivity.rotation import along
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.geometry_section import Geometry
 from blockveil.pipeline.config.query_sections import USUAL_BITS
+from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
-from blockveil.pipeline.releases.publishing import ReleaseArrays
 
 AnyDesign = Any
 """NoiseDesign of a matrix or DirectionsDesign of drawn directions: each question names the one that answers it."""

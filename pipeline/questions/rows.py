@@ -18,9 +18,9 @@ from blockveil.engine.sensitivity import rotation
 from blockveil.engine.sensitivity.problems import Rows
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config import query_sections as declared
+from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks, Large, RecordBlocks
 from blockveil.pipeline.questions.question import check_even, directed, extent, mapped_facts, quantiser, span, text
-from blockveil.pipeline.releases.publishing import ReleaseArrays
 
 
 @dataclass(frozen=True, eq=False)

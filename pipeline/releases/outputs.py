@@ -15,7 +15,7 @@ from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import Charge
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.rounded import rounding_sentence
-from blockveil.pipeline.releases.publishing import ReleaseArrays
+from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.releases.simulated import post_processing
 
 _TITLES = {

@@ -38,12 +38,12 @@ from blockveil.pipeline.data.released import (
     split_release_id,
     verified_attributes,
 )
+from blockveil.pipeline.questions.arrays import ReleaseArrays
 
 __all__ = [
     "Draft",
     "Published",
     "Release",
-    "ReleaseArrays",
     "Staged",
     "draft",
     "find_published",
@@ -54,8 +54,6 @@ __all__ = [
     "sweep_staging",
 ]
 
-ReleaseArrays = Mapping[str, tuple[Any, tuple[str, ...]]]
-"""Name -> (values, name of each axis)."""
 
 _TIME_OF_DAY = re.compile(rb"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}")
 _POINTER_ATTRIBUTES = ("title", "guarantee", "ledger")

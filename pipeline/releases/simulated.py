@@ -19,10 +19,10 @@ from blockveil.engine.estimates.simulated import Simulated
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.records.geometry import Coordinates
 from blockveil.pipeline.questions import Question
+from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.cells import Cells
 from blockveil.pipeline.questions.moment import Moment
 from blockveil.pipeline.questions.question import AnyDesign
-from blockveil.pipeline.releases.publishing import ReleaseArrays
 
 Array = NDArray[np.float64]
 

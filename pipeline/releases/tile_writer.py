@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from blockveil.engine.answers.graph import assembled
 from blockveil.engine.answers.layout import Layout, Tile
-from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
 from blockveil.pipeline.releases.compute import Compute
-from blockveil.pipeline.releases.publishing import Draft, ReleaseArrays
+from blockveil.pipeline.releases.publishing import Draft
 
 Tell = Callable[[str, float | None], None]
 
@@ -80,7 +80,7 @@ def write(draft: Draft, plan: Plan, rows: int, layout: Layout, tiles: Tiles) -> 
 def _assembled(plan: Plan, layout: Layout, tiles: Tiles) -> NDArray[np.int64]:
     found: dict[int, NDArray[np.int64]] = {}
     tiles.each(range(len(layout.tiles)), found.__setitem__)
-    symmetric = isinstance(plan.design, NoiseDesign) and plan.design.spread.symmetric
+    symmetric = plan.design.by_tile and plan.design.symmetric
     return assembled([found[i] for i in range(len(found))], layout, symmetric)
 
 

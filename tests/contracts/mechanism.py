@@ -9,9 +9,9 @@ from scipy import stats
 
 from blockveil.engine.estimates.cells import cell_error
 from blockveil.engine.estimates.error_bounds import total_variance
+from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.contract import NotApplicable
-from blockveil.engine.noise.additive import CannotCalibrate
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body, CappedBox
 from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Rows, SecondMoment

@@ -22,10 +22,10 @@ from pathlib import Path
 
 import numpy as np
 
-import blockveil.engine.answers.graph as graph
 import blockveil.engine.noise.discrete_gaussian
 from blockveil.engine.mechanisms.counts.buckets import BucketsDesign
 from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign
+from blockveil.engine.noise import design
 from blockveil.pipeline.ledger import chain, ledger
 from blockveil.pipeline.releases import keys, outputs
 from blockveil.pipeline.releases import night as release
@@ -36,7 +36,7 @@ MOMENT = "2026-11-20T02:30:00+00:00"
 MUTANT = os.environ.get("NOISE_ALONE_MUTANT")
 """A leak to plant, to see that it is found."""
 
-_add_noise, _derive = graph.add_noise, blockveil.engine.noise.discrete_gaussian.NoiseKey.derive.__func__
+_add_noise, _derive = design.add_noise, blockveil.engine.noise.discrete_gaussian.NoiseKey.derive.__func__
 _attributes, _measure = outputs.attributes, release.measure
 
 
@@ -46,7 +46,7 @@ def _alone(exact, steps, noise, shift=0):
 
 
 def _on_zeros(draw):
-    return lambda design, key, exact: draw(design, key, np.zeros_like(exact))
+    return lambda design, key, exact, block=None: draw(design, key, np.zeros_like(exact), block)
 
 
 def _measured(workspace, reservation, *args):
@@ -70,7 +70,7 @@ def _blinded(row):
     return hashlib.sha256(json.dumps({**row, "payload": ""}, sort_keys=True).encode()).hexdigest()
 
 
-graph.add_noise = _alone
+design.add_noise = _alone
 for _design in (DirectionsDesign, BucketsDesign):
     _design.release = _on_zeros(_design.release)
 blockveil.engine.noise.discrete_gaussian.NoiseKey.derive = classmethod(

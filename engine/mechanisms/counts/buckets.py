@@ -25,11 +25,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.guarantees.calibration import CalibrationError
+from blockveil.engine.guarantees.calibration import CalibrationError, CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.counts.dawa import Partitioner, bucket_counts, hilbert_order
-from blockveil.engine.noise.additive import CannotCalibrate, usable_epsilon, usable_mu
+from blockveil.engine.noise.additive import usable_epsilon, usable_mu
+from blockveil.engine.noise.design import Block
 from blockveil.engine.noise.discrete_gaussian import TILE, NoiseKey
 from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
 from blockveil.engine.records.geometry import Matrix
@@ -86,6 +87,16 @@ class BucketsDesign:
         return 2, self.partitioner.cells
 
     @property
+    def by_tile(self) -> bool:
+        """No: a bucket's borders depend on all counts."""
+        return False
+
+    @property
+    def symmetric(self) -> bool:
+        """No: a table."""
+        return False
+
+    @property
     def losses(self) -> tuple[Fraction, Fraction]:
         """Pure loss of the partition and of the bucket counts, exact."""
         return self.partitioner.exact_loss(self.partition_law.rate), self.partitioner.records * self.bucket_law.rate
@@ -109,22 +120,24 @@ class BucketsDesign:
             ],
         }
 
-    def release(self, key: NoiseKey, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def release(self, key: NoiseKey, exact: NDArray[np.int64], block: Block | None = None) -> NDArray[np.int64]:
         """Both steps: a pure function of key and counts.
 
         Parameters
         ----------
         key
             Key of the release.
-        counts
+        exact
             Exact counts, shape ``cells``, int64.
+        block
+            All of the release.
 
         Returns
         -------
         Shape (2, cells), int64: at the first cell of each bucket, along the line, its noisy count and its length; zeros
         elsewhere.
         """
-        line = counts.ravel()[hilbert_order(self.cells)]
+        line = exact.ravel()[hilbert_order(self.cells)]
         borders = self.partitioner.partition(
             line, lambda rows, columns: _line_noise(self.partition_law, key, rows[1], columns[1], self.streams[0])
         )

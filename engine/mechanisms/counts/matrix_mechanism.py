@@ -31,7 +31,8 @@ from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Matrix, Vector
 from blockveil.engine.sensitivity.second_moment import Sensitivity
-from blockveil.engine.workloads.expected_error import error_trace, farthest_columns
+from blockveil.engine.sensitivity.strategies import farthest_columns
+from blockveil.engine.workloads.expected_error import error_trace
 from blockveil.engine.workloads.kronecker import rows_of
 from blockveil.engine.workloads.strategy import Arrays
 from blockveil.engine.workloads.workload import Kronecker, Workload

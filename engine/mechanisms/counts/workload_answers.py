@@ -20,11 +20,12 @@ from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.counts.matrix_mechanism import AxisStrategy, ProductStrategy
 from blockveil.engine.mechanisms.counts.strategy_search import optimal_product
 from blockveil.engine.mechanisms.counts.tree_search import best_tree
-from blockveil.engine.noise.additive import NoiseDesign, Scaling, Spread, gaussian_design, laplace_design
+from blockveil.engine.noise.additive import NoiseDesign, gaussian_design, laplace_design
 from blockveil.engine.noise.discrete_laplace import LAPLACE_GRID
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.sensitivity.problems import Counts, Problem
 from blockveil.engine.sensitivity.second_moment import Sensitivity
+from blockveil.engine.sensitivity.spread import Scaling, Spread
 from blockveil.engine.workloads.workload import Explicit, Workload
 
 LARGEST_AXIS = 1024

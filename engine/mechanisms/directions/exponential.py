@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.directions.exact_bingham import (
@@ -32,7 +33,8 @@ from blockveil.engine.mechanisms.directions.exact_bingham import (
     Sampler,
     certify,
 )
-from blockveil.engine.noise.additive import CannotCalibrate, usable_epsilon, usable_mu
+from blockveil.engine.noise.additive import usable_epsilon, usable_mu
+from blockveil.engine.noise.design import Block
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.exact_matrix import complement, identity, integers
 from blockveil.engine.noise.exact_random import KeyBits
@@ -72,6 +74,16 @@ class DirectionsDesign:
         """Shape of the release."""
         return self.dimension, self.count
 
+    @property
+    def by_tile(self) -> bool:
+        """No: a direction depends on the whole second moment."""
+        return False
+
+    @property
+    def symmetric(self) -> bool:
+        """Yes: a second moment."""
+        return True
+
     def facts(self) -> dict[str, Any]:
         """Public numbers of the draw, as plain JSON values."""
         return {
@@ -81,26 +93,28 @@ class DirectionsDesign:
             "sampler": "AES-256-CTR, whole numbers, exact discrete Gaussian proposals, version 1",
         }
 
-    def release(self, key: NoiseKey, moment: NDArray[np.int64]) -> NDArray[np.int64]:
+    def release(self, key: NoiseKey, exact: NDArray[np.int64], block: Block | None = None) -> NDArray[np.int64]:
         """Draw the directions: a pure function of key and second moment.
 
         Parameters
         ----------
         key
             Key of the release.
-        moment
+        exact
             Exact second moment of whole numbers, shape (d, d), symmetric and positive semi-definite.
+        block
+            All of the release.
 
         Returns
         -------
         Shape (d, k), int64: directions in columns, in steps of 2**-40, each to be divided by its length.
         """
-        exact, concentration = integers(moment), Fraction(self.concentration)
+        moment, concentration = integers(exact), Fraction(self.concentration)
         basis = identity(self.dimension, 1 << _BASIS_BITS)
         found = []
         for draw in range(self.count):
             certify(basis.T.dot(basis), 1 << (2 * _BASIS_BITS), _BASIS_SLACK_BITS)
-            inner = basis.T.dot(exact).dot(basis)
+            inner = basis.T.dot(moment).dot(basis)
             sampler = Sampler.of(inner, self.unit << (2 * _BASIS_BITS), concentration)
             drawn = sampler.draw(KeyBits(key, 0, draw))
             # From here on only released whole numbers are used.

@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from blockveil.engine.guarantees.calibration import CalibrationError
+from blockveil.engine.guarantees.calibration import CalibrationError, CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.contract import NotApplicable, free_units
 from blockveil.engine.mechanisms.gaussian import bodies, even_spread, least_noise
 from blockveil.engine.mechanisms.published import mvg, mvg_allocation, mvg_limits
 from blockveil.engine.mechanisms.published.classic import classic_standard_deviation
 from blockveil.engine.mechanisms.published.mgm import mgm_mu
-from blockveil.engine.noise.additive import CannotCalibrate, NoiseDesign, gaussian_design, usable_mu
+from blockveil.engine.noise.additive import NoiseDesign, gaussian_design, usable_mu
 from blockveil.engine.records.geometry import Body, Vector
 from blockveil.engine.sensitivity.problems import Problem, Rows, SecondMoment
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.mechanisms import GUARANTEE, shapes, workloads
+from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.auto import Metric, compare, proven
 from blockveil.engine.mechanisms.catalogue import ENTRIES, find
@@ -13,7 +14,6 @@ from blockveil.engine.mechanisms.contract import Importance, Status
 from blockveil.engine.mechanisms.counts.strategy_search import optimal_product
 from blockveil.engine.mechanisms.counts.workload_answers import MatrixMechanism
 from blockveil.engine.mechanisms.gaussian import Gaussian
-from blockveil.engine.noise.additive import CannotCalibrate
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.problems import Counts, Rows, SecondMoment
 

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
+from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from blockveil.engine.noise.additive import CannotCalibrate
 from blockveil.engine.records.geometry import Body, CappedBox
 from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Rows, SecondMoment
 

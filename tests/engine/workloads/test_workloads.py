@@ -7,13 +7,8 @@ import pytest
 
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.workloads.expected_error import (
-    error_trace,
-    factor_trace,
-    l1_sensitivity,
-    l2_sensitivity,
-    product_l2_sensitivity,
-)
+from blockveil.engine.sensitivity.strategies import l1_sensitivity, l2_sensitivity, product_l2_sensitivity
+from blockveil.engine.workloads.expected_error import error_trace, factor_trace
 from blockveil.engine.workloads.workload import (
     AllRange,
     Explicit,

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockveil.engine.guarantees.calibration import gaussian_delta
+from blockveil.engine.guarantees.calibration import CannotCalibrate, gaussian_delta
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
-from blockveil.engine.noise.additive import CannotCalibrate
 from blockveil.pipeline.base.errors import BudgetExhausted, ConfigError, DataError
 from blockveil.pipeline.config import PrivacySection, load_config
 from blockveil.pipeline.plan.grouping import charge_of_a_unit, guarantee_of_a_row

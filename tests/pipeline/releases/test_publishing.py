@@ -25,9 +25,9 @@ import zarr
 from blockveil.pipeline.base import durable, staging
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.data.zarr_arrays import content_digest
+from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.releases.publishing import (
     Published,
-    ReleaseArrays,
     Staged,
     find_published,
     publish,

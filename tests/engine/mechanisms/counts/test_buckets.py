@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.counts.buckets import Buckets, Dawa
 from blockveil.engine.mechanisms.counts.dawa import Partitioner, bucket_counts, hilbert_order
-from blockveil.engine.noise.additive import CannotCalibrate
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.sensitivity.problems import Counts, Rows
 from blockveil.engine.workloads.kronecker import rows_of

@@ -11,12 +11,12 @@ import pytest
 from scipy import stats
 from scipy.special import hyp1f1, ive
 
+from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.directions import exact_bingham
 from blockveil.engine.mechanisms.directions.exact_bingham import CertificateError, Sampler
 from blockveil.engine.mechanisms.directions.exponential import Exponential
-from blockveil.engine.noise.additive import CannotCalibrate
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.exact_matrix import complement, identity, integers, inverse_root
 from blockveil.engine.noise.exact_random import KeyBits

@@ -1,0 +1,79 @@
+"""The relative size of noise by row and column, the size of the exact integers, and what both make of a sensitivity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from blockveil.engine.guarantees.calibration import CannotCalibrate
+from blockveil.engine.records.geometry import Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Relative size of the noise, and what that makes of the sensitivity.
+
+    Attributes
+    ----------
+    rows, columns
+        Positive, shapes (m,) and (n,), in units of the answer up to a common factor.
+    symmetric
+        Whether entry (j, i) repeats entry (i, j); rows equal columns then.
+    changing
+        Largest number of distinct entries that differ between neighbours.
+    unscaled
+        Whether Gaussian noise of a symmetric answer is as large off the diagonal as on it, as some papers print it.
+    """
+
+    rows: Vector
+    columns: Vector
+    symmetric: bool
+    changing: int
+    unscaled: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse sizes for which no noise exists."""
+        for values in (self.rows, self.columns):
+            if values.size == 0 or not np.all(np.isfinite(values)) or np.any(values <= 0):
+                raise CannotCalibrate(
+                    "a noise size is not positive and finite, so an entry would be exact or never released; "
+                    "give each feature a positive share of the budget, or leave it out"
+                )
+
+    @property
+    def entries(self) -> int:
+        """Number of distinct entries that are drawn."""
+        m, n = self.rows.size, self.columns.size
+        return m * (m + 1) // 2 if self.symmetric else m * n
+
+    @property
+    def least(self) -> float:
+        """Smallest product of a row's and a column's spread."""
+        return float(np.min(self.rows) * np.min(self.columns))
+
+    @property
+    def largest(self) -> float:
+        """Largest product of a row's and a column's spread."""
+        return float(np.max(self.rows) * np.max(self.columns))
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How the exact integers relate to the answer.
+
+    Attributes
+    ----------
+    unit
+        Integers that stand for one unit of the answer.
+    largest
+        Largest absolute integer that the answer can take.
+    """
+
+    unit: int
+    largest: int
+
+    def __post_init__(self) -> None:
+        """Refuse sums that could leave int64; one bit stays free for adding noise."""
+        if self.largest > 2**62:
+            raise OverflowError("the sums can exceed the exact range of 2**62; lower rows_at_most or quantisation_bits")
