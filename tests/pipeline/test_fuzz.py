@@ -260,6 +260,7 @@ def test_a_file_of_records_is_ingested_or_refused(tmp_path_factory, kind, data):
     loaded = people.configure(place, WANTED, source)
     if attempt(lambda: people.run(loaded)) is None:
         assert not loaded.target.exists()
+    assert people.left(place) == [], "records of a refused source, or of a finished store"
 
 
 @fuzz
@@ -272,6 +273,7 @@ def test_a_zarr_array_is_ingested_or_refused(tmp_path_factory, data):
     file.write_bytes(data.draw(bent(file.read_bytes())))
     loaded = people.configure(place, WANTED, f'kind = "zarr"\nfiles = ["a.zarr"]{NAMED}')
     attempt(lambda: people.run(loaded))
+    assert people.left(place) == [], "records of a refused source, or of a finished store"
 
 
 @pytest.fixture(scope="module")
