@@ -37,6 +37,8 @@ from tests import support
 from tests.pipeline.ingest import ingest_support as people
 from tests.pipeline.test_release import NIGHT, run
 
+pytestmark = pytest.mark.timeout(1800)  # a search makes a thousand releases in one test
+
 CONFIGS = Path(__file__).parents[2] / "configs"
 RELEASES = ("quickstart", "nightly", "pickups", "visits", "training", "growing", "gradients", "directions")
 LONGEST = 400
