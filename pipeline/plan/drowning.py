@@ -103,9 +103,9 @@ def _ratio(plan: Plan) -> tuple[float, float]:
 
 def _advice(plan: Plan, largest: float) -> Iterator[Advice]:
     rows = plan.config.query.rows_at_most
-    found = _enough(plan, with_rows, rows * largest, upwards=True)
+    found = _enough(plan, with_rows, rows * largest, upwards=True, step=1.0)
     if found is not None:
-        yield Advice("query.rows_at_most", found)
+        yield Advice("query.rows_at_most", int(found))
     if plan.config.privacy.share is None:
         found = _enough(plan, with_epsilon, _epsilon(plan, largest), upwards=True)
         if found is not None:
@@ -117,19 +117,41 @@ def _advice(plan: Plan, largest: float) -> Iterator[Advice]:
 
 
 def _enough(
-    plan: Plan, change: Callable[[LoadedConfig, float], LoadedConfig], guess: float, *, upwards: bool
+    plan: Plan,
+    change: Callable[[LoadedConfig, float], LoadedConfig],
+    guess: float,
+    *,
+    upwards: bool,
+    step: float = 0.0,
 ) -> float | None:
-    """Value near a guess whose plan drowns nothing, as near as three digits tell; None where none is found."""
+    """Value near a guess whose plan drowns nothing, as near as three digits tell; None where none is found.
+
+    Parameters
+    ----------
+    plan
+        Plan of too much noise.
+    change
+        Gives a config another value.
+    guess
+        Where to begin.
+    upwards
+        Whether a larger value means less noise over the largest value; else a smaller one does.
+    step
+        The least by which values differ.
+    """
+    found = None
     for _ in range(_TRIES):
-        value = _rounded(guess, upwards)
+        value = _rounded(guess, upwards, step)
+        if value == found:
+            break
         ratio = _planned(plan, change, value)
-        if ratio is None or ratio <= 0.0:
-            return None
-        if ratio <= 1.0:
-            return value
+        if ratio is None or ratio <= 0.0 or (ratio > 1.0 and found is not None):
+            break
+        found = value if ratio <= 1.0 else None
         # Noise is in proportion to 1 / rows, about to 1 / epsilon, and to the square of a norm.
-        guess = value * ratio * 1.001 if upwards else value / math.sqrt(ratio) * 0.999
-    return None
+        more = 1.001 if ratio > 1.0 else 1.0
+        guess = value * ratio * more if upwards else value / math.sqrt(ratio) / more
+    return found
 
 
 def _planned(plan: Plan, change: Callable[[LoadedConfig, float], LoadedConfig], value: float) -> float | None:
@@ -181,8 +203,8 @@ def _first_norm(plan: Plan, largest: float) -> float | None:
     return min(shape.norm_at_most or math.inf, math.hypot(*halves)) / math.sqrt(largest)
 
 
-def _rounded(value: float, upwards: bool) -> float:
-    """Three significant digits, in the safe direction."""
-    unit = 10.0 ** (math.floor(math.log10(value)) - _DIGITS + 1)
+def _rounded(value: float, upwards: bool, step: float) -> float:
+    """Three significant digits, but no more than a step tells, in the safe direction."""
+    unit = max(10.0 ** (math.floor(math.log10(value)) - _DIGITS + 1), step)
     whole = math.ceil(value / unit * (1.0 - 1e-12)) if upwards else math.floor(value / unit * (1.0 + 1e-12))
     return float(f"{whole * unit:.{_DIGITS}g}")

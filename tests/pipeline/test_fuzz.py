@@ -37,6 +37,8 @@ from tests import support
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.releases.test_release import NIGHT, run
 
+pytestmark = pytest.mark.timeout(1800)  # a search makes a thousand releases in one test
+
 CONFIGS = Path(__file__).parents[2] / "configs"
 RELEASES = ("quickstart", "nightly", "pickups", "visits", "training", "growing", "gradients", "directions")
 LONGEST = 400
@@ -260,6 +262,7 @@ def test_a_file_of_records_is_ingested_or_refused(tmp_path_factory, kind, data):
     loaded = people.configure(place, WANTED, source)
     if attempt(lambda: people.run(loaded)) is None:
         assert not loaded.target.exists()
+    assert people.left(place) == [], "records of a refused source, or of a finished store"
 
 
 @fuzz
@@ -272,6 +275,7 @@ def test_a_zarr_array_is_ingested_or_refused(tmp_path_factory, data):
     file.write_bytes(data.draw(bent(file.read_bytes())))
     loaded = people.configure(place, WANTED, f'kind = "zarr"\nfiles = ["a.zarr"]{NAMED}')
     attempt(lambda: people.run(loaded))
+    assert people.left(place) == [], "records of a refused source, or of a finished store"
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from blockveil.engine.estimates.bands import Gaussian
 from blockveil.engine.estimates.matrices import covariance_of
+from blockveil.pipeline.report.comparison import Comparison, compare
 from blockveil.pipeline.report.facts import Facts, finding
 from blockveil.pipeline.report.matrix import ReleasedMatrix
 from blockveil.pipeline.report.scan import scan
@@ -88,13 +90,13 @@ def test_a_scale_five_percent_too_small_is_found_out():
 class Ratios:
     """Releases of a covariance of independent features, with the noise of its count as large as is told."""
 
-    def __init__(self, d: int, relative: float, mean: float) -> None:
-        self.d, self.count, self.noise, self.mean = d, 1e4, relative * 1e4, mean
+    def __init__(self, d: int, relative: float, mean: float, scale: float = 1.0) -> None:
+        self.d, self.count, self.noise, self.mean, self.scale = d, 1e4, relative * 1e4, mean, scale
 
     def draw(self, rng: np.random.Generator) -> Plain:
         d, along = self.d, np.append(1.0, np.linspace(-self.mean, self.mean, self.d))
         deviation = np.where(np.eye(d + 1), 1.0, 0.5**0.5) * self.noise
-        drawn = np.triu(rng.standard_normal((d + 1, d + 1)) * deviation)
+        drawn = np.triu(rng.standard_normal((d + 1, d + 1)) * self.scale * deviation)
         value = self.count * np.outer(along, along) + drawn + np.triu(drawn, 1).T
         count = float(value[0, 0])
         shift = value[0, 1:] / count
@@ -128,6 +130,54 @@ def test_covariances_of_independent_features_are_no_findings_however_uncertain_t
     # The spectrum of noise alone is below the level that is drawn beside it.
     above = sum(Facts(releases.draw(rng)).above_noise > 0 for _ in range(60))
     assert above <= most(60)
+
+
+def nights(rng: np.random.Generator, releases: tuple[Ratios, Ratios]) -> Comparison:
+    """Two nights on which the same covariance was measured, compared as a person would."""
+    drawn = [release.draw(rng) for release in releases]
+    for number, release in enumerate(drawn):
+        release.attributes |= {
+            "output_digest": str(number),
+            "release_id": f"a/b/{number}",
+            "query": {},
+            "guarantee": {"neighbours": "add-remove"},
+        }
+    return compare(drawn[0], drawn[1])  # type: ignore[arg-type]
+
+
+def changed(found: Comparison) -> bool:
+    """Whether anything is called a change: an entry, a cell of the heat map, the count or a mean."""
+    numbers = (number.beyond for numbers in found.numbers.values() for number in numbers)
+    return bool(found.beyond or found.cells.clear.any() or any(numbers))
+
+
+@pytest.mark.parametrize("cells", [360, 5], ids=["an entry a cell", "several entries a cell"])
+@pytest.mark.parametrize("mean", [0.0, 1.0])
+@pytest.mark.parametrize(("relative", "later"), [(1e-3, 1e-3), (1e-3, 0.03), (0.03, 0.03), (0.15, 0.03)])
+def test_covariances_of_two_nights_without_a_change_are_no_changes_however_uncertain_the_counts(
+    monkeypatch, relative, later, mean, cells
+):
+    monkeypatch.setattr("blockveil.pipeline.report.cells.CELLS", cells)
+    rng, trials = np.random.default_rng(31), 60
+    found = [nights(rng, (Ratios(30, relative, mean), Ratios(30, later, mean))) for _ in range(trials)]
+    assert sum(changed(one) for one in found) <= most(trials)
+    assert sum(abs(one.largest[0].score) > 2.0 for one in found) > most(trials)
+
+
+@pytest.mark.slow
+def test_a_scale_of_differences_five_percent_too_small_is_found_out():
+    """The simultaneous band of all entries, where counts are certain and the differences next to Gaussian."""
+    rng, trials, d = np.random.default_rng(37), 2000, 30
+    band = Gaussian().band(d * (d + 1) // 2)
+    beyond = {
+        scale: sum(
+            abs(nights(rng, (Ratios(d, 1e-3, 0.0, scale), Ratios(d, 1e-3, 0.0, scale))).largest[0].score) > band
+            for _ in range(trials)
+        )
+        for scale in (1.0, 1.0 / 0.95)
+    }
+    assert beyond[1.0] <= most(trials)
+    assert beyond[1.0 / 0.95] > most(trials)
 
 
 @pytest.mark.parametrize("shape", [(40, 40), (60, 7), (7, 60)])

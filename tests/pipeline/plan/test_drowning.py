@@ -67,6 +67,72 @@ def test_each_advice_ends_the_warning_and_a_little_less_does_not(tmp_path, kind,
         assert advice.words in found.sentence
 
 
+BOX = 'kind = "box"\norigin = "midpoint"\nfeatures = [{{ name = "{}", lower = -1, upper = 1, count = 20 }}]\n'
+OUTER = f'kind = "outer-products"\nmissing = "refuse"\n[query.left]\n{BOX.format("l")}[query.right]\n{BOX.format("r")}'
+GRADIENTS = (
+    f'kind = "gradients"\nmissing = "refuse"\nlargest_gradient = 1.0\n[query.geometry]\n{BOX.format("x")}'
+    '[query.model]\npredicts = "logistic"\ntarget = { name = "y", classes = 2 }\n'
+)
+COUNTS = """kind = "counts"
+missing = "drop"
+outside = "clip"
+axes = [{ name = "a", lower = 0, upper = 1, cells = 8 }]
+"""
+GAUSSIAN = 'kind = "gaussian"'
+LAPLACE = 'kind = "laplace"\noptimise_for = "absolute-error"'
+
+
+def asked(folder, query, rows, mechanism, epsilon):
+    """A config of another kind of query."""
+    text = support.write_config(folder, epsilon=epsilon).read_text()
+    start, end = text.index("kind ="), text.index("[privacy]")
+    shaped = 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'
+    path = folder / "drowned.toml"
+    text = f"{text[:start]}rows_at_most = {rows}\n{query}\n{text[end:]}"
+    path.write_text(text.replace(shaped, mechanism))
+    return load_config(path)
+
+
+@pytest.mark.parametrize(
+    ("query", "rows", "mechanism", "epsilon"),
+    [
+        (OUTER, 200, GAUSSIAN, 0.01),
+        (OUTER, 200, LAPLACE, 1.0),
+        (OUTER, 200, LAPLACE, 0.01),  # the grid of so much noise is coarse, and the first guess is too much
+        (GRADIENTS, 200, GAUSSIAN, 0.01),
+        (COUNTS, 200, GAUSSIAN, 0.01),
+        (COUNTS, 100, 'kind = "discrete-laplace"', 0.01),
+        (COUNTS.replace("axes", 'workload = "ranges"\naxes'), 100, 'kind = "auto"\nminimise = "workload"', 0.01),
+    ],
+    ids=["outer", "outer Laplace", "outer far", "gradients", "counts", "counts Laplace", "workload"],
+)
+def test_advice_for_products_gradients_and_counts_is_rows_or_epsilon(tmp_path, query, rows, mechanism, epsilon):
+    loaded = asked(tmp_path, query, rows, mechanism, epsilon)
+    found = drowned(make_plan(loaded, NIGHT))
+    assert [advice.key for advice in found.advice] == ["query.rows_at_most", "privacy.epsilon"]
+    for advice in found.advice:
+        change, little = CHANGES[advice.key]
+        assert drowned(make_plan(change(loaded, advice.value), NIGHT)) is None, advice.key
+        assert drowned(make_plan(change(loaded, advice.value * little), NIGHT)) is not None, advice.key
+
+
+def test_advised_rows_are_whole_in_words_and_as_json_and_can_be_written_down(tmp_path):
+    found = drowned(make_plan(asked(tmp_path, GRADIENTS, 4, GAUSSIAN, 1.0), NIGHT))
+    rows = found.plain["enough"]["query.rows_at_most"]
+    assert json.dumps(rows) == "5"
+    assert "query.rows_at_most = 5 (with as many records)" in found.sentence
+    assert drowned(make_plan(asked(tmp_path, GRADIENTS, rows, GAUSSIAN, 1.0), NIGHT)) is None
+
+
+def test_where_equal_noise_meets_very_unequal_bounds_there_may_be_no_advice(tmp_path):
+    wide = OUTER.replace("20 }]", '20 }, { name = "w", lower = -1000, upper = 1000 }]', 1)
+    found = drowned(make_plan(asked(tmp_path, wide, 100, GAUSSIAN, 0.01), NIGHT))
+    assert found.advice == ()
+    assert "No change of rows, epsilon or norm alone ends this" in found.sentence
+    shaped = drowned(make_plan(asked(tmp_path, wide, 100, 'kind = "auto"\nminimise = "relative"', 0.01), NIGHT))
+    assert shaped.largest < found.largest / 100
+
+
 def test_rows_are_no_advice_where_delta_would_allow_to_publish_one(tmp_path):
     loaded = config(tmp_path)
     loaded.path.write_text(loaded.path.read_text().replace("delta = 1e-6", "delta = 4e-3"))

@@ -10,6 +10,8 @@ from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.releases.keys import KeyStore
 
 CHARGE = "ab" * 16
+STRANGER = 4321
+"""Number of an account that is neither root nor that of the tests."""
 
 
 @pytest.fixture
@@ -90,6 +92,33 @@ def test_a_secret_that_others_could_read_is_refused(store, tmp_path, what):
     (tmp_path / "keys" / CHARGE if what == "file" else tmp_path / "keys").chmod(0o755 if what == "folder" else 0o644)
     with pytest.raises(StoreError, match="Only its owner"):
         store.create(CHARGE)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_secret_that_another_account_owns_is_refused_and_stays(store, tmp_path, what):
+    secret = store.create(CHARGE)
+    place = tmp_path / "keys" / CHARGE if what == "file" else tmp_path / "keys"
+    os.chown(place, STRANGER, STRANGER)
+    for use in (store.create, store.read):
+        with pytest.raises(StoreError, match=f'"{place.name}" .* belongs to another account .number {STRANGER}.'):
+            use(CHARGE)
+    assert (tmp_path / "keys" / CHARGE).read_bytes() == secret
+    os.chown(place, 0, 0)
+    assert store.create(CHARGE) == secret
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another account")
+def test_an_account_that_is_not_root_uses_its_own_secrets_and_those_of_root_and_no_others(store, tmp_path, monkeypatch):
+    secret, keys = store.create(CHARGE), tmp_path / "keys"
+    monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+    assert store.read(CHARGE) == secret
+    for place in (keys, keys / CHARGE):
+        os.chown(place, STRANGER, STRANGER)
+    assert store.read(CHARGE) == secret
+    os.chown(keys / CHARGE, STRANGER + 1, STRANGER)
+    with pytest.raises(StoreError, match="belongs to another account"):
+        store.read(CHARGE)
 
 
 def test_a_damaged_secret_is_refused(store, tmp_path):

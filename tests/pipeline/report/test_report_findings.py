@@ -6,9 +6,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.data.released import open_release
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import facts, machine_readable, markdown, page
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.pictures import CARD, heat_map, spectrum
+from tests import support
+from tests.pipeline.releases.test_release import NIGHT
 from tests.pipeline.report.test_report import other_kind
 
 D = 400
@@ -49,14 +57,19 @@ def covariance(planted=(), *, variances=0.0, psd=False, count=4000.0):
 @pytest.mark.parametrize("psd", [False, True])
 def test_a_matrix_of_noise_alone_is_said_to_be_one_before_anything_else(psd):
     found = covariance(psd=psd)
+    says_nothing(found, "none of the 79,800 covariances of two features")
+
+
+def says_nothing(found, none):
+    """Every form of a report says before anything else that nothing stands out, and shows nothing that does."""
     sentence = facts.finding(found)
-    assert sentence.startswith("Nothing stands out of the noise: none of the 79,800 covariances of two features")
+    assert sentence.startswith(f"Nothing stands out of the noise: {none}")
     assert facts.strongest_table(found) == []
     assert not found.scan.cells.clear.any()
     text = page.html(found, [], "folder")
-    assert text.index(sentence) < text.index("Promised.")
+    assert text.index(sentence) < text.index(found.attributes["guarantee"]["sentence"])
     told = markdown.summary(found, [], "path", "report")
-    assert told.index("Nothing stands out") < told.index("Promised.")
+    assert told.index("Nothing stands out") < told.index(found.attributes["guarantee"]["sentence"])
     content = machine_readable.content(found, [], "folder")
     assert list(content)[2:4] == ["finding", "nothing_stands_out"]
     assert content["nothing_stands_out"]
@@ -64,6 +77,76 @@ def test_a_matrix_of_noise_alone_is_said_to_be_one_before_anything_else(psd):
     assert "Nothing stands out" in heat_map(found).text
     assert found.above_noise == 0
     json.dumps(content, allow_nan=False)
+
+
+AXES = [
+    f'{{ name = "{name}", lower = -1, upper = 1, cells = {cells} }}'
+    for name, cells in zip("abc", (9, 7, 3), strict=True)
+]
+COUNTS = 'kind = "counts"\noutside = "drop"\n{}axes = [{}]\n'
+BOX = 'kind = "box"\norigin = "zero"\nfeatures = [{{ name = "{name}", lower = -1, upper = 1, count = {count} }}]\n'
+OUTER = (
+    f'kind = "outer-products"\n[query.left]\n{BOX.format(name="l", count=2)}'
+    f"[query.right]\n{BOX.format(name='r', count=1)}"
+)
+GRADIENTS = (
+    f'kind = "gradients"\nlargest_gradient = 1.0\n[query.geometry]\n{BOX.format(name="x", count=2)}'
+    '[query.model]\npredicts = "logistic"\ntarget = { name = "y", classes = 2 }\n'
+)
+LEAST = 'kind = "auto"\nminimise = "{}"'.format
+OTHERS = {
+    "counts of a line": (COUNTS.format("", AXES[0]), 1, 'kind = "gaussian"', "9 count entries"),
+    "counts of a grid": (COUNTS.format("", ",".join(AXES[:2])), 2, 'kind = "gaussian"', "63 count entries"),
+    "counts of three axes": (COUNTS.format("", ",".join(AXES)), 3, LEAST("total"), "189 count entries"),
+    "counts, Laplace": (COUNTS.format("", AXES[0]), 1, 'kind = "discrete-laplace"', "9 count entries"),
+    "ranges": (
+        COUNTS.format('workload = "ranges"\n', AXES[0]),
+        1,
+        LEAST("workload"),
+        "9 count entries",
+    ),
+    "outer products": (OUTER, 3, 'kind = "gaussian"', "2 outer product entries"),
+    "outer products, Laplace": (
+        OUTER,
+        3,
+        'kind = "laplace"\noptimise_for = "absolute-error"',
+        "2 outer product entries",
+    ),
+    "gradients": (GRADIENTS, 3, 'kind = "gaussian"', "3 gradient entries"),
+}
+
+
+def released(folder, monkeypatch, kind, values):
+    """A release of another kind with noise of a fixed key; three columns at most are read."""
+    query, columns, mechanism, _ = OTHERS[kind]
+    monkeypatch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *a: NoiseKey(bytes(range(32))))
+    text = support.CONFIG.format(kind="rows", epsilon=0.05, neighbours="add-remove", cluster="threads")
+    start, end = text.index("kind ="), text.index("[privacy]")
+    text = f'{text[:start]}rows_at_most = 9000\nmissing = "refuse"\n{query}\n{text[end:]}'
+    shaped = 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'
+    (folder / "people.toml").write_text(text.replace(shaped, mechanism))
+    support.write_records(folder, values[:, :columns])
+    loaded = load_config(folder / "people.toml")
+    support.set_budget(loaded)
+    outcome = run_release(make_plan(loaded, NIGHT), ThreadCompute(1), "test", lambda *a: None)
+    return Facts(open_release(outcome.path))
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_counts_products_and_gradients_of_noise_alone_are_said_to_be_such(tmp_path, monkeypatch, kind):
+    """Twelve records, where noise of one entry has the size of dozens."""
+    values = np.random.default_rng(5).uniform(0.0, 1.0, (12, 3)).round(2)
+    says_nothing(released(tmp_path, monkeypatch, kind, values), f"none of the {OTHERS[kind][-1]}")
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_counts_products_and_gradients_that_stand_out_are_named(tmp_path, monkeypatch, kind):
+    found = released(tmp_path, monkeypatch, kind, np.ones((8000, 3)))
+    assert "stand out of the noise" in facts.finding(found)
+    assert not found.nothing
+    assert facts.strongest_table(found)
+    assert found.scan.cells.clear.any()
+    assert not machine_readable.content(found, [], "folder")["nothing_stands_out"]
 
 
 def test_a_share_beyond_two_deviations_stands_only_beside_what_noise_alone_gives():

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as arrow_parquet
 import pytest
+import scipy.sparse
 import zarr
 
 from blockveil.pipeline.base import durable
@@ -133,8 +134,8 @@ def piecewise(monkeypatch):
     return stored
 
 
-def leaves_no_record(folder, stored, source):
-    with pytest.raises(DataError, match="cut short, damaged or of another format") as caught:
+def leaves_no_record(folder, stored, source, said="cut short, damaged or of another format"):
+    with pytest.raises(DataError, match=said) as caught:
         people.run(people.configure(folder, [COST], source, chunk_rows=100))
     assert stored, "records were stored before the damage showed"
     assert "credentials" not in str(caught.value)
@@ -167,6 +168,31 @@ def test_a_stored_array_of_which_a_later_chunk_is_damaged_leaves_none_of_its_rec
     chunk = tmp_path / "x.zarr" / "c" / "20" / "0"
     chunk.write_bytes(chunk.read_bytes()[:-20])
     leaves_no_record(tmp_path, piecewise, 'kind = "zarr"\nfiles = ["x.zarr"]\nnames = ["cost"]')
+
+
+def saved_sparse(file, values, **options):
+    scipy.sparse.save_npz(file, scipy.sparse.csr_array(values), **options)
+
+
+@pytest.mark.parametrize(
+    ("source", "save"),
+    [
+        ('kind = "npy"', np.save),
+        ('kind = "npz"\narrays = ["x"]', lambda file, x: np.savez(file, x=x)),
+        ('kind = "npz"\narrays = ["x"]', lambda file, x: np.savez_compressed(file, x=x)),
+        ('kind = "scipy"', lambda file, x: saved_sparse(file, x, compressed=False)),
+        ('kind = "scipy"', saved_sparse),
+    ],
+    ids=["npy", "npz", "npz, compressed", "scipy", "scipy, compressed"],
+)
+def test_an_array_of_which_later_bytes_are_damaged_leaves_none_of_its_records(tmp_path, piecewise, source, save):
+    with (tmp_path / "x").open("wb") as file:
+        save(file, people.visits(20_000)["cost"].to_numpy()[:, None])
+    content = (tmp_path / "x").read_bytes()
+    at = len(content) * 3 // 4
+    # An NPY file has no checksum, but eight bytes of ones are no number.
+    (tmp_path / "x").write_bytes(content[:at] + b"\xff" * 100 + content[at + 100 :])
+    leaves_no_record(tmp_path, piecewise, f'{source}\nfiles = ["x"]\nnames = ["cost"]', 'File "x"')
 
 
 def test_files_that_lack_a_column_or_are_not_there_are_refused(tmp_path, refused):
