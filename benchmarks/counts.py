@@ -22,7 +22,7 @@ import numpy as np
 from distributed import Client
 
 from benchmarks.covariance import cluster_of, make_store, open_store, peak_memory, seconds
-from blockveil.engine.answers.cost import Cut, Kind, Machine, Work, choose
+from blockveil.engine.answers.cost import Cut, GrowthKind, Machine, Work, choose
 from blockveil.engine.answers.counts import CountQuery, Edges, Missing, Outside
 from blockveil.engine.answers.graph import exact_graph
 from blockveil.flows.cluster.clusters import DistributedCompute
@@ -41,7 +41,7 @@ def compare(cells: int, rows: int, workers: int, memory: float, repeats: int) ->
     """Measure one size and print its lines."""
     edges = Edges(np.linspace(-4.0, 4.0, cells + 1))
     query = CountQuery((edges, edges), Outside.CLIP, Missing.REFUSE)
-    work = Work(Kind.CELLS, rows, 2, query.shape, grid=query.grid)
+    work = Work(GrowthKind.CELLS, rows, 2, query.shape, grid=query.grid)
     chunk = 16 * CHUNK_ROWS
     cuts = {
         "cut": choose(work, Machine(workers, 1, int(memory * 2**30)), chunk),

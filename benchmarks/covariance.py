@@ -40,7 +40,7 @@ import zarr
 from distributed import Client, get_task_stream, wait
 from zarr.codecs import Crc32cCodec
 
-from blockveil.engine.answers.cost import Kind, Machine, Work, choose
+from blockveil.engine.answers.cost import GrowthKind, Machine, Work, choose
 from blockveil.engine.answers.gram import arithmetic
 from blockveil.engine.answers.graph import exact_graph
 from blockveil.engine.answers.layout import row_ranges
@@ -158,7 +158,7 @@ def ours(client: Client, store: Any, quantiser: Quantiser) -> None:
     machine = Machine(compute.workers, compute.threads, MEMORY)
     chunk_rows = max(1, 2**25 // (8 * features) // store.chunks[0]) * store.chunks[0]
     width = quantiser.width
-    work = Work(Kind.PRODUCTS, rows, features, (width, width), symmetric=True, lead=1, largest=quantiser.largest)
+    work = Work(GrowthKind.PRODUCTS, rows, features, (width, width), symmetric=True, lead=1, largest=quantiser.largest)
     cut = choose(work, machine, 8 * features * chunk_rows)
     graph = exact_graph(
         store, SecondMomentQuery(quantiser), cut.layout(rows, chunk_rows), chunk_rows, f"b{time.time()}"
@@ -169,7 +169,7 @@ def ours(client: Client, store: Any, quantiser: Quantiser) -> None:
 def predicted(store: Any, workers: int) -> float:
     """Time of the exact sums by the cost model, at rates measured on this machine."""
     rows, features = store.shape
-    work = Work(Kind.PRODUCTS, rows, features, (features + 1, features + 1), symmetric=True, lead=1, largest=127)
+    work = Work(GrowthKind.PRODUCTS, rows, features, (features + 1, features + 1), symmetric=True, lead=1, largest=127)
     return choose(work, Machine(workers, 1, MEMORY, measure(workers)), 2**25).cost.exact_seconds
 
 

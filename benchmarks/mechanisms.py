@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
-from blockveil.engine.mechanisms.auto import Comparison, Metric, compare
+from blockveil.engine.mechanisms.auto import MechanismComparison, Metric, compare
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.counts.buckets import Buckets, Dawa
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
@@ -90,7 +90,7 @@ def ball_ratios(problems: tuple[Problem, Problem, Problem]) -> tuple[float, floa
     return box / both, ball / both
 
 
-def table(metric: Metric) -> dict[str, Comparison]:
+def table(metric: Metric) -> dict[str, MechanismComparison]:
     """Comparison for each shape, or for each workload."""
     problems = workloads() if metric.kind == "workload" else shapes()
     return {name: compare(problem, GUARANTEE, metric) for name, problem in problems.items()}

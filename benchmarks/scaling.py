@@ -20,7 +20,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from benchmarks import covariance
-from blockveil.engine.answers.cost import Kind, Machine, Rates, Work, choose
+from blockveil.engine.answers.cost import GrowthKind, Machine, Rates, Work, choose
 from blockveil.engine.records.dither import Dither
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import Quantiser
@@ -29,7 +29,7 @@ from blockveil.pipeline.plan.machine_speed import measure
 REPEATS = 5
 WORKERS = (1, 2, 4)
 FLEET = (1, 4, 16, 64, 256, 1024)
-FLEET_WORK = Work(Kind.PRODUCTS, 10_000_000, 20_000, (20_001, 20_001), symmetric=True, lead=1, largest=127)
+FLEET_WORK = Work(GrowthKind.PRODUCTS, 10_000_000, 20_000, (20_001, 20_001), symmetric=True, lead=1, largest=127)
 
 
 def point(rows: int, features: int, workers: int, folder: Path) -> tuple[float, float]:

@@ -17,8 +17,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.gram import REPEATS, seconds
-from blockveil.engine.answers.cost import Kind, Work
-from blockveil.engine.answers.gram import Factor, tile_sums
+from blockveil.engine.answers.cost import GrowthKind, Work
+from blockveil.engine.answers.gram import IntegerFactor, tile_sums
 from blockveil.engine.answers.layout import grid
 from blockveil.engine.answers.sparse import entry_sums
 from blockveil.engine.answers.sparse_rows import SparseRows
@@ -46,7 +46,7 @@ def main() -> None:
         quantiser = Quantiser(box.coordinates(), 32767, True, None)
         width = quantiser.width
         tiles = grid((width, width), True, 1)
-        factor = Factor(quantiser, (0, features))
+        factor = IntegerFactor(quantiser, (0, features))
         with tempfile.TemporaryDirectory() as folder, threadpool_limits(1, user_api="blas"):
             group = zarr_arrays.create_group(Path(folder) / "x.zarr", {})
             array = zarr_arrays.create_array(group, "records", (rows, features), np.uint8, ("record", "feature"))
@@ -84,7 +84,9 @@ def main() -> None:
             timed = [(seconds(entries), seconds(sparse), seconds(whole)) for _ in range(REPEATS)]
         medians = [statistics.median(column) for column in zip(*timed, strict=True)]
         ratios = [statistics.median(run[2] / run[which] for run in timed) for which in (0, 1)]
-        chosen = Work(Kind.PRODUCTS, rows, features, (width, width), symmetric=True, lead=1, density=density).sparse
+        chosen = Work(
+            GrowthKind.PRODUCTS, rows, features, (width, width), symmetric=True, lead=1, density=density
+        ).sparse
         print(f"{rows:>7} x {features:<6} {100 * density:.1f} % other than zero")
         for name, median, ratio in zip(("entries", "rows"), medians[:2], ratios, strict=True):
             print(f"    from {name:<8} {median:7.2f} s   all {medians[2]:7.2f} s   ratio {ratio:6.2f}")

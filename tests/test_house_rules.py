@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,28 @@ def test_commands_print_through_one_function_that_writes_control_characters_out(
     printed = [ast.unparse(call) for call in calls if ast.unparse(call) in ("print", "typer.echo")]
     allowed = {"common.py": ["typer.echo"], "__init__.py": ["print"] * printed.count("print")}  # errors write it out
     assert printed == allowed.get(path.name, [])
+
+
+def classes(path):
+    """Public classes that a file defines."""
+    body = ast.parse(path.read_text()).body
+    return [node.name for node in body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+
+
+def test_no_two_public_classes_share_a_name():
+    found = Counter(name for path in sources(*LAYERS) for name in classes(path))
+    assert [name for name, times in found.items() if times > 1] == []
+
+
+FAMILIES = {"cells", "directions", "gradients", "rows", "second_moment", "buckets", "blocks"}
+"""Kinds of answer, each of which has a file in several rooms: how it is computed, estimated, asked and shown."""
+
+
+def test_no_two_modules_share_a_name_unless_they_are_one_idea_in_two_rooms():
+    found = Counter(path.stem for path in sources(*LAYERS) if path.name != "__init__.py")
+    assert {name for name, times in found.items() if times > 1} == FAMILIES
+
+
+@pytest.mark.parametrize("layer", ["engine", "pipeline"])
+def test_every_module_stands_in_a_room(layer):
+    assert [path.name for path in (ROOT / layer).glob("*.py")] == ["__init__.py"]

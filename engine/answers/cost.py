@@ -53,7 +53,7 @@ class TooLarge(ValueError):
     """No cut of the answer fits the memory bound; the message says what would."""
 
 
-class Kind(StrEnum):
+class GrowthKind(StrEnum):
     """How an answer grows with the records."""
 
     PRODUCTS = "products"
@@ -160,7 +160,7 @@ class Work:
         turned into something else by one task.
     """
 
-    kind: Kind
+    kind: GrowthKind
     rows: int
     columns: int
     shape: tuple[int, int]
@@ -192,14 +192,14 @@ class Work:
     def flops(self) -> float:
         """Useful operations."""
         m, n = self.shape
-        if self.kind is not Kind.PRODUCTS:
+        if self.kind is not GrowthKind.PRODUCTS:
             return 0.0
         return float(self.rows) * m * (n + 1 if self.symmetric else 2 * n)
 
     @property
     def tiles(self) -> tuple[Tile, ...]:
         """Tiles of the answer; one where all cells are needed at once."""
-        if self.kind is Kind.PRODUCTS:
+        if self.kind is GrowthKind.PRODUCTS:
             return grid(self.shape, self.symmetric, self.lead)
         if self.grid:
             return boxes(self.grid)
@@ -213,13 +213,13 @@ class Work:
     @property
     def blocked(self) -> bool:
         """Whether the answer is too large to be put together in one piece."""
-        in_one = self.kind is Kind.CELLS and not self.grid
+        in_one = self.kind is GrowthKind.CELLS and not self.grid
         return not in_one and self.shape[0] * self.shape[1] > _WHOLE_ENTRIES
 
     @property
     def in_tiles(self) -> bool:
         """Whether tasks may compute some tiles of the answer each, over ranges of rows."""
-        return self.kind is Kind.PRODUCTS or bool(self.grid)
+        return self.kind is GrowthKind.PRODUCTS or bool(self.grid)
 
 
 @dataclass(frozen=True)
@@ -271,13 +271,13 @@ class Cut:
     @property
     def name(self) -> str:
         """Name of the plan."""
-        if self.work.kind is not Kind.PRODUCTS and (not self.work.grid or len(self.work.tiles) == 1):
+        if self.work.kind is not GrowthKind.PRODUCTS and (not self.work.grid or len(self.work.tiles) == 1):
             return "ranges of rows"
         return "row panels" if self.groups == 1 else "tiles of the answer"
 
     def layout(self, rows: int, chunk_rows: int) -> Layout:
         """Tiles and parts for the records that are there."""
-        if self.work.kind is Kind.RECORDS:
+        if self.work.kind is GrowthKind.RECORDS:
             # Tiles that share no stored chunk may be written at the same time.
             return banded(row_ranges(rows, -(-chunk_rows // TILE_SIDE) * TILE_SIDE, self.ranges), self.work.shape[1])
         ranges = row_ranges(rows, chunk_rows, self.ranges)
@@ -321,7 +321,7 @@ def choose(work: Work, machine: Machine, chunk_bytes: int) -> Cut:
     fitting = [cut for cut in cuts if cut.cost.peak_bytes <= machine.memory]
     if not fitting:
         need = min(cut.cost.peak_bytes for cut in cuts) / 2**30
-        why = "the workload or mechanism needs all cells in one task: " if work.kind is Kind.CELLS else ""
+        why = "the workload or mechanism needs all cells in one task: " if work.kind is GrowthKind.CELLS else ""
         raise TooLarge(
             f"{'' if work.grid else why}a worker would need about {need:.2g} GiB and memory_gib is "
             f"{machine.memory / 2**30:.3g}; raise it, add workers, or lower block_rows or threads_per_worker"
@@ -347,15 +347,15 @@ def _cost(work: Work, machine: Machine, chunk_bytes: int, groups: int, ranges: i
     rates, answer = machine.rates, 8 * work.entries
     tasks = groups * ranges
     # Beside its floats and int32, or its floats, a task that sums many records has int64.
-    wider = 2 if work.kind is Kind.PRODUCTS and work.rows > arithmetic(work.largest).narrow_rows * ranges else 1
+    wider = 2 if work.kind is GrowthKind.PRODUCTS and work.rows > arithmetic(work.largest).narrow_rows * ranges else 1
     records = 8.0 * work.rows * work.columns
     bytes_read = groups * records
-    bytes_moved = float(ranges * answer) if ranges > 1 and work.kind is not Kind.RECORDS else 0.0
-    if work.kind is Kind.RECORDS:
+    bytes_moved = float(ranges * answer) if ranges > 1 and work.kind is not GrowthKind.RECORDS else 0.0
+    if work.kind is GrowthKind.RECORDS:
         own, waiting = 8 * work.entries // tasks, answer
     else:
         own, waiting = wider * ceil(answer / groups), (ranges + 1) * answer if ranges > 1 else answer
-    wide = _PIECE_ROWS * 8 * sum(work.shape) if work.kind is not Kind.CELLS else 0
+    wide = _PIECE_ROWS * 8 * sum(work.shape) if work.kind is not GrowthKind.CELLS else 0
     piece = max(wide, _PIECE_BYTES)
     task = own + (max(piece, _ENTRY_BYTES) if work.sparse else piece) + 3 * chunk_bytes
     # A tile of counts is exact, noised, and estimated from in a few copies.

@@ -125,7 +125,7 @@ def check_no_overflow(rows_at_most: int, largest: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Factor:
+class IntegerFactor:
     """One of the two factors of a product: integers from some columns of the records.
 
     Attributes
@@ -144,8 +144,8 @@ def tile_sums(
     source: RowSource,
     start: int,
     stop: int,
-    left: Factor,
-    right: Factor | None,
+    left: IntegerFactor,
+    right: IntegerFactor | None,
     chunk_rows: int,
     tiles: Sequence[Tile],
 ) -> list[NDArray[np.int64]]:
@@ -218,7 +218,7 @@ def tile_sums(
 def partial_gram(source: RowSource, start: int, stop: int, quantiser: Quantiser, chunk_rows: int) -> NDArray[np.int64]:
     """Whole Gram matrix of a range of rows as one tile, shape (width, width), symmetric; see :func:`tile_sums`."""
     everything = (0, quantiser.width)
-    factor = Factor(quantiser, (0, quantiser.coordinates.dimension))
+    factor = IntegerFactor(quantiser, (0, quantiser.coordinates.dimension))
     return tile_sums(source, start, stop, factor, None, chunk_rows, [Tile(everything, everything)])[0]
 
 
@@ -286,7 +286,7 @@ class _TileSum:
 class _Panels:
     """Quantised pieces of one factor, a contiguous array for each range of its coordinates that a tile needs."""
 
-    def __init__(self, factor: Factor, ranges: set[tuple[int, int]]) -> None:
+    def __init__(self, factor: IntegerFactor, ranges: set[tuple[int, int]]) -> None:
         self._ranges = sorted(ranges)
         self._whole = factor.quantiser
         self._parts = factor.quantiser.parts(self._ranges)

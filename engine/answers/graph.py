@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from blockveil.engine.answers import progress
 from blockveil.engine.answers.counts import CountError
 from blockveil.engine.answers.gram import RecordsError, RowSource
-from blockveil.engine.answers.layout import Layout, Part, Tile
+from blockveil.engine.answers.layout import Layout, Tile, WorkPart
 from blockveil.engine.noise import keyring
 from blockveil.engine.noise.design import Block, Design
 from blockveil.engine.records.quantiser import NotFiniteError
@@ -89,7 +89,7 @@ class ExactGraph:
     tiles: list[Delayed]
 
 
-def _part(name: str, source: Any, part: Part, query: Query, chunk_rows: int, tiles: list[Tile]) -> Any:
+def _part(name: str, source: Any, part: WorkPart, query: Query, chunk_rows: int, tiles: list[Tile]) -> Any:
     with progress.task(name):
         return _sealed(query.partial, source, part.start, part.stop, chunk_rows, tiles)
 

@@ -42,7 +42,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Part:
+class WorkPart:
     """What one task computes: these tiles (by position), over the records ``start <= row < stop``."""
 
     start: int
@@ -55,7 +55,7 @@ class Layout:
     """Tiles of the answer and parts of the work."""
 
     tiles: tuple[Tile, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[WorkPart, ...]
 
 
 def borders(length: int, side: int, lead: int = 0) -> list[tuple[int, int]]:
@@ -197,10 +197,10 @@ def row_ranges(rows: int, chunk_rows: int, tasks: int) -> list[tuple[int, int]]:
 
 def summed(tiles: tuple[Tile, ...], groups: tuple[tuple[int, ...], ...], ranges: list[tuple[int, int]]) -> Layout:
     """Layout of an answer that is a sum over records: each group of tiles over each range of rows."""
-    return Layout(tiles, tuple(Part(start, stop, group) for group in groups for start, stop in ranges))
+    return Layout(tiles, tuple(WorkPart(start, stop, group) for group in groups for start, stop in ranges))
 
 
 def banded(ranges: list[tuple[int, int]], width: int) -> Layout:
     """Layout of an answer with a row for each record: a tile for each range."""
     tiles = tuple(Tile(rows, (0, width)) for rows in ranges)
-    return Layout(tiles, tuple(Part(*rows, (i,)) for i, rows in enumerate(ranges)))
+    return Layout(tiles, tuple(WorkPart(*rows, (i,)) for i, rows in enumerate(ranges)))

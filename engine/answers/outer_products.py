@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.gram import Factor, RowSource, tile_sums
+from blockveil.engine.answers.gram import IntegerFactor, RowSource, tile_sums
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.records.quantiser import Quantiser
 
@@ -36,5 +36,5 @@ class OuterProductsQuery:
     ) -> list[NDArray[np.int64]]:
         """Tiles of the sum over a range of rows, exact."""
         p, q = self.left.coordinates.dimension, self.right.coordinates.dimension
-        left, right = Factor(self.left, (0, p)), Factor(self.right, (p, p + q))
+        left, right = IntegerFactor(self.left, (0, p)), IntegerFactor(self.right, (p, p + q))
         return tile_sums(source, start, stop, left, right, chunk_rows, tiles)

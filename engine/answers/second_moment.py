@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.gram import Factor, RowSource, tile_sums
+from blockveil.engine.answers.gram import IntegerFactor, RowSource, tile_sums
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.answers.sparse import entry_sums
 from blockveil.engine.records.quantiser import Quantiser
@@ -36,5 +36,5 @@ class SecondMomentQuery:
         """Tiles of the second moment of a range of rows, exact."""
         if self.by_entries:
             return entry_sums(source, start, stop, self.quantiser, chunk_rows, tiles)
-        factor = Factor(self.quantiser, (0, self.quantiser.coordinates.dimension))
+        factor = IntegerFactor(self.quantiser, (0, self.quantiser.coordinates.dimension))
         return tile_sums(source, start, stop, factor, None, chunk_rows, tiles)

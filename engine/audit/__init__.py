@@ -22,7 +22,7 @@ from blockveil.engine.audit.attacks import BLACK_BOX, WHITE_BOX, Attack, Score
 from blockveil.engine.audit.bounds import (
     Array,
     Claim,
-    Counts,
+    EventCounts,
     Verdict,
     allowed_error,
     claimed,
@@ -134,7 +134,7 @@ def fitted(
 
 
 def _verdict(
-    subject: Subject, events: Sequence[Event], seen: Sequence[Counts], aim: Aim, confidence: float, trials: int
+    subject: Subject, events: Sequence[Event], seen: Sequence[EventCounts], aim: Aim, confidence: float, trials: int
 ) -> Verdict:
     epsilon, delta = claimed(subject.claim)
     found = [epsilon_lower(counts, delta, aim.error) for counts in seen]
@@ -193,7 +193,7 @@ def _thresholds(first: Array, second: Array) -> Array:
     return np.unique(np.concatenate([first[ranks], second[ranks]]))
 
 
-def counted(subject: Subject, events: Sequence[Event], trials: int, rng: Generator) -> list[Counts]:
+def counted(subject: Subject, events: Sequence[Event], trials: int, rng: Generator) -> list[EventCounts]:
     """Counts of the events in fresh outputs."""
     scores = {id(event.score): event.score for event in events}
     counts = np.zeros((2, len(events)), dtype=np.int64)
@@ -202,4 +202,6 @@ def counted(subject: Subject, events: Sequence[Event], trials: int, rng: Generat
             outputs = subject.sample(which, min(_BATCH, trials - start), rng)
             scored = {name: score.of(outputs) for name, score in scores.items()}
             counts[which] += [event.count(scored[id(event.score)]) for event in events]
-    return [Counts(int(counts[e.likelier, k]), int(counts[1 - e.likelier, k]), trials) for k, e in enumerate(events)]
+    return [
+        EventCounts(int(counts[e.likelier, k]), int(counts[1 - e.likelier, k]), trials) for k, e in enumerate(events)
+    ]

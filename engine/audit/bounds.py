@@ -50,7 +50,7 @@ _NOTHING = 1e-12
 
 
 @dataclass(frozen=True)
-class Counts:
+class EventCounts:
     """How often an event happened in the test half.
 
     Attributes
@@ -208,7 +208,7 @@ def _deltas(p: Array, q: Array, epsilon: float) -> Array:
     return np.asarray(np.maximum(p - math.exp(min(epsilon, 700.0)) * q * (1.0 + 1e-12), 0.0), dtype=np.float64)
 
 
-def epsilon_lower(counts: Counts, delta: float, error: float) -> float:
+def epsilon_lower(counts: EventCounts, delta: float, error: float) -> float:
     """Epsilon that the mechanism has at least at a delta, wrong with probability at most ``error``.
 
     Parameters
@@ -229,7 +229,7 @@ def epsilon_lower(counts: Counts, delta: float, error: float) -> float:
     return float(epsilons(counts.first, counts.second, counts.trials, delta, error))
 
 
-def delta_lower(counts: Counts, epsilon: float, error: float) -> float:
+def delta_lower(counts: EventCounts, epsilon: float, error: float) -> float:
     """Delta that the mechanism has at least at an epsilon, wrong with probability at most ``error``.
 
     Parameters

@@ -25,7 +25,7 @@ from scipy import stats
 
 from blockveil.engine.audit import Aim, counted, fitted, usual
 from blockveil.engine.audit.bounds import (
-    Counts,
+    EventCounts,
     allowed_error,
     claimed,
     epsilon_lower,
@@ -137,11 +137,11 @@ def _flagged(subject: Subject, factor: float, trials: int, rng: Generator, confi
     return any(_would_flag(counts, aim, MISSED / (4.0 * len(events))) for counts in seen)
 
 
-def _would_flag(seen: Counts, aim: Aim, error: float) -> bool:
+def _would_flag(seen: EventCounts, aim: Aim, error: float) -> bool:
     """Whether an event's counts in the audit's own trials refute the claim, each step wrong with a small error."""
     p = float(probability_lower(seen.first, seen.trials, error))
     q = float(probability_upper(seen.second, seen.trials, error))
     first, second = stats.binom.ppf(error, aim.trials, p), stats.binom.isf(error, aim.trials, q)
     epsilon, delta = claimed(aim.claim)
-    least = Counts(int(np.nan_to_num(first)), int(np.nan_to_num(second, nan=aim.trials)), aim.trials)
+    least = EventCounts(int(np.nan_to_num(first)), int(np.nan_to_num(second, nan=aim.trials)), aim.trials)
     return epsilon_lower(least, delta, aim.error) > epsilon

@@ -47,7 +47,7 @@ class Tails(Protocol):
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class GaussianNoise:
     """Gaussian noise, however correlated."""
 
     words: str = "Gaussian noise"
@@ -63,7 +63,7 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
-class Laplace:
+class LaplaceNoise:
     """Noise on whole numbers with ``P(k)`` in proportion to ``exp(-rate |k|)``."""
 
     rate: Fraction
@@ -110,7 +110,7 @@ class LaplaceSums:
 
     def beyond(self, size: float) -> tuple[float, float]:
         """Between that of a Gaussian and that of one Laplace noise; for sizes of about two."""
-        low, high = Gaussian().beyond(size)[0], math.exp(-math.sqrt(2.0) * size)
+        low, high = GaussianNoise().beyond(size)[0], math.exp(-math.sqrt(2.0) * size)
         return min(low, high), max(low, high)
 
 

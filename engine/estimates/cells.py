@@ -21,7 +21,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.estimates.bands import CONFIDENCE, Gaussian, LaplaceSums
+from blockveil.engine.estimates.bands import CONFIDENCE, GaussianNoise, LaplaceSums
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
 from blockveil.engine.estimates.matrices import Estimate, coordinate_estimate
 from blockveil.engine.noise.design import NoiseDesign
@@ -92,6 +92,6 @@ def report(shape: tuple[int, int], design: NoiseDesign) -> ErrorReport:
     if isinstance(design.grid, Grid):
         widest = design.strategy.widest(row_deviations(design))
         norm = math.sqrt(total) + widest * math.sqrt(2.0 * math.log(1.0 / outside))
-        return ErrorReport(total, Gaussian().band(cells_), norm, norm)
+        return ErrorReport(total, GaussianNoise().band(cells_), norm, norm)
     norm = math.sqrt(total / outside)
     return ErrorReport(total, LaplaceSums().band(cells_), norm, norm)

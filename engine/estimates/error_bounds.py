@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.estimates.bands import CONFIDENCE, Gaussian
+from blockveil.engine.estimates.bands import CONFIDENCE, GaussianNoise
 from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import Grid
 from blockveil.engine.records.geometry import Matrix, Vector
@@ -126,7 +126,7 @@ def unit_deviation(design: NoiseDesign) -> float:
 def band(design: NoiseDesign) -> float:
     """Standard deviations that hold all distinct entries at once with probability 0.95."""
     if isinstance(design.grid, Grid):
-        return Gaussian().band(design.spread.entries)
+        return GaussianNoise().band(design.spread.entries)
     outside = -math.expm1(math.log(CONFIDENCE) / design.spread.entries)
     # P(|x| > b y) = e^-y for scale b, and the standard deviation is sqrt(2) b.
     return -math.log(outside) / math.sqrt(2.0)

@@ -165,7 +165,7 @@ def proven(metric: Metric) -> Sequence[Mechanism | Exponential]:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class MechanismComparison:
     """The best mechanism and how the others would have done.
 
     Attributes
@@ -183,7 +183,7 @@ class Comparison:
 
 def compare(
     problem: Problem, guarantee: ApproxDP, metric: Metric, check: Callable[[Any], None] = lambda _: None
-) -> Comparison:
+) -> MechanismComparison:
     """Expected error of every proven mechanism at the same guarantee.
 
     Parameters
@@ -214,7 +214,7 @@ def compare(
         raise CannotCalibrate(unfit[0].reason)
     fit.sort(key=lambda entry: entry[0])
     _, _, best, design = fit[0]
-    return Comparison(_distinct([*(row for _, row, _, _ in fit), *unfit]), best, design)
+    return MechanismComparison(_distinct([*(row for _, row, _, _ in fit), *unfit]), best, design)
 
 
 def _distinct(rows: list[Candidate]) -> tuple[Candidate, ...]:

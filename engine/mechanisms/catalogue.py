@@ -18,7 +18,7 @@ ALL_QUERIES = ("covariance", *ADDITIVE)
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """One mechanism of the catalogue.
 
     Attributes
@@ -58,8 +58,8 @@ class Entry:
     use: str
 
 
-ENTRIES: tuple[Entry, ...] = (
-    Entry(
+ENTRIES: tuple[CatalogueEntry, ...] = (
+    CatalogueEntry(
         "gaussian",
         "analytic Gaussian, equal noise in raw units",
         Status.PROVEN_EXACT,
@@ -73,7 +73,7 @@ ENTRIES: tuple[Entry, ...] = (
         "side too; the solver here is within 1e-12 and ends on the private side.",
         "release",
     ),
-    Entry(
+    CatalogueEntry(
         "shaped-gaussian",
         "Gaussian whose size follows the declared bounds",
         Status.PROVEN_EXACT,
@@ -88,7 +88,7 @@ ENTRIES: tuple[Entry, ...] = (
         "orders of magnitude.",
         "release",
     ),
-    Entry(
+    CatalogueEntry(
         "imgm",
         "improved matrix Gaussian, a pair of covariances",
         Status.PROVEN_EXACT,
@@ -103,7 +103,7 @@ ENTRIES: tuple[Entry, ...] = (
         "17,000 times too large. The amplification claim (epsilon / q, delta / q) of section 5 is false.",
         "release",
     ),
-    Entry(
+    CatalogueEntry(
         "laplace",
         "discrete Laplace on a grid",
         Status.PROVEN_EXACT,
@@ -117,7 +117,7 @@ ENTRIES: tuple[Entry, ...] = (
         "that one record changes, so that Gaussian noise wins.",
         "release",
     ),
-    Entry(
+    CatalogueEntry(
         "discrete-laplace",
         "discrete Laplace in whole numbers",
         Status.PROVEN_EXACT,
@@ -130,7 +130,7 @@ ENTRIES: tuple[Entry, ...] = (
         "Exact, without rounding; slightly less noise than the continuous law of the same loss.",
         "release",
     ),
-    Entry(
+    CatalogueEntry(
         "classic-gaussian",
         "classic Gaussian",
         Status.PROVEN_LOOSE,
@@ -144,7 +144,7 @@ ENTRIES: tuple[Entry, ...] = (
         " 20 it is 153 times. Refused from 1 on.",
         "release",
     ),
-    Entry(
+    CatalogueEntry(
         "mgm",
         "matrix Gaussian mechanism as published, before IMGM improved it",
         Status.PROVEN_LOOSE,
@@ -160,7 +160,7 @@ ENTRIES: tuple[Entry, ...] = (
         "few columns.",
         "release",
     ),
-    Entry(
+    CatalogueEntry(
         "mvg",
         "matrix-variate Gaussian as published",
         Status.PROVEN_LOOSE,
@@ -177,7 +177,7 @@ ENTRIES: tuple[Entry, ...] = (
         "waste on gradients, which are bounded as a whole, and on counts; the sides of an outer product take none.",
         "release",
     ),
-    Entry(
+    CatalogueEntry(
         "mvg-exact",
         "Algorithms 1 and 2 of MVG with the exact budget",
         Status.PROVEN_EXACT,
@@ -190,7 +190,7 @@ ENTRIES: tuple[Entry, ...] = (
         "The linear precision budget of the paper is right once its bound is replaced; max PNR becomes water-filling.",
         "release",
     ),
-    Entry(
+    CatalogueEntry(
         "analyze-gauss",
         "symmetric Gaussian noise as published (Analyze Gauss)",
         Status.PROVEN_LOOSE,
@@ -205,7 +205,7 @@ ENTRIES: tuple[Entry, ...] = (
         "off as on the diagonal wastes nearly half of the variance.",
         "release",
     ),
-    Entry(
+    CatalogueEntry(
         "mod-sulq",
         "symmetric Gaussian noise as published (MOD-SULQ)",
         Status.PROVEN_LOOSE,
@@ -218,7 +218,7 @@ ENTRIES: tuple[Entry, ...] = (
         "Valid for every epsilon and delta under both relations: it is too large by a factor that grows like d.",
         "release",
     ),
-    Entry(
+    CatalogueEntry(
         "exponential",
         "exponential mechanism for principal directions (PPCA), drawn in whole numbers",
         Status.PROVEN_EXACT,
@@ -234,7 +234,7 @@ ENTRIES: tuple[Entry, ...] = (
         "Gaussian noise with the gap squared, which is less from a gap of about 2 ln(1/delta) / (k epsilon) on.",
         "release",
     ),
-    Entry(
+    CatalogueEntry(
         "ppca",
         "principal directions as one frame, by a matrix Bingham law (PPCA as published)",
         Status.PROVEN_LOOSE,
@@ -249,7 +249,7 @@ ENTRIES: tuple[Entry, ...] = (
         "exact rejection of frames takes at least about d^(k/2) proposals. What releases draws directions one by one.",
         "study",
     ),
-    Entry(
+    CatalogueEntry(
         "wishart",
         "Wishart noise on a second moment",
         Status.NOT_PRIVATE,
@@ -264,7 +264,7 @@ ENTRIES: tuple[Entry, ...] = (
         "delta) version is valid for one record more or less; an exact calibration is beside it.",
         "study",
     ),
-    Entry(
+    CatalogueEntry(
         "johnson-lindenstrauss",
         "Gaussian sketch of regularised records",
         Status.PROVEN_LOOSE,
@@ -280,7 +280,7 @@ ENTRIES: tuple[Entry, ...] = (
         "fewer mixed records to a row than features, neighbours have mutually singular laws.",
         "study",
     ),
-    Entry(
+    CatalogueEntry(
         "matrix-mechanism",
         "noise on a strategy of counts, least squares for a workload",
         Status.PROVEN_EXACT,
@@ -296,7 +296,7 @@ ENTRIES: tuple[Entry, ...] = (
         "may leave the grid as well as move within it; where all columns are alike that counts for more.",
         "release",
     ),
-    Entry(
+    CatalogueEntry(
         "hierarchical",
         "hierarchical counts (Hb) with consistency, in one or two axes",
         Status.PROVEN_EXACT,
@@ -310,7 +310,7 @@ ENTRIES: tuple[Entry, ...] = (
         "of branching rests on an approximation; equal shares for all levels are not the best.",
         "release",
     ),
-    Entry(
+    CatalogueEntry(
         "dawa",
         "data-aware counts (DAWA): a private partition, then noisy buckets",
         Status.PROVEN_EXACT,
@@ -326,7 +326,7 @@ ENTRIES: tuple[Entry, ...] = (
         "12/7 of its epsilon at three cells.",
         "release",
     ),
-    Entry(
+    CatalogueEntry(
         "r1smg",
         "rank-1 singular Gaussian as published",
         Status.NOT_PRIVATE,
@@ -346,6 +346,6 @@ ENTRIES: tuple[Entry, ...] = (
 """All mechanisms, in the order in which they are listed."""
 
 
-def find(name: str) -> Entry | None:
+def find(name: str) -> CatalogueEntry | None:
     """Entry of a name, or None."""
     return next((entry for entry in ENTRIES if entry.name == name), None)

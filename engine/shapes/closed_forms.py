@@ -17,7 +17,14 @@ import numpy as np
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Body, Matrix, Vector
-from blockveil.engine.sensitivity.differences import Box, BoxWithBall, Differences, Ellipsoid, HalfBox, OuterProducts
+from blockveil.engine.sensitivity.differences import (
+    BoxDifferences,
+    BoxWithBall,
+    Differences,
+    EllipsoidDifferences,
+    HalfBox,
+    OuterProductDifferences,
+)
 from blockveil.engine.sensitivity.second_moment import second_moment_sensitivity
 from blockveil.engine.shapes import optimal
 
@@ -25,7 +32,7 @@ _UP = 1.0 + 2.0**-44
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class ShapeDesign:
     """Gaussian noise for a set of differences, beside isotropic noise of the same loss.
 
     Attributes
@@ -58,17 +65,17 @@ class Design:
         return self.weighted_total / self.isotropic_weighted_total
 
 
-def isotropic_design(differences: Differences, importance: Vector, mu: float) -> Design:
+def isotropic_design(differences: Differences, importance: Vector, mu: float) -> ShapeDesign:
     """Noise of the same variance on all entries: ``(l2 / mu)^2``, the best for a ball and for a histogram."""
     return _independent(differences, np.ones(differences.dimension), importance, mu)
 
 
-def box_design(box: Box, importance: Vector, mu: float) -> Design:
+def box_design(box: BoxDifferences, importance: Vector, mu: float) -> ShapeDesign:
     """Independent noise on a box, ``K_ii = c_i S / (mu^2 sqrt(w_i))``; least of all covariances."""
     return _independent(box, optimal.box_variances(box.half_widths, importance, mu), importance, mu)
 
 
-def box_with_ball_design(differences: BoxWithBall, importance: Vector, mu: float) -> Design:
+def box_with_ball_design(differences: BoxWithBall, importance: Vector, mu: float) -> ShapeDesign:
     """Independent noise on a box within a ball; least of all covariances (see
     :mod:`.optimal`).
     """
@@ -76,7 +83,7 @@ def box_with_ball_design(differences: BoxWithBall, importance: Vector, mu: float
     return _independent(differences, optimal.box_with_ball_variances(c, radius, importance, mu), importance, mu)
 
 
-def ellipsoid_design(ellipsoid: Ellipsoid, importance: Vector, mu: float) -> Design:
+def ellipsoid_design(ellipsoid: EllipsoidDifferences, importance: Vector, mu: float) -> ShapeDesign:
     """``E / mu^2``, the least covariance for every importance at once."""
     shape = ellipsoid.shape
     if shape.ndim == 1:
@@ -85,7 +92,7 @@ def ellipsoid_design(ellipsoid: Ellipsoid, importance: Vector, mu: float) -> Des
     return _correlated(covariance, ellipsoid.l2, importance, mu)
 
 
-def one_sided_box_design(box: HalfBox, importance: Vector, mu: float) -> Design:
+def one_sided_box_design(box: HalfBox, importance: Vector, mu: float) -> ShapeDesign:
     """Correlated noise for a non-negative record that comes or goes, or independent noise where that is less.
 
     With C the half widths on a diagonal, ``C K_1 C`` for the unit box has the loss of ``K_1``. It is nearly optimal for
@@ -99,7 +106,7 @@ def one_sided_box_design(box: HalfBox, importance: Vector, mu: float) -> Design:
     return correlated if correlated.weighted_total < independent.weighted_total else independent
 
 
-def outer_product_design(differences: OuterProducts, importance: Matrix, mu: float) -> Design:
+def outer_product_design(differences: OuterProductDifferences, importance: Matrix, mu: float) -> ShapeDesign:
     """Independent noise on ``a b'``; importance of shape (p, q), covariance of shape (p q,).
 
     With ``s_ij`` the largest absolute entry, ``K_ij`` is proportional to ``s_ij / sqrt(w_ij)`` times the sum of
@@ -115,7 +122,7 @@ def outer_product_design(differences: OuterProducts, importance: Matrix, mu: flo
     return _independent(differences, variances, importance.ravel(), mu)
 
 
-def union_design(first: Ellipsoid, second: Ellipsoid, importance: Vector, mu: float) -> Design:
+def union_design(first: EllipsoidDifferences, second: EllipsoidDifferences, importance: Vector, mu: float) -> ShapeDesign:
     """Least weighted noise for records of two kinds, each with its ellipsoid."""
     one, two = (each.shape if each.shape.ndim == 2 else np.diag(each.shape) for each in (first, second))
     covariance = optimal.union_covariance(one, two, importance, mu)
@@ -124,7 +131,7 @@ def union_design(first: Ellipsoid, second: Ellipsoid, importance: Vector, mu: fl
 
 def ellipsoid_second_moment_design(
     squared_axes: Vector, importance: Vector, mu: float, neighbours: Neighbours
-) -> Design:
+) -> ShapeDesign:
     """``sum x x'`` of rows with ``x' E^-1 x <= 1``, E diagonal: noise ``kappa E^1/2 G E^1/2 / mu``, G symmetric.
 
     Whitened moments ``E^-1/2 x x' E^-1/2`` are those of the unit ball, so kappa is their sensitivity: 1, or sqrt 2
@@ -141,7 +148,7 @@ def ellipsoid_second_moment_design(
     neighbours
         Neighbouring relation.
     """
-    axes = Ellipsoid(squared_axes).shape
+    axes = EllipsoidDifferences(squared_axes).shape
     kappa = second_moment_sensitivity(Body.BALL, np.ones(axes.size), neighbours).bound
     even = second_moment_sensitivity(Body.BALL, axes, neighbours).bound
     return _symmetric(axes, kappa, even, importance, mu)
@@ -149,7 +156,7 @@ def ellipsoid_second_moment_design(
 
 def box_second_moment_design(
     half_widths: Vector, importance: Vector, mu: float, neighbours: Neighbours, body: Body
-) -> Design:
+) -> ShapeDesign:
     """``sum x x'`` of rows with ``|x_i| <= c_i``: the ellipsoid ``E_i = c_i S / sqrt(w_i)``, which holds the box.
 
     ``S = sum c_j sqrt(w_j)``. In whitened coordinates the squared widths ``c_i^2 / E_i`` sum to one, and the exact
@@ -176,7 +183,7 @@ def box_second_moment_design(
     return _symmetric(axes, kappa, even, importance, mu)
 
 
-def _symmetric(axes: Vector, kappa: float, even: float, importance: Vector, mu: float) -> Design:
+def _symmetric(axes: Vector, kappa: float, even: float, importance: Vector, mu: float) -> ShapeDesign:
     weights = _weights(importance, axes.size)
     scale = 0.5 * (1.0 + np.eye(axes.size))
     variances = np.outer(axes, axes) * scale * (kappa / _loss(mu)) ** 2 * _UP
@@ -185,10 +192,10 @@ def _symmetric(axes: Vector, kappa: float, even: float, importance: Vector, mu: 
     totals = (float(np.sum(v)) for v in (variances, both * variances, each * scale, both * each * scale))
     total, weighted, isotropic, isotropic_weighted = totals
     # Variances are above kappa^2 E_i E_j / mu^2 by more than they were rounded, so mu is an upper bound.
-    return Design(variances, mu, total, weighted, each, isotropic, isotropic_weighted)
+    return ShapeDesign(variances, mu, total, weighted, each, isotropic, isotropic_weighted)
 
 
-def _independent(differences: Differences, relative: Vector, importance: Vector, mu: float) -> Design:
+def _independent(differences: Differences, relative: Vector, importance: Vector, mu: float) -> ShapeDesign:
     """Independent noise in these proportions, scaled to the loss."""
     scale = (differences.mu(relative).bound / _loss(mu)) ** 2 * _UP
     variances = relative * scale
@@ -196,17 +203,17 @@ def _independent(differences: Differences, relative: Vector, importance: Vector,
     return _compared(variances, variances, differences.mu(variances).bound, differences.l2, importance, mu)
 
 
-def _correlated(covariance: Matrix, l2: float, importance: Vector, mu: float) -> Design:
+def _correlated(covariance: Matrix, l2: float, importance: Vector, mu: float) -> ShapeDesign:
     return _compared(covariance, np.diagonal(covariance), mu, l2, importance, mu)
 
 
 def _compared(
     covariance: Vector | Matrix, variances: Vector, found: float, l2: float, importance: Vector, mu: float
-) -> Design:
+) -> ShapeDesign:
     weights = _weights(importance, variances.size)
     each = (l2 / _loss(mu)) ** 2 * _UP
     total, weighted = float(np.sum(variances)), float(np.sum(weights * variances))
-    return Design(covariance, found, total, weighted, each, each * variances.size, each * float(np.sum(weights)))
+    return ShapeDesign(covariance, found, total, weighted, each, each * variances.size, each * float(np.sum(weights)))
 
 
 def _weights(importance: Vector | Matrix, size: int) -> Vector:

@@ -22,7 +22,7 @@ from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Matrix, Vector
 from blockveil.engine.sensitivity.differences import (
-    Box,
+    BoxDifferences,
     CrossPolytope,
     Differences,
     FiniteSet,
@@ -131,7 +131,7 @@ def corners(differences: Differences) -> Matrix:
         case HalfBox():
             c = differences.half_widths
             return _listed(2**c.size - 1, (c * s for s in itertools.product((0.0, 1.0), repeat=c.size) if any(s)))
-        case Box():
+        case BoxDifferences():
             return _box_corners(differences.half_widths, differences.dimension)
         case SparseBox():
             return _box_corners(differences.half_widths, min(differences.nonzero, differences.dimension))

@@ -34,7 +34,7 @@ import numpy as np
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import GaussianDP, Neighbours
 from blockveil.engine.records.geometry import Matrix, Vector
-from blockveil.engine.sensitivity.differences import Box, BoxWithBall, SparseBox, water_level
+from blockveil.engine.sensitivity.differences import BoxDifferences, BoxWithBall, SparseBox, water_level
 
 _UP = 1.0 + 2.0**-44
 """Variances end this much on the private side; four times what a loss of :mod:`.differences` is rounded
@@ -90,7 +90,7 @@ def box_variances(half_widths: Vector, importance: Vector, mu: float) -> Vector:
 
 def box_loss(half_widths: Vector, variances: Vector) -> GaussianDP:
     """Exact loss of diagonal noise on a box: ``mu^2 = sum c_i^2 / K_ii``, rounded up."""
-    return GaussianDP(Box(half_widths).mu(variances).bound)
+    return GaussianDP(BoxDifferences(half_widths).mu(variances).bound)
 
 
 def box_with_ball_loss(half_widths: Vector, radius: float, variances: Vector) -> GaussianDP:

@@ -40,7 +40,7 @@ class PairTooSmall(CalibrationError):
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class ImgmStep:
     """One of several releases with matrix Gaussian noise.
 
     Attributes
@@ -227,7 +227,7 @@ def optimal_pair(
     return np.ones(shape[0]), np.full(shape[1], deviation)
 
 
-def composed_loss(steps: Iterable[Step]) -> GaussianDP:
+def composed_loss(steps: Iterable[ImgmStep]) -> GaussianDP:
     """Exact loss of several releases with different noise, also adaptively chosen; rounded up.
 
     The steps are (epsilon, delta)-private together exactly when ``sum (s_t / product_t)^2 <= B^2``.

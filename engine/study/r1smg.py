@@ -31,7 +31,7 @@ _ROW_PIECE = 4096
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedR1smg:
     """The published calibration; its claim is false.
 
     Attributes
@@ -47,7 +47,7 @@ class Published:
     variance: float
 
 
-def published(entries: int, epsilon: float, delta: float, sensitivity: float) -> Published:
+def published(entries: int, epsilon: float, delta: float, sensitivity: float) -> PublishedR1smg:
     """Noise of Theorem 5, which claims a privacy that it does not give.
 
     Parameters
@@ -78,7 +78,7 @@ def published(entries: int, epsilon: float, delta: float, sensitivity: float) ->
     psi = math.exp(log_psi)
     variance = 2.0 * sensitivity**2 / (epsilon * psi) if psi > 1e-100 else math.exp(log_variance)
     # The arc sine of sqrt(1 - psi), accurate at both ends.
-    return Published(psi, math.atan2(math.sqrt(-math.expm1(log_psi)), math.sqrt(psi)), variance)
+    return PublishedR1smg(psi, math.atan2(math.sqrt(-math.expm1(log_psi)), math.sqrt(psi)), variance)
 
 
 def block_energy(key: NoiseKey, rows: tuple[int, int], columns: tuple[int, int]) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from blockveil.flows.cli.common import Debug, print_rows, say
-from blockveil.flows.cli.night_commands import Progress
+from blockveil.flows.cli.night_commands import ProgressLine
 
 Config = Annotated[Path, typer.Argument(help="Config file of an ingest, TOML.", show_default=False)]
 Discard = Annotated[bool, typer.Option("--discard", help="Only remove what an unfinished ingest left.")]
@@ -25,7 +25,7 @@ def ingest(config: Config, discard: Discard = False, debug: Debug = False) -> No
         found = ingest_staging.discard(loaded.target)
         say("What an unfinished ingest left is removed." if found else "No unfinished ingest left anything.")
         return
-    with Progress() as progress:
+    with ProgressLine() as progress:
         outcome = ingest_run.ingest(ingest_run.look(loaded), progress)
     unit, declared = loaded.config.unit, loaded.config
     bound = "one record each" if declared.rows_per_unit == 1 else f"at most {declared.rows_per_unit} rows each"

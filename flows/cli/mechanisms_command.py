@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from blockveil.engine.mechanisms.auto import Auto, Metric, proven
-from blockveil.engine.mechanisms.catalogue import ENTRIES, Entry, find
+from blockveil.engine.mechanisms.catalogue import ENTRIES, CatalogueEntry, find
 from blockveil.flows.cli.common import Debug, print_rows, say
 from blockveil.pipeline.base.errors import ConfigError
 
@@ -62,7 +62,7 @@ def _auto() -> list[tuple[str, str]]:
     ]
 
 
-def _lines(entry: Entry) -> list[tuple[str, str]]:
+def _lines(entry: CatalogueEntry) -> list[tuple[str, str]]:
     return [
         ("Mechanism", f"{entry.name}: {entry.title}"),
         ("Status", entry.status.value),

@@ -116,7 +116,7 @@ def _release(
     question = budgets.approval_needed(made)
     if question is not None and approve is None:
         raise NotApproved.because(question.text, "Let who may decide give --approve NAME")
-    with Progress() as progress:
+    with ProgressLine() as progress:
         if no_prefect:
             message = _plainly(made, progress, approve if question is not None else None)
         else:
@@ -189,7 +189,7 @@ def _tell_result(plan: Plan, message: str) -> None:
     print_rows(rows)
 
 
-class Progress:
+class ProgressLine:
     """One line that is rewritten on a terminal; silent elsewhere. Its last words are "done", unless the work failed."""
 
     def __init__(self) -> None:
@@ -210,7 +210,7 @@ class Progress:
             sys.stderr.flush()
             self._open = True
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressLine:
         """Begin."""
         return self
 

@@ -23,7 +23,7 @@ from blockveil.engine.noise import keyring
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.flows.runs import private_log
 from blockveil.pipeline.base.errors import BlockveilError, ComputeError
-from blockveil.pipeline.releases.compute import Consume, Progress, Shares, translate
+from blockveil.pipeline.releases.compute import Consume, Progress, WorkShares, translate
 
 _PLUGIN = "blockveil-noise-key-"
 _TOPIC = "blockveil-progress"
@@ -98,12 +98,12 @@ class DistributedCompute:
     def hold(self, graph: ExactGraph, progress: Progress) -> list[Any]:
         """Compute the tiles and keep them on the cluster; returns their futures."""
         try:
-            return self._held(graph, Shares(graph.parts, progress))
+            return self._held(graph, WorkShares(graph.parts, progress))
         except Exception as error:  # noqa: BLE001 - any text could quote a record; only its kind goes on
             failure = failure_of(error)
         raise failure
 
-    def _held(self, graph: ExactGraph, shares: Shares) -> list[Future]:
+    def _held(self, graph: ExactGraph, shares: WorkShares) -> list[Future]:
         told, self._parts = SimpleQueue[tuple[str, float] | Future](), frozenset(graph.parts)
         self._register(ProgressPlugin())
         with self._listening(lambda part, share: told.put((part, share))):

@@ -45,6 +45,6 @@ def nights_left(plan: Plan, status: BudgetStatus) -> int:
     return plan.series.nights - plan.series.night if is_paid(plan) else 0
 
 
-def approval_needed(plan: Plan) -> approval.Question | None:
+def approval_needed(plan: Plan) -> approval.ApprovalRequest | None:
     """What a person must be asked before this release is charged, or None."""
     return approval.question(plan, granted(plan), is_paid(plan))

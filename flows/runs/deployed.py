@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from prefect import runtime
 
 from blockveil.pipeline.base.errors import BlockveilError
-from blockveil.pipeline.config.deployments_file import Night, Scheduled
+from blockveil.pipeline.config.deployments_file import NightSection, Scheduled
 
 MARK = "blockveil"
 """Tag of every deployment of this product."""
@@ -62,7 +62,7 @@ class Deployed:
         """
         planned, night = runtime.flow_run.scheduled_start_time, self.entry
         started_before = (runtime.flow_run.run_count or 0) > 1
-        if not isinstance(night, Night) or not self.by_schedule or started_before or planned is None:
+        if not isinstance(night, NightSection) or not self.by_schedule or started_before or planned is None:
             return None
         late = now - planned
         if late <= timedelta(minutes=night.grace_minutes):

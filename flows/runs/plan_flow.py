@@ -17,7 +17,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.ledger import BudgetStatus
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.planning import Plan, plan_near
-from blockveil.pipeline.plan.what_if import Asked, WhatIf, parse, plan_of
+from blockveil.pipeline.plan.what_if import WhatIf, WhatIfQuestion, parse, plan_of
 
 
 def _run_name() -> str:
@@ -49,7 +49,7 @@ def plan(question: WhatIf, budget_of: str | None = None, logical_date: date | No
     return Completed(message=f"Plan of {made.release_id}: nothing was read, charged or released.")
 
 
-def _plan(asked: Asked) -> Plan:
+def _plan(asked: WhatIfQuestion) -> Plan:
     deployed.of_run()
     made = plan_of(asked.question, asked.logical_date or night.of_run())
     rows = summary.describe(made, None if asked.budget_of is None else _budget(made, asked.budget_of))

@@ -30,7 +30,7 @@ from blockveil.pipeline.config.deployments_file import (
     LedgerCheck,
     LoadedDeployments,
     MechanismAudit,
-    Night,
+    NightSection,
     Scheduled,
     datasets,
 )
@@ -190,7 +190,7 @@ def prepare_limits(loaded: LoadedDeployments) -> None:
             client.upsert_global_concurrency_limit_by_name(turns.limit_name(dataset), 1)
 
 
-def _night(loaded: LoadedDeployments, night: Night) -> RunnerDeployment:
+def _night(loaded: LoadedDeployments, night: NightSection) -> RunnerDeployment:
     section = loaded.configs[night.config].config.release
     made = _deployment(
         release,
@@ -227,7 +227,7 @@ def _study(loaded: LoadedDeployments) -> RunnerDeployment:
     return _choices(_deployment(study, BY_HAND, None, {}, [], False), "config", loaded.offered)
 
 
-def _what_if(loaded: LoadedDeployments, night: Night) -> RunnerDeployment:
+def _what_if(loaded: LoadedDeployments, night: NightSection) -> RunnerDeployment:
     """Form filled with a reviewed config, so that a question is one change away."""
     parameters = {"question": question_of(loaded.configs[night.config].config), "budget_of": night.config}
     made = _deployment(plan, night.config, None, parameters, [], False)

@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 from blockveil.flows.runs import budgets
 from blockveil.flows.service import login, own_secret
 from blockveil.pipeline.base.errors import BlockveilError
-from blockveil.pipeline.config.deployments_file import LoadedDeployments, Night
+from blockveil.pipeline.config.deployments_file import LoadedDeployments, NightSection
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.plan.planning import Plan, plan_near
 from blockveil.pipeline.releases.catch_up import charges_of, last_released
@@ -72,7 +72,7 @@ class Budgets(Collector):
         yield from gauges.values()
 
 
-def _plan(loaded: LoadedDeployments, night: Night) -> Plan:
+def _plan(loaded: LoadedDeployments, night: NightSection) -> Plan:
     return plan_near(loaded.configs[night.config], datetime.now(UTC).date())
 
 

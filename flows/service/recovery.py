@@ -35,7 +35,7 @@ from blockveil.flows.service.pages import pages
 from blockveil.flows.service.revival import night_of, was_stopped
 from blockveil.flows.service.runner import Find
 from blockveil.pipeline.base.errors import ConfigError
-from blockveil.pipeline.config.deployments_file import LoadedDeployments, Night
+from blockveil.pipeline.config.deployments_file import LoadedDeployments, NightSection
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import plan_near
 from blockveil.pipeline.releases import catch_up
@@ -164,7 +164,7 @@ def _created(deployment: DeploymentResponse, now: datetime) -> datetime:
     return now if deployment.created is None else datetime.fromtimestamp(deployment.created.timestamp(), UTC)
 
 
-def _deployment(client: SyncPrefectClient, night: Night) -> DeploymentResponse:
+def _deployment(client: SyncPrefectClient, night: NightSection) -> DeploymentResponse:
     try:
         return client.read_deployment_by_name(f"release/{night.config}")
     except ObjectNotFound:
@@ -179,7 +179,7 @@ def _deployment(client: SyncPrefectClient, night: Night) -> DeploymentResponse:
 def _due(
     client: SyncPrefectClient,
     loaded: LoadedDeployments,
-    night: Night,
+    night: NightSection,
     deployment: DeploymentResponse,
     since: date | None,
     now: datetime,
@@ -217,7 +217,7 @@ def _decided(client: SyncPrefectClient, deployment: UUID, zone: ZoneInfo, since:
     return {night_of(run, zone) for run in releases if not was_stopped(run)}
 
 
-def _start(client: SyncPrefectClient, deployment: UUID, night: Night, due: catch_up.Due) -> str:
+def _start(client: SyncPrefectClient, deployment: UUID, night: NightSection, due: catch_up.Due) -> str:
     made = client.create_flow_run_from_deployment(
         deployment,
         parameters={"release": night.config, "mode": "release", "logical_date": due.night.isoformat()},

@@ -26,7 +26,7 @@ from prefect.states import AwaitingRetry, Completed
 
 from blockveil.flows.service.pages import pages
 from blockveil.flows.service.runner import STOPPED, Died
-from blockveil.pipeline.config.deployments_file import LoadedDeployments, Night
+from blockveil.pipeline.config.deployments_file import LoadedDeployments, NightSection
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger import State as Stands
 
@@ -53,7 +53,7 @@ def was_stopped(run: FlowRun) -> bool:
 
 
 def outlook(
-    loaded: LoadedDeployments, night: Night, run: FlowRun, now: datetime, starting: bool = False
+    loaded: LoadedDeployments, night: NightSection, run: FlowRun, now: datetime, starting: bool = False
 ) -> State[Any] | None:
     """What becomes of a night's run whose process died: Completed, another try, or None where nothing can be done.
 
@@ -93,7 +93,7 @@ def outlook(
     )
 
 
-def of_nights(client: SyncPrefectClient, loaded: LoadedDeployments) -> dict[Any, tuple[Night, bool]]:
+def of_nights(client: SyncPrefectClient, loaded: LoadedDeployments) -> dict[Any, tuple[NightSection, bool]]:
     """Nights that release, and whether they run, by the number of their deployment."""
     found = {}
     for night in loaded.deployments.night:

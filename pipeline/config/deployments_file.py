@@ -81,7 +81,7 @@ class Scheduled(Section):
     """whether the schedule waits until a person resumes it"""
 
 
-class Night(Scheduled):
+class NightSection(Scheduled):
     """``[[night]]``: a config that is released every night."""
 
     config: ConfigName
@@ -135,7 +135,7 @@ class Deployments(Section):
 
     pool: Name = "blockveil"
     """the name of a team server's work pool; `blockveil serve` needs none"""
-    night: tuple[Night, ...] = ()
+    night: tuple[NightSection, ...] = ()
     """the nightly releases"""
     verify: tuple[LedgerCheck, ...] = ()
     """the ledger checks"""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, StringConstraints
 from pydantic_core import PydanticCustomError
@@ -31,10 +31,14 @@ Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=120, pattern=r"^[^\s\p{C}](?:[^\p{C}]*[^\s\p{C}])?$")]
 
 
+def _title(section: type[Any]) -> str:
+    return section.__name__.removesuffix("Section")  # what a form calls it
+
+
 class Section(BaseModel):
     """A table of the config: read-only, and every key in it must be known."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, model_title_generator=_title)
 
 
 class Named(Protocol):

@@ -45,14 +45,14 @@ class _Noise(Section):
         return "features of query.geometry"
 
 
-class Gaussian(_Noise):
+class GaussianSection(_Noise):
     """Equal noise for each entry, in raw units."""
 
     kind: Literal["gaussian"]
     """the noise mechanism"""
 
 
-class ShapedGaussian(_Noise):
+class ShapedGaussianSection(_Noise):
     """Noise that follows the declared shape."""
 
     kind: Literal["shaped-gaussian"]
@@ -64,21 +64,21 @@ class ShapedGaussian(_Noise):
         return {"optimise_for": self.optimise_for} if isinstance(self.optimise_for, dict) else {}
 
 
-class ClassicGaussian(_Noise):
+class ClassicGaussianSection(_Noise):
     """Equal noise for each entry by the classic formula, for epsilon below one; kept for comparison."""
 
     kind: Literal["classic-gaussian"]
     """the noise mechanism"""
 
 
-class Mgm(_Noise):
+class MgmSection(_Noise):
     """Equal noise for each entry by the matrix Gaussian mechanism as published; kept for comparison."""
 
     kind: Literal["mgm"]
     """the noise mechanism"""
 
 
-class Laplace(_Noise):
+class LaplaceSection(_Noise):
     """Laplace noise that follows the declared shape: a pure epsilon."""
 
     kind: Literal["laplace"]
@@ -90,21 +90,21 @@ class Laplace(_Noise):
         return {"optimise_for": self.optimise_for} if isinstance(self.optimise_for, dict) else {}
 
 
-class WholeLaplace(_Noise):
+class WholeLaplaceSection(_Noise):
     """Discrete Laplace noise on counts, in whole numbers: a pure epsilon."""
 
     kind: Literal["discrete-laplace"]
     """the noise mechanism"""
 
 
-class MatrixMechanism(_Noise):
+class MatrixMechanismSection(_Noise):
     """Gaussian noise on an optimised strategy for the declared workload of counts."""
 
     kind: Literal["matrix-mechanism"]
     """the noise mechanism"""
 
 
-class Hierarchical(_Noise):
+class HierarchicalSection(_Noise):
     """Noise on the sums of nested blocks of the grid, for the declared workload of counts."""
 
     kind: Literal["hierarchical"]
@@ -115,7 +115,7 @@ class Hierarchical(_Noise):
     """the blocks of the next level along each axis; the best for the workload where it is not given"""
 
 
-class Dawa(_Noise):
+class DawaSection(_Noise):
     """Noise on counts of buckets of cells, which are chosen privately so that their cells are alike: a pure epsilon."""
 
     kind: Literal["dawa"]
@@ -124,7 +124,7 @@ class Dawa(_Noise):
     """the share of the pure epsilon that pays for choosing the buckets; the counts take the rest"""
 
 
-class Imgm(_Noise):
+class ImgmSection(_Noise):
     """Matrix Gaussian noise with given relative sizes, by IMGM Theorem 2."""
 
     kind: Literal["imgm"]
@@ -154,7 +154,7 @@ class Binary(Section):
     """the share that they get together"""
 
 
-class Shares(Section):
+class SharesSection(Section):
     """Shares by hand."""
 
     kind: Literal["shares"]
@@ -163,7 +163,7 @@ class Shares(Section):
     """the relative share of each feature"""
 
 
-class MaxPNR(Section):
+class MaxPNRSection(Section):
     """The best power-to-noise ratio, by water-filling."""
 
     kind: Literal["max-pnr"]
@@ -172,7 +172,7 @@ class MaxPNR(Section):
     """the public signal variance of each feature, relative to its squared half width"""
 
 
-Allocation = Annotated[Uniform | Binary | Shares | MaxPNR, Field(discriminator="kind")]
+Allocation = Annotated[Uniform | Binary | SharesSection | MaxPNRSection, Field(discriminator="kind")]
 
 
 class _Allocated(_Noise):
@@ -204,9 +204,9 @@ class _Allocated(_Noise):
 
     def _named(self) -> dict[str, dict[str, float]]:
         match self.allocation:
-            case Shares():
+            case SharesSection():
                 return {"allocation.shares": self.allocation.shares}
-            case MaxPNR():
+            case MaxPNRSection():
                 return {"allocation.signal": self.allocation.signal}
         return {}
 
@@ -232,7 +232,7 @@ class _Allocated(_Noise):
         return "features of query.geometry" if self.directions is None else "direction1, direction2, ..."
 
 
-class Mvg(_Allocated):
+class MvgSection(_Allocated):
     """Matrix-variate Gaussian noise as published, at its exact loss."""
 
     kind: Literal["mvg"]
@@ -243,14 +243,14 @@ class Mvg(_Allocated):
     """the bound in it: as printed, or its square root as in the authors' program"""
 
 
-class ExactMvg(_Allocated):
+class ExactMvgSection(_Allocated):
     """Matrix-variate Gaussian noise with the exact budget of a box."""
 
     kind: Literal["mvg-exact"]
     """the noise mechanism"""
 
 
-class Subspace(Section):
+class SubspaceSection(Section):
     """The leading subspace."""
 
     kind: Literal["subspace"]
@@ -263,40 +263,40 @@ class Subspace(Section):
 
 Least = Annotated[
     Annotated[Literal["total", "relative", "spectral", "workload"], Tag("<aim>")]
-    | Annotated[Subspace, Tag("<subspace>")]
+    | Annotated[SubspaceSection, Tag("<subspace>")]
     | Annotated[dict[str, Length], Tag("<importances>")],
     Discriminator(lambda value: _least_tag(value)),
 ]
 
 
 def _least_tag(value: Any) -> str:
-    if isinstance(value, Subspace) or (isinstance(value, dict) and value.get("kind") == "subspace"):
+    if isinstance(value, SubspaceSection) or (isinstance(value, dict) and value.get("kind") == "subspace"):
         return "<subspace>"
     return "<importances>" if isinstance(value, dict) else "<aim>"
 
 
-class AnalyzeGauss(_Noise):
+class AnalyzeGaussSection(_Noise):
     """Analyze Gauss as published, on second moments, at its exact loss."""
 
     kind: Literal["analyze-gauss"]
     """the noise mechanism"""
 
 
-class ModSulq(_Noise):
+class ModSulqSection(_Noise):
     """MOD-SULQ as published, on second moments, at its exact loss."""
 
     kind: Literal["mod-sulq"]
     """the noise mechanism"""
 
 
-class Exponential(_Noise):
+class ExponentialSection(_Noise):
     """The exponential mechanism for principal directions: a pure epsilon."""
 
     kind: Literal["exponential"]
     """the noise mechanism"""
 
 
-class Auto(_Noise):
+class AutoSection(_Noise):
     """The proven mechanism with the least expected error."""
 
     kind: Literal["auto"]
@@ -305,27 +305,27 @@ class Auto(_Noise):
     """the error: "total", "relative", "spectral", "workload", an importance for each feature, or a leading subspace"""
 
     def _named(self) -> dict[str, dict[str, float]]:
-        if isinstance(self.minimise, Subspace):
+        if isinstance(self.minimise, SubspaceSection):
             return {"minimise.variance": self.minimise.variance}
         return {"minimise": self.minimise} if isinstance(self.minimise, dict) else {}
 
 
 Mechanism = Annotated[
-    Gaussian
-    | ShapedGaussian
-    | Laplace
-    | WholeLaplace
-    | MatrixMechanism
-    | Hierarchical
-    | Dawa
-    | ClassicGaussian
-    | Mgm
-    | Imgm
-    | Mvg
-    | ExactMvg
-    | AnalyzeGauss
-    | ModSulq
-    | Exponential
-    | Auto,
+    GaussianSection
+    | ShapedGaussianSection
+    | LaplaceSection
+    | WholeLaplaceSection
+    | MatrixMechanismSection
+    | HierarchicalSection
+    | DawaSection
+    | ClassicGaussianSection
+    | MgmSection
+    | ImgmSection
+    | MvgSection
+    | ExactMvgSection
+    | AnalyzeGaussSection
+    | ModSulqSection
+    | ExponentialSection
+    | AutoSection,
     Field(discriminator="kind"),
 ]

@@ -56,14 +56,14 @@ class _OfOneShape(Asked):
         return self
 
 
-class MomentQuery(_OfOneShape):
+class MomentSection(_OfOneShape):
     """A second moment, or the covariance that follows from it."""
 
     kind: Literal["covariance", "second-moment"]
     """the matrix to release"""
 
 
-class DirectionsQuery(_OfOneShape):
+class DirectionsSection(_OfOneShape):
     """The leading principal directions of the records about the origin of their shape."""
 
     kind: Literal["principal-directions"]
@@ -72,14 +72,14 @@ class DirectionsQuery(_OfOneShape):
     """the number of directions, below the number of features"""
 
 
-class RowsQuery(_OfOneShape):
+class RowsSection(_OfOneShape):
     """The records themselves, with noise on each."""
 
     kind: Literal["rows"]
     """the matrix to release"""
 
 
-class OuterProductsQuery(Asked):
+class OuterProductsSection(Asked):
     """The sum of outer products of the two halves of a record, such as gradients of a linear layer."""
 
     kind: Literal["outer-products"]
@@ -100,7 +100,7 @@ class OuterProductsQuery(Asked):
         return tuple(feature.name for side in (self.left, self.right) for feature in side.features)
 
     @model_validator(mode="after")
-    def _sides(self) -> OuterProductsQuery:
+    def _sides(self) -> OuterProductsSection:
         for key, side in self.geometries.items():
             check_imputed(key, side, self.missing)
             if isinstance(side, EllipsoidGeometry) and side.shape != "diagonal":
@@ -111,7 +111,7 @@ class OuterProductsQuery(Asked):
         return self
 
 
-class GradientsQuery(Section):
+class GradientsSection(Section):
     """The sum of the clipped gradients of a model, one gradient a record."""
 
     kind: Literal["gradients"]
@@ -140,7 +140,7 @@ class GradientsQuery(Section):
         return (*(feature.name for feature in self.geometry.features), self.model.target.name)
 
     @model_validator(mode="after")
-    def _settled(self) -> GradientsQuery:
+    def _settled(self) -> GradientsSection:
         check_imputed("geometry", self.geometry, self.missing)
         if self.geometry.norm_at_most is not None:
             raise refusal(
@@ -227,7 +227,7 @@ class Axis(Section):
         return self
 
 
-class CountsQuery(Section):
+class CountsSection(Section):
     """The number of records in each cell of a grid over one or more columns."""
 
     kind: Literal["counts"]
@@ -254,7 +254,7 @@ class CountsQuery(Section):
         return tuple(axis.name for axis in self.axes)
 
     @model_validator(mode="after")
-    def _within_the_grid(self) -> CountsQuery:
+    def _within_the_grid(self) -> CountsSection:
         cells = [axis.size for axis in self.axes]
         if prod(cells) > MOST_CELLS:
             raise refusal(
@@ -275,7 +275,7 @@ class CountsQuery(Section):
 
 
 Query = Annotated[
-    MomentQuery | DirectionsQuery | RowsQuery | OuterProductsQuery | GradientsQuery | CountsQuery,
+    MomentSection | DirectionsSection | RowsSection | OuterProductsSection | GradientsSection | CountsSection,
     Field(discriminator="kind"),
 ]
 

@@ -16,7 +16,7 @@ from blockveil.pipeline.plan.summary import cost_text, guesses, plan_bounds, sha
 
 
 @dataclass(frozen=True)
-class Question:
+class ApprovalRequest:
     """What a person is asked.
 
     Attributes
@@ -45,7 +45,7 @@ class NotApproved(BlockveilError):
         return cls(what.removesuffix("."), "A release above the config's approval.above_share needs a person", remedy)
 
 
-def question(plan: Plan, budget: BudgetStatus | None, charged: bool) -> Question | None:
+def question(plan: Plan, budget: BudgetStatus | None, charged: bool) -> ApprovalRequest | None:
     """Question to ask before a release is charged, or None where nobody needs to be asked.
 
     Parameters
@@ -75,4 +75,4 @@ def question(plan: Plan, budget: BudgetStatus | None, charged: bool) -> Question
     )
     bounds, _ = plan_bounds(plan, budget)
     text = " ".join([cost, cost_text(plan, budget), f"A guess about one unit is {guesses(bounds)}", *warnings(plan)])
-    return Question(f"approve-{plan.digest[:32]}", text, section.wait_hours)
+    return ApprovalRequest(f"approve-{plan.digest[:32]}", text, section.wait_hours)

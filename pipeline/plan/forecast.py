@@ -35,7 +35,7 @@ _INK, _PAST, _PLAN, _RATE = "#555555", "#0072b2", "#d55e00", "#009e73"  # Okabe 
 
 
 @dataclass(frozen=True)
-class Cost:
+class NightCost:
     """What one release would cost.
 
     Attributes
@@ -103,7 +103,7 @@ class Forecast:
     epsilon: float
     delta: float
     used: float
-    costs: tuple[Cost, ...]
+    costs: tuple[NightCost, ...]
     nights_left: int
     lasts_until: date | None
     rate_share: float
@@ -120,7 +120,7 @@ class Forecast:
         def simple(value: Any) -> Any:
             if isinstance(value, date):
                 return value.isoformat()
-            if isinstance(value, Cost | PeriodAhead):
+            if isinstance(value, NightCost | PeriodAhead):
                 return dict(value.__dict__)
             return [simple(item) for item in value] if isinstance(value, tuple) else value
 
@@ -188,10 +188,10 @@ def _after(today: date, days: int) -> date | None:
     return today + timedelta(days=days) if days <= _LONGEST else None
 
 
-def _cost(cap: Cap, plan: Plan) -> Cost:
+def _cost(cap: Cap, plan: Plan) -> NightCost:
     booked = cap.book(plan.charge, NOTHING)
     section = plan.config.release
-    return Cost(f"{section.dataset}/{section.name}", booked.epsilon(cap.delta, cap.accountant), cap.used(booked))
+    return NightCost(f"{section.dataset}/{section.name}", booked.epsilon(cap.delta, cap.accountant), cap.used(booked))
 
 
 def _night(cap: Cap, spent: Ticks, losses: Sequence[Loss]) -> Ticks:

@@ -13,7 +13,7 @@ from blockveil.engine.mechanisms.published.matrix_noise import Allocation, Class
 from blockveil.engine.mechanisms.published.subspace_noise import AnalyzeGauss, ModSulq
 from blockveil.pipeline.config import ReleaseConfig
 from blockveil.pipeline.config import mechanism_sections as declared
-from blockveil.pipeline.config.query_sections import CountsQuery, GradientsQuery, OuterProductsQuery, RowsQuery
+from blockveil.pipeline.config.query_sections import CountsSection, GradientsSection, OuterProductsSection, RowsSection
 
 
 def mechanism_of(config: ReleaseConfig) -> Mechanism | Exponential | Dawa | Auto:
@@ -25,35 +25,35 @@ def mechanism_of(config: ReleaseConfig) -> Mechanism | Exponential | Dawa | Auto
         A parameter makes no sense for the query.
     """
     match config.mechanism:
-        case declared.ShapedGaussian() as chosen:
+        case declared.ShapedGaussianSection() as chosen:
             return ShapedGaussian(importance_of(config, chosen.optimise_for))
-        case declared.Laplace() as chosen:
+        case declared.LaplaceSection() as chosen:
             return Laplace(importance_of(config, chosen.optimise_for))
-        case declared.WholeLaplace():
+        case declared.WholeLaplaceSection():
             return WholeLaplace()
-        case declared.ClassicGaussian():
+        case declared.ClassicGaussianSection():
             return ClassicGaussian()
-        case declared.Mgm():
+        case declared.MgmSection():
             return Mgm()
-        case declared.MatrixMechanism():
+        case declared.MatrixMechanismSection():
             return MatrixMechanism()
-        case declared.Hierarchical() as chosen:
+        case declared.HierarchicalSection() as chosen:
             return Hierarchical(chosen.noise, chosen.branching)
-        case declared.Dawa() as chosen:
+        case declared.DawaSection() as chosen:
             return Dawa(chosen.partition_share)
-        case declared.Imgm() as chosen:
+        case declared.ImgmSection() as chosen:
             return Imgm(*_sides(config, chosen.shape)) if chosen.shape is not None else Imgm()
-        case declared.Mvg() as chosen:
+        case declared.MvgSection() as chosen:
             return Mvg(chosen.theorem, chosen.zeta, _allocation(config, chosen))
-        case declared.ExactMvg() as chosen:
+        case declared.ExactMvgSection() as chosen:
             return ExactMvg(_allocation(config, chosen))
-        case declared.AnalyzeGauss():
+        case declared.AnalyzeGaussSection():
             return AnalyzeGauss()
-        case declared.ModSulq():
+        case declared.ModSulqSection():
             return ModSulq()
-        case declared.Exponential():
+        case declared.ExponentialSection():
             return Exponential()
-        case declared.Auto() as chosen:
+        case declared.AutoSection() as chosen:
             return Auto(_metric(config, chosen.minimise))
     return Gaussian()
 
@@ -69,34 +69,36 @@ def importance_of(config: ReleaseConfig, aim: str | dict[str, float]) -> Importa
 def _sides(config: ReleaseConfig, values: dict[str, float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Values by feature, in order, for the rows and the columns of the answer; empty where a side is free."""
     query = config.query
-    if isinstance(query, CountsQuery):
+    if isinstance(query, CountsSection):
         raise NotApplicable("all cells of a grid are alike; leave out what is given by feature")
-    if isinstance(query, GradientsQuery):
+    if isinstance(query, GradientsSection):
         raise NotApplicable("a gradient is bounded as a whole; leave out what is given by feature")
     ordered = tuple(float(values[name]) for name in query.columns)
-    if isinstance(query, OuterProductsQuery):
+    if isinstance(query, OuterProductsSection):
         split = len(query.left.features)
         return ordered[:split], ordered[split:]
-    return ((), ordered) if isinstance(query, RowsQuery) else (ordered, ordered)
+    return ((), ordered) if isinstance(query, RowsSection) else (ordered, ordered)
 
 
-def _allocation(config: ReleaseConfig, chosen: declared.Mvg | declared.ExactMvg) -> Allocation:
+def _allocation(config: ReleaseConfig, chosen: declared.MvgSection | declared.ExactMvgSection) -> Allocation:
     columns, declared_ = chosen.names(config.query.columns), chosen.allocation
-    if chosen.directions is not None and isinstance(config.query, OuterProductsQuery | GradientsQuery | CountsQuery):
+    if chosen.directions is not None and isinstance(
+        config.query, OuterProductsSection | GradientsSection | CountsSection
+    ):
         raise NotApplicable("directions are those of records in one shape; leave them out for this query")
     if isinstance(declared_, declared.Uniform):
         return Allocation("uniform")
-    if isinstance(config.query, OuterProductsQuery | GradientsQuery | CountsQuery):
+    if isinstance(config.query, OuterProductsSection | GradientsSection | CountsSection):
         raise NotApplicable('an allocation by feature is for rows and second moments; set allocation.kind = "uniform"')
     if isinstance(declared_, declared.Binary):
         important = tuple(float(name in declared_.important) for name in columns)
         return Allocation("binary", important, declared_.share)
-    by_feature = declared_.shares if isinstance(declared_, declared.Shares) else declared_.signal
+    by_feature = declared_.shares if isinstance(declared_, declared.SharesSection) else declared_.signal
     return Allocation(declared_.kind, tuple(float(by_feature[name]) for name in columns))
 
 
 def _metric(config: ReleaseConfig, least: declared.Least) -> Metric:
-    if isinstance(least, declared.Subspace):
+    if isinstance(least, declared.SubspaceSection):
         spectrum = tuple(float(least.variance[name]) for name in config.query.columns)
         return Metric("subspace", spectrum=spectrum, leading=least.leading)
     if isinstance(least, str):

@@ -16,7 +16,7 @@ from blockveil.engine.records.geometry import Body
 from blockveil.engine.records.rounding import rounding_of_sums
 from blockveil.engine.sensitivity.problems import OuterProducts, SecondMoment
 from blockveil.pipeline.config import BoxGeometry, LoadedConfig
-from blockveil.pipeline.config.query_sections import MomentQuery
+from blockveil.pipeline.config.query_sections import MomentSection
 from blockveil.pipeline.questions import Question
 from blockveil.pipeline.questions.moment import Moment
 from blockveil.pipeline.questions.question import AnyDesign
@@ -68,7 +68,7 @@ def rounding_sentence(question: Question, design: AnyDesign) -> str | None:
 def with_few_bits(loaded: LoadedConfig) -> LoadedConfig | None:
     """The config with as few bits as make its sums faster; None where it declares its bits, or they would not be."""
     query = loaded.config.query
-    if not isinstance(query, MomentQuery) or query.quantisation_bits is not None or len(query.columns) < _WIDE:
+    if not isinstance(query, MomentSection) or query.quantisation_bits is not None or len(query.columns) < _WIDE:
         return None
     box = isinstance(query.geometry, BoxGeometry) and query.geometry.norm_at_most is None
     if not box or getattr(loaded.config.mechanism, "directions", None) is not None:

@@ -14,8 +14,8 @@ from blockveil.pipeline.config import ComputeSection, LoadedConfig, PrivacySecti
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.fields import Section
 from blockveil.pipeline.config.geometry_section import EllipsoidGeometry
-from blockveil.pipeline.config.mechanism_sections import ExactMvg, Mechanism, Mvg
-from blockveil.pipeline.config.query_sections import GradientsQuery, Query
+from blockveil.pipeline.config.mechanism_sections import ExactMvgSection, Mechanism, MvgSection
+from blockveil.pipeline.config.query_sections import GradientsSection, Query
 from blockveil.pipeline.plan.planning import Plan, make_plan
 
 _NOWHERE = Path("what-if.toml")
@@ -38,7 +38,7 @@ class WhatIf(Section):
     """the memory and block size"""
 
 
-class Asked(BaseModel):
+class WhatIfQuestion(BaseModel):
     """Everything that the form of the plan flow takes."""
 
     question: WhatIf
@@ -49,7 +49,7 @@ class Asked(BaseModel):
     """the night in question, as YYYY-MM-DD"""
 
 
-def parse(question: Any, budget_of: Any, logical_date: Any) -> Asked:
+def parse(question: Any, budget_of: Any, logical_date: Any) -> WhatIfQuestion:
     """Validate what came from a form, whether or not the form has checked it.
 
     Raises
@@ -58,9 +58,9 @@ def parse(question: Any, budget_of: Any, logical_date: Any) -> Asked:
         A value is missing, unknown or not allowed.
     """
     tree = {"question": question, "budget_of": budget_of, "logical_date": logical_date}
-    root: type[BaseModel] = Asked
+    root: type[BaseModel] = WhatIfQuestion
     try:
-        return Asked.model_validate(tree)
+        return WhatIfQuestion.model_validate(tree)
     except ValidationError as error:
         failure = explain(error, tree, _FORM, root)
     # Raised outside the handler: a chained pydantic error would print the whole input again.
@@ -77,9 +77,9 @@ def _files(question: WhatIf) -> Iterator[tuple[str, str]]:
     geometry = question.query.geometries.get("geometry")
     if isinstance(geometry, EllipsoidGeometry) and geometry.shape != "diagonal":
         yield "query.geometry.shape", 'Use "diagonal"'
-    if isinstance(question.query, GradientsQuery) and question.query.model.weights is not None:
+    if isinstance(question.query, GradientsSection) and question.query.model.weights is not None:
         yield "query.model.weights", "Leave it out, with its digest, for weights of zero"
-    if isinstance(question.mechanism, Mvg | ExactMvg) and question.mechanism.directions is not None:
+    if isinstance(question.mechanism, MvgSection | ExactMvgSection) and question.mechanism.directions is not None:
         yield "mechanism.directions", "Leave it out, with its digest and source"
 
 

@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Directions:
+class NoiseDirections:
     """Principal directions and how much lies along them.
 
     Attributes
@@ -55,7 +55,7 @@ class Directions:
         ]
 
 
-def principal_directions(release: Path) -> Directions:
+def principal_directions(release: Path) -> NoiseDirections:
     """Eigenvectors of a published covariance or second moment, right singular vectors of rows, or published directions.
 
     Parameters
@@ -80,15 +80,15 @@ def principal_directions(release: Path) -> Directions:
             "This release gives no directions", "Its noise exceeds its matrix", "Use a release with a larger epsilon"
         )
     strength = np.maximum(values[::-1], 0.0)
-    return Directions(_signed(vectors[:, ::-1]), strength, str(found.attributes["release_id"]))
+    return NoiseDirections(_signed(vectors[:, ::-1]), strength, str(found.attributes["release_id"]))
 
 
-def _completed(release: Release, scale: Array) -> Directions:
+def _completed(release: Release, scale: Array) -> NoiseDirections:
     """Published directions first, orthonormal in scaled units; the rest of the space after them."""
     scaled = release.arrays["directions"] / scale[:, None]
     basis = np.linalg.qr(scaled, mode="complete")[0]
     strength = np.concatenate([np.ones(scaled.shape[1]), np.zeros(scale.size - scaled.shape[1])])
-    return Directions(_signed(basis), strength, str(release.attributes["release_id"]))
+    return NoiseDirections(_signed(basis), strength, str(release.attributes["release_id"]))
 
 
 def _signed(vectors: Array) -> Array:
@@ -98,7 +98,7 @@ def _signed(vectors: Array) -> Array:
     return signed
 
 
-def save(directions: Directions, output: Path) -> None:
+def save(directions: NoiseDirections, output: Path) -> None:
     """Write the matrix as an .npy file that does not exist yet; raises as :func:`.shaping.save`."""
     save_matrix(directions.matrix, output)
 

@@ -22,17 +22,17 @@ def ask(loaded: LoadedConfig) -> Question:
         The declared shape, bits and size cannot be combined.
     """
     match loaded.config.query:
-        case declared.MomentQuery() as asked:
+        case declared.MomentSection() as asked:
             return moment.build(loaded, asked)
-        case declared.DirectionsQuery() as asked:
+        case declared.DirectionsSection() as asked:
             return directions.build(loaded, asked)
-        case declared.RowsQuery() as asked:
+        case declared.RowsSection() as asked:
             return rows.build(loaded, asked)
-        case declared.OuterProductsQuery() as asked:
+        case declared.OuterProductsSection() as asked:
             return outer.build(loaded, asked)
-        case declared.GradientsQuery() as asked:
+        case declared.GradientsSection() as asked:
             return gradients.build(loaded, asked)
-        case declared.CountsQuery() as asked:
+        case declared.CountsSection() as asked:
             return cells.build(loaded, asked)
 
 
@@ -41,8 +41,8 @@ def settled(question: Question, design: NoiseDesign | DirectionsDesign | Buckets
 
     Directions may be drawn alone, or follow from a noisy matrix; counts may follow from buckets.
     """
-    if isinstance(question, directions.Directions) and isinstance(design, DirectionsDesign):
+    if isinstance(question, directions.DirectionsQuestion) and isinstance(design, DirectionsDesign):
         return directions.Drawn(question.problem, question.query, question.features)
-    if isinstance(question, cells.Cells) and isinstance(design, BucketsDesign):
+    if isinstance(question, cells.CellsQuestion) and isinstance(design, BucketsDesign):
         return buckets.BucketCells(question.problem, question.query, question.names)
     return question

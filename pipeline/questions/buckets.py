@@ -12,7 +12,7 @@ from blockveil.engine.answers.cost import Work
 from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.mechanisms.counts.buckets import Buckets, BucketsDesign
 from blockveil.pipeline.questions.arrays import ReleaseArrays
-from blockveil.pipeline.questions.cells import MOST_ANSWERS, Cells, answer_arrays
+from blockveil.pipeline.questions.cells import MOST_ANSWERS, CellsQuestion, answer_arrays
 
 SPREADING = "how much the cells of one bucket differ is not in the standard deviations"
 
@@ -23,7 +23,7 @@ _SECONDS_A_CELL = 4e-5
 """Costs and least partition; an estimate, not a measurement."""
 
 
-class BucketCells(Cells):
+class BucketCells(CellsQuestion):
     """Counts in the cells of a grid, from buckets; their error is known as far as it is noise."""
 
     def check(self, design: BucketsDesign) -> None:  # type: ignore[override]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.cost import Kind, Work
+from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.counts import Codes, CountQuery, Edges, Missing, Outside
 from blockveil.engine.estimates import cells as cell_estimates
 from blockveil.engine.estimates import matrices
@@ -46,7 +46,7 @@ MOST_ANSWERS = 2**18
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class CellsQuestion:
     """Counts in the cells of a grid."""
 
     problem: Counts
@@ -89,7 +89,7 @@ class Cells:
     def work(self, rows: int) -> Work:
         """Of reading and counting."""
         m, n = self.problem.cells
-        work = Work(Kind.CELLS, rows, len(self.query.axes), self.problem.cells)
+        work = Work(GrowthKind.CELLS, rows, len(self.query.axes), self.problem.cells)
         if not self.problem.workload:
             return replace(work, grid=self.query.grid)
         # A tree has at most twice as many sums as cells, and fills up one row of a tile for each level; its answers are
@@ -176,7 +176,7 @@ class Cells:
         return CellBlocks(self.query.grid, self.names, self._axes(), design) if self.work(rows).grid else None
 
 
-def build(loaded: LoadedConfig, asked: declared.CountsQuery) -> Cells:
+def build(loaded: LoadedConfig, asked: declared.CountsSection) -> CellsQuestion:
     """Question of a config."""
     query = CountQuery(tuple(_axis(axis) for axis in asked.axes), Outside(asked.outside), Missing(asked.missing))
     workload = _workload(asked, query.shape)
@@ -187,7 +187,7 @@ def build(loaded: LoadedConfig, asked: declared.CountsQuery) -> Cells:
         )
     neighbours = loaded.config.privacy.neighbours
     problem = Counts(query.shape, neighbours, asked.rows_at_most, workload, len(query.axes))
-    return Cells(problem, query, asked.columns)
+    return CellsQuestion(problem, query, asked.columns)
 
 
 _KINDS: dict[str, type[Identity | Total | Prefix | AllRange]] = {
@@ -198,7 +198,7 @@ _KINDS: dict[str, type[Identity | Total | Prefix | AllRange]] = {
 }
 
 
-def _workload(asked: declared.CountsQuery, cells: tuple[int, int]) -> Workload:
+def _workload(asked: declared.CountsSection, cells: tuple[int, int]) -> Workload:
     m, n = cells
     match asked.workload:
         case None:

@@ -20,7 +20,7 @@ from blockveil.engine.records.geometry import GeometryError, reaches_both_ends
 from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
 from blockveil.engine.sensitivity.reach import largest_l2
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config.query_sections import DirectionsQuery
+from blockveil.pipeline.config.query_sections import DirectionsSection
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
 from blockveil.pipeline.questions.moment import Moment
@@ -33,7 +33,7 @@ _SECONDS_A_PRODUCT = 4e-7
 
 
 @dataclass(frozen=True, eq=False)
-class Directions(Moment):
+class DirectionsQuestion(Moment):
     """Leading eigenvectors of a released second moment, which is published with them."""
 
     problem: PrincipalDirections
@@ -85,7 +85,7 @@ class Directions(Moment):
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn(Directions):
+class Drawn(DirectionsQuestion):
     """Directions drawn alone; nothing else is released."""
 
     @property
@@ -130,7 +130,7 @@ _GAP = 0.1
 """Share of the largest possible second moment by which leading and other eigenvalues are supposed to differ."""
 
 
-def build(loaded: LoadedConfig, asked: DirectionsQuery) -> Directions:
+def build(loaded: LoadedConfig, asked: DirectionsSection) -> DirectionsQuestion:
     """Question of a config."""
     clip = quantiser(loaded, asked.geometry, augmented=False)
     gram.check_no_overflow(asked.rows_at_most, clip.largest)
@@ -144,7 +144,7 @@ def build(loaded: LoadedConfig, asked: DirectionsQuery) -> Directions:
         asked.directions,
         even=reaches_both_ends(clip.coordinates, clip.largest),
     )
-    return Directions(problem, SecondMomentQuery(clip), asked.columns)
+    return DirectionsQuestion(problem, SecondMomentQuery(clip), asked.columns)
 
 
 def _sentence(problem: PrincipalDirections, error: float, how: str) -> str:

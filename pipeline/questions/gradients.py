@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.answers import gram
-from blockveil.engine.answers.cost import Kind, Work
+from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.gradients import GradientProblem, GradientsQuery
 from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Output, PublicMap
 from blockveil.engine.estimates import matrices
@@ -56,7 +56,7 @@ class Gradients:
 
     def work(self, rows: int) -> Work:
         """The product of each layer; its forward and backward pass cost as much again each."""
-        return Work(Kind.PRODUCTS, rows, len(self.features) + 1, self.problem.shape)
+        return Work(GrowthKind.PRODUCTS, rows, len(self.features) + 1, self.problem.shape)
 
     def error(self, design: NoiseDesign) -> ErrorReport:
         """Of the sum."""
@@ -111,7 +111,7 @@ def _numbered(name: str, count: int) -> tuple[str, ...]:
     return tuple(f"{name} {i + 1}" for i in range(count))
 
 
-def build(loaded: LoadedConfig, asked: declared.GradientsQuery) -> Gradients:
+def build(loaded: LoadedConfig, asked: declared.GradientsSection) -> Gradients:
     """Question of a config; reads the pinned weights."""
     largest = 2 ** (asked.quantisation_bits - 1) - 1
     gram.check_no_overflow(asked.rows_at_most, largest)
@@ -131,7 +131,7 @@ def build(loaded: LoadedConfig, asked: declared.GradientsQuery) -> Gradients:
     return Gradients(problem, query, asked.columns[:-1])
 
 
-def _model(loaded: LoadedConfig, asked: declared.GradientsQuery, width: int) -> Model:
+def _model(loaded: LoadedConfig, asked: declared.GradientsSection, width: int) -> Model:
     declared_ = asked.model
     outputs = declared_.target.classes if declared_.predicts == "softmax" else 1
     shapes = weights.shapes(width, declared_.hidden_units, int(outputs or 1))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.answers import gram
-from blockveil.engine.answers.cost import Kind, Work
+from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.second_moment import SecondMomentQuery
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
@@ -22,7 +22,7 @@ from blockveil.engine.sensitivity import rotation
 from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.engine.sensitivity.reach import largest_entries
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config.query_sections import MomentQuery
+from blockveil.pipeline.config.query_sections import MomentSection
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks, CovarianceBlocks, Large, SecondMomentBlocks
 from blockveil.pipeline.questions.question import (
@@ -160,7 +160,7 @@ class Moment:
         return CovarianceBlocks(large, axes, design, coordinates, public_count)
 
 
-def build(loaded: LoadedConfig, asked: MomentQuery) -> Moment:
+def build(loaded: LoadedConfig, asked: MomentSection) -> Moment:
     """Question of a config."""
     clip = quantiser(loaded, asked.geometry, augmented=asked.kind == "covariance")
     gram.check_no_overflow(asked.rows_at_most, clip.largest)
@@ -188,7 +188,7 @@ def build(loaded: LoadedConfig, asked: MomentQuery) -> Moment:
 def _work(rows: int, features: int, lead: int, density: float | None, largest: int) -> Work:
     """One triangle of products."""
     width = features + lead
-    return Work(Kind.PRODUCTS, rows, features, (width, width), True, lead, density=density, largest=largest)
+    return Work(GrowthKind.PRODUCTS, rows, features, (width, width), True, lead, density=density, largest=largest)
 
 
 def _dithered(clip: Quantiser) -> Quantiser:

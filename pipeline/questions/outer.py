@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.answers import gram
-from blockveil.engine.answers.cost import Kind, Work
+from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.outer_products import OuterProductsQuery
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
@@ -56,7 +56,7 @@ class Outer:
     def work(self, rows: int) -> Work:
         """All products."""
         shape = self.problem.shape
-        return Work(Kind.PRODUCTS, rows, sum(shape), shape, largest=self.problem.largest)
+        return Work(GrowthKind.PRODUCTS, rows, sum(shape), shape, largest=self.problem.largest)
 
     def error(self, design: NoiseDesign) -> ErrorReport:
         """Of the sum."""
@@ -95,7 +95,7 @@ class Outer:
         return OuterBlocks(Large(self.problem.shape, ("row", "column")), axes, design, left, right)
 
 
-def build(loaded: LoadedConfig, asked: declared.OuterProductsQuery) -> Outer:
+def build(loaded: LoadedConfig, asked: declared.OuterProductsSection) -> Outer:
     """Question of a config."""
     left, right = (quantiser(loaded, side, augmented=False) for side in (asked.left, asked.right))
     gram.check_no_overflow(asked.rows_at_most, left.largest)

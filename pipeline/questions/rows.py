@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.cost import Kind, Work
+from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.rows import RowsQuery
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
@@ -24,7 +24,7 @@ from blockveil.pipeline.questions.question import check_even, directed, extent, 
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class RowsQuestion:
     """The records themselves.
 
     Attributes
@@ -61,7 +61,7 @@ class Records:
     def work(self, rows: int) -> Work:
         """Reading alone."""
         width = self.problem.shape[1]
-        return Work(Kind.RECORDS, rows, width, (rows, width))
+        return Work(GrowthKind.RECORDS, rows, width, (rows, width))
 
     def error(self, design: NoiseDesign) -> ErrorReport:
         """Of the records."""
@@ -100,13 +100,13 @@ class Records:
         return RecordBlocks(Large((rows, len(self.features)), ("record", "feature")), axes, design, coordinates)
 
 
-def build(loaded: LoadedConfig, asked: declared.RowsQuery) -> Records:
+def build(loaded: LoadedConfig, asked: declared.RowsSection) -> RowsQuestion:
     """Question of a config."""
     clip = quantiser(loaded, asked.geometry, augmented=False)
     along = directed(loaded, clip)
     if along is not None and along.coordinates.body is Body.CUBE:
         box = rotation.rows(along, loaded.config.privacy.neighbours, asked.rows_at_most)
-        return Records(box, RowsQuery(along), asked.columns, directed=True)
+        return RowsQuestion(box, RowsQuery(along), asked.columns, directed=True)
     clip = along or clip
     problem = Rows(
         clip.coordinates.body,
@@ -116,4 +116,4 @@ def build(loaded: LoadedConfig, asked: declared.RowsQuery) -> Records:
         asked.rows_at_most,
         even=reaches_both_ends(clip.coordinates, clip.largest),
     )
-    return Records(problem, RowsQuery(clip), asked.columns, directed=along is not None)
+    return RowsQuestion(problem, RowsQuery(clip), asked.columns, directed=along is not None)

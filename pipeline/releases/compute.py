@@ -101,7 +101,7 @@ def translate(error: BaseException) -> BlockveilError:
     return ComputeError(kind, secrets.token_hex(4))
 
 
-class Shares:
+class WorkShares:
     """How much of all parts is done, from what each of them tells.
 
     Parameters
@@ -132,7 +132,7 @@ class ThreadCompute:
 
     def hold(self, graph: ExactGraph, progress: Progress) -> list[Any]:
         """Compute the tiles with threads."""
-        shares, told = Shares(graph.parts, progress), SimpleQueue[tuple[str, float] | None]()
+        shares, told = WorkShares(graph.parts, progress), SimpleQueue[tuple[str, float] | None]()
         listener.listen(lambda part, share: told.put((part, share)))
         runner = ThreadPoolExecutor(1)
         try:

@@ -16,7 +16,7 @@ from blockveil.pipeline.ledger import Charge
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.rounded import rounding_sentence
 from blockveil.pipeline.questions.arrays import ReleaseArrays
-from blockveil.pipeline.releases.simulated import post_processing
+from blockveil.pipeline.releases.post_processing_error import post_processing
 
 _TITLES = {
     "covariance": "covariance",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.estimates.bands import Gaussian, Laplace, LaplaceSums, RandomDirection, Tails
+from blockveil.engine.estimates.bands import GaussianNoise, LaplaceNoise, LaplaceSums, RandomDirection, Tails
 from blockveil.engine.estimates.ratios import RatioErrors
 from blockveil.pipeline.report.matrix import Array, ReleasedMatrix
 
@@ -57,9 +57,9 @@ class NoiseAlone:
             return RandomDirection(self.matrix.shape[0])
         rate = laplace_rate(mechanism)
         if rate is None:
-            return Gaussian()
+            return GaussianNoise()
         sums = self._is_ratio or "strategy" in mechanism or mixed(self.matrix.attributes)
-        return LaplaceSums(rate) if sums else Laplace(rate)
+        return LaplaceSums(rate) if sums else LaplaceNoise(rate)
 
     @cached_property
     def band(self) -> float:

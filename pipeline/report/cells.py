@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.pipeline.report.alone import NoiseAlone
-from blockveil.pipeline.report.matrix import Array, ReleasedMatrix, Span, Tile
+from blockveil.pipeline.report.matrix import Array, EntriesTile, ReleasedMatrix, Span
 
 CELLS = 360
 """Cells of a heat map along an axis; a cell of a larger matrix is the mean of its entries."""
@@ -51,7 +51,7 @@ class CellSums:
         ]
         self.entries = np.outer(*sizes)
 
-    def add(self, tile: Tile, values: Array) -> None:
+    def add(self, tile: EntriesTile, values: Array) -> None:
         """Add a tile, and its mirror image where it stands for that too."""
         rows, in_rows = self._cut(0, tile.rows)
         columns, in_columns = self._cut(1, tile.columns)
@@ -90,7 +90,7 @@ class CellNoise:
         self._sums, self._single = CellSums(matrix.shape), cells_of(matrix.shape) == matrix.shape
         self._starts = cell_starts(matrix.shape[0])
 
-    def add(self, tile: Tile, deviation: Array) -> None:
+    def add(self, tile: EntriesTile, deviation: Array) -> None:
         """Add the weighted standard deviations of a tile's entries."""
         if self._alone.dependent:
             self._sums.add(tile, deviation)

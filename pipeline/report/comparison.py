@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import subspace_angles
 
-from blockveil.engine.estimates.bands import Gaussian, LaplaceSums
+from blockveil.engine.estimates.bands import GaussianNoise, LaplaceSums
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.data.released import OpenRelease
 from blockveil.pipeline.ledger.difference import differences
 from blockveil.pipeline.report.alone import NoiseAlone, laplace_rate
 from blockveil.pipeline.report.cells import CellNoise, Cells, CellSums, cells_of
 from blockveil.pipeline.report.facts import Facts
-from blockveil.pipeline.report.matrix import Array, ReleasedMatrix, Tile
+from blockveil.pipeline.report.matrix import Array, EntriesTile, ReleasedMatrix
 from blockveil.pipeline.report.scan import noise_units
 from blockveil.pipeline.report.spectrum import Subspace, leading_subspace
 
@@ -189,7 +189,7 @@ class _Pair:
         others = sum(value.size for value, _ in self.vectors[0].values())
         # The difference of ratios takes that all numbers of both are held, beside the differences themselves.
         self.held = others + alone[0].held * (1 if alone[0].ratio is None else 3)
-        tails = LaplaceSums(max(rate or Fraction(0) for rate in rates)) if self.laplace else Gaussian()
+        tails = LaplaceSums(max(rate or Fraction(0) for rate in rates)) if self.laplace else GaussianNoise()
         self.band = tails.band(self.held)
         self.alone = tuple(NoiseAlone(facts.matrix, cells, self.band) for facts in (a, b))
 
@@ -302,7 +302,7 @@ class _Pass:
         self.beyond, self.noisy, self.squares = 0, 0, 0.0
         self._largest: list[tuple[float, int, int, Change]] = []
 
-    def add(self, tile: Tile) -> None:
+    def add(self, tile: EntriesTile) -> None:
         values = tuple(matrix.value(tile.rows, tile.columns) for matrix in (self._a, self._b))
         errors = tuple(matrix.deviation(tile.rows, tile.columns) for matrix in (self._a, self._b))
         weights = np.outer(self._weights[0][slice(*tile.rows)], self._weights[1][slice(*tile.columns)])
@@ -324,7 +324,7 @@ class _Pass:
         self.beyond += int(np.count_nonzero(beyond))
         self._keep(tile, np.abs(scores), values, error, beyond)
 
-    def _keep(self, tile: Tile, size: Array, values: tuple[Array, ...], error: Array, beyond: Mask) -> None:
+    def _keep(self, tile: EntriesTile, size: Array, values: tuple[Array, ...], error: Array, beyond: Mask) -> None:
         few = min(LISTED, size.size)
         for position in np.argpartition(size.ravel(), size.size - few)[size.size - few :]:
             i, j = divmod(int(position), size.shape[1])

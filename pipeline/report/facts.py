@@ -13,7 +13,7 @@ from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.ledger.guessing import Together
 from blockveil.pipeline.report import after
 from blockveil.pipeline.report.matrix import ReleasedMatrix, Shown
-from blockveil.pipeline.report.scan import Entry, Scan, Tally, scan
+from blockveil.pipeline.report.scan import BeyondNoise, ReleasedEntry, Scan, scan
 from blockveil.pipeline.report.spectrum import Spectrum, spectrum
 from blockveil.pipeline.report.words import number
 
@@ -101,7 +101,7 @@ class Facts:
         """Values of the spectrum that noise alone does not reach."""
         return int((self.spectrum.values > self.scan.noise_level).sum())
 
-    def where(self, entry: Entry) -> str:
+    def where(self, entry: ReleasedEntry) -> str:
         """Row and column of an entry by name."""
         row, column = self.matrix.name(0, entry.row), self.matrix.name(1, entry.column)
         return row if self.matrix.shape[1] == 1 else f"{row} and {column}"
@@ -156,7 +156,7 @@ def finding(facts: Facts) -> str:
     return f"Nothing stands out of the noise: {none}. What is shown may be noise alone."
 
 
-def _searched(facts: Facts) -> tuple[tuple[Tally, str], tuple[Tally, str]]:
+def _searched(facts: Facts) -> tuple[tuple[BeyondNoise, str], tuple[BeyondNoise, str]]:
     """Entries off and on the diagonal, and what they are called; without symmetry all are off it."""
     scan, kind = facts.scan, facts.kind
     if not facts.matrix.symmetric:

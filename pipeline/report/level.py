@@ -21,7 +21,7 @@ import numpy as np
 
 from blockveil.engine.estimates.bands import CONFIDENCE
 from blockveil.pipeline.report.alone import NoiseAlone, laplace_rate
-from blockveil.pipeline.report.matrix import Array, ReleasedMatrix, Tile
+from blockveil.pipeline.report.matrix import Array, EntriesTile, ReleasedMatrix
 
 _OUTSIDE = 1.0 - CONFIDENCE
 _OF_MEANS = 0.01
@@ -39,7 +39,7 @@ class NoiseShape:
     def __init__(self, shape: tuple[int, int]) -> None:
         self.by_row, self.off_diagonal, self.squares = np.zeros(shape[0]), 0.0, 0.0
 
-    def add(self, tile: Tile, noise: Array) -> None:
+    def add(self, tile: EntriesTile, noise: Array) -> None:
         """Add a tile."""
         rows = slice(*tile.rows)
         self.by_row[rows] = np.maximum(self.by_row[rows], noise.max(axis=1))

@@ -43,7 +43,7 @@ class Shown(Protocol):
 
 
 @dataclass(frozen=True)
-class Tile:
+class EntriesTile:
     """Entries of some rows and columns; ``mirrored`` where they stand for the entries across the diagonal too."""
 
     rows: Span
@@ -99,13 +99,13 @@ class ReleasedMatrix:
         rows, columns = self.shape
         return rows * (rows + 1) // 2 if self.symmetric else rows * columns
 
-    def tiles(self) -> Iterator[Tile]:
+    def tiles(self) -> Iterator[EntriesTile]:
         """Tiles that cover the matrix; of a symmetric one those on and above the diagonal."""
         height, width = self._tile_shape()
         for top in range(0, self.shape[0], height):
             for left in range(top if self.symmetric else 0, self.shape[1], width):
                 rows, columns = (top, min(top + height, self.shape[0])), (left, min(left + width, self.shape[1]))
-                yield Tile(rows, columns, self.symmetric and left > top)
+                yield EntriesTile(rows, columns, self.symmetric and left > top)
 
     def value(self, rows: Span, columns: Span) -> Array:
         """Released entries, shape (rows, columns)."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from blockveil.pipeline.report.alone import NoiseAlone
 from blockveil.pipeline.report.cells import CellNoise, Cells, CellSums, cells_of
 from blockveil.pipeline.report.level import NoiseShape, noise_level
-from blockveil.pipeline.report.matrix import Array, ReleasedMatrix, Tile
+from blockveil.pipeline.report.matrix import Array, EntriesTile, ReleasedMatrix
 
 STRONGEST = 10
 """How many of the strongest entries are listed."""
@@ -21,7 +21,7 @@ _BY_VALUE = ("counts", "directions")
 
 
 @dataclass(frozen=True)
-class Entry:
+class ReleasedEntry:
     """One released entry: where, its value and noise in raw units, and its size in the heat map."""
 
     row: int
@@ -32,7 +32,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Tally:
+class BeyondNoise:
     """Distinct entries of one kind, and how many of them are beyond what noise alone gives."""
 
     entries: int = 0
@@ -67,12 +67,12 @@ class Scan:
     """
 
     alone: NoiseAlone
-    diagonal: Tally
-    others: Tally
+    diagonal: BeyondNoise
+    others: BeyondNoise
     beyond_two: int
     not_estimable: int
     cells: Cells
-    strongest: tuple[Entry, ...]
+    strongest: tuple[ReleasedEntry, ...]
     column_means: Array
     column_deviations: Array
     noise_level: float
@@ -128,11 +128,11 @@ def scan(matrix: ReleasedMatrix) -> Scan:
 class _Sums:
     """Running sums of a pass."""
 
-    on: Tally = field(default_factory=Tally)
-    off: Tally = field(default_factory=Tally)
+    on: BeyondNoise = field(default_factory=BeyondNoise)
+    off: BeyondNoise = field(default_factory=BeyondNoise)
     beyond_two: int = 0
     not_estimable: int = 0
-    strongest: list[tuple[float, int, int, Entry]] = field(default_factory=list)
+    strongest: list[tuple[float, int, int, ReleasedEntry]] = field(default_factory=list)
 
 
 class _Pass:
@@ -150,7 +150,7 @@ class _Pass:
         self._column_sums, self._column_squares = np.zeros(matrix.shape[1]), np.zeros(matrix.shape[1])
         self._sums = _Sums()
 
-    def add(self, tile: Tile) -> None:
+    def add(self, tile: EntriesTile) -> None:
         matrix, rows, columns = self._matrix, slice(*tile.rows), slice(*tile.columns)
         signal, deviation = matrix.signal(tile.rows, tile.columns), matrix.deviation(tile.rows, tile.columns)
         value = signal if matrix.kind != "rows" else matrix.value(tile.rows, tile.columns)
@@ -167,7 +167,7 @@ class _Pass:
         standing = self._count(tile, signal, deviation)
         self._add_strongest(tile, standing, value, signal, deviation, shown)
 
-    def _count(self, tile: Tile, signal: Array, deviation: Array) -> tuple[NDArray[np.intp], ...]:
+    def _count(self, tile: EntriesTile, signal: Array, deviation: Array) -> tuple[NDArray[np.intp], ...]:
         """Tally the tile's distinct entries; where those stand that are not on the diagonal."""
         beyond = np.abs(signal) > 2.0 * deviation
         stands = self._alone.stands(tile.rows[0], tile.columns[0], signal, deviation)
@@ -184,7 +184,7 @@ class _Pass:
 
     def _add_strongest(
         self,
-        tile: Tile,
+        tile: EntriesTile,
         standing: tuple[NDArray[np.intp], ...],
         value: Array,
         signal: Array,
@@ -206,7 +206,7 @@ class _Pass:
         for position in np.argpartition(size, size.size - few)[size.size - few :] if few else ():
             at = int(i[position]), int(j[position])
             row, column = tile.rows[0] + at[0], tile.columns[0] + at[1]
-            entry = Entry(row, column, float(value[at]), float(deviation[at]), float(shown[at]))
+            entry = ReleasedEntry(row, column, float(value[at]), float(deviation[at]), float(shown[at]))
             keep = heapq.heappush if len(self._sums.strongest) < STRONGEST else heapq.heappushpop
             keep(self._sums.strongest, (float(size[position]), -row, -column, entry))
 
@@ -233,8 +233,8 @@ class _Pass:
         )
 
 
-def _tallied(tally: Tally, entries: int, standing: NDArray[np.bool_]) -> Tally:
-    return Tally(tally.entries + entries, tally.standing + int(np.count_nonzero(standing)))
+def _tallied(tally: BeyondNoise, entries: int, standing: NDArray[np.bool_]) -> BeyondNoise:
+    return BeyondNoise(tally.entries + entries, tally.standing + int(np.count_nonzero(standing)))
 
 
 def _positive(units: Array) -> Array:

@@ -47,8 +47,8 @@ class FrameFindings:
     neighbours: Neighbours
     moment: Matrix
     spectrum: Vector
-    published: bingham.Directions
-    exact: bingham.Directions
+    published: bingham.BinghamDraw
+    exact: bingham.BinghamDraw
     true_epsilon: float
     errors: dict[str, float]
 

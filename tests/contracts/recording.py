@@ -7,7 +7,7 @@ import dask
 from dask.delayed import delayed
 
 from blockveil.engine.answers.graph import noisy_graph, released_layout
-from blockveil.engine.answers.layout import Layout, Part, Tile
+from blockveil.engine.answers.layout import Layout, Tile, WorkPart
 from blockveil.engine.noise import keyring
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 
@@ -48,7 +48,7 @@ def release(design, exact, key, tiles=None):
     """Released integers of an exact answer by the tasks of a release, the answer in one tile unless told."""
     rows, columns = exact.shape
     tiles = tiles or (Tile((0, rows), (0, columns)),)
-    layout = Layout(tuple(tiles), (Part(0, 1, tuple(range(len(tiles)))),))
+    layout = Layout(tuple(tiles), (WorkPart(0, 1, tuple(range(len(tiles)))),))
     handle = f"recorded {id(key)}"
     keyring.install(handle, key)
     try:

@@ -106,7 +106,7 @@ def r1smg_tv_law(i):
 
 
 def limit(i):
-    query = mvg_limits.Query(int(i["m"]), int(i.get("n", i["m"])), number(i["gamma"]), number(i["s2"]))
+    query = mvg_limits.MvgQuery(int(i["m"]), int(i.get("n", i["m"])), number(i["gamma"]), number(i["s2"]))
     variant = mvg_limits.Zeta.PUBLISHED if i["zeta_variant"] == "published" else mvg_limits.Zeta.SQUARE_ROOT
     theorem = mvg_limits.Theorem(int(i.get("theorem", 2)))
     return query, mvg_limits.precision_limit(query, number(i["eps"]), number(i["delta"]), theorem, variant)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from blockveil.engine.estimates.bands import Gaussian
+from blockveil.engine.estimates.bands import GaussianNoise
 from blockveil.engine.estimates.matrices import covariance_of
 from blockveil.pipeline.report.comparison import Comparison, compare
 from blockveil.pipeline.report.facts import Facts, finding
@@ -168,7 +168,7 @@ def test_covariances_of_two_nights_without_a_change_are_no_changes_however_uncer
 def test_a_scale_of_differences_five_percent_too_small_is_found_out():
     """The simultaneous band of all entries, where counts are certain and the differences next to Gaussian."""
     rng, trials, d = np.random.default_rng(37), 2000, 30
-    band = Gaussian().band(d * (d + 1) // 2)
+    band = GaussianNoise().band(d * (d + 1) // 2)
     beyond = {
         scale: sum(
             abs(nights(rng, (Ratios(d, 1e-3, 0.0, scale), Ratios(d, 1e-3, 0.0, scale))).largest[0].score) > band

@@ -62,7 +62,7 @@ _WORDS_A_CALL = 2**15
 
 
 @dataclass(frozen=True)
-class Directions:
+class BinghamDraw:
     """Calibrated draw of leading directions.
 
     Attributes
@@ -94,7 +94,7 @@ class Directions:
         return ZCDP((self.epsilon / draws) ** 2 / 8.0 * draws * (1.0 + 1e-12))
 
 
-def directions(count: int, epsilon: float, neighbours: Neighbours, joint: bool) -> Directions:
+def directions(count: int, epsilon: float, neighbours: Neighbours, joint: bool) -> BinghamDraw:
     """Largest concentration for a loss.
 
     Parameters
@@ -118,7 +118,7 @@ def directions(count: int, epsilon: float, neighbours: Neighbours, joint: bool) 
         raise CalibrationError(f"count is {count}; at least one direction is drawn; give a positive count")
     share = epsilon if joint else epsilon / count
     scale = 1.0 if neighbours is Neighbours.ADD_REMOVE else 0.5
-    return Directions(count, share * scale * (1.0 - 1e-12), joint, epsilon)
+    return BinghamDraw(count, share * scale * (1.0 - 1e-12), joint, epsilon)
 
 
 def published_concentration(epsilon: float) -> float:
@@ -156,7 +156,7 @@ def key_uniforms(key: NoiseKey, stream: int, draw: int) -> Uniforms:
     return uniforms
 
 
-def draw_directions(key: NoiseKey, second_moment: Matrix, design: Directions, stream: int = 0) -> Matrix:
+def draw_directions(key: NoiseKey, second_moment: Matrix, design: BinghamDraw, stream: int = 0) -> Matrix:
     """Leading directions of a second moment, as a pure function of key and matrix. Not certified, see the module.
 
     Parameters

@@ -232,8 +232,8 @@ class ExactMvg:
         return {"allocation": self.allocation.parameters()}
 
 
-def _public_facts(problem: Problem) -> mvg_limits.Query:
+def _public_facts(problem: Problem) -> mvg_limits.MvgQuery:
     """Shape, largest norm and Frobenius sensitivity of the answer itself, in coordinates."""
     m, n = problem.shape
     plain = problem.spread(np.ones(m), np.ones(n))
-    return mvg_limits.Query(m, n, problem.largest_norm(), problem.l2(plain).bound)
+    return mvg_limits.MvgQuery(m, n, problem.largest_norm(), problem.l2(plain).bound)

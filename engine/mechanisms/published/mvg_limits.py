@@ -43,7 +43,7 @@ class Theorem(IntEnum):
 
 
 @dataclass(frozen=True)
-class Query:
+class MvgQuery:
     """Public facts of a matrix query: shape, largest Frobenius norm gamma, and sensitivity in Frobenius norm.
 
     Attributes
@@ -114,7 +114,7 @@ def zeta(entries: int, delta: float, variant: Zeta) -> float:
     return squared_norm if variant is Zeta.PUBLISHED else math.sqrt(squared_norm)
 
 
-def precision_limit(query: Query, epsilon: float, delta: float, theorem: Theorem, variant: Zeta) -> PrecisionLimit:
+def precision_limit(query: MvgQuery, epsilon: float, delta: float, theorem: Theorem, variant: Zeta) -> PrecisionLimit:
     """Limit R of the product of the precisions' Euclidean norms.
 
     Parameters

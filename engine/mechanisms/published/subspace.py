@@ -53,7 +53,7 @@ from blockveil.engine.records.geometry import Matrix, Vector
 _ROUND_UP = 1.0 + 2.0**-49
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """Which entries of the noise are drawn, and how large they are."""
 
     ISOMETRIC = "isometric"
@@ -79,7 +79,7 @@ class MomentNoise:
         Neighbouring relation.
     """
 
-    kind: Kind
+    kind: EntryKind
     dimension: int
     standard_deviation: float
     radius: float
@@ -105,18 +105,18 @@ class MomentNoise:
     def total_variance(self) -> float:
         """Expected squared Frobenius norm of the released noise, both triangles."""
         pairs = self.dimension * (self.dimension - 1)
-        share = 0.5 if self.kind is Kind.ISOMETRIC else 1.0
+        share = 0.5 if self.kind is EntryKind.ISOMETRIC else 1.0
         return self.standard_deviation**2 * (self.dimension + share * pairs)
 
 
 def least_noise(dimension: int, radius: float, guarantee: ApproxDP, neighbours: Neighbours) -> MomentNoise:
     """Least isotropic symmetric noise for a guarantee."""
-    return MomentNoise(Kind.ISOMETRIC, dimension, _least(radius, guarantee, neighbours), radius, neighbours)
+    return MomentNoise(EntryKind.ISOMETRIC, dimension, _least(radius, guarantee, neighbours), radius, neighbours)
 
 
 def matrix_gaussian(dimension: int, radius: float, guarantee: ApproxDP, neighbours: Neighbours) -> MomentNoise:
     """Least independent noise on all d x d entries; its optimum for a Frobenius ball. **Source**: IMGM Theorem 2."""
-    return MomentNoise(Kind.UNSYMMETRISED, dimension, _least(radius, guarantee, neighbours), radius, neighbours)
+    return MomentNoise(EntryKind.UNSYMMETRISED, dimension, _least(radius, guarantee, neighbours), radius, neighbours)
 
 
 def mod_sulq(dimension: int, radius: float, guarantee: ApproxDP, neighbours: Neighbours) -> MomentNoise:
@@ -127,7 +127,7 @@ def mod_sulq(dimension: int, radius: float, guarantee: ApproxDP, neighbours: Nei
     # ln of the quotient, without overflow for the least deltas.
     log = math.log(dimension**2 + dimension) - math.log(guarantee.delta) - math.log(2.0 * math.sqrt(2.0 * math.pi))
     factor = (dimension + 1) * math.sqrt(2.0 * log) / guarantee.epsilon + 1.0 / math.sqrt(guarantee.epsilon)
-    return MomentNoise(Kind.UNSCALED, dimension, radius**2 * factor * _ROUND_UP, radius, neighbours)
+    return MomentNoise(EntryKind.UNSCALED, dimension, radius**2 * factor * _ROUND_UP, radius, neighbours)
 
 
 def analyze_gauss(dimension: int, radius: float, guarantee: ApproxDP, neighbours: Neighbours) -> MomentNoise:
@@ -136,7 +136,7 @@ def analyze_gauss(dimension: int, radius: float, guarantee: ApproxDP, neighbours
     **Source**: Dwork, Talwar, Thakurta and Zhang, 2014, Algorithm 1.
     """
     factor = math.sqrt(2.0 * (math.log(1.25) - math.log(guarantee.delta))) / guarantee.epsilon
-    return MomentNoise(Kind.UNSCALED, dimension, radius**2 * factor * _ROUND_UP, radius, neighbours)
+    return MomentNoise(EntryKind.UNSCALED, dimension, radius**2 * factor * _ROUND_UP, radius, neighbours)
 
 
 def log_excess(noise: MomentNoise, claim: ApproxDP) -> float:
@@ -183,9 +183,9 @@ def expected_sine_distance(noise: MomentNoise, spectrum: Vector, leading: int, v
             f"the spectrum has shape {spectrum.shape} and k is {leading}; give d eigenvalues and k between 1 and d - 1"
         )
     variance = np.full((noise.dimension, noise.dimension), noise.standard_deviation**2)
-    if noise.kind is Kind.ISOMETRIC:
+    if noise.kind is EntryKind.ISOMETRIC:
         variance /= 2.0
-    elif noise.kind is Kind.UNSYMMETRISED:
+    elif noise.kind is EntryKind.UNSYMMETRISED:
         squares = spectrum**2
         sums = np.add.outer(spectrum, spectrum) ** 2
         # (l_i^2 + l_j^2) / (l_i + l_j)^2 is left when the squared gap is divided by later; 1 for two zeros.

@@ -24,16 +24,16 @@ An infinite variance means that the entry is not released. Bounds are rounded up
 """
 
 from blockveil.engine.sensitivity.differences.bodies import (
-    Box,
+    BoxDifferences,
     BoxWithBall,
     Differences,
-    Ellipsoid,
+    EllipsoidDifferences,
     FrobeniusBall,
     HalfBox,
     SparseBox,
     water_level,
 )
-from blockveil.engine.sensitivity.differences.composite import CrossPolytope, FiniteSet, OuterProducts, Union
+from blockveil.engine.sensitivity.differences.composite import CrossPolytope, FiniteSet, OuterProductDifferences, Union
 from blockveil.engine.sensitivity.differences.rotated import RotatedBox
 from blockveil.engine.sensitivity.differences.sensitivities import (
     PublishedAndTight,
@@ -50,15 +50,15 @@ from blockveil.engine.sensitivity.differences.sensitivities import (
 )
 
 __all__ = [
-    "Box",
+    "BoxDifferences",
     "BoxWithBall",
     "CrossPolytope",
     "Differences",
-    "Ellipsoid",
+    "EllipsoidDifferences",
     "FiniteSet",
     "FrobeniusBall",
     "HalfBox",
-    "OuterProducts",
+    "OuterProductDifferences",
     "PublishedAndTight",
     "RotatedBox",
     "SparseBox",

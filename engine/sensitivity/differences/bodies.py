@@ -105,7 +105,7 @@ class _Bounded(NoiseNorms):
 
 
 @dataclass(frozen=True, eq=False)
-class Box(_Bounded):
+class BoxDifferences(_Bounded):
     """``|d_i| <= c_i``: one row of an identity query is replaced; half widths, shape (n,), zeros allowed."""
 
     @property
@@ -118,15 +118,16 @@ class Box(_Bounded):
         return rounded_up(euclidean(self.half_widths / np.sqrt(checked_variances(variances, self.dimension))))
 
 
-class HalfBox(Box):
+class HalfBox(BoxDifferences):
     """``0 <= d_i <= c_i`` or all of them negative: a non-negative record of an identity query is added or removed.
 
-    Independent noise cannot tell it from a :class:`Box`; correlated noise can. Under replace-one the set is the box.
+    Independent noise cannot tell it from a :class:`BoxDifferences`; correlated noise can. Under replace-one the set is
+    the box.
     """
 
 
 @dataclass(frozen=True, eq=False)
-class Ellipsoid(NoiseNorms):
+class EllipsoidDifferences(NoiseNorms):
     """``d = E^1/2 u, |u| <= 1``, that is ``d' E^-1 d <= 1``; the shape E is diagonal, shape (n,), or a matrix (n, n).
 
     The diagonal form holds squared semi-axes.

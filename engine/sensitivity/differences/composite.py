@@ -12,9 +12,9 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Matrix, Vector
 from blockveil.engine.sensitivity.differences.bodies import (
     UP,
-    Box,
+    BoxDifferences,
     Differences,
-    Ellipsoid,
+    EllipsoidDifferences,
     FrobeniusBall,
     HalfBox,
     NoiseNorms,
@@ -27,7 +27,7 @@ from blockveil.engine.sensitivity.second_moment import Sensitivity
 
 
 @dataclass(frozen=True, eq=False)
-class OuterProducts(NoiseNorms):
+class OuterProductDifferences(NoiseNorms):
     """``a b'``, one product for each record, as gradients of a linear layer; dimension p q, read row by row.
 
     Attributes
@@ -39,14 +39,14 @@ class OuterProducts(NoiseNorms):
         ``a b' - x y'`` lie in ``[-c_ij, c_ij]`` and nothing is gained over ``a b'``.
     """
 
-    left: FrobeniusBall | Box | Ellipsoid
-    right: FrobeniusBall | Box | Ellipsoid
+    left: FrobeniusBall | BoxDifferences | EllipsoidDifferences
+    right: FrobeniusBall | BoxDifferences | EllipsoidDifferences
     neighbours: Neighbours
 
     def __post_init__(self) -> None:
         """Refuse factors without corners."""
         for factor in (self.left, self.right):
-            if isinstance(factor, Ellipsoid) and factor.shape.ndim != 1:
+            if isinstance(factor, EllipsoidDifferences) and factor.shape.ndim != 1:
                 raise CalibrationError("a factor's ellipsoid is a matrix; it must be diagonal; rotate records")
 
     @property
@@ -172,11 +172,11 @@ class Union(NoiseNorms):
         return Sensitivity(max(each.bound for each in found), max(each.attained for each in found))
 
 
-def _reach(factor: FrobeniusBall | Box | Ellipsoid) -> tuple[Vector, bool]:
+def _reach(factor: FrobeniusBall | BoxDifferences | EllipsoidDifferences) -> tuple[Vector, bool]:
     """Largest absolute entries of a factor, and whether all are reached together."""
     match factor:
         case FrobeniusBall():
             return np.full(factor.dimension, factor.radius), False
-        case Ellipsoid():
+        case EllipsoidDifferences():
             return np.sqrt(factor.shape), False
     return factor.half_widths, True

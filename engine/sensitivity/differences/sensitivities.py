@@ -20,7 +20,7 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Body, Vector
 from blockveil.engine.sensitivity.differences.bodies import (
     UP,
-    Box,
+    BoxDifferences,
     HalfBox,
     checked_count,
     checked_positive,
@@ -62,7 +62,7 @@ def clipped_mean_sensitivity(clip: float, lot_size: float, neighbours: Neighbour
     return rounded_up(clipped_sum_sensitivity(clip, neighbours).attained / lot_size)
 
 
-def identity_differences(lower: ArrayLike, upper: ArrayLike, neighbours: Neighbours) -> Box:
+def identity_differences(lower: ArrayLike, upper: ArrayLike, neighbours: Neighbours) -> BoxDifferences:
     """Differences of a release of the records themselves, with public bounds by feature, in the record that changes.
 
     A replaced record moves by at most the width of each range. Under add-remove the record is present or its entries
@@ -80,9 +80,9 @@ def identity_differences(lower: ArrayLike, upper: ArrayLike, neighbours: Neighbo
         raise CalibrationError("bounds are two lists of finite numbers with lower <= upper; correct them")
     if neighbours is Neighbours.REPLACE_ONE:
         # The rounded difference may be too small by half a unit in its last place.
-        return Box(np.where(high > low, np.nextafter(high - low, np.inf), 0.0))
+        return BoxDifferences(np.where(high > low, np.nextafter(high - low, np.inf), 0.0))
     largest = np.maximum(np.abs(low), np.abs(high))
-    return HalfBox(largest) if np.all(low >= 0) else Box(largest)
+    return HalfBox(largest) if np.all(low >= 0) else BoxDifferences(largest)
 
 
 def identity_sensitivity(lower: ArrayLike, upper: ArrayLike, neighbours: Neighbours) -> Sensitivity:

@@ -30,7 +30,7 @@ from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest.batches import Batch, Unfit, having
 from blockveil.pipeline.data.ingest.columns import Encoder
 from blockveil.pipeline.data.ingest.files import SourceFile, find
-from blockveil.pipeline.data.ingest.ingest_staging import Progress, Staging
+from blockveil.pipeline.data.ingest.ingest_staging import IngestProgress, Staging
 from blockveil.pipeline.data.ingest.readers import SUFFIXES, Reader
 from blockveil.pipeline.data.ingest.runs import Runs
 from blockveil.pipeline.data.ingest.sparse_files import EntryWriter
@@ -85,7 +85,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class IngestOutcome:
     """A finished ingest: no number of rows, which is private.
 
     Attributes
@@ -126,7 +126,7 @@ def look(loaded: LoadedIngest) -> Source:
     return Source(loaded, files, digest(spec))
 
 
-def ingest(source: Source, tell: Tell) -> Outcome:
+def ingest(source: Source, tell: Tell) -> IngestOutcome:
     """Make the store, or go on where a killed run stopped.
 
     Parameters
@@ -144,13 +144,13 @@ def ingest(source: Source, tell: Tell) -> Outcome:
     target = source.loaded.target
     if _already(source):
         scratch.discard(target)  # a run that was killed after the rename has left it
-        return Outcome(target, "the store holds these very records already; nothing was read")
+        return IngestOutcome(target, "the store holds these very records already; nothing was read")
     try:
         with scratch.opened(target, source.spec) as staging:
             if _already(source):  # another run has just finished it
                 scratch.remove(staging.root)
-                return Outcome(target, "another run has just made the store")
-            resumed = staging.progress != scratch.Progress(source.spec)
+                return IngestOutcome(target, "another run has just made the store")
+            resumed = staging.progress != scratch.IngestProgress(source.spec)
             _fill_or_wipe(source, staging, tell)
             staging.store.chmod(0o700)
             durable.sync_tree(staging.store)
@@ -160,7 +160,7 @@ def ingest(source: Source, tell: Tell) -> Outcome:
     except OSError as error:
         failure = durable.store_error(error, "the store cannot be written", "ingest.store")
     else:
-        return Outcome(target, "went on where an earlier run had stopped" if resumed else "read the whole source")
+        return IngestOutcome(target, "went on where an earlier run had stopped" if resumed else "read the whole source")
     raise failure
 
 
@@ -234,7 +234,7 @@ def _stored(source: Source, staging: Staging, tell: Tell) -> tuple[Iterator[Stor
     if progress.phase == "read":
         runs = _sort(source, unit, staging, tell)
         if runs.count == 0:  # held in memory: a kill starts again, which is cheap
-            return _merged(source, unit, runs, Progress(source.spec, ranges=1), tell), lambda *_: None
+            return _merged(source, unit, runs, IngestProgress(source.spec, ranges=1), tell), lambda *_: None
     else:
         runs = Runs(staging.runs, progress.runs)
     return _merged(source, unit, runs, staging.progress, tell), saved
@@ -244,7 +244,7 @@ def _unsaved(written: int, part: int, row: int) -> None:
     """Record nothing: what is written is written again after a kill."""
 
 
-def _read(source: Source, progress: Progress, tell: Tell) -> Iterator[Stored]:
+def _read(source: Source, progress: IngestProgress, tell: Tell) -> Iterator[Stored]:
     """Rows of the source from where the last run stopped."""
     for rows, _, part, after in _encoded(source, progress, tell, _READING, None):
         yield rows, part, after
@@ -292,7 +292,7 @@ def _joined(parts: list[tuple[Digests, Rows]]) -> tuple[Digests, Rows]:
 
 
 def _encoded(
-    source: Source, progress: Progress, tell: Tell, stage: str, digester: Digester | None
+    source: Source, progress: IngestProgress, tell: Tell, stage: str, digester: Digester | None
 ) -> Iterator[tuple[Rows, Any, int, Places]]:
     """Encoded rows that are kept, their units, their file, and the row of the file behind each."""
     config = source.config
@@ -337,7 +337,7 @@ def _units(
     raise _unfit(Unfit(unit.column, problem, "A unit written in two ways would count as two"), file)
 
 
-def _merged(source: Source, unit: Bounded, runs: Runs, progress: Progress, tell: Tell) -> Iterator[Stored]:
+def _merged(source: Source, unit: Bounded, runs: Runs, progress: IngestProgress, tell: Tell) -> Iterator[Stored]:
     """What is stored for each unit, range by range, from where the last run stopped."""
     dtype = np.dtype(source.config.ingest.dtype)
     for number, rows in runs.merged(unit, dtype, progress.ranges, progress.part):

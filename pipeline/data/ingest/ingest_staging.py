@@ -25,7 +25,7 @@ _PROGRESS = "progress.json"
 
 
 @dataclass(frozen=True)
-class Progress:
+class IngestProgress:
     """What is finished.
 
     Attributes
@@ -67,7 +67,7 @@ class Staging:
         What is finished.
     """
 
-    def __init__(self, root: Path, progress: Progress) -> None:
+    def __init__(self, root: Path, progress: IngestProgress) -> None:
         self.root, self.progress = root, progress
 
     @property
@@ -110,7 +110,7 @@ def opened(target: Path, spec: str) -> Iterator[Staging]:
     root = staging_path(target)
     with _locked(root):
         progress = _read(root / _PROGRESS)
-        staging = Staging(root, progress if progress is not None and progress.spec == spec else Progress(spec))
+        staging = Staging(root, progress if progress is not None and progress.spec == spec else IngestProgress(spec))
         if progress is not staging.progress:
             staging.wipe()
         yield staging
@@ -194,9 +194,9 @@ def _not_private(root: Path) -> StoreError:
     )
 
 
-def _read(file: Path) -> Progress | None:
+def _read(file: Path) -> IngestProgress | None:
     """What is finished; None where nothing is, or where the file is not one of ours."""
     try:
-        return Progress(**json.loads(file.read_bytes()))
+        return IngestProgress(**json.loads(file.read_bytes()))
     except (OSError, ValueError, TypeError):
         return None

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockveil.engine.answers.cost import Kind, Machine, Rates, TooLarge, Work, choose
+from blockveil.engine.answers.cost import GrowthKind, Machine, Rates, TooLarge, Work, choose
 from blockveil.engine.answers.gram import arithmetic
 
 GIB = 2**30
 
 
 def moment(rows, features):
-    return Work(Kind.PRODUCTS, rows, features, (features + 1, features + 1), symmetric=True, lead=1)
+    return Work(GrowthKind.PRODUCTS, rows, features, (features + 1, features + 1), symmetric=True, lead=1)
 
 
 def chosen(work, machine):
@@ -105,21 +105,21 @@ def test_every_rate_counts():
 
 
 def test_records_are_cut_at_borders_of_stored_chunks():
-    work = Work(Kind.RECORDS, 100_000, 300, (100_000, 300))
+    work = Work(GrowthKind.RECORDS, 100_000, 300, (100_000, 300))
     layout = chosen(work, Machine(4, 1, 8 * GIB)).layout(100_000, 700)
     assert all(part.start % 1024 == 0 for part in layout.parts)
     assert work.blocked
 
 
 def test_a_grid_larger_than_a_task_may_hold_is_cut_into_tiles_unless_one_task_needs_all_cells():
-    work = Work(Kind.CELLS, 10**8, 2, (16_384, 16_384), grid=(16_384, 16_384))
+    work = Work(GrowthKind.CELLS, 10**8, 2, (16_384, 16_384), grid=(16_384, 16_384))
     cut = chosen(work, Machine(4, 1, 3 * GIB // 2))
     assert work.blocked
     assert cut.name == "tiles of the answer"
     assert cut.cost.peak_bytes <= 3 * GIB // 2
     assert {tile for part in cut.layout(10**8, 10**5).parts for tile in part.tiles} == set(range(256))
     assert f"{cut.groups} groups of 256 tiles" in cut.explain()
-    in_one = Work(Kind.CELLS, 10**8, 2, (16_384, 16_384))
+    in_one = Work(GrowthKind.CELLS, 10**8, 2, (16_384, 16_384))
     assert not in_one.blocked
     assert chosen(in_one, Machine(4, 1, 16 * GIB)).explain().startswith("ranges of rows: the whole answer x")
     with pytest.raises(TooLarge, match="needs all cells in one task: a worker would need about"):
@@ -127,6 +127,6 @@ def test_a_grid_larger_than_a_task_may_hold_is_cut_into_tiles_unless_one_task_ne
 
 
 def test_a_small_grid_is_one_tile():
-    cut = chosen(Work(Kind.CELLS, 10**6, 3, (50, 24), grid=(50, 4, 6)), Machine(4, 1, GIB))
+    cut = chosen(Work(GrowthKind.CELLS, 10**6, 3, (50, 24), grid=(50, 4, 6)), Machine(4, 1, GIB))
     assert cut.groups == 1
     assert cut.explain().startswith("ranges of rows: the whole answer x")

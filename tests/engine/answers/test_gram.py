@@ -105,7 +105,7 @@ def test_single_precision_gives_the_sums_of_whole_numbers_for_every_chunking_and
     for _ in range(20):
         start, stop = sorted(int(row) for row in rng.choice(ROWS + 1, 2, replace=False))
         tiles = layout.grid((FEATURES + 1, FEATURES + 1), True, 1, int(rng.integers(1, 50)))
-        factor = gram.Factor(coarse, (0, FEATURES))
+        factor = gram.IntegerFactor(coarse, (0, FEATURES))
         found = gram.tile_sums(records, start, stop, factor, None, int(rng.integers(1, 1500)), tiles)
         exact = integers[start:stop].T @ integers[start:stop]
         assert all(
@@ -118,7 +118,7 @@ def test_single_precision_gives_the_outer_products_of_whole_numbers():
     left, right = (Quantiser(BOX.coordinates(), 127, False, None) for _ in range(2))
     records = np.hstack([RECORDS, RECORDS[::-1]])
     tiles = layout.grid((FEATURES, FEATURES), False, 0, 16)
-    factors = gram.Factor(left, (0, FEATURES)), gram.Factor(right, (FEATURES, 2 * FEATURES))
+    factors = gram.IntegerFactor(left, (0, FEATURES)), gram.IntegerFactor(right, (FEATURES, 2 * FEATURES))
     found = gram.tile_sums(records, 0, ROWS, *factors, 700, tiles)
     a = left.quantise(RECORDS).astype(np.int64)
     exact = a.T @ a[::-1]

@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse
 
 from blockveil.engine.answers import sparse
-from blockveil.engine.answers.cost import Kind, Machine, Work, choose
-from blockveil.engine.answers.gram import Factor, tile_sums
+from blockveil.engine.answers.cost import GrowthKind, Machine, Work, choose
+from blockveil.engine.answers.gram import IntegerFactor, tile_sums
 from blockveil.engine.answers.layout import grid
 from blockveil.engine.answers.sparse import entry_sums
 from blockveil.engine.records.geometry import Ball, Box, Ellipsoid
@@ -35,7 +35,7 @@ def records(density, rows=301, kind=np.float64):
 
 
 def whole(values, quantiser, tiles):
-    return tile_sums(values, 0, len(values), Factor(quantiser, (0, WIDTH)), None, 64, tiles)
+    return tile_sums(values, 0, len(values), IntegerFactor(quantiser, (0, WIDTH)), None, 64, tiles)
 
 
 @pytest.mark.parametrize("augmented", [False, True])
@@ -99,7 +99,7 @@ def test_the_cost_model_multiplies_entries_where_they_are_few_and_says_so():
     machine = Machine(4, 1, 8 * 2**30)
 
     def cut(density):
-        work = Work(Kind.PRODUCTS, 10**6, 20_000, (20_000, 20_000), symmetric=True, density=density)
+        work = Work(GrowthKind.PRODUCTS, 10**6, 20_000, (20_000, 20_000), symmetric=True, density=density)
         return choose(work, machine, 2**25)
 
     assert not cut(None).work.sparse

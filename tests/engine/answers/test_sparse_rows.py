@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from blockveil.engine.answers import progress, sparse
-from blockveil.engine.answers.gram import Factor, tile_sums
+from blockveil.engine.answers.gram import IntegerFactor, tile_sums
 from blockveil.engine.answers.layout import grid
 from blockveil.engine.answers.sparse import EntrySource, entry_sums
 from blockveil.engine.answers.sparse_rows import MalformedRowsError, SparseRows
@@ -50,9 +50,9 @@ def test_sums_are_those_of_the_array_bit_for_bit(augmented):
     box = Box(-np.ones(30), np.full(30, 2.0), np.full(30, 0.5))
     quantiser = Quantiser(box.coordinates(), 32767, augmented, None)
     tiles = grid((quantiser.width, quantiser.width), True, int(augmented), 8)
-    expected = tile_sums(VALUES, 20, 200, Factor(quantiser, (0, 30)), None, 64, tiles)
+    expected = tile_sums(VALUES, 20, 200, IntegerFactor(quantiser, (0, 30)), None, 64, tiles)
     by_entries = entry_sums(stored(), 20, 200, quantiser, 64, tiles)
-    written_out = tile_sums(stored(), 20, 200, Factor(quantiser, (0, 30)), None, 64, tiles)
+    written_out = tile_sums(stored(), 20, 200, IntegerFactor(quantiser, (0, 30)), None, 64, tiles)
     for found in (by_entries, written_out, entry_sums(VALUES, 20, 200, quantiser, 64, tiles)):
         assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from blockveil.engine.audit.bounds import (
     CONFIDENCE,
-    Counts,
+    EventCounts,
     allowed_error,
     claimed,
     delta_lower,
@@ -83,12 +83,12 @@ def test_a_claim_five_percent_too_small_is_refuted_by_counts_at_their_means():
 
 
 def is_flagged(first, second, n, epsilon, delta, error):
-    return epsilon_lower(Counts(first, second, n), delta, error) > epsilon
+    return epsilon_lower(EventCounts(first, second, n), delta, error) > epsilon
 
 
 @given(st.integers(0, 500), st.integers(0, 500), st.floats(0.01, 8.0), st.floats(0.0, 0.9))
 def test_a_claim_falls_by_epsilon_exactly_when_it_falls_by_delta(first, second, epsilon, delta):
-    counts = Counts(first, second, 500)
+    counts = EventCounts(first, second, 500)
     by_epsilon, by_delta = epsilon_lower(counts, delta, 1e-6), delta_lower(counts, epsilon, 1e-6)
     if abs(by_epsilon - epsilon) > 1e-8 * epsilon:
         assert (by_epsilon > epsilon) == (by_delta > delta)
@@ -96,12 +96,12 @@ def test_a_claim_falls_by_epsilon_exactly_when_it_falls_by_delta(first, second, 
 
 def test_the_published_ball_test_gives_its_published_bound():
     # 8,838 of ten million outputs near the answer, none near the neighbour's: rank-one noise, 89 x 89 entries
-    assert epsilon_lower(Counts(8838, 0, 10**7), 0.0, 0.05) == pytest.approx(7.76, abs=0.005)
+    assert epsilon_lower(EventCounts(8838, 0, 10**7), 0.0, 0.05) == pytest.approx(7.76, abs=0.005)
 
 
 def test_a_large_epsilon_does_not_overflow():
-    assert delta_lower(Counts(900, 0, 1000), 1e7, 1e-6) == 0.0
-    assert epsilon_lower(Counts(900, 0, 1000), 0.95, 1e-6) == 0.0
+    assert delta_lower(EventCounts(900, 0, 1000), 1e7, 1e-6) == 0.0
+    assert epsilon_lower(EventCounts(900, 0, 1000), 0.95, 1e-6) == 0.0
 
 
 def test_the_error_of_a_confidence_is_never_rounded_up():
@@ -124,15 +124,15 @@ def test_a_pure_claim_has_no_delta():
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: Counts(-1, 0, 10),
-        lambda: Counts(0, 11, 10),
-        lambda: Counts(0, 0, 0),
+        lambda: EventCounts(-1, 0, 10),
+        lambda: EventCounts(0, 11, 10),
+        lambda: EventCounts(0, 0, 0),
         lambda: allowed_error(1.0),
         lambda: allowed_error(0.0),
-        lambda: epsilon_lower(Counts(1, 0, 10), 1.0, 0.1),
-        lambda: epsilon_lower(Counts(1, 0, 10), 0.0, 0.0),
-        lambda: delta_lower(Counts(1, 0, 10), -1.0, 0.1),
-        lambda: delta_lower(Counts(1, 0, 10), math.inf, 0.1),
+        lambda: epsilon_lower(EventCounts(1, 0, 10), 1.0, 0.1),
+        lambda: epsilon_lower(EventCounts(1, 0, 10), 0.0, 0.0),
+        lambda: delta_lower(EventCounts(1, 0, 10), -1.0, 0.1),
+        lambda: delta_lower(EventCounts(1, 0, 10), math.inf, 0.1),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_a_remedy(wrong):

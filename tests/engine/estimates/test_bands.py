@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from blockveil.engine.estimates.bands import Gaussian, Laplace, LaplaceSums, RandomDirection
+from blockveil.engine.estimates.bands import GaussianNoise, LaplaceNoise, LaplaceSums, RandomDirection
 from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
 
 
@@ -17,16 +17,16 @@ def most(trials, share=0.05):
 
 
 def test_the_gaussian_band_holds_all_at_once():
-    assert Gaussian().band(1) == pytest.approx(stats.norm.ppf(0.975))
+    assert GaussianNoise().band(1) == pytest.approx(stats.norm.ppf(0.975))
     for entries in (2, 300, 10**8):
-        inside = 1.0 - 2.0 * stats.norm.sf(Gaussian().band(entries))
+        inside = 1.0 - 2.0 * stats.norm.sf(GaussianNoise().band(entries))
         assert entries * math.log(inside) == pytest.approx(math.log(0.95), rel=1e-6)
 
 
 @pytest.mark.parametrize("rate", [Fraction(1, 2**20), Fraction(1, 10), Fraction(3, 2), Fraction(8)])
 @pytest.mark.parametrize("count", [1, 50, 10**6])
 def test_the_laplace_band_is_the_narrowest_that_a_union_bound_proves(rate, count):
-    law, q = Laplace(rate), math.exp(-float(rate))
+    law, q = LaplaceNoise(rate), math.exp(-float(rate))
     assert law.deviation == pytest.approx(DiscreteLaplace(rate.numerator, rate.denominator).variance ** 0.5)
     least = math.floor(law.band(count) * law.deviation) + 1
     beyond = [2.0 * q**k / (1.0 + q) for k in (least - 1, least)]
@@ -34,12 +34,14 @@ def test_the_laplace_band_is_the_narrowest_that_a_union_bound_proves(rate, count
 
 
 def test_the_share_beyond_two_deviations_is_the_laws_own():
-    assert Gaussian().beyond(2.0) == pytest.approx([0.0455003] * 2, rel=1e-5)
-    assert Laplace(Fraction(1, 2**20)).beyond(2.0) == pytest.approx([math.exp(-2.0 * math.sqrt(2.0))] * 2, rel=1e-4)
+    assert GaussianNoise().beyond(2.0) == pytest.approx([0.0455003] * 2, rel=1e-5)
+    assert LaplaceNoise(Fraction(1, 2**20)).beyond(2.0) == pytest.approx(
+        [math.exp(-2.0 * math.sqrt(2.0))] * 2, rel=1e-4
+    )
     for rate in (Fraction(1, 10), Fraction(3, 2)):
         k = np.arange(-4000, 4001)
         mass = np.exp(-float(rate) * np.abs(k))
-        law = Laplace(rate)
+        law = LaplaceNoise(rate)
         expected = mass[np.abs(k) > 2.0 * law.deviation].sum() / mass.sum()
         assert law.beyond(2.0) == pytest.approx([expected] * 2)
 

@@ -118,7 +118,7 @@ def test_sums_are_those_of_whole_numbers_for_every_chunking_and_tiling(dtype):
     rng = np.random.default_rng(5)
     records = rng.standard_normal((1_500, WIDTH)).astype(dtype)
     integers = quantiser().quantise(records).astype(np.int64)
-    factor = gram.Factor(quantiser(), (0, WIDTH))
+    factor = gram.IntegerFactor(quantiser(), (0, WIDTH))
     for _ in range(30):
         start, stop = sorted(int(row) for row in rng.choice(1_501, 2, replace=False))
         tiles = layout.grid((WIDTH + 1, WIDTH + 1), True, 1, int(rng.integers(1, 9)))
@@ -231,7 +231,7 @@ def test_sums_of_values_other_than_zero_are_the_same_bits(share):
     rng, width = np.random.default_rng(15), 50
     records = rng.uniform(-1.5, 1.5, (900, width)) * (rng.uniform(size=(900, width)) < share)
     clip, tiles = quantiser(width=width), layout.grid((width + 1, width + 1), True, 1, 20)
-    whole = gram.tile_sums(records, 5, 880, gram.Factor(clip, (0, width)), None, 300, tiles)
+    whole = gram.tile_sums(records, 5, 880, gram.IntegerFactor(clip, (0, width)), None, 300, tiles)
     found = entry_sums(records, 5, 880, clip, 170, tiles)
     assert all(np.array_equal(a, b) for a, b in zip(whole, found, strict=True))
 

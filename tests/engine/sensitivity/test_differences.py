@@ -81,28 +81,32 @@ def kinds():
     corner = np.broadcast_to(C[:2], (5 * n, 2)) * rng.choice([-1.0, 1.0], (5 * n, 2))
     listed = rng.standard_normal((7, 4))
     yield "ball", sets.FrobeniusBall(4, 0.7), 0.7 * axes
-    yield "box", sets.Box(C), box(rng, n, C)
+    yield "box", sets.BoxDifferences(C), box(rng, n, C)
     yield "half box", sets.HalfBox(C), box(rng, n, C, 0.0)
-    yield "axes", sets.Ellipsoid(C), axes * np.sqrt(C)
-    yield "ellipsoid", sets.Ellipsoid(ROOT @ ROOT.T), ball @ ROOT.T
+    yield "axes", sets.EllipsoidDifferences(C), axes * np.sqrt(C)
+    yield "ellipsoid", sets.EllipsoidDifferences(ROOT @ ROOT.T), ball @ ROOT.T
     yield "box and ball", sets.BoxWithBall(C, 1.1), box_with_ball(rng, n)
     yield "sparse box", sets.SparseBox(C, 2), sparse(rng, n)
-    balls = sets.OuterProducts(sets.FrobeniusBall(2, 0.5), sets.FrobeniusBall(2, 2.0), REPLACE)
+    balls = sets.OuterProductDifferences(sets.FrobeniusBall(2, 0.5), sets.FrobeniusBall(2, 2.0), REPLACE)
     yield "products of balls", balls, 2.0 * products(0.5 * pair, 2.0 * other)
-    shapes = sets.OuterProducts(sets.Ellipsoid(two), sets.Ellipsoid(twins), ADD)
+    shapes = sets.OuterProductDifferences(sets.EllipsoidDifferences(two), sets.EllipsoidDifferences(twins), ADD)
     yield "products of ellipsoids", shapes, products(np.sqrt(two) * pair, np.sqrt(twins) * other)
-    mixed = sets.OuterProducts(sets.Box(C[:2]), sets.Ellipsoid(twins), REPLACE)
+    mixed = sets.OuterProductDifferences(sets.BoxDifferences(C[:2]), sets.EllipsoidDifferences(twins), REPLACE)
     yield "products of a box and an ellipsoid", mixed, 2.0 * products(corner, np.sqrt(twins) * other)
-    turned = sets.OuterProducts(sets.Ellipsoid(twins), sets.Box(C[:2]), ADD)
+    turned = sets.OuterProductDifferences(sets.EllipsoidDifferences(twins), sets.BoxDifferences(C[:2]), ADD)
     yield "products of an ellipsoid and a box", turned, products(np.sqrt(twins) * other, corner)
-    boxes = sets.OuterProducts(sets.Box(C[:2]), sets.Box(C[2:]), ADD)
+    boxes = sets.OuterProductDifferences(sets.BoxDifferences(C[:2]), sets.BoxDifferences(C[2:]), ADD)
     yield "products of boxes", boxes, products(box(rng, n, C[:2]), box(rng, n, C[2:]))
-    halves = sets.OuterProducts(sets.HalfBox(C[:2]), sets.HalfBox(C[2:]), REPLACE)
+    halves = sets.OuterProductDifferences(sets.HalfBox(C[:2]), sets.HalfBox(C[2:]), REPLACE)
     yield "products of half boxes", halves, replaced_half_boxes(rng, n)
     yield "histogram", sets.CrossPolytope(4, ADD), np.eye(4)
     yield "histogram, replaced", sets.CrossPolytope(4, REPLACE), basis_pairs(4)
     yield "list", sets.FiniteSet(listed), listed
-    yield "union", sets.Union((sets.Box(C), sets.FrobeniusBall(4, 1.3))), np.concatenate([1.3 * axes, box(rng, n, C)])
+    yield (
+        "union",
+        sets.Union((sets.BoxDifferences(C), sets.FrobeniusBall(4, 1.3))),
+        np.concatenate([1.3 * axes, box(rng, n, C)]),
+    )
 
 
 KINDS = list(kinds())
@@ -171,7 +175,7 @@ def test_the_knapsack_is_safe_where_features_tie_or_bounds_are_extreme():
     assert even.l1 == pytest.approx(math.sqrt(100_000), rel=1e-9)
     assert sets.BoxWithBall(np.array([1e200, 1e200]), 1.0).mu(np.ones(2)).bound == pytest.approx(1.0)
     assert sets.BoxWithBall(np.array([0.0, 1.0]), 1.0).mu(np.array([1e-300, 1e300])).bound == pytest.approx(1e-150)
-    assert sets.Box(np.array([1e-200, 1e-200])).mu(np.ones(2)).bound == pytest.approx(math.sqrt(2) * 1e-200)
+    assert sets.BoxDifferences(np.array([1e-200, 1e-200])).mu(np.ones(2)).bound == pytest.approx(math.sqrt(2) * 1e-200)
 
 
 def test_one_bin_does_not_change_when_a_record_is_replaced():
@@ -181,7 +185,7 @@ def test_one_bin_does_not_change_when_a_record_is_replaced():
 
 def test_a_set_keeps_a_copy_that_nobody_can_change():
     widths = np.array([1.0, 2.0])
-    kept = sets.Box(widths)
+    kept = sets.BoxDifferences(widths)
     widths[:] = 0.0
     assert kept.l1 == pytest.approx(3.0)
     with pytest.raises(ValueError, match="read-only"):
@@ -191,22 +195,22 @@ def test_a_set_keeps_a_copy_that_nobody_can_change():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: sets.Box(np.zeros(3)),
-        lambda: sets.Box(np.array([1.0, -1.0])),
-        lambda: sets.Box(np.array([1.0, math.inf])),
+        lambda: sets.BoxDifferences(np.zeros(3)),
+        lambda: sets.BoxDifferences(np.array([1.0, -1.0])),
+        lambda: sets.BoxDifferences(np.array([1.0, math.inf])),
         lambda: sets.FrobeniusBall(0, 1.0),
         lambda: sets.FrobeniusBall(3, 0.0),
-        lambda: sets.Ellipsoid(np.array([1.0, 0.0])),
-        lambda: sets.Ellipsoid(np.array([[1.0, 0.5], [0.4, 1.0]])),
-        lambda: sets.Ellipsoid(np.array([[1.0, 2.0], [2.0, 1.0]])),
-        lambda: sets.Ellipsoid(np.ones((2, 3))),
+        lambda: sets.EllipsoidDifferences(np.array([1.0, 0.0])),
+        lambda: sets.EllipsoidDifferences(np.array([[1.0, 0.5], [0.4, 1.0]])),
+        lambda: sets.EllipsoidDifferences(np.array([[1.0, 2.0], [2.0, 1.0]])),
+        lambda: sets.EllipsoidDifferences(np.ones((2, 3))),
         lambda: sets.BoxWithBall(C, -1.0),
         lambda: sets.SparseBox(C, 0),
         lambda: sets.FiniteSet(np.zeros((2, 2))),
         lambda: sets.FiniteSet(np.array([[math.nan, 1.0]])),
         lambda: sets.Union(()),
-        lambda: sets.Union((sets.Box(C), sets.FrobeniusBall(3, 1.0))),
-        lambda: sets.OuterProducts(sets.Ellipsoid(np.eye(2)), sets.Box(C), ADD),
+        lambda: sets.Union((sets.BoxDifferences(C), sets.FrobeniusBall(3, 1.0))),
+        lambda: sets.OuterProductDifferences(sets.EllipsoidDifferences(np.eye(2)), sets.BoxDifferences(C), ADD),
         lambda: sets.CrossPolytope(0, ADD),
         lambda: sets.identity_differences([1.0], [0.0], ADD),
         lambda: sets.clipped_sum_sensitivity(-1.0, ADD),

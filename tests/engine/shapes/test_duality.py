@@ -83,7 +83,7 @@ def test_weights_that_are_not_optimal_still_give_a_bound_and_private_noise():
 
 def test_corners_of_a_box_get_the_closed_form():
     c, importance = np.array([1.0, 0.5, 0.25, 0.7]), np.array([1.0, 2.0, 3.0, 0.4])
-    found = least_noise(sets.Box(c), importance, MU)
+    found = least_noise(sets.BoxDifferences(c), importance, MU)
     closed = optimal.box_variances(c, importance, MU)
     assert np.diagonal(found.covariance) == pytest.approx(closed, rel=1e-4)
     assert found.total == pytest.approx(float(np.sum(c * np.sqrt(importance))) ** 2 / MU**2, rel=1e-5)
@@ -184,7 +184,7 @@ def test_what_cannot_be_solved_is_refused(changes, importance, mu):
 def test_corners_reach_every_loss_of_their_set():
     rng = np.random.default_rng(6)
     c = np.array([1.0, 0.8, 0.0, 0.3])
-    box, ball = sets.Box(c), sets.FiniteSet(rng.standard_normal((3, 4)))
+    box, ball = sets.BoxDifferences(c), sets.FiniteSet(rng.standard_normal((3, 4)))
     for each in (
         box,
         sets.HalfBox(c),
@@ -205,14 +205,14 @@ def test_corners_reach_every_loss_of_their_set():
 def test_round_or_large_sets_have_no_list_of_corners():
     with pytest.raises(CalibrationError, match="closed form"):
         corners(sets.FrobeniusBall(2, 1.0))
-    for large in (sets.Box(np.ones(40)), sets.HalfBox(np.ones(40)), sets.SparseBox(np.ones(60), 10)):
+    for large in (sets.BoxDifferences(np.ones(40)), sets.HalfBox(np.ones(40)), sets.SparseBox(np.ones(60), 10)):
         with pytest.raises(CalibrationError, match="at most 16384"):
             corners(large)
 
 
 def test_sparse_boxes_need_less_than_boxes():
     c = np.array([1.0, 0.8, 0.5, 0.3])
-    sparse, full = (least_noise(each, np.ones(4), 1.0) for each in (sets.SparseBox(c, 2), sets.Box(c)))
+    sparse, full = (least_noise(each, np.ones(4), 1.0) for each in (sets.SparseBox(c, 2), sets.BoxDifferences(c)))
     assert sparse.total < full.lower_bound
     pairs = list(itertools.combinations(c, 2))
     assert sparse.lower_bound >= max((a + b) ** 2 for a, b in pairs)

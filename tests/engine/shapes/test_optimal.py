@@ -158,9 +158,9 @@ E = np.array([1.0, 0.25])
 
 def independent_designs():
     """Name, set, design, and the least weighted total at mu = MU, from a formula."""
-    box = sets.Box(C)
+    box = sets.BoxDifferences(C)
     yield "box", box, designs.box_design(box, W, MU), np.sum(C * np.sqrt(W)) ** 2
-    axes = sets.Ellipsoid(C)
+    axes = sets.EllipsoidDifferences(C)
     yield "axes", axes, designs.ellipsoid_design(axes, W, MU), np.sum(W * C)
     cut = sets.BoxWithBall(C, 1.1)
     level = sets.water_level(C, W, 1.1)
@@ -174,13 +174,13 @@ def independent_designs():
     yield "ball", ball, designs.isotropic_design(ball, W, MU), np.sum(W) * 0.36
     weights = W.reshape(2, 2)
     for relation, factor in ((ADD, 1.0), (REPLACE, 4.0)):
-        round_ = sets.OuterProducts(sets.Ellipsoid(E), sets.FrobeniusBall(2, 2.0), relation)
+        round_ = sets.OuterProductDifferences(sets.EllipsoidDifferences(E), sets.FrobeniusBall(2, 2.0), relation)
         least = factor * np.sum(weights * np.outer(E, [4.0, 4.0]))
         yield f"round products {relation}", round_, designs.outer_product_design(round_, weights, MU), least
-        square = sets.OuterProducts(sets.Box(C[:2]), sets.Box(C[2:]), relation)
+        square = sets.OuterProductDifferences(sets.BoxDifferences(C[:2]), sets.BoxDifferences(C[2:]), relation)
         least = factor * np.sum(np.outer(C[:2], C[2:]) * np.sqrt(weights)) ** 2
         yield f"square products {relation}", square, designs.outer_product_design(square, weights, MU), least
-        mixed = sets.OuterProducts(sets.Box(C[:2]), sets.Ellipsoid(E), relation)
+        mixed = sets.OuterProductDifferences(sets.BoxDifferences(C[:2]), sets.EllipsoidDifferences(E), relation)
         least = factor * np.sum(np.sum(C[:2, None] * np.sqrt(E * weights), axis=0) ** 2)
         yield f"mixed products {relation}", mixed, designs.outer_product_design(mixed, weights, MU), least
 
@@ -235,7 +235,7 @@ def test_a_ball_with_a_box_ends_at_the_box_and_at_the_ball():
 
 
 def test_mixed_products_meet_the_dual():
-    mixed = sets.OuterProducts(sets.Box(C[:2]), sets.Ellipsoid(E), ADD)
+    mixed = sets.OuterProductDifferences(sets.BoxDifferences(C[:2]), sets.EllipsoidDifferences(E), ADD)
     weights = np.array([1.0, 3.0, 0.5, 1.0])
     design = designs.outer_product_design(mixed, weights.reshape(2, 2), 1.0)
     angles = np.linspace(0, np.pi, 24, endpoint=False)
@@ -272,7 +272,7 @@ def test_a_one_sided_design_is_nearly_least_and_never_worse_than_independent_noi
 
 def test_matrix_ellipsoids_and_unions_are_private_and_least():
     root = np.array([[1.0, 0.0, 0.0], [0.9, 0.2, 0.0], [0.0, 0.1, 1e-3]])
-    first, second = sets.Ellipsoid(root @ root.T), sets.Ellipsoid(np.array([0.3, 0.5, 0.1]))
+    first, second = sets.EllipsoidDifferences(root @ root.T), sets.EllipsoidDifferences(np.array([0.3, 0.5, 0.1]))
     weights = np.array([1.0, 2.0, 0.5])
     alone, both = designs.ellipsoid_design(first, weights, MU), designs.union_design(first, second, weights, MU)
     for design, members in ((alone, [first.shape]), (both, [first.shape, np.diag(second.shape)])):
@@ -296,7 +296,7 @@ def test_an_ellipsoid_too_flat_to_check_is_refused():
     with pytest.raises(CalibrationError, match="condition"):
         optimal.ellipsoid_covariance(flat, MU)
     # Flat along the axes is no difficulty.
-    assert designs.ellipsoid_design(sets.Ellipsoid(np.diag([1.0, 1e-12])), np.ones(2), MU).mu <= MU
+    assert designs.ellipsoid_design(sets.EllipsoidDifferences(np.diag([1.0, 1e-12])), np.ones(2), MU).mu <= MU
 
 
 def symmetric_length(changes, variances):
@@ -359,7 +359,7 @@ def test_an_adapted_shape_saves_what_its_ratio_says():
     spectrum = np.arange(1, 31.0) ** -2
     for importance in (np.ones(30), np.arange(1, 31.0)):
         shape = optimal.adapted_shape(np.diag(spectrum), importance)
-        design = designs.ellipsoid_design(sets.Ellipsoid(shape), importance, MU)
+        design = designs.ellipsoid_design(sets.EllipsoidDifferences(shape), importance, MU)
         ball = np.sum(spectrum) * np.sum(importance) / MU**2
         ratio = optimal.adapted_ratio(np.diag(spectrum), importance)
         assert ratio <= 1
@@ -391,11 +391,11 @@ def test_two_variances_state_their_exact_loss():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: designs.box_design(sets.Box(C), W, 0.0),
-        lambda: designs.box_design(sets.Box(C), W[:3], MU),
-        lambda: designs.box_design(sets.Box(np.array([1.0, 0.0])), np.ones(2), MU),
-        lambda: designs.isotropic_design(sets.Box(C), np.array([1.0, 1.0, 0.0, 1.0]), MU),
-        lambda: designs.isotropic_design(sets.Box(C), W, math.nan),
+        lambda: designs.box_design(sets.BoxDifferences(C), W, 0.0),
+        lambda: designs.box_design(sets.BoxDifferences(C), W[:3], MU),
+        lambda: designs.box_design(sets.BoxDifferences(np.array([1.0, 0.0])), np.ones(2), MU),
+        lambda: designs.isotropic_design(sets.BoxDifferences(C), np.array([1.0, 1.0, 0.0, 1.0]), MU),
+        lambda: designs.isotropic_design(sets.BoxDifferences(C), W, math.nan),
         lambda: designs.box_second_moment_design(C, W, MU, ADD, Body.BALL),
         lambda: designs.ellipsoid_second_moment_design(-C, W, MU, ADD),
     ],

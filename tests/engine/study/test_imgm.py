@@ -11,8 +11,8 @@ import pytest
 from blockveil.engine.guarantees.calibration import CalibrationError, gaussian_delta, gaussian_mu
 from blockveil.engine.guarantees.guarantee import GaussianDP
 from blockveil.engine.study.imgm import (
+    ImgmStep,
     PairTooSmall,
-    Step,
     ball_loss,
     check_pair,
     composed_loss,
@@ -139,7 +139,7 @@ def test_directional_noise_of_the_same_loss_is_larger_in_every_direction():
 
 def test_equal_steps_compose_by_the_root_of_their_number():
     left, right = optimal_pair((4, 4), 2.0, 1.0, 1e-5, steps=100)
-    total = composed_loss([Step(2.0, left, right)] * 100)
+    total = composed_loss([ImgmStep(2.0, left, right)] * 100)
     assert gaussian_mu(1.0, 1e-5) * (1 - 1e-12) <= total.mu <= gaussian_mu(1.0, 1e-5)
     assert total.delta(1.0) <= 1e-5
 
@@ -148,7 +148,9 @@ def test_equal_steps_compose_by_the_root_of_their_number():
 def test_unequal_steps_compose_by_their_squares(vector):
     mus = [float(mu) for mu in vector["inputs"]["mus"]]
     # The same mu as a sensitivity, as noise in a row, and as noise in a column.
-    total = composed_loss([Step(mus[0], ONE, ONE), Step(1.0, ONE / mus[1], ONE), Step(2.0, ONE, 2.0 / mus[2] * ONE)])
+    total = composed_loss(
+        [ImgmStep(mus[0], ONE, ONE), ImgmStep(1.0, ONE / mus[1], ONE), ImgmStep(2.0, ONE, 2.0 / mus[2] * ONE)]
+    )
     assert total.mu == pytest.approx(float(vector["expected"]["mu"]), rel=vector["tolerance"])
     assert total.mu >= math.hypot(*mus)
     delta = total.delta(float(vector["inputs"]["eps"]))

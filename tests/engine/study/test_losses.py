@@ -11,7 +11,7 @@ from blockveil.engine.guarantees.calibration import CalibrationError, gaussian_m
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.published.mvg import equimodal
 from blockveil.engine.mechanisms.published.mvg_allocation import uniform_allocation
-from blockveil.engine.mechanisms.published.mvg_limits import Query, Theorem, Zeta, precision_limit
+from blockveil.engine.mechanisms.published.mvg_limits import MvgQuery, Theorem, Zeta, precision_limit
 from blockveil.engine.study.losses import (
     analytic_constant,
     analytic_constant_upper_bound,
@@ -166,7 +166,7 @@ def test_the_published_constant_of_mvg_lies_far_below_its_noise():
     close(mvg_constant_lower_bound(4, 16, 1.0), 26.40224743408567991115332, 1e-13)
     close(mvg_constant_lower_bound(21, 44646, 1.0), 145324.2169313437620541981, 1e-13)
     for norm_bound, epsilon, delta in ((0.5, 1.0, 0.1), (0.5, 10.0, 0.4), (4.0, 0.1, 1e-5)):
-        limit = precision_limit(Query(4, 4, norm_bound, 1.0), epsilon, delta, Theorem.GENERAL, Zeta.SQUARE_ROOT)
+        limit = precision_limit(MvgQuery(4, 4, norm_bound, 1.0), epsilon, delta, Theorem.GENERAL, Zeta.SQUARE_ROOT)
         assert mvg_constant_lower_bound(4, 16, epsilon) < equimodal(limit, uniform_allocation(4)).expected_loss
 
 

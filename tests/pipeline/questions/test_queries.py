@@ -124,7 +124,7 @@ def test_the_release_is_near_the_truth_with_honest_errors_and_a_report(tmp_path,
 def test_blocks_do_not_change_a_bit(tmp_path, query):
     digests = set()
     loaded = prepare(tmp_path, query, records(query))
-    from blockveil.engine.answers.cost import Kind
+    from blockveil.engine.answers.cost import GrowthKind
     from blockveil.engine.answers.graph import exact_graph
     from blockveil.engine.answers.layout import banded, grid, grouped, summed
     from blockveil.engine.noise.discrete_gaussian import NoiseKey
@@ -136,11 +136,13 @@ def test_blocks_do_not_change_a_bit(tmp_path, query):
         compute = ThreadCompute(2)
         data = open_records(loaded)
         work = plan.question.work(400)
-        if work.kind is Kind.RECORDS:
+        if work.kind is GrowthKind.RECORDS:
             cut = banded(ranges, work.shape[1])
         else:
             tiles = (
-                grid(work.shape, work.symmetric, work.lead, block_rows) if work.kind is Kind.PRODUCTS else work.tiles
+                grid(work.shape, work.symmetric, work.lead, block_rows)
+                if work.kind is GrowthKind.PRODUCTS
+                else work.tiles
             )
             cut = summed(tiles, grouped(tiles, 2), ranges)
         graph = exact_graph(data.array, plan.question.query, cut, block_rows, f"blocks-{block_rows}")

@@ -7,7 +7,7 @@ import pytest
 
 from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases import simulated
+from blockveil.pipeline.releases import post_processing_error
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import after, make_report
@@ -32,7 +32,7 @@ def test_a_symmetric_release_tells_its_error_before_and_after(tmp_path, kind, re
     plan, release, made = released(tmp_path, loaded)
     error, name = release.attributes["error"], plan.question.matrix
     assert error["post_processed"] == f"{name}_psd"
-    assert error["post_processing"] == simulated.NEAREST_PSD
+    assert error["post_processing"] == post_processing_error.NEAREST_PSD
     stated = np.sqrt(np.mean(release.arrays[f"{name}_standard_deviation"] ** 2))
     # 200 releases of six entries of uneven size: the largest, alone, has a standard error of 5 %.
     assert error["simulated"]["noisy"]["entry"] == pytest.approx(stated, rel=0.31)
@@ -78,7 +78,7 @@ def test_directions_and_matrix_shapes_tell_their_error_too(tmp_path):
 
 
 def test_a_matrix_too_large_to_simulate_keeps_its_bounds(tmp_path, monkeypatch):
-    monkeypatch.setattr("blockveil.engine.estimates.simulated._ENTRIES", 100)
+    monkeypatch.setattr("blockveil.engine.estimates.post_processing_error._ENTRIES", 100)
     loaded = support.prepare(tmp_path, kind="second-moment", epsilon=8.0, budget=20.0)
     _, release, made = released(tmp_path, loaded)
     error = release.attributes["error"]
@@ -99,7 +99,7 @@ def test_the_bound_after_the_projection_holds_in_raw_units(tmp_path):
         noisy = truth + np.triu(noise) + np.triu(noise, 1).T
         integers = np.rint(noisy * design.shifted_unit / steps).astype(np.int64)
         arrays = plan.question.arrays(integers, design, 400)
-        bound = simulated.post_processing(plan.question, design, arrays)["after_frobenius_norm_bound"]
+        bound = post_processing_error.post_processing(plan.question, design, arrays)["after_frobenius_norm_bound"]
         off = arrays["second_moment_psd"][0] - truth * np.outer(coordinates.scale, coordinates.scale)
         inside += np.linalg.norm(off) <= bound
     assert inside >= 400 * (0.95 - 6 * np.sqrt(0.05 * 0.95 / 400))

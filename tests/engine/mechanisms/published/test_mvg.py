@@ -29,7 +29,7 @@ from blockveil.engine.mechanisms.published.mvg_allocation import (
     uniform_allocation,
 )
 from blockveil.engine.mechanisms.published.mvg_limits import (
-    Query,
+    MvgQuery,
     Theorem,
     Zeta,
     harmonic_number,
@@ -41,10 +41,10 @@ from blockveil.engine.study.imgm import ball_loss, mahalanobis
 GENERAL, SYMMETRIC = Theorem.GENERAL, Theorem.SYMMETRIC
 PUBLISHED, ROOT = Zeta.PUBLISHED, Zeta.SQUARE_ROOT
 
-LIVER = Query(6, 248, math.sqrt(1488), 2 * math.sqrt(6))
-MOVEMENT = Query(4, 4, 4e4, 8e4 / 10176)
-HEART = Query(21, 2126, 211.2960009086778717398922, 4.582575694955840006588047)
-SWARM = Query(2400, 2400, 2400.0, 0.1413271381452126964158916)
+LIVER = MvgQuery(6, 248, math.sqrt(1488), 2 * math.sqrt(6))
+MOVEMENT = MvgQuery(4, 4, 4e4, 8e4 / 10176)
+HEART = MvgQuery(21, 2126, 211.2960009086778717398922, 4.582575694955840006588047)
+SWARM = MvgQuery(2400, 2400, 2400.0, 0.1413271381452126964158916)
 
 # query, epsilon, delta, theorem, zeta -> zeta, alpha or omega, beta, limit; independent, 25 digits.
 LIMITS = [
@@ -220,7 +220,7 @@ def test_no_published_design_has_a_larger_delta_than_it_claims():
         if theorem is SYMMETRIC and shape[0] != shape[1]:
             continue
         # Norms start at half the sensitivity: no smaller one is possible.
-        limit = precision_limit(Query(*shape, norm, 1.0), epsilon, delta, theorem, variant)
+        limit = precision_limit(MvgQuery(*shape, norm, 1.0), epsilon, delta, theorem, variant)
         for design in designs_of(limit, shape):
             mu = design.ball_loss(1.0).mu
             assert mu < gaussian_mu(epsilon, delta)
@@ -364,9 +364,9 @@ def test_a_direction_without_precision_is_not_released_and_costs_nothing():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: Query(0, 3, 1.0, 1.0),
-        lambda: Query(2, 3, -1.0, 1.0),
-        lambda: Query(2, 3, 1.0, math.inf),
+        lambda: MvgQuery(0, 3, 1.0, 1.0),
+        lambda: MvgQuery(2, 3, -1.0, 1.0),
+        lambda: MvgQuery(2, 3, 1.0, math.inf),
         lambda: precision_limit(LIVER, 1.0, 1e-5, SYMMETRIC, ROOT),
         lambda: precision_limit(LIVER, 0.0, 1e-5, GENERAL, ROOT),
         lambda: unimodal(precision_limit(MOVEMENT, 1.0, 1e-5, SYMMETRIC, ROOT), uniform_allocation(4), 4),

@@ -11,7 +11,7 @@ from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.contract import Status
 from blockveil.engine.mechanisms.published.subspace import (
-    Kind,
+    EntryKind,
     MomentNoise,
     analyze_gauss,
     expected_sine_distance,
@@ -30,17 +30,19 @@ DELTAS = [0.999, 0.6, 0.3, 1e-2, 1e-5, 1e-9, 1e-30, 1e-200]
 
 def whitened(kind, difference, deviation):
     """Norm of a difference of answers in units of the noise on the entries that are drawn."""
-    if kind is Kind.UNSYMMETRISED:
+    if kind is EntryKind.UNSYMMETRISED:
         return np.linalg.norm(difference) / deviation
     diagonal = np.diagonal(difference)
     upper = difference[np.triu_indices(len(difference), 1)]
     return (
-        math.hypot(np.linalg.norm(diagonal), np.linalg.norm(upper) * (math.sqrt(2) if kind is Kind.ISOMETRIC else 1))
+        math.hypot(
+            np.linalg.norm(diagonal), np.linalg.norm(upper) * (math.sqrt(2) if kind is EntryKind.ISOMETRIC else 1)
+        )
         / deviation
     )
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", list(EntryKind))
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_the_loss_is_the_largest_that_any_pair_of_records_shows(kind, neighbours):
     rng = np.random.default_rng(1)
@@ -130,15 +132,15 @@ def test_least_noise_is_exact_and_stays_on_the_private_side(claim, neighbours):
 def draw(noise, count, rng):
     d = noise.dimension
     z = rng.standard_normal((count, d, d)) * noise.standard_deviation
-    if noise.kind is Kind.UNSYMMETRISED:
+    if noise.kind is EntryKind.UNSYMMETRISED:
         return z
-    if noise.kind is Kind.ISOMETRIC:
+    if noise.kind is EntryKind.ISOMETRIC:
         return (z + z.transpose(0, 2, 1)) / 2
     upper = np.triu(z)
     return upper + np.triu(z, 1).transpose(0, 2, 1)
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", list(EntryKind))
 def test_errors_are_those_of_simulated_releases_and_5_percent_more_noise_is_seen(kind):
     rng = np.random.default_rng(3)
     noise = MomentNoise(kind, 5, 1.0, 1.0, ADD)
@@ -149,14 +151,14 @@ def test_errors_are_those_of_simulated_releases_and_5_percent_more_noise_is_seen
     error = SIGMAS * squares.std() / math.sqrt(count)
     assert abs(squares.mean() - noise.total_variance) < error
     noisy = basis @ np.diag(spectrum) @ basis.T + drawn
-    found = np.linalg.svd(noisy)[0][:, :, :2] if kind is Kind.UNSYMMETRISED else np.linalg.eigh(noisy)[1][:, :, 3:]
+    found = np.linalg.svd(noisy)[0][:, :, :2] if kind is EntryKind.UNSYMMETRISED else np.linalg.eigh(noisy)[1][:, :, 3:]
     sines = 2 - np.sum((basis[:, :2].T @ found) ** 2, axis=(1, 2))
     error = SIGMAS * sines.std() / math.sqrt(count)
     expected = expected_sine_distance(noise, spectrum, 2, basis)
     assert abs(sines.mean() - expected) < error + 1e-3 * expected
     for wrong in (0.95, 1.05):
         assert abs(sines.mean() - wrong**2 * expected) > error
-    if kind is Kind.UNSCALED:
+    if kind is EntryKind.UNSCALED:
         assert expected < expected_sine_distance(noise, spectrum, 2)
 
 
@@ -170,13 +172,13 @@ def test_averaging_with_the_transpose_never_hurts():
 
 def test_what_promises_nothing_is_refused():
     for arguments, match in [
-        ((Kind.ISOMETRIC, 1, 1.0, 1.0, ADD), "dimension is 1"),
-        ((Kind.ISOMETRIC, 3, 0.0, 1.0, ADD), "positive"),
-        ((Kind.ISOMETRIC, 3, 1.0, math.nan, ADD), "finite"),
+        ((EntryKind.ISOMETRIC, 1, 1.0, 1.0, ADD), "dimension is 1"),
+        ((EntryKind.ISOMETRIC, 3, 0.0, 1.0, ADD), "positive"),
+        ((EntryKind.ISOMETRIC, 3, 1.0, math.nan, ADD), "finite"),
     ]:
         with pytest.raises(CalibrationError, match=match):
             MomentNoise(*arguments)
-    noise = MomentNoise(Kind.ISOMETRIC, 3, 1.0, 1.0, ADD)
+    noise = MomentNoise(EntryKind.ISOMETRIC, 3, 1.0, 1.0, ADD)
     for spectrum, leading in [(np.ones(2), 1), (np.ones(3), 0), (np.ones(3), 3)]:
         with pytest.raises(CalibrationError, match="eigenvalues"):
             expected_sine_distance(noise, spectrum, leading)

@@ -12,7 +12,7 @@ import pyarrow.parquet as arrow_parquet
 import zarr
 
 from blockveil.pipeline.config.ingest_file import LoadedIngest, load_ingest
-from blockveil.pipeline.data.ingest.ingest_run import Outcome, ingest, look
+from blockveil.pipeline.data.ingest.ingest_run import IngestOutcome, ingest, look
 
 CANARY = 271828.182845904
 """A value that no message may hold."""
@@ -100,7 +100,7 @@ def write_csv(path: Path, table: pa.Table) -> None:
     arrow_csv.write_csv(table, path)
 
 
-def run(loaded: LoadedIngest) -> Outcome:
+def run(loaded: LoadedIngest) -> IngestOutcome:
     """Ingest, telling nobody."""
     return ingest(look(loaded), lambda stage, share: None)
 

@@ -20,7 +20,7 @@ from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.records.geometry import Coordinates
 from blockveil.pipeline.questions import Question
 from blockveil.pipeline.questions.arrays import ReleaseArrays
-from blockveil.pipeline.questions.cells import Cells
+from blockveil.pipeline.questions.cells import CellsQuestion
 from blockveil.pipeline.questions.moment import Moment
 from blockveil.pipeline.questions.question import AnyDesign
 
@@ -49,7 +49,7 @@ def post_processing(question: Question, design: AnyDesign, arrays: ReleaseArrays
     match question:
         case Moment() if f"{question.matrix}_psd" in arrays:
             return _moment(question, design, arrays)
-        case Cells() if design.strategy is None:
+        case CellsQuestion() if design.strategy is None:
             return _counts(question, design, arrays)
     return {}
 
@@ -94,7 +94,7 @@ def _moment(question: Moment, design: NoiseDesign, arrays: ReleaseArrays) -> dic
     return found
 
 
-def _counts(question: Cells, design: NoiseDesign, arrays: ReleaseArrays) -> dict[str, Any]:
+def _counts(question: CellsQuestion, design: NoiseDesign, arrays: ReleaseArrays) -> dict[str, Any]:
     noise = question.error(design).frobenius
     rounding = 0.5 * math.sqrt(design.shape[0] * design.shape[1])
     found: dict[str, Any] = {
