@@ -32,8 +32,8 @@ class Line:
     left
         Epsilon of the largest single release that still fits, at that delta.
     cost_share, spent_share
-        What the entry books, with its sign, and all charges up to here, as shares of the budget, which add up; None
-        where there is nothing or no budget.
+        What the entry books, with its sign, and all charges up to here, as shares of the budget, which add up
+        within one currency; None where there is nothing or no budget.
     guess
         Bound of how often a guess is right with all releases up to here; a coin is right half of the time.
     rows_per_unit

@@ -282,13 +282,14 @@ with server.at_hand():
 
 
 @contextlib.contextmanager
-def worker(folder, home, url, log):
-    """A worker of Blockveil, which finds the login of its home by itself."""
+def worker(folder, home, url, log, called_in):
+    """A worker of Blockveil, called in some folder, which finds the login of its home by itself."""
     environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_API_URL": f"{url}/api"}
     with (
         log.open("wb") as said,
         subprocess.Popen(
-            [*COMMAND, "worker", str(folder)],
+            [str(BIN / "blockveil"), "worker", str(folder)],
+            cwd=called_in,
             env={**environment, "PREFECT_WORKER_QUERY_SECONDS": "1"},
             stdout=said,
             stderr=said,
@@ -306,7 +307,8 @@ def worker(folder, home, url, log):
 def test_a_worker_of_a_team_obeys_its_own_folder_whatever_pool_deployment_or_run_say(tmp_path):
     loaded, home, pwned = support.prepare(tmp_path, budget=9.0), tmp_path / "home", tmp_path / "PWNED"
     (tmp_path / "deployments.toml").write_text(NIGHT)
-    ledger = Ledger(loaded.ledger_url)
+    ledger, strange = Ledger(loaded.ledger_url), tmp_path / "strange"
+    imported = hostile(strange)
 
     def kinds():
         return [entry.kind for entry in ledger.history()]
@@ -318,7 +320,7 @@ def test_a_worker_of_a_team_obeys_its_own_folder_whatever_pool_deployment_or_run
         command = {"command": f"sh -c 'id > {pwned}'", "env": {"PYTHONPATH": str(tmp_path)}, "working_dir": "/tmp"}
         template = {"job_configuration": command, "variables": {"type": "object", "properties": {}}}
         team.ask("/work_pools/blockveil", {"base_job_template": template}, "PATCH")
-        with worker(tmp_path, home, team.url, tmp_path / "worker.log"):
+        with worker(tmp_path, home, team.url, tmp_path / "worker.log", called_in=strange):
             assert team.state(team.run("release/people", mode="dry-run"))["type"] == "COMPLETED"
             deployment = team.deployment("release/people")
             asked = {"parameters": {}, "job_variables": command}
@@ -342,3 +344,5 @@ def test_a_worker_of_a_team_obeys_its_own_folder_whatever_pool_deployment_or_run
             victim.wait()
     assert kinds() == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
     assert not pwned.exists()
+    assert "covariance/2026-11-20" in (tmp_path / "worker.log").read_text(), "the worker made the run, and nobody else"
+    assert not imported.exists(), imported.read_text()

@@ -56,6 +56,17 @@ def test_epsilon_is_infinite_where_the_samplers_alone_exceed_delta():
     assert Ticks(1, 2**100).epsilon(1e-6) == math.inf
 
 
+def test_shares_of_a_budget_add_up_within_one_currency_and_the_largest_counts_among_several():
+    cap = Cap(3.0, 1e-5, reserve=0.5)
+    gaussian, pure = Ticks.of(Loss(0.2, 0.0, 0.0)), Ticks.of(Loss(0.0, 0.1, 0.0))
+    for night in (gaussian, pure):
+        assert cap.used(night + night + night) == pytest.approx(3 * cap.used(night))
+    both = gaussian + pure
+    assert cap.used(both) == max(cap.used(gaussian), cap.used(pure, beside=gaussian))
+    assert cap.used(both) < cap.used(gaussian) + cap.used(pure, beside=gaussian)
+    assert cap.used(both) > cap.used(gaussian) + cap.used(pure), "a pure loss alone takes its share of all of epsilon"
+
+
 def test_nothing_spent_costs_nothing():
     assert NOTHING.epsilon(1e-6) == 0.0
     assert NOTHING.delta(0.1) == 0.0
