@@ -122,7 +122,9 @@ def outer_product_design(differences: OuterProductDifferences, importance: Matri
     return _independent(differences, variances, importance.ravel(), mu)
 
 
-def union_design(first: EllipsoidDifferences, second: EllipsoidDifferences, importance: Vector, mu: float) -> ShapeDesign:
+def union_design(
+    first: EllipsoidDifferences, second: EllipsoidDifferences, importance: Vector, mu: float
+) -> ShapeDesign:
     """Least weighted noise for records of two kinds, each with its ellipsoid."""
     one, two = (each.shape if each.shape.ndim == 2 else np.diag(each.shape) for each in (first, second))
     covariance = optimal.union_covariance(one, two, importance, mu)
