@@ -52,8 +52,9 @@ class TlsProxy:
             try:
                 await asyncio.gather(_copy(reader, inner_writer), _copy(inner_reader, writer))
             finally:
-                inner_writer.close()
-                writer.close()
+                for each in (inner_writer, writer):
+                    each.transport.abort()
+                await asyncio.sleep(0)  # the loop closes their sockets in its next turn, and may have no other
 
 
 async def _copy(reader, writer):
