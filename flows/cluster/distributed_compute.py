@@ -21,7 +21,7 @@ from blockveil.engine.answers import progress as listener
 from blockveil.engine.answers.graph import ExactGraph
 from blockveil.engine.noise import keyring
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
-from blockveil.flows.runs import private_log
+from blockveil.flows.base import private_log
 from blockveil.pipeline.base.errors import BlockveilError, ComputeError
 from blockveil.pipeline.releases.compute import Consume, Progress, WorkShares, translate
 

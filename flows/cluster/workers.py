@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from distributed import Client, WorkerPlugin
 from distributed.comm import CommClosedError
 
-from blockveil.flows.runs import code
+from blockveil.flows.base import code
 from blockveil.pipeline.base.errors import BlockveilError
 
 PACKAGES = ("numpy", "scipy", "zarr", "dask", "distributed", "cryptography")

@@ -15,9 +15,9 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
+from blockveil.flows.base import private_log
+from blockveil.flows.base.code import WrongVersion
 from blockveil.flows.cluster.workers import ClusterUnfit
-from blockveil.flows.runs import private_log
-from blockveil.flows.runs.code import WrongVersion
 from blockveil.flows.runs.deployed import NotReviewed
 from blockveil.pipeline.base.errors import (
     BlockveilError,

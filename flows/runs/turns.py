@@ -15,8 +15,8 @@ from prefect.client.schemas.objects import State
 from prefect.concurrency.sync import concurrency
 from prefect.states import Failed
 
+from blockveil.flows.base import temporary
 from blockveil.flows.runs.steps import Steps, Stopped
-from blockveil.flows.service import server
 
 WAIT_SECONDS = 6 * 3600
 """How long a run waits for another one of its data set."""
@@ -39,7 +39,7 @@ def of_dataset(steps: Steps, dataset: str) -> Iterator[None]:
     Stopped
         Another run kept it for too long.
     """
-    if server.is_temporary():
+    if temporary.is_temporary():
         # A temporary server serves this run alone, and forgets leases: a killed run's turn would never end.
         yield
         return

@@ -18,7 +18,8 @@ from prefect.client.schemas.responses import DeploymentResponse
 from prefect.deployments.runner import RunnerDeployment
 from prefect.utilities.schema_tools.validation import ValidationError, validate
 
-from blockveil.flows.runs import code, overrides
+from blockveil.flows.base import code
+from blockveil.flows.runs import overrides
 from blockveil.flows.runs.deployed import Deployed, NotReviewed
 from blockveil.flows.service import deployments
 from blockveil.pipeline.config.deployments_file import load_deployments

@@ -16,7 +16,8 @@ from prefect.exceptions import ObjectNotFound
 from prefect.schedules import Cron, Schedule
 from prefect.types.entrypoint import EntrypointType
 
-from blockveil.flows.runs import code, turns
+from blockveil.flows.base import code
+from blockveil.flows.runs import turns
 from blockveil.flows.runs.audit_flow import audit
 from blockveil.flows.runs.deployed import MARK, NotReviewed
 from blockveil.flows.runs.ingest_flow import ingest_dataset

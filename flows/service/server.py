@@ -15,12 +15,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
 
+from blockveil.flows.base import temporary
 from blockveil.flows.service import login as logins
 from blockveil.pipeline.base.errors import BlockveilError
 
@@ -43,7 +43,6 @@ _ONLY_ITS_OWN_PAGES = {
 }
 """A page of another origin can neither read answers nor send what changes anything."""
 
-_temporary: ContextVar[bool] = ContextVar("temporary", default=False)
 
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 
@@ -145,12 +144,11 @@ def _talking_to(address: str, login: str) -> Iterator[None]:
     """Name a server to Prefect, which reads its environment when it is imported."""
     before = {name: os.environ.get(name) for name in (logins.URL, logins.CLIENT)}
     os.environ.update({logins.URL: address, logins.CLIENT: login})
-    token = _temporary.set(True)
     logins.import_prefect()
     try:
-        yield
+        with temporary.talking_to_one():
+            yield
     finally:
-        _temporary.reset(token)
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
@@ -163,11 +161,6 @@ def _send_the_last() -> None:
 
         for worker in (APILogWorker, EventsWorker):
             worker.drain_all(timeout=FAREWELL_SECONDS)
-
-
-def is_temporary() -> bool:
-    """Whether the server of this process is one that ends with it."""
-    return _temporary.get()
 
 
 def _start(

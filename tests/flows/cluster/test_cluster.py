@@ -18,8 +18,8 @@ from blockveil.engine.answers import layout
 from blockveil.engine.answers.graph import ExactGraph, exact_graph
 from blockveil.engine.noise import keyring
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.flows.base import private_log
 from blockveil.flows.cluster.clusters import DistributedCompute, open_compute
-from blockveil.flows.runs import private_log
 from blockveil.pipeline.base.errors import ComputeError, DataError, KeyLost, StoreError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan

@@ -21,8 +21,9 @@ from prefect.exceptions import TerminationSignal
 from prefect.utilities.callables import parameter_schema
 
 from blockveil.engine.answers.gram import DamagedRecordsError, UnreachableRecordsError
+from blockveil.flows.base import private_log
 from blockveil.flows.runs import artifacts as shown
-from blockveil.flows.runs import overrides, private_log
+from blockveil.flows.runs import overrides
 from blockveil.flows.runs import release_flow as module
 from blockveil.flows.runs.pace import pace
 from blockveil.pipeline.base.errors import ConfigError

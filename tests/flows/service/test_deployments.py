@@ -18,7 +18,8 @@ from prefect.client.schemas.filters import (
 from prefect.exceptions import Pause, PrefectHTTPStatusError
 from prefect.states import Cancelled, Crashed, Failed, Pending, Running
 
-from blockveil.flows.runs import code, deployed
+from blockveil.flows.base import code
+from blockveil.flows.runs import deployed
 from blockveil.flows.runs import plan_flow as planning
 from blockveil.flows.runs import release_flow as module
 from blockveil.flows.runs import study_flow as studying
