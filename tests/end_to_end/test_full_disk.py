@@ -71,7 +71,7 @@ def test_a_disk_that_fills_after_some_blocks_are_written_costs_one_charge_and_no
 FILLED = """
 import subprocess, sys
 from pathlib import Path
-from blockveil.pipeline import release
+from blockveil.pipeline.releases import night
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.config import load_config
@@ -81,7 +81,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from tests import support
 from tests.pipeline.releases.test_release import NIGHT, no_trace
 
-release.NoiseKey.derive = lambda *_: NoiseKey(bytes(32))
+night.NoiseKey.derive = lambda *_: NoiseKey(bytes(32))
 place, loaded = Path(sys.argv[1]), load_config(Path(sys.argv[2]))
 
 def sized(kibibytes):
@@ -95,7 +95,7 @@ used = sum(file.stat().st_blocks for file in place.rglob("*")) // 2
 for more in range(0, 4000, 24):
     sized(used + more)
     try:
-        outcome = release.run_release(make_plan(loaded, NIGHT), ThreadCompute(1), "test", lambda *_: None)
+        outcome = night.run_release(make_plan(loaded, NIGHT), ThreadCompute(1), "test", lambda *_: None)
         break
     except BlockveilError as error:
         print(type(error).__name__, str(error).splitlines()[0], sep=": ")

@@ -95,7 +95,7 @@ def test_where_a_group_may_write_by_default_a_new_ledger_is_for_its_owner_alone(
         "import os, sys\nos.umask(0o002)\nfrom pathlib import Path\n"
         "from tests.pipeline.ledger.ledger_support import grant, reserve\n"
         "reserve(grant(f'sqlite:///{sys.argv[1]}/a/b/ledger.db'), '1')\n"
-        "from blockveil.pipeline import quickstart\n"
+        "from blockveil.pipeline.data import quickstart\n"
         "quickstart.write_records(Path(sys.argv[2]), Path(sys.argv[1]) / 'demo' / 'records.zarr')\n"
         "reserve(grant(f'sqlite:///{sys.argv[1]}/demo/ledger.db'), '1')\n"
     )

@@ -192,7 +192,7 @@ KILL = """
 import os, signal, sys
 from datetime import date
 from pathlib import Path
-from blockveil.pipeline import publishing, release
+from blockveil.pipeline.releases import night, publishing
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.releases.keys import KeyStore
@@ -212,7 +212,7 @@ def after(owner, name):
 owner, name = sys.argv[2].split()
 after({"Ledger": Ledger, "KeyStore": KeyStore, "Draft": publishing.Draft, "publishing": publishing}[owner], name)
 plan = make_plan(load_config(Path(sys.argv[1])), date.fromisoformat(sys.argv[3]))
-release.run_release(plan, ThreadCompute(2), "killed", lambda *a: None)
+night.run_release(plan, ThreadCompute(2), "killed", lambda *a: None)
 """
 
 

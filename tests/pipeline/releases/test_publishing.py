@@ -315,7 +315,7 @@ class TestReading:
 HOLD = """
 import sys, time
 from pathlib import Path
-from blockveil.pipeline import staging
+from blockveil.pipeline.base import staging
 held = staging.Held(Path(sys.argv[1]), "elsewhere")
 print(held.path.name, flush=True)
 time.sleep(600)

@@ -131,7 +131,7 @@ KILL = """
 import os, signal, sys
 from datetime import date
 from pathlib import Path
-from blockveil.pipeline import publishing, release
+from blockveil.pipeline.releases import night, publishing
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.releases.keys import KeyStore
@@ -161,13 +161,13 @@ if point == "middle of the graph":
     SecondMomentQuery.partial = some
 if point == "after the key": after(KeyStore, "create")
 if point == "after commit": after(Ledger, "commit")
-if point == "middle of the noise": release.NoiseKey = type("K", (), {"derive": staticmethod(die)})
+if point == "middle of the noise": night.NoiseKey = type("K", (), {"derive": staticmethod(die)})
 if point == "after staging": after(publishing.Draft, "finish")
 if point == "after the name": after(publishing, "_settle")
 if point == "after publish": after(publishing, "publish")
 if point == "after the key is destroyed": after(KeyStore, "destroy")
 plan = make_plan(load_config(Path(sys.argv[1])), date(2026, 11, 20))
-release.run_release(plan, ThreadCompute(2), "killed", lambda *a: None)
+night.run_release(plan, ThreadCompute(2), "killed", lambda *a: None)
 """
 
 POINTS = {
