@@ -12,20 +12,7 @@ import sys
 
 import typer
 
-from blockveil.flows.cli import (
-    audit_command,
-    budget_commands,
-    directions_command,
-    ingest_command,
-    ledger_commands,
-    mechanisms_command,
-    night_commands,
-    report_command,
-    serve_commands,
-    shape_command,
-    step_command,
-    study_commands,
-)
+from blockveil.flows.cli.commands import CommandsOnDemand
 from blockveil.pipeline.base.errors import BlockveilError, StoreError
 
 HELP = """Release large matrices from private records under differential privacy.
@@ -40,28 +27,14 @@ by the number that the message shows."""
 INTERRUPTED = 130
 """Exit code after an interrupt from the keyboard."""
 
-app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-app.command()(night_commands.plan)
-app.command()(night_commands.run)
-app.command()(night_commands.demo)
-app.command()(report_command.report)
-app.command()(step_command.step)
-app.command("weights")(step_command.start)
-app.command()(ingest_command.ingest)
-app.command()(serve_commands.serve)
-app.command()(serve_commands.deploy)
-app.command()(serve_commands.worker)
-app.command("catch-up")(serve_commands.catch_up)
-app.command()(serve_commands.metrics)
-app.command()(serve_commands.prune)
-app.command()(mechanisms_command.mechanisms)
-app.command()(audit_command.audit)
-app.command()(shape_command.shape)
-app.command("shape-of-list")(shape_command.shape_of_list)
-app.command()(directions_command.directions)
-app.add_typer(ledger_commands.app, name="ledger")
-app.add_typer(budget_commands.app, name="budget")
-app.add_typer(study_commands.app, name="study")
+app = typer.Typer(
+    cls=CommandsOnDemand, help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+)
+
+
+@app.callback()
+def program() -> None:
+    """Make the program a group of commands, whose own help is above."""
 
 
 def main() -> None:

@@ -126,7 +126,9 @@ def forecast(
     budget, history = ledger.budget(dataset), ledger.history(dataset)
     found = ahead.forecast(budget, history, plans, today, None if until is None else _until(until))
     if picture is not None:
-        _write(picture, ahead.picture(found, budget, history, today, _form(picture)))
+        from blockveil.pipeline.plan import forecast_picture
+
+        _write(picture, forecast_picture.picture(found, budget, history, today, _form(picture)))
     if as_json:
         say(json.dumps(found.plain(), indent=2))
     else:

@@ -1,21 +1,24 @@
-"""What the commands share: options, reading a config, printing lines."""
+"""What the commands share: options, reading a config, printing lines.
+
+Every command imports this module, so that it imports libraries only within functions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.base.printable import one_line, printable
-from blockveil.pipeline.config import LoadedConfig, load_config
-from blockveil.pipeline.config.fields import REFERENCES
-from blockveil.pipeline.config.secrets import read_address
-from blockveil.pipeline.ledger import Ledger
+
+if TYPE_CHECKING:
+    from blockveil.pipeline.config import LoadedConfig
+    from blockveil.pipeline.ledger import Ledger
 
 Config = Annotated[Path, typer.Argument(help="Config file of a release, TOML.", show_default=False)]
 Date = Annotated[str | None, typer.Option("--date", help="Logical date, YYYY-MM-DD; today where it is not given.")]
@@ -71,6 +74,8 @@ def read_config(
     path: Path, overrides: dict[str, str] | None = None, allowed: tuple[str, ...] | None = None
 ) -> LoadedConfig:
     """Config of a path."""
+    from blockveil.pipeline.config import load_config
+
     return load_config(path, overrides=overrides or {}, allowed_prefixes=allowed)
 
 
@@ -82,18 +87,25 @@ def open_ledger(config: Path | None, address: str | None) -> Ledger:
             "A ledger is named by a config or by --ledger",
             "Give one of them",
         )
-    if config is not None:
-        return Ledger(read_config(config).ledger_url)
-    return ledger_at(str(address))
+    if config is None:
+        return ledger_at(str(address))
+    from blockveil.pipeline.ledger import Ledger
+
+    return Ledger(read_config(config).ledger_url)
 
 
 def ledger_at(address: str) -> Ledger:
     """Ledger of an address."""
+    from blockveil.pipeline.ledger import Ledger
+
     return Ledger(address_of(address, "--ledger"))
 
 
 def address_of(address: str, option: str) -> str:
     """Address of a ledger that an option names: ``sqlite:///path``, the path alone, or a reference to a database."""
+    from blockveil.pipeline.config.fields import REFERENCES
+    from blockveil.pipeline.config.secrets import read_address
+
     if address.startswith(REFERENCES):
         return read_address(option, address, Path.cwd())
     if address.startswith("postgres"):

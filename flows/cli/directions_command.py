@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from blockveil.flows.cli.common import Debug, print_rows
-from blockveil.pipeline.public import noise_directions
 
 Release = Annotated[
     Path, typer.Argument(help="Folder of a published covariance, second moment, rows or principal directions.")
@@ -19,6 +18,8 @@ Output = Annotated[Path, typer.Option(help="New .npy file for the matrix, one di
 def directions(release: Release, output: Output, debug: Debug = False) -> None:
     """Write the principal directions of a release, for mvg and mvg-exact. Public: the release was paid for."""
     del debug
+    from blockveil.pipeline.public import noise_directions
+
     found = noise_directions.principal_directions(release)
     noise_directions.save(found, output)
     print_rows(found.rows(output.name))

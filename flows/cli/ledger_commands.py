@@ -22,9 +22,6 @@ from blockveil.pipeline.ledger.refusals import broken
 from blockveil.pipeline.ledger.roles import role_sql
 from blockveil.pipeline.ledger.statement import Days, Line, statement
 from blockveil.pipeline.ledger.transfer import read_rows
-from blockveil.pipeline.plan.summary import share_text
-from blockveil.pipeline.releases import lost_ledger
-from blockveil.pipeline.releases.keys import KeyStore
 
 _DATABASE = b"SQLite format 3"
 
@@ -72,6 +69,8 @@ def show(
 
 
 def _amounts(line: Line) -> list[str]:
+    from blockveil.pipeline.plan.summary import share_text
+
     shares = ["" if share is None else f"{share_text(share)}" for share in (line.cost_share, line.spent_share)]
     epsilon = "" if line.spent is None else f"{line.spent:.4g}"
     return [*shares, epsilon, "" if line.guess is None else percent(line.guess)]
@@ -113,6 +112,8 @@ def verify(
     With a config, the entry that paid for its newest release must be there too.
     """
     del debug
+    from blockveil.pipeline.releases import lost_ledger
+
     opened = open_ledger(config, ledger)
     found = opened.verify(_kept_head(head, key))
     missing = None if config is None else lost_ledger.problem(read_config(config), opened)
@@ -275,6 +276,8 @@ def void(
 ) -> None:
     """Give back a reservation of a run that died before anything was drawn, instead of resuming it."""
     del debug
+    from blockveil.pipeline.releases.keys import KeyStore
+
     loaded = read_config(config)
     ledger = Ledger(loaded.ledger_url)
     charge = ledger.find(release_id)

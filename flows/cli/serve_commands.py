@@ -12,8 +12,6 @@ import typer
 from blockveil.flows.cli.common import Debug, parse_date, say
 from blockveil.flows.service import login
 from blockveil.flows.service.server import ServerFailed
-from blockveil.pipeline.config.deployments_file import load_deployments
-from blockveil.pipeline.releases import retention
 
 Folder = Annotated[
     Path, typer.Argument(help="Folder of reviewed configs with its deployments.toml, or that file.", show_default=True)
@@ -43,6 +41,7 @@ def serve(
         say(login.configured() or login.kept(login.home()))
         return
     from blockveil.flows.service import service as serving
+    from blockveil.pipeline.config.deployments_file import load_deployments
 
     serving.serve(load_deployments(configs), host, port, say)
 
@@ -52,6 +51,7 @@ def deploy(configs: Folder = Path("configs"), debug: Debug = False) -> None:
     del debug
     login.join()
     from blockveil.flows.service import deploy as deploying
+    from blockveil.pipeline.config.deployments_file import load_deployments
 
     deploying.deploy(load_deployments(configs), say)
 
@@ -61,6 +61,7 @@ def worker(configs: Folder = Path("configs"), pool: Pool = None, limit: Limit = 
     del debug
     login.join()
     from blockveil.flows.service import deploy as deploying
+    from blockveil.pipeline.config.deployments_file import load_deployments
 
     loaded = load_deployments(configs)
     deploying.work(loaded, pool or loaded.deployments.pool, limit, say)
@@ -76,6 +77,7 @@ def metrics(
     """Answer Prometheus with budgets and nights: public numbers, read anew at every scrape. Ctrl-C stops."""
     del debug
     from blockveil.flows.service import metrics as serving
+    from blockveil.pipeline.config.deployments_file import load_deployments
 
     token = serving.token()
     if show_token:
@@ -104,6 +106,9 @@ def prune(
 ) -> None:
     """Show the releases that are older than is kept; --apply removes them. Ledger entries and the newest one stay."""
     del debug
+    from blockveil.pipeline.config.deployments_file import load_deployments
+    from blockveil.pipeline.releases import retention
+
     loaded = load_deployments(configs)
     before = datetime.now(UTC).date() - timedelta(days=keep_days)
     old = [each for config in loaded.configs.values() for each in retention.old_releases(config, before)]
@@ -123,6 +128,7 @@ def catch_up(
     login.join()
     from blockveil.flows.service import deploy as deploying
     from blockveil.flows.service import recovery
+    from blockveil.pipeline.config.deployments_file import load_deployments
 
     deploying.require_server()
     first = None if since is None else parse_date(since)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from blockveil.engine.shapes.optimal import FLOOR
 from blockveil.flows.cli.common import Debug, print_rows
-from blockveil.pipeline.public import listed, shaping
 
 Release = Annotated[Path, typer.Argument(help="Folder of a published covariance or second moment.")]
 Output = Annotated[Path, typer.Option(help="New .npy file for the matrix of the ellipsoid.")]
@@ -32,7 +31,7 @@ List = Annotated[
     typer.Argument(help="Public list of all records that there can be: .npy, or .csv with names above the numbers."),
 ]
 Origin = Annotated[
-    listed.Origin,
+    Literal["midpoint", "mean", "zero"],
     typer.Option(help="Centre of the ellipsoid, from the list: moments are taken about it."),
 ]
 
@@ -42,6 +41,8 @@ def shape(
 ) -> None:
     """Write the ellipsoid of least noise for records like those of a release. Public: the release was paid for."""
     del debug
+    from blockveil.pipeline.public import shaping
+
     found = shaping.adapted_shape(release, headroom, floor)
     shaping.save(found, output)
     print_rows(found.rows(output.name))
@@ -50,6 +51,8 @@ def shape(
 def shape_of_list(records: List, output: Output, origin: Origin = "midpoint", debug: Debug = False) -> None:
     """Write the ellipsoid of least noise that holds a public list of records, such as a price list or a code book."""
     del debug
+    from blockveil.pipeline.public import listed, shaping
+
     found = listed.shape_of_list(records, origin)
     shaping.save_matrix(found.matrix, output)
     print_rows(found.rows(output.name))

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from blockveil.flows.cli.common import Debug, print_rows
-from blockveil.pipeline.questions import weights
 
 Release = Annotated[Path, typer.Argument(help="Pointer or folder of a release of gradients.", show_default=False)]
 Output = Annotated[Path, typer.Option(help="New .npz file for the weights.", show_default=False)]
@@ -22,6 +21,8 @@ def step(
 ) -> None:
     """Take one step of training along a released gradient. Post-processing: costs no privacy."""
     del debug
+    from blockveil.pipeline.questions import weights
+
     found = weights.step(release, None if before is None else weights.load(before), examples, rate)
     _tell(output, weights.save(found, output))
 
@@ -36,6 +37,8 @@ def start(
 ) -> None:
     """Write random weights to begin training with."""
     del debug
+    from blockveil.pipeline.questions import weights
+
     found = weights.random(weights.shapes(inputs + 1, hidden, outputs), seed)
     _tell(output, weights.save(found, output))
 

@@ -6,18 +6,11 @@ night a day, each with the same releases.
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
-
-import matplotlib
-import matplotlib.dates
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
 
 from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.pipeline.base.errors import ConfigError
@@ -31,7 +24,6 @@ RATE_DAYS = 28
 """The present rate is that of so many days before today."""
 
 _LONGEST = 36_500
-_INK, _PAST, _PLAN, _RATE = "#555555", "#0072b2", "#d55e00", "#009e73"  # Okabe and Ito: apart for every kind of eye
 
 
 @dataclass(frozen=True)
@@ -305,60 +297,3 @@ def _advice(found: Forecast) -> str:
     pairs = zip(found.costs, found.epsilons, strict=True)
     written = ", ".join(f"{cost.release} {epsilon:g}" for cost, epsilon in pairs)
     return f"{found.nights_until} nights fit with {found.noise_factor:.4g} times the noise: privacy.epsilon {written}"
-
-
-def picture(found: Forecast, budget: BudgetStatus, history: Sequence[Entry], today: date, form: str) -> bytes:
-    """Burn-down: what is left of the budget by day, and ahead at the present rate and for the plans.
-
-    Parameters
-    ----------
-    form
-        ``svg`` or ``png``.
-    """
-    days, left = _past(budget.cap, history)
-    days, left = [*days, today], [*left, 100 * (1.0 - found.used)]
-    with matplotlib.rc_context({"svg.hashsalt": "blockveil", "svg.fonttype": "path", "font.size": 9.0}):
-        figure = Figure(figsize=(7.2, 3.8))
-        axes = figure.add_subplot()
-        axes.step([_number(day) for day in days], left, where="post", color=_PAST, linewidth=1.8, label="left so far")
-        for end, colour, style, label in (
-            (found.lasts_until, _PLAN, "--", "these releases every night"),
-            (found.rate_until, _RATE, ":", "present rate"),
-        ):
-            if end is not None:
-                axes.plot([_number(today), _number(end)], [left[-1], 0.0], style, color=colour, label=f"{label}: {end}")
-        if found.until is not None:
-            axes.axvline(_number(found.until), color=_INK, linewidth=0.8)
-        axes.set_ylim(0, 103)
-        axes.set_ylabel("left of the budget, %")
-        axes.xaxis_date()
-        axes.legend(frameon=False, loc="upper right", fontsize=8.5)
-        axes.set_title(f"{found.dataset}: epsilon {found.epsilon:g} at delta {found.delta:g}", color=_INK, fontsize=9.5)
-        axes.spines[["top", "right"]].set_visible(False)
-        figure.autofmt_xdate()
-        out = io.BytesIO()
-        if form == "svg":
-            FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None})
-        else:
-            FigureCanvasAgg(figure).print_png(out)
-    return out.getvalue()
-
-
-def _number(day: date) -> float:
-    return float(matplotlib.dates.date2num(day))
-
-
-def _past(cap: Cap, history: Sequence[Entry]) -> tuple[list[date], list[float]]:
-    days: list[date] = []
-    left: list[float] = []
-    tally = Tally()
-    for entry in counted(history):
-        if entry.ticks == NOTHING and days:
-            continue
-        if not days:
-            days, left = [day_of(entry)], [100.0]
-        if entry.ticks != NOTHING:
-            tally.add(entry.ticks, entry.of_part)
-        days.append(day_of(entry))
-        left.append(100.0 * (1.0 - cap.used(tally.total.ticks)))
-    return days, left

@@ -22,7 +22,8 @@ WAIT = 120
 
 _forked = multiprocessing.get_context("forkserver")
 _backends = [f"blockveil.pipeline.ledger.{name}" for name in ("sqlite", "postgres")]
-_forked.set_forkserver_preload([__name__, "psycopg", *_backends])
+_commands = [f"blockveil.flows.cli.{name}_commands" for name in ("night", "budget", "ledger")]
+_forked.set_forkserver_preload([__name__, "psycopg", *_backends, *_commands])
 
 
 def race(url, nights, parts=None):

@@ -11,7 +11,8 @@ from blockveil.pipeline.base.errors import BudgetExhausted, ConfigError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.periods import Period
-from blockveil.pipeline.plan.forecast import forecast, lines, picture
+from blockveil.pipeline.plan.forecast import forecast, lines
+from blockveil.pipeline.plan.forecast_picture import picture
 from blockveil.pipeline.plan.planning import make_plan
 from tests import support
 

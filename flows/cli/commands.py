@@ -1,0 +1,179 @@
+"""The commands of ``blockveil``, each of which is imported when it is called.
+
+``blockveil --help`` must not wait for numerical libraries, nor ``blockveil mechanisms`` for the ledger. So the help
+page of the program is made from the table below, and a command's module is imported when its name is given.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Listed(NamedTuple):
+    """Where a command is defined, and the first paragraph of its help.
+
+    Attributes
+    ----------
+    module
+        Module of this package.
+    attribute
+        Name there of the command's function, or of a group of commands.
+    help
+        First paragraph of what the command itself says; a test compares the two.
+    """
+
+    module: str
+    attribute: str
+    help: str
+
+
+COMMANDS = {
+    "plan": Listed(
+        "night_commands",
+        "plan",
+        "Show what a release would cost and how exact it would be. Reads no data and spends nothing.",
+    ),
+    "run": Listed(
+        "night_commands",
+        "run",
+        "Release, or finish a release that an earlier run began. The same release is never charged twice.",
+    ),
+    "demo": Listed(
+        "night_commands",
+        "demo",
+        "Release the covariance of 30,000 real credit-card records, with everything on this machine.",
+    ),
+    "report": Listed(
+        "report_command",
+        "report",
+        "Write the report of a release, HTML and JSON; with --against a comparison of two. "
+        "Reads published values only.",
+    ),
+    "step": Listed(
+        "step_command",
+        "step",
+        "Take one step of training along a released gradient. Post-processing: costs no privacy.",
+    ),
+    "weights": Listed("step_command", "start", "Write random weights to begin training with."),
+    "ingest": Listed(
+        "ingest_command",
+        "ingest",
+        "Make the store of records that releases read, or go on where a killed run stopped. Spends nothing.",
+    ),
+    "serve": Listed(
+        "serve_commands",
+        "serve",
+        "Run the nights of deployments.toml on this machine: server, schedule and runner in one. Ctrl-C stops.",
+    ),
+    "deploy": Listed(
+        "serve_commands",
+        "deploy",
+        "Register the deployments, limits and alarms of deployments.toml on a team's server, pinned to this code.",
+    ),
+    "worker": Listed(
+        "serve_commands",
+        "worker",
+        "Start the runs of a team's work pool here, as this machine's reviewed folder says. Ctrl-C stops.",
+    ),
+    "catch-up": Listed(
+        "serve_commands",
+        "catch_up",
+        "Show the nights that were begun or missed and are due, by the policy of deployments.toml; --apply runs them.",
+    ),
+    "metrics": Listed(
+        "serve_commands",
+        "metrics",
+        "Answer Prometheus with budgets and nights: public numbers, read anew at every scrape. Ctrl-C stops.",
+    ),
+    "prune": Listed(
+        "serve_commands",
+        "prune",
+        "Show the releases that are older than is kept; --apply removes them. Ledger entries and the newest one stay.",
+    ),
+    "mechanisms": Listed("mechanisms_command", "mechanisms", "List all mechanisms with their status, or explain one."),
+    "audit": Listed(
+        "audit_command",
+        "audit",
+        "Bound the true loss of a mechanism from below. Reads no data; exit code 10 if a claim is refuted.",
+    ),
+    "shape": Listed(
+        "shape_command",
+        "shape",
+        "Write the ellipsoid of least noise for records like those of a release. Public: the release was paid for.",
+    ),
+    "shape-of-list": Listed(
+        "shape_command",
+        "shape_of_list",
+        "Write the ellipsoid of least noise that holds a public list of records, such as a price list or a code book.",
+    ),
+    "directions": Listed(
+        "directions_command",
+        "directions",
+        "Write the principal directions of a release, for mvg and mvg-exact. Public: the release was paid for.",
+    ),
+    "ledger": Listed("ledger_commands", "app", "Read and verify the ledger."),
+    "budget": Listed(
+        "budget_commands", "app", "Grant a data set's budget, see what is left of it and how long it lasts."
+    ),
+    "study": Listed("study_commands", "app", "Study what no config can release; public data only."),
+}
+"""Every command by its name, in the order of the help page."""
+
+
+class CommandsOnDemand(TyperGroup):
+    """The program's commands: all are listed from the table, and one is imported when it is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, listed in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=listed.help))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Command that the words name, with the words that are left.
+
+        Parameters
+        ----------
+        ctx
+            Context of the call.
+        args
+            Words of the command line from the command's name on.
+
+        Returns
+        -------
+        Name, command and further words, as Typer wants them.
+        """
+        if args[0] in COMMANDS:
+            self.add_command(load(args[0]), args[0])
+        return super().resolve_command(ctx, args)
+
+
+def load(name: str) -> Any:
+    """Import a command or a group of commands.
+
+    Parameters
+    ----------
+    name
+        Key of :data:`COMMANDS`.
+
+    Returns
+    -------
+    The command as Typer runs it.
+    """
+    listed = COMMANDS[name]
+    found: typer.Typer | Callable[..., None] = getattr(
+        import_module(f"{__package__}.{listed.module}"), listed.attribute
+    )
+    if isinstance(found, typer.Typer):
+        group = typer.main.get_group(found)
+        group.name = name
+        return group
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name)(found)
+    return typer.main.get_command(alone)

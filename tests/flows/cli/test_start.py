@@ -1,0 +1,74 @@
+"""Commands start quickly: a command imports what it needs, and the help page of the program needs next to nothing."""
+
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from blockveil.flows.cli import app
+from blockveil.flows.cli.commands import COMMANDS, load
+
+HEAVY = ("dask", "distributed", "matplotlib", "numpy", "prefect", "pyarrow", "pydantic", "scipy", "sqlalchemy", "zarr")
+SCRIPT = """
+import sys
+from blockveil.flows.cli import main
+sys.argv = ["blockveil", *sys.argv[1:]]
+try:
+    main()
+except SystemExit as end:
+    if end.code:
+        raise
+print()
+print(*sorted(name for name in {heavy!r} if name in sys.modules))
+"""
+
+
+def imported_by(*words):
+    """Large packages that a call of the command line imports."""
+    script = SCRIPT.format(heavy=HEAVY)
+    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_the_help_page_of_the_program_imports_no_large_package():
+    assert imported_by("--help") == set()
+
+
+@pytest.mark.parametrize(
+    ("command", "needed"),
+    [
+        ("serve", set()),
+        ("step", set()),
+        ("directions", set()),
+        ("audit", {"numpy", "scipy"}),
+        ("mechanisms", {"numpy", "scipy"}),
+        ("ledger", {"numpy", "pydantic", "scipy", "sqlalchemy"}),
+        ("budget", {"numpy", "pydantic", "scipy", "sqlalchemy", "zarr", "dask"}),
+        ("run", {"numpy", "pydantic", "scipy", "sqlalchemy", "zarr", "dask"}),
+    ],
+)
+def test_a_command_imports_no_more_than_it_needs_to_show_its_help(command, needed):
+    assert imported_by(command, "--help") <= needed
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_page_says_of_a_command_what_the_command_says_of_itself(name):
+    own = load(name).help.split("\n\n")[0].replace("\n", " ")
+    assert COMMANDS[name].help == own
+
+
+def test_every_command_is_listed_and_a_wrong_name_is_refused_with_its_neighbours():
+    listed = typer.main.get_group(app)
+    assert list(listed.commands) == list(COMMANDS)
+    refused = CliRunner().invoke(app, ["plam"])
+    assert refused.exit_code == 2
+    assert "plan" in refused.output
+
+
+@pytest.mark.parametrize("words", [["ledger", "show"], ["budget", "forecast"], ["study", "r1smg"], ["shape-of-list"]])
+def test_commands_of_groups_show_their_own_help(words):
+    shown = CliRunner().invoke(app, [*words, "--help"])
+    assert shown.exit_code == 0
+    assert f"Usage: root {' '.join(words)}" in shown.output
