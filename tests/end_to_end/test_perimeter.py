@@ -282,13 +282,13 @@ with server.at_hand():
 
 
 @contextlib.contextmanager
-def worker(folder, home, url, log, called_in):
+def worker(folder, home, url, log, called_in, blockveil=BIN / "blockveil"):
     """A worker of Blockveil, called in some folder, which finds the login of its home by itself."""
     environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_API_URL": f"{url}/api"}
     with (
         log.open("wb") as said,
         subprocess.Popen(
-            [str(BIN / "blockveil"), "worker", str(folder)],
+            [str(blockveil), "worker", str(folder)],
             cwd=called_in,
             env={**environment, "PREFECT_WORKER_QUERY_SECONDS": "1"},
             stdout=said,
