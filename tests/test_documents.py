@@ -1,10 +1,14 @@
 """Documents lead somewhere and name what exists."""
 
+import ast
 import re
+import tomllib
 from datetime import date
 from pathlib import Path
 
 import pytest
+import yaml
+from packaging.specifiers import SpecifierSet
 
 from blockveil.flows.runs.steps import FAILURES
 from blockveil.flows.runs.verify_flow import DAMAGED
@@ -15,11 +19,11 @@ from blockveil.pipeline.data.ingest.ingest_run import look
 from blockveil.pipeline.plan.planning import make_plan
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [
-    *(ROOT / name for name in ("README.md", "SECURITY.md", "CHANGELOG.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "configs").rglob("*.md")),
-]
+FOLDERS = ("docs", "configs", "engine", "pipeline", "flows", ".github")
+PAGES = [*sorted(ROOT.glob("*.md")), *(page for folder in FOLDERS for page in sorted((ROOT / folder).rglob("*.md")))]
+LAYERS = ("engine", "pipeline", "flows")
+ROOMS = sorted(path.parent for layer in LAYERS for path in (ROOT / layer).glob("*/__init__.py"))
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -35,12 +39,61 @@ def test_readme_names_the_commands_that_ci_runs():
         assert command in ci
 
 
-def test_the_map_of_files_in_the_architecture_page_is_true():
+def named(path):
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=named)
+def test_every_room_is_in_the_architecture_page_and_says_what_goes_in_and_out_and_its_rule(room):
     page = (ROOT / "docs" / "architecture.md").read_text()
-    named = re.findall(r"`((?:engine|pipeline|flows)/[\w/.]+)`", page)
-    assert len(named) > 15
-    for name in named:
-        assert (ROOT / name).exists(), name
+    assert f"[{named(room)}](../{named(room)}/README.md)" in page
+    for word in ("**In:**", "**Out:**", "**The rule here:**"):
+        assert word in (room / "README.md").read_text()
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=named)
+def test_a_room_lists_its_modules_in_its_docstring_or_its_page(room):
+    written = ast.get_docstring(ast.parse((room / "__init__.py").read_text()))
+    listed = set(re.findall(r"(?m)^\* :mod:`\.(\w+)`:", written))
+    listed |= set(re.findall(r"\]\((\w+)(?:\.py|/__init__\.py)\)", (room / "README.md").read_text()))
+    there = {path.stem for path in room.glob("*.py")} | {path.parent.name for path in room.glob("*/__init__.py")}
+    assert listed - {"__init__"} == there - {"__init__"}
+
+
+def test_the_architecture_page_is_one_page():
+    assert len((ROOT / "docs" / "architecture.md").read_text().splitlines()) <= 70
+
+
+def test_decisions_are_numbered_dated_and_listed():
+    listed = (ROOT / "docs" / "decisions" / "README.md").read_text()
+    assert [int(page.name[:4]) for page in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+    for page in DECISIONS:
+        text = page.read_text()
+        title, day = re.match(r"# (.+)\n\nRecorded (\d{4}-\d{2}-\d{2})\. ", text).groups()
+        assert f"| [{title}]({page.name}) | {date.fromisoformat(day)} |" in listed
+        for word in ("**Context.**", "**Decision.**", "**Consequences.**"):
+            assert word in text, page.name
+
+
+def commands(target):
+    """What a target of the Makefile runs, as words."""
+    recipe = re.search(rf"(?m)^{target}:[^\n]*\n((?:\t[^\n]*\n)+)", (ROOT / "Makefile").read_text())[1]
+    return [line.strip().replace("$(B)/", ".venv/bin/").split() for line in recipe.splitlines()]
+
+
+def test_a_commit_is_checked_by_the_tools_of_make_check_and_fetches_nothing():
+    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert repository["repo"] == "local"
+    assert {hook["language"] for hook in repository["hooks"]} == {"system"}
+    run = [hook["entry"].replace("--force-exclude", "").split() for hook in repository["hooks"]]
+    assert run == [[word for word in words if word != "."] for words in commands("check")]
+
+
+def test_the_workflow_runs_what_ci_runs_on_every_python_that_is_supported():
+    (job,) = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"].values()
+    assert job["steps"][-1]["run"].endswith(".ci/run")
+    supported = SpecifierSet(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"])
+    assert job["strategy"]["matrix"]["python"] == [f"3.{minor}" for minor in range(30) if f"3.{minor}" in supported]
 
 
 def test_the_runbook_says_what_to_do_in_every_state_that_a_failed_run_has():

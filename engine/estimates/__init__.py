@@ -1,1 +1,17 @@
-"""A room; see its README."""
+"""Estimates: estimates in raw units, each with its error; bands that hold for many entries at once; post-processed
+matrices.
+
+The README of this folder says what goes in, what comes out, and which rule holds here.
+
+* :mod:`.bands`: How far noise alone takes entries from the truth
+* :mod:`.blocks`: Estimates of a large answer, block by block
+* :mod:`.cells`: Counts of cells and answers of a workload from released integers, and their error before data is read
+* :mod:`.directions`: Principal directions from a noisy second moment, and how far they may be from the true ones
+* :mod:`.error_bounds`: How wrong a release may be
+* :mod:`.leading`: Leading eigenvalues of a matrix that is too large to hold
+* :mod:`.matrices`: From released integers to estimates in raw units, each with the standard deviation of its noise
+* :mod:`.postprocessing`: Post-processing of released matrices; costs no privacy
+* :mod:`.ratios`: How far noise can take means and covariances from the truth, all of them at once, though they are
+  ratios
+* :mod:`.simulated`: What an error is after post-processing, and what it does to leading subspaces
+"""

@@ -150,6 +150,9 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Lower bound of the largest mu of an (epsilon, delta): the ``B`` of the analytic Gaussian.
 
+    >>> round(gaussian_mu(epsilon=1.0, delta=1e-6), 4)
+    0.2367
+
     Parameters
     ----------
     epsilon

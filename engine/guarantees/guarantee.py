@@ -126,13 +126,20 @@ class PureDP:
         _positive("epsilon", self.epsilon)
 
     def to_zcdp(self) -> ZCDP:
-        """``rho = epsilon^2 / 2``, rounded up. **Source**: Bun and Steinke, 2016, Proposition 1.4."""
+        """``rho = epsilon^2 / 2``, rounded up. **Source**: Bun and Steinke, 2016, Proposition 1.4.
+
+        >>> round(PureDP(0.5).to_zcdp().rho, 6)
+        0.125
+        """
         return ZCDP(_half_square(self.epsilon))
 
 
 @dataclass(frozen=True)
 class GaussianDP:
     """As hard to tell apart as two unit Gaussians whose means differ by mu.
+
+    >>> round(GaussianDP(0.25).epsilon(delta=1e-6), 3)
+    1.061
 
     **Source**: Dong, Roth and Su, 2022; IMGM Theorem 4 is the composition rule for equal steps.
 
@@ -213,6 +220,9 @@ def compose(losses: Iterable[GaussianDP]) -> GaussianDP:
     """Loss of all releases together, also when later ones are chosen in view of earlier ones: mu squared adds up.
 
     Rounded up.
+
+    >>> round(compose([GaussianDP(0.3), GaussianDP(0.4)]).mu, 6)
+    0.5
 
     Raises
     ------

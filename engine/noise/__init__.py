@@ -1,1 +1,15 @@
-"""A room; see its README."""
+"""Noise: noise as integers, a pure function of key, row and column; and sums with that noise.
+
+The README of this folder says what goes in, what comes out, and which rule holds here.
+
+* :mod:`.additive`: Additive noise on exact integer answers
+* :mod:`.continual`: A statistic of growing records, published every night: which noise the nights share
+* :mod:`.design`: The noise of one release as plain data
+* :mod:`.discrete_gaussian`: Secure discrete Gaussian noise as a pure function of (key, row, column)
+* :mod:`.discrete_laplace`: Secure discrete Laplace noise of any rational rate, as a pure function of (key, row, column)
+* :mod:`.exact_matrix`: Matrices of whole numbers of any size, exactly
+* :mod:`.exact_random`: Random numbers whose law is exact: whole numbers only, from the bits of a key
+* :mod:`.gaussian_table`: The discrete Gaussian of width S = 2048 as a 127-bit cumulative table, and its inversion for
+  vectors of random words
+* :mod:`.keyring`: Where a task finds the noise key of its release
+"""

@@ -1,1 +1,11 @@
-"""A room; see its README."""
+"""Records: integers whose norm or range is bounded, whatever the chunk, the order of rows or the machine.
+
+The README of this folder says what goes in, what comes out, and which rule holds here.
+
+* :mod:`.dither`: Rounding to few integers without a bias
+* :mod:`.geometry`: The public shape of one record, and the linear coordinates in which that shape is a cube or a ball
+* :mod:`.quantiser`: Records as integers whose bound provably holds, whatever the chunk, the row order, the thread or
+  the machine
+* :mod:`.quantiser_limits`: What the proof of a quantiser's bound covers
+* :mod:`.rounding`: From raw values to the integers of a cube, of a cube within a ball, or of a ball
+"""

@@ -1,1 +1,17 @@
-"""A room; see its README."""
+"""Sensitivity: how far one record can move the answer, along each spread of noise that a mechanism may choose.
+
+The README of this folder says what goes in, what comes out, and which rule holds here.
+
+* :mod:`.count_problem`: Counts of records in a public grid, as a mechanism sees them; see :mod:`.problems`
+* :mod:`.principal_directions`: Leading principal directions as a problem
+* :mod:`.problems`: What is asked of the records, as a mechanism sees it
+* :mod:`.reach`: How far a record, and the difference of two records, can reach from the origin within a body, over a
+  spread
+* :mod:`.rotation`: Noise along dense directions
+* :mod:`.second_moment`: Sensitivity of the second moment, attained or an upper bound, over each body and both
+  neighbouring relations
+* :mod:`.spread`: The relative size of noise by row and column, the size of the exact integers, and what both make of a
+  sensitivity
+* :mod:`.strategies`: Sensitivity of linear workloads and strategies over counts
+* :mod:`.differences`: Sets of answer differences, and the exact loss of independent Gaussian noise on each
+"""

@@ -1,1 +1,10 @@
-"""A room; see its README."""
+"""Workloads: the strategy's coefficients as integers, and the expected error of the answers that are reconstructed from
+it.
+
+The README of this folder says what goes in, what comes out, and which rule holds here.
+
+* :mod:`.expected_error`: Error of answering one workload of counts from the noisy answers of another
+* :mod:`.kronecker`: What errors need of a workload along one axis, without its matrix or its Gram matrix
+* :mod:`.strategy`: What a strategy is
+* :mod:`.workload`: Linear workloads over counts, as structured operators
+"""

@@ -1,1 +1,20 @@
-"""A room; see its README."""
+"""Service: a Prefect server with a login, a schedule and runners; or registered deployments and workers of a team.
+
+The README of this folder says what goes in, what comes out, and which rule holds here.
+
+* :mod:`.admission`: What a run obeys
+* :mod:`.automations`: Alarms as code
+* :mod:`.child`: The process of one run
+* :mod:`.deploy`: A team's server
+* :mod:`.deployments`: Deployments as code
+* :mod:`.login`: The login of the Prefect server that `blockveil serve` starts, and the one place where it is kept
+* :mod:`.mail`: Prefect block for e-mail through a mail server of one's own
+* :mod:`.metrics`: Budgets and nights for Prometheus. Public numbers only
+* :mod:`.own_secret`: Secrets that this program makes for itself, each one line in a file that its user alone may read
+* :mod:`.pages`: All runs of a server that fit a filter
+* :mod:`.recovery`: After an interruption
+* :mod:`.revival`: Nights whose process died
+* :mod:`.runner`: Starts runs, each as a process of this code
+* :mod:`.server`: A Prefect server of one machine
+* :mod:`.service`: One machine
+"""

@@ -1,1 +1,15 @@
-"""A room; see its README."""
+"""Base: errors with their exit codes, canonical JSON, durable writes, staging folders, printable text.
+
+The README of this folder says what goes in, what comes out, and which rule holds here.
+
+* :mod:`.canonical`: One way to write plain values as bytes, so that equal values have equal digests on every machine
+* :mod:`.durable`: Files that survive a power loss, and file-system errors in words
+* :mod:`.errors`: Errors a caller can act on
+* :mod:`.interrupts`: What must be done although a person or a service manager asks the process to end, and asks again
+* :mod:`.permissions`: Who may write to a ledger in a file
+* :mod:`.places`: Paths that people write
+* :mod:`.printable`: Text from outside, such as a config, a path or a published file, made harmless for whatever shows
+  it
+* :mod:`.spelling`: The one spelling of a value that divides records
+* :mod:`.staging`: Unfinished releases
+"""

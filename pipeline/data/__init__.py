@@ -1,1 +1,17 @@
-"""A room; see its README."""
+"""Data: records that are opened, checked and identified; releases that are read again.
+
+The README of this folder says what goes in, what comes out, and which rule holds here.
+
+* :mod:`.contribution`: What one privacy unit contributes to the records, in words
+* :mod:`.datasets`: The records of a release: opened read-only, checked against their declaration, identified
+* :mod:`.fingerprint`: The identity of stored records
+* :mod:`.history`: Records that only ever grow
+* :mod:`.objects`: Objects in S3-compatible stores, Google Cloud Storage and Azure
+* :mod:`.preview`: A look at the metadata of the records, so that a plan promises nothing that a run would refuse
+* :mod:`.quickstart`: The quickstart
+* :mod:`.released`: Reading a release: nothing is returned whose content does not match its digest
+* :mod:`.sparse_store`: Sparse records on the disk
+* :mod:`.stores`: Zarr arrays by their location: a local folder, or an address in an object store
+* :mod:`.zarr_arrays`: Zarr arrays on a local file system
+* :mod:`.ingest`: From files of records to the Zarr array that releases read; :mod:`.ingest_run` has its order
+"""

@@ -71,7 +71,11 @@ class OpenRelease:
 
 
 def split_release_id(release_id: str) -> tuple[str, str, str]:
-    """Return data set, name and ISO date of ``dataset/name/date``; ValueError where it is something else."""
+    """Return data set, name and ISO date of ``dataset/name/date``; ValueError where it is something else.
+
+    >>> split_release_id("people/covariance/2026-11-20")
+    ('people', 'covariance', '2026-11-20')
+    """
     parts = _RELEASE_ID.fullmatch(release_id)
     if parts is None:
         raise ValueError(f"{release_id!r} is not a release id; write dataset/name/YYYY-MM-DD")

@@ -1,1 +1,16 @@
-"""A room; see its README."""
+"""Releases: a published release with its ledger entries, or nothing and no charge.
+
+The README of this folder says what goes in, what comes out, and which rule holds here.
+
+* :mod:`.catch_up`: Which nights are due although their time has passed
+* :mod:`.compute`: What a release needs from whatever runs its graph
+* :mod:`.keys`: The secret of one release
+* :mod:`.lineage`: Tells a lineage catalogue of a run when the run ends
+* :mod:`.lost_ledger`: A ledger that has forgotten charges
+* :mod:`.night`: One release, start to end, as plain functions: reserve, measure, publish, seal
+* :mod:`.outputs`: What a published release holds
+* :mod:`.post_processing_error`: Error of a release after its post-processing, as written into it
+* :mod:`.publishing`: Released arrays become a published release: staged, checked, renamed, pointed to
+* :mod:`.retention`: Old releases are removed; their ledger entries never are
+* :mod:`.tile_writer`: From noised tiles to the arrays of a release
+"""

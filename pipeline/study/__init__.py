@@ -1,1 +1,9 @@
-"""A room; see its README."""
+"""Study: findings in lines, and draws that are labelled as not private.
+
+The README of this folder says what goes in, what comes out, and which rule holds here.
+
+* :mod:`.auditing`: An audit of one mechanism: every case attacked, one confidence for all of them together
+* :mod:`.frames`: A study of PPCA as published
+* :mod:`.moments`: Studies of Wishart noise and of Gaussian sketches
+* :mod:`.study_release`: Studies of mechanisms that no config can release
+"""

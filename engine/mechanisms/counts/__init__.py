@@ -1,1 +1,11 @@
-"""A room; see its README."""
+"""Mechanisms for counts on a grid: strategies of whole numbers, and buckets that are chosen privately.
+
+* :mod:`.buckets`: DAWA as it is released
+* :mod:`.dawa`: Data-aware counts (DAWA)
+* :mod:`.hierarchy`: Hierarchical counts (Hb)
+* :mod:`.matrix_mechanism`: The matrix mechanism
+* :mod:`.strategy_search`: Search for good strategies of the matrix mechanism, with a lower bound of the error of every
+  strategy beside
+* :mod:`.tree_search`: Which tree, and how the noise of its levels compares
+* :mod:`.workload_answers`: Mechanisms for workloads of counts
+"""

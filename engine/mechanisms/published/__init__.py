@@ -1,1 +1,11 @@
-"""A room; see its README."""
+"""Mechanisms as their papers publish them, each charged at the exact loss of the noise that it prescribes.
+
+* :mod:`.classic`: The classic Gaussian mechanism
+* :mod:`.matrix_noise`: Mechanisms with the calibration that their papers print, for comparison
+* :mod:`.mgm`: The matrix Gaussian mechanism (MGM), the variant of MVG from which IMGM was improved
+* :mod:`.mvg`: The matrix-variate Gaussian (MVG) mechanism
+* :mod:`.mvg_allocation`: How a precision budget is shared between directions
+* :mod:`.mvg_limits`: The published limits of MVG
+* :mod:`.subspace`: Gaussian noise on a second moment for its leading subspace
+* :mod:`.subspace_noise`: Published Gaussian noise on a second moment for its leading subspace
+"""
