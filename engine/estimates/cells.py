@@ -25,7 +25,6 @@ from blockveil.engine.estimates.bands import CONFIDENCE, GaussianNoise, LaplaceS
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
 from blockveil.engine.estimates.matrices import Estimate, coordinate_estimate
 from blockveil.engine.noise.design import NoiseDesign
-from blockveil.engine.noise.discrete_gaussian import Grid
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.workloads.kronecker import independent_error, squared
 from blockveil.engine.workloads.workload import Identity, Kronecker, Workload
@@ -89,7 +88,7 @@ def report(shape: tuple[int, int], design: NoiseDesign) -> ErrorReport:
         return error_report(design, np.ones(shape[0]), np.ones(shape[1]))
     total = cell_error(shape, design)
     outside, cells_ = 1.0 - CONFIDENCE, shape[0] * shape[1]
-    if isinstance(design.grid, Grid):
+    if design.gaussian:
         widest = design.strategy.widest(row_deviations(design))
         norm = math.sqrt(total) + widest * math.sqrt(2.0 * math.log(1.0 / outside))
         return ErrorReport(total, GaussianNoise().band(cells_), norm, norm)

@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from blockveil.engine.estimates.bands import CONFIDENCE, GaussianNoise
 from blockveil.engine.noise.additive import NoiseDesign
-from blockveil.engine.noise.discrete_gaussian import Grid
 from blockveil.engine.records.geometry import Matrix, Vector
 
 
@@ -125,7 +124,7 @@ def unit_deviation(design: NoiseDesign) -> float:
 
 def band(design: NoiseDesign) -> float:
     """Standard deviations that hold all distinct entries at once with probability 0.95."""
-    if isinstance(design.grid, Grid):
+    if design.gaussian:
         return GaussianNoise().band(design.spread.entries)
     outside = -math.expm1(math.log(CONFIDENCE) / design.spread.entries)
     # P(|x| > b y) = e^-y for scale b, and the standard deviation is sqrt(2) b.
@@ -135,7 +134,7 @@ def band(design: NoiseDesign) -> float:
 def expected_spectral_norm(design: NoiseDesign, left: Vector | Matrix, right: Vector | Matrix) -> float:
     """Bound of the mean spectral norm of Gaussian noise of these standard deviations, raw units."""
     rows, columns = _sides(design, left, right)
-    if design.spread.symmetric and isinstance(design.grid, Grid):
+    if design.spread.symmetric and design.gaussian:
         # Unscaled noise with more on the diagonal, which only adds to the mean norm, is isometric noise times sqrt(2).
         unscaled = 1.0 if design.isometric else math.sqrt(2.0)
         return unit_deviation(design) * unscaled * math.sqrt(2.0 * rows.norm * rows.trace)
@@ -148,7 +147,7 @@ def spectral_bound(design: NoiseDesign, left: Vector | Matrix, right: Vector | M
     """Spectral norm of the noise that is not exceeded with probability 0.95, raw units."""
     mean, widest = expected_spectral_norm(design, left, right), _widest(design, left, right)
     outside = 1.0 - CONFIDENCE
-    if isinstance(design.grid, Grid):
+    if design.gaussian:
         # Two tails where the matrix is symmetric: its largest and its least eigenvalue.
         return mean + widest * math.sqrt(2.0 * math.log(2.0 / outside))
     largest = math.log(2.0 * design.spread.entries / outside)
@@ -191,7 +190,7 @@ def subspace_error_by_rows(deviations_of: Callable[[int], Vector], spectrum: Vec
 
 def _frobenius_bound(design: NoiseDesign, left: Vector | Matrix, right: Vector | Matrix, total: float) -> float:
     outside = 1.0 - CONFIDENCE
-    if isinstance(design.grid, Grid):
+    if design.gaussian:
         # The mean norm is at most the root of the mean square; the norm is Lipschitz in the unit Gaussians.
         return math.sqrt(total) + _widest(design, left, right) * math.sqrt(2.0 * math.log(1.0 / outside))
     return math.sqrt(total / outside)  # Markov's inequality

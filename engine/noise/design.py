@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.guarantee import Loss
-from blockveil.engine.noise.discrete_gaussian import Grid, NoiseKey
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Spread
@@ -24,7 +24,15 @@ ROUND_UP = 1.0 + 1e-12
 
 
 class Law(Protocol):
-    """A law of discrete noise on the integers, in grid steps, and its secure sampler."""
+    """A law of discrete noise on the integers, in grid steps, and its secure sampler.
+
+    Attributes
+    ----------
+    norm
+        Norm in which sensitivities are measured for it: "L2" (Gaussian) or "L1" (Laplace).
+    """
+
+    norm: ClassVar[str]
 
     @property
     def label(self) -> str:
@@ -88,6 +96,12 @@ class Design(Protocol):
         int64, the shape of the block, in grid steps. Safe to publish.
         """
 
+    def facts(self) -> dict[str, Any]:
+        """Public numbers of the draw, as plain JSON values."""
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Lines (what, value) of the draw, for a person."""
+
 
 @dataclass(frozen=True, eq=False)
 class NoiseDesign:
@@ -147,15 +161,44 @@ class NoiseDesign:
         noise = self.grid.draw(key, rows, columns, self.symmetric)
         return add_noise(measured, self.steps(rows, columns), noise, self.shift)
 
+    def facts(self) -> dict[str, Any]:
+        """Spread, sensitivity and law of the noise; see :class:`Design`."""
+        rows, columns = self.spread.rows, self.spread.columns
+        return {
+            "row_spread": _numbers(rows) if self.strategy is None else _runs(rows),
+            "column_spread": "as by row" if self.symmetric else _numbers(columns),
+            "sensitivity": self.sensitivity.bound,
+            "sensitivity_exact": self.sensitivity.exact,
+            "scale": self.scale,
+            "grid": self.grid.label,
+            "grid_standard_deviation": self.grid.standard_deviation,
+            "unit": self.unit,
+            "shift": self.shift,
+        }
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Sensitivity and noise; see :class:`Design`."""
+        exact = "exact" if self.sensitivity.exact else "upper bound"
+        bound = f"{self.sensitivity.bound:.6g} in {self.grid.norm}"
+        return [
+            ("Sensitivity", f"{bound}, in spread coordinates ({exact})"),
+            ("Noise", f"scale {self.scale:.6g} there; discrete, {self.grid.label}"),
+        ]
+
     @property
     def width(self) -> int:
         """Number of columns."""
         return self.spread.columns.size
 
     @property
+    def gaussian(self) -> bool:
+        """Whether the noise is Gaussian; else it is Laplace noise."""
+        return self.grid.norm == "L2"
+
+    @property
     def isometric(self) -> bool:
         """Whether noise off the diagonal of a symmetric answer is smaller by sqrt(2), as the Frobenius norm has it."""
-        return self.spread.symmetric and not self.spread.unscaled and isinstance(self.grid, Grid)
+        return self.spread.symmetric and not self.spread.unscaled and self.gaussian
 
     @property
     def mu(self) -> float:
@@ -214,6 +257,18 @@ class NoiseDesign:
     def shifted_unit(self) -> float:
         """Shifted integers that stand for one unit of the answer."""
         return float(self.unit) * 2.0**self.shift
+
+
+def _runs(values: Vector) -> list[list[float]]:
+    """Each value and how often it follows itself, for the rows of a strategy's levels."""
+    starts = [0, *(i for i in range(1, values.size) if values[i] != values[i - 1])]
+    ends = [*starts[1:], values.size]
+    return [[float(values[start]), end - start] for start, end in zip(starts, ends, strict=True)]
+
+
+def _numbers(values: Vector) -> float | list[float]:
+    """All values, or the one that all of them are."""
+    return float(values[0]) if bool((values == values[0]).all()) else [float(value) for value in values]
 
 
 def _outermost(side: Vector, lead: int) -> NDArray[np.intp]:

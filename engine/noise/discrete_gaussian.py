@@ -37,7 +37,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 import numpy as np
 from cryptography.hazmat.primitives import hashes
@@ -118,6 +118,7 @@ class Grid:
         2, or 3 for matrices so large that rounding to the coarser grid would be felt.
     """
 
+    norm: ClassVar[str] = "L2"
     levels: int
 
     def __post_init__(self) -> None:

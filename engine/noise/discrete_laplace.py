@@ -35,6 +35,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache, partial
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +74,7 @@ class DiscreteLaplace:
         t, from 1 to ``2**20``; the rate p / t is at most 64.
     """
 
+    norm: ClassVar[str] = "L1"
     numerator: int
     scale: int
 

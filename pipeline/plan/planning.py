@@ -20,7 +20,7 @@ from blockveil.engine.mechanisms.counts.buckets import BucketsDesign, Dawa
 from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign, Exponential
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.noise.additive import NoiseDesign
-from blockveil.engine.records.geometry import GeometryError, Vector
+from blockveil.engine.records.geometry import GeometryError
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.budget.parts import Part
@@ -314,7 +314,7 @@ def _public(
         "mechanism": answer.mechanism.name,
         "parameters": answer.mechanism.parameters(),
         **answer.question.facts(design),
-        **(_noise_facts(design) if isinstance(design, NoiseDesign) else design.facts()),
+        **design.facts(),
         "loss": asdict(charge),
     }
     if answer.compared:
@@ -322,33 +322,6 @@ def _public(
     numbers = numbers if begun is None else begun.written(numbers)
     world = release_world(answer.config)
     return {"release_id": release_id, **world, "calibration": numbers, "algorithms": dict(ALGORITHMS)}
-
-
-def _noise_facts(design: NoiseDesign) -> dict[str, Any]:
-    rows, columns = design.spread.rows, design.spread.columns
-    return {
-        "row_spread": _numbers(rows) if design.strategy is None else _runs(rows),
-        "column_spread": "as by row" if design.spread.symmetric else _numbers(columns),
-        "sensitivity": design.sensitivity.bound,
-        "sensitivity_exact": design.sensitivity.exact,
-        "scale": design.scale,
-        "grid": design.grid.label,
-        "grid_standard_deviation": design.grid.standard_deviation,
-        "unit": design.unit,
-        "shift": design.shift,
-    }
-
-
-def _runs(values: Vector) -> list[list[float]]:
-    """Each value and how often it follows itself, for the rows of a strategy's levels."""
-    starts = [0, *(i for i in range(1, values.size) if values[i] != values[i - 1])]
-    ends = [*starts[1:], values.size]
-    return [[float(values[start]), end - start] for start, end in zip(starts, ends, strict=True)]
-
-
-def _numbers(values: Vector) -> float | list[float]:
-    """All values, or the one that all of them are."""
-    return float(values[0]) if bool((values == values[0]).all()) else [float(value) for value in values]
 
 
 def _check_blocks(plan: Plan) -> None:

@@ -8,9 +8,6 @@ from blockveil.engine.answers.cost import NOMINAL, Rates
 from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.engine.mechanisms.auto import Candidate
 from blockveil.engine.mechanisms.counts.buckets import BucketsDesign
-from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign
-from blockveil.engine.noise.additive import NoiseDesign
-from blockveil.engine.noise.discrete_gaussian import Grid
 from blockveil.pipeline.budget.filter import Cap, Ticks
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.config import BoxGeometry, ReleaseConfig
@@ -64,7 +61,7 @@ def describe(
         ("Neighbours", f"{plan.neighbours.value}; {config.privacy.unit}{_several(config.privacy.rows_per_unit)}"),
         *([] if store is None else [("Records", store.sentence)]),
         ("Mechanism", plan.mechanism.name),
-        *_noise_lines(design),
+        *design.lines(),
         ("Expected error", plan.question.error_sentence(design)),
         *([] if (rounding := rounding_sentence(plan.question, plan.design)) is None else [("Rounding", rounding)]),
         ("Charge", loss_text(plan, budget)),
@@ -116,24 +113,6 @@ def _norms(config: ReleaseConfig) -> Rows:
 
 def _several(rows: int | None) -> str:
     return "" if rows is None else f", at most {rows} rows each"
-
-
-def _noise_lines(design: NoiseDesign | DirectionsDesign | BucketsDesign) -> Rows:
-    if isinstance(design, BucketsDesign):
-        partition, buckets = (float(loss) for loss in design.losses)
-        return [
-            ("Partition", f"pure epsilon {partition:.6g}; {design.partition_law.label} on each candidate's cost"),
-            ("Buckets", f"pure epsilon {buckets:.6g}; {design.bucket_law.label} on each count"),
-        ]
-    if isinstance(design, DirectionsDesign):
-        law = f"density exp({design.concentration:.6g} v'Av) over unit vectors v, for records in the unit ball"
-        return [("Law", f"{law}; each of {design.count} in turn, exact")]
-    exact = "exact" if design.sensitivity.exact else "upper bound"
-    norm = "L2" if isinstance(design.grid, Grid) else "L1"
-    return [
-        ("Sensitivity", f"{design.sensitivity.bound:.6g} in {norm}, in spread coordinates ({exact})"),
-        ("Noise", f"scale {design.scale:.6g} there; discrete, {design.grid.label}"),
-    ]
 
 
 def comparison_text(compared: Sequence[Candidate]) -> str:

@@ -120,6 +120,14 @@ class BucketsDesign:
             ],
         }
 
+    def lines(self) -> list[tuple[str, str]]:
+        """Loss and noise of both steps, for a person."""
+        partition, buckets = (float(loss) for loss in self.losses)
+        return [
+            ("Partition", f"pure epsilon {partition:.6g}; {self.partition_law.label} on each candidate's cost"),
+            ("Buckets", f"pure epsilon {buckets:.6g}; {self.bucket_law.label} on each count"),
+        ]
+
     def release(self, key: NoiseKey, exact: NDArray[np.int64], block: Block | None = None) -> NDArray[np.int64]:
         """Both steps: a pure function of key and counts.
 

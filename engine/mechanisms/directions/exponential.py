@@ -93,6 +93,11 @@ class DirectionsDesign:
             "sampler": "AES-256-CTR, whole numbers, exact discrete Gaussian proposals, version 1",
         }
 
+    def lines(self) -> list[tuple[str, str]]:
+        """Law of a direction, for a person."""
+        law = f"density exp({self.concentration:.6g} v'Av) over unit vectors v, for records in the unit ball"
+        return [("Law", f"{law}; each of {self.count} in turn, exact")]
+
     def release(self, key: NoiseKey, exact: NDArray[np.int64], block: Block | None = None) -> NDArray[np.int64]:
         """Draw the directions: a pure function of key and second moment.
 
