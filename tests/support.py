@@ -9,7 +9,6 @@ import numpy as np
 import zarr
 
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.noise.design import NoiseDesign
 from blockveil.pipeline.config import LoadedConfig, load_config
 from blockveil.pipeline.ledger import Ledger
 
@@ -125,5 +124,5 @@ def whole(compute: Any, held: list[Any], cut: Any, plan: Any, handle: str, name:
     tiles: dict[int, Any] = {}
     compute.stream(noisy_graph(held, cut, plan.design, handle, name), tiles.__setitem__, lambda _: None)
     released = released_layout(cut, plan.design)
-    symmetric = isinstance(plan.design, NoiseDesign) and plan.design.spread.symmetric
+    symmetric = plan.design.by_tile and plan.design.symmetric
     return assembled([tiles[i] for i in range(len(tiles))], released, symmetric)

@@ -182,7 +182,7 @@ class MechanismComparison:
 
 
 def compare(
-    problem: Problem, guarantee: ApproxDP, metric: Metric, check: Callable[[Any], None] = lambda _: None
+    problem: Problem, guarantee: ApproxDP, metric: Metric, check: Callable[[Any], object] = lambda _: None
 ) -> MechanismComparison:
     """Expected error of every proven mechanism at the same guarantee.
 

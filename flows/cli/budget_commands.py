@@ -201,7 +201,7 @@ def split(
         say(json.dumps({"delta": privacy.delta, "together": together, "held": hold, "releases": rows}, indent=2))
         return
     for plan, share in zip(found.plans, found.shares, strict=True):
-        error = plan.question.error_sentence(plan.design)
+        error = plan.answer.error_sentence()
         say(f"{plan.release_id}  share {share:g}, epsilon {plan.guarantee.epsilon:.4g}; {error}")
     print_rows([("Together", f"epsilon {together:.6g} of {privacy.epsilon:g} at delta {privacy.delta:g}")])
     if hold:

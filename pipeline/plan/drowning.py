@@ -98,7 +98,7 @@ def drowned(plan: Plan) -> Drowned | None:
 
 
 def _ratio(plan: Plan) -> tuple[float, float]:
-    return plan.question.noise_over_largest(plan.design) or (0.0, 0.0)
+    return plan.answer.noise_over_largest() or (0.0, 0.0)
 
 
 def _advice(plan: Plan, largest: float) -> Iterator[Advice]:

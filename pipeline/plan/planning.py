@@ -16,10 +16,10 @@ from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
 from blockveil.engine.mechanisms.auto import Auto, Candidate, compare
 from blockveil.engine.mechanisms.contract import Mechanism
-from blockveil.engine.mechanisms.counts.buckets import BucketsDesign, Dawa
-from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign, Exponential
+from blockveil.engine.mechanisms.counts.buckets import Dawa
+from blockveil.engine.mechanisms.directions.exponential import Exponential
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.noise.design import Design, NoiseDesign
 from blockveil.engine.records.geometry import GeometryError
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import ConfigError
@@ -33,7 +33,7 @@ from blockveil.pipeline.plan.grouping import charge_of_a_unit, guarantee_of_a_ro
 from blockveil.pipeline.plan.mechanism_choice import mechanism_of
 from blockveil.pipeline.plan.rounded import unfelt, with_few_bits
 from blockveil.pipeline.plan.splitting import check_share, guarantee_of
-from blockveil.pipeline.questions import Question, ask, settled
+from blockveil.pipeline.questions import Answer, Question, ask
 
 ALGORITHMS = {
     "quantise": "nearest integer, norm checked in int64, single precision where precise enough, version 3",
@@ -58,8 +58,8 @@ class Plan:
         Config with its paths resolved.
     release_id
         ``dataset/name/logical date``.
-    question, mechanism, design
-        What is asked, how it is answered, and the noise.
+    answer, mechanism
+        What is asked with its design, and how the design was made.
     compared
         With mechanism "auto": every mechanism and its expected error, best first.
     charge
@@ -76,9 +76,8 @@ class Plan:
     loaded: LoadedConfig
     logical_date: date
     release_id: str
-    question: Question
+    answer: Answer
     mechanism: Mechanism | Exponential | Dawa
-    design: NoiseDesign | DirectionsDesign | BucketsDesign
     compared: tuple[Candidate, ...]
     charge: Loss
     guarantee: ApproxDP
@@ -90,6 +89,16 @@ class Plan:
     def config(self) -> ReleaseConfig:
         """The validated config."""
         return self.loaded.config
+
+    @property
+    def question(self) -> Question:
+        """What is asked."""
+        return self.answer.question
+
+    @property
+    def design(self) -> Design:
+        """The numbers of the draw."""
+        return self.answer.design
 
     @property
     def digest(self) -> str:
@@ -149,7 +158,7 @@ class Plan:
 
     def _cut(self, machine: Machine, rows: int) -> Cut:
         chunk = min(rows, self.chunk_rows(1)) * 8 * len(self.columns)
-        return choose(self.question.work(rows), machine, chunk)
+        return choose(self.answer.work(rows), machine, chunk)
 
     @property
     def guess(self) -> float:
@@ -201,23 +210,24 @@ def make_plan(loaded: LoadedConfig, logical_date: date, begun: Begun | None = No
     try:
         guarantee = guarantee_of(config.privacy)
         answer = _answer(loaded, guarantee, night)
-        charge = charge_of_a_unit(answer.design.loss, guarantee, config.privacy)
+        charge = charge_of_a_unit(answer.answer.design.loss, guarantee, config.privacy)
         check_share(config.privacy, charge)
     except (GeometryError, CannotCalibrate, OverflowError, ValueError) as error:
         raise ConfigError("This release cannot be planned", str(error), "Change the config accordingly") from None
     release_id = f"{config.release.dataset}/{config.release.name}/{logical_date.isoformat()}"
-    public = _public(answer, release_id, answer.design, charge, begun)
+    public = _public(answer, release_id, answer.answer, charge, begun)
     series = None
     if section is not None and answer.shared is not None and night is not None:
-        series = nights.series(section, night, _public(answer, "", answer.shared, charge, begun))
+        series = nights.series(
+            section, night, _public(answer, "", answer.answer.question.answer(answer.shared), charge, begun)
+        )
         public["calibration"]["continual"] = nights.facts(section, series)
     plan = Plan(
         loaded=loaded,
         logical_date=logical_date,
         release_id=release_id,
-        question=answer.question,
+        answer=answer.answer,
         mechanism=answer.mechanism,
-        design=answer.design,
         guarantee=guarantee,
         neighbours=Neighbours(config.privacy.neighbours),
         compared=answer.compared,
@@ -257,9 +267,8 @@ class _Answer:
     """What is asked, with as many bits, and the noise that answers it; see :class:`Plan`, and :func:`_shared`."""
 
     config: ReleaseConfig
-    question: Question
+    answer: Answer
     mechanism: Mechanism | Exponential | Dawa
-    design: NoiseDesign | DirectionsDesign | BucketsDesign
     shared: NoiseDesign | None
     compared: tuple[Candidate, ...]
 
@@ -270,7 +279,7 @@ def _answer(loaded: LoadedConfig, guarantee: ApproxDP, night: int | None) -> _An
     if few is not None:
         answer = _answer_as_declared(few, guarantee, night)
         # All nights that share a charge have the bits that suit the noise of one increment.
-        if unfelt(answer.question, answer.shared or answer.design):
+        if unfelt(answer.answer if answer.shared is None else answer.answer.question.answer(answer.shared)):
             return answer
     return _answer_as_declared(loaded, guarantee, night)
 
@@ -282,16 +291,14 @@ def _answer_as_declared(loaded: LoadedConfig, guarantee: ApproxDP, night: int | 
     mechanism = mechanism_of(config)
     compared: tuple[Candidate, ...] = ()
     if isinstance(mechanism, Auto):
-        comparison = compare(question.problem, of_a_row, mechanism.metric, question.check)
+        comparison = compare(question.problem, of_a_row, mechanism.metric, question.answer)
         mechanism, compared = comparison.mechanism, comparison.table
     shared = _shared(mechanism, question, of_a_row, config)
     if config.continual is None or shared is None or night is None:
-        design = mechanism.design(question.problem, of_a_row)
+        design: Design = mechanism.design(question.problem, of_a_row)
     else:
         design = nights.noise(shared, config.continual, night)
-    question = settled(question, design)
-    question.check(design)
-    return _Answer(config, question, mechanism, design, shared, compared)
+    return _Answer(config, question.answer(design), mechanism, shared, compared)
 
 
 def _shared(
@@ -306,15 +313,15 @@ def _shared(
 def _public(
     answer: _Answer,
     release_id: str,
-    design: NoiseDesign | DirectionsDesign | BucketsDesign,
+    said: Answer,
     charge: Loss,
     begun: Begun | None,
 ) -> dict[str, Any]:
     numbers = {
         "mechanism": answer.mechanism.name,
         "parameters": answer.mechanism.parameters(),
-        **answer.question.facts(design),
-        **design.facts(),
+        **said.facts(),
+        **said.design.facts(),
         "loss": asdict(charge),
     }
     if answer.compared:
@@ -326,7 +333,7 @@ def _public(
 
 def _check_blocks(plan: Plan) -> None:
     rows = plan.config.query.rows_at_most
-    if plan.question.work(rows).blocked and plan.question.blocks(plan.design, rows) is None:
+    if plan.answer.work(rows).blocked and plan.answer.blocks(rows) is None:
         m, n = plan.design.shape
         raise ConfigError(
             f"An answer of {m:,} x {n:,} is too large for what is made of it",

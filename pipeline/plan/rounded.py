@@ -10,16 +10,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from blockveil.engine.answers import gram
-from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.records import dither
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.records.rounding import rounding_of_sums
 from blockveil.engine.sensitivity.problems import OuterProducts, SecondMoment
 from blockveil.pipeline.config import BoxGeometry, LoadedConfig
 from blockveil.pipeline.config.query_sections import MomentSection
-from blockveil.pipeline.questions import Question
-from blockveil.pipeline.questions.moment import Moment
-from blockveil.pipeline.questions.question import AnyDesign
+from blockveil.pipeline.questions import Answer
+from blockveil.pipeline.questions.moment import MomentAnswer
+from blockveil.pipeline.questions.outer import OuterAnswer
 
 FEW_BITS = 8
 
@@ -49,9 +48,9 @@ class _Share:
         return f"by at most {self.alike:.2g} of {noise}{around}"
 
 
-def rounding_sentence(question: Question, design: AnyDesign) -> str | None:
+def rounding_sentence(answer: Answer) -> str | None:
     """Largest error by rounding of a sum over records in a box, for a person; None where it is not worth knowing."""
-    shares, problem = _shares(question, design), question.problem
+    shares, problem = _shares(answer), answer.question.problem
     if shares is None or not isinstance(problem, SecondMoment | OuterProducts):
         return None
     largest = problem.largest
@@ -61,7 +60,7 @@ def rounding_sentence(question: Question, design: AnyDesign) -> str | None:
     entry, *sums = shares
     off = f"an entry is off {entry.words('the standard deviation of its noise')}"
     off += "".join(f", a sum behind a mean {share.words('its own')}" for share in sums)
-    places = ", at places that differ between records" if _dithered(question) else ""
+    places = ", at places that differ between records" if _dithered(answer) else ""
     return f"to {largest.bit_length() + 1} bits{places}: {off}"
 
 
@@ -77,28 +76,28 @@ def with_few_bits(loaded: LoadedConfig) -> LoadedConfig | None:
     return replace(loaded, config=loaded.config.model_copy(update={"query": query}))
 
 
-def unfelt(question: Question, design: AnyDesign) -> bool:
+def unfelt(answer: Answer) -> bool:
     """Whether rounding, at places that differ between records, is far below the noise; False where it is not known."""
-    shares = _shares(question, design)
-    return shares is not None and _dithered(question) and max(share.together for share in shares) <= _UNFELT
+    shares = _shares(answer)
+    return shares is not None and _dithered(answer) and max(share.together for share in shares) <= _UNFELT
 
 
-def _dithered(question: Question) -> bool:
-    return isinstance(question, Moment) and question.query.quantiser.dither is not None
+def _dithered(answer: Answer) -> bool:
+    return isinstance(answer, MomentAnswer) and answer.question.query.quantiser.dither is not None
 
 
-def _shares(question: Question, design: AnyDesign) -> list[_Share] | None:
+def _shares(answer: Answer) -> list[_Share] | None:
     """Of an entry, and of a sum behind a mean where there is one."""
-    problem = question.problem
-    if not isinstance(problem, SecondMoment | OuterProducts) or not isinstance(design, NoiseDesign):
+    if not isinstance(answer, MomentAnswer | OuterAnswer):
         return None
+    problem = answer.question.problem
     bodies = (problem.body,) if isinstance(problem, SecondMoment) else (problem.left, problem.right)
     if any(body not in (Body.CUBE, Body.HALF_CUBE) for body in bodies):
         return None
     lead = int(isinstance(problem, SecondMoment) and problem.augmented)
-    noise = design.extremes(lead).entry_standard_deviation()
+    noise = answer.design.extremes(lead).entry_standard_deviation()
     least = [float(np.min(noise[lead:, lead:]))] + ([float(np.min(noise[0, 1:]))] if lead else [])
-    if _dithered(question):
+    if _dithered(answer):
         sizes = dither.rounding_of_sums(problem.rows_at_most, problem.largest)
         return [_Share(mean / of, deviation / of) for (mean, deviation), of in zip(sizes, least, strict=False)]
     furthest = rounding_of_sums(problem.rows_at_most, problem.largest)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from blockveil.engine.answers.cost import NOMINAL, Rates
 from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.engine.mechanisms.auto import Candidate
-from blockveil.engine.mechanisms.counts.buckets import BucketsDesign
 from blockveil.pipeline.budget.filter import Cap, Ticks
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.config import BoxGeometry, ReleaseConfig
@@ -47,9 +46,8 @@ def describe(
     paid
         Whether the release has a charge already.
     """
-    config, design = plan.config, plan.design
-    strategy = getattr(design, "strategy", None)
-    m, n = plan.question.problem.shape if isinstance(design, BucketsDesign) or strategy is not None else design.shape
+    config, answer = plan.config, plan.answer
+    m, n = answer.shape
     query = f"{config.query.kind}, {m:,} x {n:,}, of at most {config.query.rows_at_most:,} rows"
     rows: Rows = [
         *(("Warning", said) for said in warnings(plan)),
@@ -61,9 +59,9 @@ def describe(
         ("Neighbours", f"{plan.neighbours.value}; {config.privacy.unit}{_several(config.privacy.rows_per_unit)}"),
         *([] if store is None else [("Records", store.sentence)]),
         ("Mechanism", plan.mechanism.name),
-        *design.lines(),
-        ("Expected error", plan.question.error_sentence(design)),
-        *([] if (rounding := rounding_sentence(plan.question, plan.design)) is None else [("Rounding", rounding)]),
+        *answer.design.lines(),
+        ("Expected error", answer.error_sentence()),
+        *([] if (rounding := rounding_sentence(answer)) is None else [("Rounding", rounding)]),
         ("Charge", loss_text(plan, budget)),
     ]
     if plan.series is not None and config.continual is not None:

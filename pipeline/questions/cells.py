@@ -14,7 +14,8 @@ from blockveil.engine.answers.counts import Codes, CountQuery, Edges, Missing, O
 from blockveil.engine.estimates import cells as cell_estimates
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport
-from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.mechanisms.counts.buckets import Buckets, BucketsDesign
+from blockveil.engine.noise.design import Design, NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import TILE
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.sensitivity.problems import Counts
@@ -36,13 +37,22 @@ from blockveil.pipeline.config.workload_sections import Intervals
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
 from blockveil.pipeline.questions.cell_blocks import CellBlocks, whole_counts
-from blockveil.pipeline.questions.question import extent, span, text
+from blockveil.pipeline.questions.question import Answer, additive, extent, span, text
 
 MOST_CELLS = 2**24
 """Most cells of a grid with a workload: its expected error takes a few numbers for each cell and level."""
 
 MOST_ANSWERS = 2**18
 """Most answers of a product of the workload that are published; more follow from the published counts."""
+
+
+SPREADING = "how much the cells of one bucket differ is not in the standard deviations"
+
+_BYTES_A_CELL = 11 * 9 * 8
+"""Eleven candidates for each cell, each some nine numbers of memory while the least partition is found."""
+
+_SECONDS_A_CELL = 4e-5
+"""Costs and least partition; an estimate, not a measurement."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,85 +64,20 @@ class CellsQuestion:
     names: tuple[str, ...]
 
     @property
-    def matrix(self) -> str:
-        """Name of the released matrix."""
-        return "counts"
-
-    @property
     def origin(self) -> Vector:
         """Lower edges of the grid."""
         return np.array([_edges(axis)[0] for axis in self.query.axes])
 
-    def check(self, design: NoiseDesign) -> None:
-        """Cells have no full matrix shapes."""
-
-    def facts(self, design: NoiseDesign) -> dict[str, Any]:
-        """Cells of the grid, the strategy, and the expected error of the workload."""
-        found: dict[str, Any] = {"cells": list(self.query.grid)}
-        if self.problem.workload:
-            error, weight = self._workload_error(design)
-            found["workload"] = {
-                "answers": sum(part.shape[0] * part.shape[1] for part in self.problem.workload),
-                "expected_squared_error": error,
-                "root_mean_square_error": sqrt(error / weight),
-            }
-        if design.strategy is not None:
-            found["strategy"] = design.strategy.facts()
-        return found
-
-    def _workload_error(self, design: NoiseDesign) -> tuple[float, float]:
-        """Expected squared error of all answers, and the sum of their squared weights."""
-        workload = self.problem.workload
-        weight = sum(part.weight**2 * part.shape[0] * part.shape[1] for part in workload)
-        return cell_estimates.workload_error(workload, design), weight
-
     def work(self, rows: int) -> Work:
         """Of reading and counting."""
-        m, n = self.problem.cells
-        work = Work(GrowthKind.CELLS, rows, len(self.query.axes), self.problem.cells)
-        if not self.problem.workload:
-            return replace(work, grid=self.query.grid)
-        # A tree has at most twice as many sums as cells, and fills up one row of a tile for each level; its answers are
-        # exact, noised, and estimated from in a few copies.
-        return replace(work, last_bytes=9 * 8 * (2 * m * n + 64 * TILE))
+        return Work(GrowthKind.CELLS, rows, len(self.query.axes), self.problem.cells)
 
-    def error(self, design: NoiseDesign) -> ErrorReport:
-        """Of the counts."""
-        return cell_estimates.report(self.problem.cells, design)
-
-    def error_sentence(self, design: NoiseDesign) -> str:
-        """In records."""
-        # The least and the largest of independent cells are among a few; a large grid is never held whole.
-        few = design.extremes() if design.strategy is None else design
-        deviations = cell_estimates.cell_deviations(few)
-        sentence = f"a count's standard deviation is {span(deviations)} records"
-        if self.problem.workload:
-            error, weight = self._workload_error(design)
-            sentence += f", a workload answer's root mean square error {sqrt(error / weight):.3g} records"
-        return sentence
-
-    def noise_over_largest(self, design: NoiseDesign) -> tuple[float, float]:
-        """A count is at most the number of records."""
-        few = design.extremes() if design.strategy is None else design
-        return extent(cell_estimates.cell_deviations(few) / self.problem.rows_at_most)
-
-    def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
-        """Noisy counts, their error, whole non-negative counts nearest to them, and the edges of the cells.
-
-        Where a strategy was measured its noisy answers, where a workload is declared its answers.
-        """
-        found = cell_estimates.cells(released, design)
-        arrays = self.grid_arrays(found)
-        if len(self.names) > 2:
-            arrays = {**arrays, **self._along_each_axis(found)}
-        if design.strategy is not None:
-            answers = matrices.coordinate_estimate(released, design).value
-            arrays = {**arrays, **design.strategy.arrays(answers, cell_estimates.row_deviations(design))}
-        for number, part in enumerate(self.problem.workload, start=1):
-            if part.shape[0] * part.shape[1] <= MOST_ANSWERS:
-                answered = cell_estimates.answers(part, found, design)
-                arrays = {**arrays, **answer_arrays(f"workload_{number}", part, answered)}
-        return arrays
+    def answer(self, design: Design) -> Answer:
+        """Counts from buckets, or counts with noise."""
+        match design:
+            case BucketsDesign():
+                return BucketsAnswer(self, design)
+        return CellsAnswer(self, additive(design))
 
     def grid_arrays(self, found: matrices.Estimate) -> ReleaseArrays:
         """Counts of cells with their error, an axis each, and names and edges of the cells along each axis."""
@@ -140,10 +85,11 @@ class CellsQuestion:
             "counts": self.folded(found.value),
             "counts_standard_deviation": self.folded(found.standard_deviation),
             "counts_whole": self.folded(whole_counts(found.value)),
-            **self._axes(),
+            **self.axes(),
         }
 
-    def _axes(self) -> ReleaseArrays:
+    def axes(self) -> ReleaseArrays:
+        """Names and edges of the cells along each axis."""
         arrays: ReleaseArrays = {}
         for number, (name, axis) in enumerate(zip(self.names, self.query.axes, strict=True), start=1):
             arrays = {
@@ -157,13 +103,104 @@ class CellsQuestion:
         """Numbers by cell with an axis for each axis of the grid, and the names of these."""
         return cells.reshape(self.query.grid), self.names
 
+
+@dataclass(frozen=True, eq=False)
+class CellsAnswer:
+    """Counts in the cells of a grid with noise; see :class:`.question.Answer`."""
+
+    question: CellsQuestion
+    design: NoiseDesign
+
+    @property
+    def matrix(self) -> str:
+        """Name of the released matrix."""
+        return "counts"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the grid, folded to a table."""
+        return self.question.problem.cells
+
+    @property
+    def _workload(self) -> Workload:
+        return self.question.problem.workload
+
+    def facts(self) -> dict[str, Any]:
+        """Cells of the grid, the strategy, and the expected error of the workload."""
+        found: dict[str, Any] = {"cells": list(self.question.query.grid)}
+        if self._workload:
+            error, weight = self._workload_error()
+            found["workload"] = {
+                "answers": sum(part.shape[0] * part.shape[1] for part in self._workload),
+                "expected_squared_error": error,
+                "root_mean_square_error": sqrt(error / weight),
+            }
+        if self.design.strategy is not None:
+            found["strategy"] = self.design.strategy.facts()
+        return found
+
+    def _workload_error(self) -> tuple[float, float]:
+        """Expected squared error of all answers, and the sum of their squared weights."""
+        weight = sum(part.weight**2 * part.shape[0] * part.shape[1] for part in self._workload)
+        return cell_estimates.workload_error(self._workload, self.design), weight
+
+    def work(self, rows: int) -> Work:
+        """Of reading and counting, and with a workload of its answers."""
+        work, (m, n) = self.question.work(rows), self.shape
+        if not self._workload:
+            return replace(work, grid=self.question.query.grid)
+        # A tree has at most twice as many sums as cells, and fills up one row of a tile for each level; its answers are
+        # exact, noised, and estimated from in a few copies.
+        return replace(work, last_bytes=9 * 8 * (2 * m * n + 64 * TILE))
+
+    def error(self) -> ErrorReport:
+        """Of the counts."""
+        return cell_estimates.report(self.shape, self.design)
+
+    def error_sentence(self) -> str:
+        """In records."""
+        sentence = f"a count's standard deviation is {span(self._deviations())} records"
+        if self._workload:
+            error, weight = self._workload_error()
+            sentence += f", a workload answer's root mean square error {sqrt(error / weight):.3g} records"
+        return sentence
+
+    def noise_over_largest(self) -> tuple[float, float]:
+        """A count is at most the number of records."""
+        return extent(self._deviations() / self.question.problem.rows_at_most)
+
+    def _deviations(self) -> NDArray[np.float64]:
+        """Standard deviations of counts, the least and the largest among them, in records."""
+        # The least and the largest of independent cells are among a few; a large grid is never held whole.
+        few = self.design.extremes() if self.design.strategy is None else self.design
+        return cell_estimates.cell_deviations(few)
+
+    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
+        """Noisy counts, their error, whole non-negative counts nearest to them, and the edges of the cells.
+
+        Where a strategy was measured its noisy answers, where a workload is declared its answers.
+        """
+        design, found = self.design, cell_estimates.cells(released, self.design)
+        arrays = self.question.grid_arrays(found)
+        if len(self.question.names) > 2:
+            arrays = {**arrays, **self._along_each_axis(found)}
+        if design.strategy is not None:
+            answers = matrices.coordinate_estimate(released, design).value
+            arrays = {**arrays, **design.strategy.arrays(answers, cell_estimates.row_deviations(design))}
+        for number, part in enumerate(self._workload, start=1):
+            if part.shape[0] * part.shape[1] <= MOST_ANSWERS:
+                answered = cell_estimates.answers(part, found, design)
+                arrays = {**arrays, **_answer_arrays(f"workload_{number}", part, answered)}
+        return arrays
+
     def _along_each_axis(self, found: matrices.Estimate) -> ReleaseArrays:
         """Counts along each axis alone, of grids that have no workload: sums of cells whose noise is independent."""
         arrays: ReleaseArrays = {}
-        value, _ = self.folded(found.value)
-        variance, _ = self.folded(found.standard_deviation**2)
-        for number, name in enumerate(self.names, start=1):
-            others = tuple(axis for axis in range(len(self.names)) if axis != number - 1)
+        names = self.question.names
+        value, _ = self.question.folded(found.value)
+        variance, _ = self.question.folded(found.standard_deviation**2)
+        for number, name in enumerate(names, start=1):
+            others = tuple(axis for axis in range(len(names)) if axis != number - 1)
             arrays = {
                 **arrays,
                 f"along_{number}": (value.sum(axis=others), (name,)),
@@ -171,9 +208,74 @@ class CellsQuestion:
             }
         return arrays
 
-    def blocks(self, design: NoiseDesign, rows: int) -> Blocks | None:
+    def blocks(self, rows: int) -> Blocks | None:
         """Tile by tile, unless one task needs all cells, as for a workload."""
-        return CellBlocks(self.query.grid, self.names, self._axes(), design) if self.work(rows).grid else None
+        if not self.work(rows).grid:
+            return None
+        return CellBlocks(self.question.query.grid, self.question.names, self.question.axes(), self.design)
+
+
+@dataclass(frozen=True, eq=False)
+class BucketsAnswer:
+    """Counts in the cells of a grid from buckets that are chosen privately; see :class:`.question.Answer`.
+
+    Their error is known as far as it is noise.
+    """
+
+    question: CellsQuestion
+    design: BucketsDesign
+
+    @property
+    def matrix(self) -> str:
+        """Name of the released matrix."""
+        return "counts"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the grid, folded to a table."""
+        return self.question.problem.cells
+
+    def facts(self) -> dict[str, Any]:
+        """Cells of the grid; no error is known beforehand."""
+        return {"cells": list(self.question.query.grid), "not_in_standard_deviations": SPREADING}
+
+    def work(self, rows: int) -> Work:
+        """Of counting, and of the costs of all candidates."""
+        cells = self.shape[0] * self.shape[1]
+        return replace(self.question.work(rows), last_bytes=_BYTES_A_CELL * cells, last_seconds=_SECONDS_A_CELL * cells)
+
+    def error(self) -> None:
+        """Not known: it depends on the records."""
+
+    def error_sentence(self) -> str:
+        """Noise of a bucket."""
+        noise = self.design.bucket_law.standard_deviation
+        return f"a bucket's noise has standard deviation {noise:.3g} records, shared by its cells; {SPREADING}"
+
+    def noise_over_largest(self) -> tuple[float, float]:
+        """A bucket's count is at most the number of records."""
+        share = self.design.bucket_law.standard_deviation / self.question.problem.rows_at_most
+        return share, share
+
+    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
+        """Counts of cells with the standard deviation of their noise, and the buckets themselves."""
+        buckets = Buckets.of(released, self.design)
+        found = matrices.Estimate(buckets.cells(), buckets.cell_deviations())
+        arrays: ReleaseArrays = {
+            **self.question.grid_arrays(found),
+            "bucket": self.question.folded(buckets.numbers),
+            "bucket_counts": (buckets.counts, ("bucket_number",)),
+            "bucket_standard_deviation": (np.full(buckets.counts.size, buckets.deviation), ("bucket_number",)),
+        }
+        for number, part in enumerate(self.question.problem.workload, start=1):
+            deviation = buckets.answer_deviations(part) if part.shape[0] * part.shape[1] <= MOST_ANSWERS else None
+            if deviation is not None:
+                answers = matrices.Estimate(part.apply(found.value), deviation)
+                arrays = {**arrays, **_answer_arrays(f"workload_{number}", part, answers)}
+        return arrays
+
+    def blocks(self, rows: int) -> None:
+        """Buckets come from the whole grid."""
 
 
 def build(loaded: LoadedConfig, asked: declared.CountsSection) -> CellsQuestion:
@@ -222,7 +324,7 @@ def _factor(along: str | Intervals, cells: int) -> Factor:
     return Explicit([((first <= index) & (index < end)).astype(np.int64) for first, end in along.intervals])
 
 
-def answer_arrays(name: str, part: Kronecker, answers: matrices.Estimate | None) -> ReleaseArrays:
+def _answer_arrays(name: str, part: Kronecker, answers: matrices.Estimate | None) -> ReleaseArrays:
     """Answers of one product with their errors, and the cells that each of them sums; nothing without answers."""
     if answers is None:
         return {}

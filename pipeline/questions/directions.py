@@ -12,10 +12,10 @@ from blockveil.engine.answers import gram
 from blockveil.engine.answers.cost import Work
 from blockveil.engine.answers.second_moment import SecondMomentQuery
 from blockveil.engine.estimates.directions import leading_directions, positive
-from blockveil.engine.estimates.error_bounds import ErrorReport, unit_deviation
+from blockveil.engine.estimates.error_bounds import unit_deviation
 from blockveil.engine.mechanisms.directions.exact_bingham import STEP_BITS
 from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign
-from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.noise.design import Design
 from blockveil.engine.records.geometry import GeometryError, reaches_both_ends
 from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
 from blockveil.engine.sensitivity.reach import largest_l2
@@ -23,10 +23,14 @@ from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.query_sections import DirectionsSection
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
-from blockveil.pipeline.questions.moment import Moment
-from blockveil.pipeline.questions.question import AnyDesign, quantiser, text
+from blockveil.pipeline.questions.moment import Moment, MomentAnswer
+from blockveil.pipeline.questions.question import Answer, additive, quantiser, text
 
 _PAIR = ("feature", "direction")
+
+_GAP = 0.1
+"""Share of the largest possible second moment by which leading and other eigenvalues are supposed to differ."""
+
 _BYTES_AN_ENTRY = 1500
 _SECONDS_A_PRODUCT = 4e-7
 """Of whole numbers of hundreds of bits; estimates, not measurements."""
@@ -34,100 +38,120 @@ _SECONDS_A_PRODUCT = 4e-7
 
 @dataclass(frozen=True, eq=False)
 class DirectionsQuestion(Moment):
-    """Leading eigenvectors of a released second moment, which is published with them."""
+    """Leading eigenvectors of a second moment."""
 
     problem: PrincipalDirections
 
-    def check(self, design: NoiseDesign | DirectionsDesign) -> None:
-        """Noise as for a second moment; drawn directions have none, and are those of coordinates."""
-        if isinstance(design, NoiseDesign):
-            super().check(design)
-        elif self.query.quantiser.coordinates.mixing is not None:
-            raise GeometryError("directions would be those of records in the coordinates of a matrix; declare a ball")
-
-    def facts(self, design: AnyDesign) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Shape of a record and number of directions."""
-        return {**super().facts(design), "directions": self.problem.directions}
+        return {**super().facts(), "directions": self.problem.directions}
 
-    def error_sentence(self, design: NoiseDesign) -> str:
+    def answer(self, design: Design) -> Answer:
+        """Directions drawn alone, or those of a matrix with noise."""
+        match design:
+            case DirectionsDesign():
+                return DrawnDirections(self, design)
+        return NoisyDirections(self, additive(design))
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyDirections(MomentAnswer):
+    """A second moment with noise, and the directions that follow from it."""
+
+    question: DirectionsQuestion
+
+    def error_sentence(self) -> str:
         """Squared sine distance at a stated gap."""
-        k, d = self.problem.directions, self.problem.shape[0]
-        back, spread = self.query.quantiser.coordinates.to_raw(), design.spread.rows
+        problem, spread = self.question.problem, self.design.spread.rows
+        k, d, back = problem.directions, problem.shape[0], self.question.coordinates.to_raw()
         if back.ndim == 1:
-            longest, widest = largest_l2(self.problem.body, 1.0 / back), float(np.max(spread * back))
+            longest, widest = largest_l2(problem.body, 1.0 / back), float(np.max(spread * back))
         else:
             longest = float(np.linalg.norm(back, 2))
             widest = longest * float(np.max(spread))
-        even = design.isometric and back.ndim == 1 and float(np.ptp(spread * back)) == 0.0
+        even = self.design.isometric and back.ndim == 1 and float(np.ptp(spread * back)) == 0.0
         # Var v'Nw is at most s^2 for orthogonal unit vectors, and s^2 / 2 for isometric noise of one size.
-        variance = (unit_deviation(design) * widest**2) ** 2 / (2.0 if even else 1.0)
-        error = k * (d - k) * variance / (_GAP * self.problem.rows_at_most * longest**2) ** 2
-        return _sentence(self.problem, error, "at most ")
+        variance = (unit_deviation(self.design) * widest**2) ** 2 / (2.0 if even else 1.0)
+        error = k * (d - k) * variance / (_GAP * problem.rows_at_most * longest**2) ** 2
+        return _sentence(problem, error, "at most ")
 
-    def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
+    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
         """Second moment with its error, its leading directions, all its eigenvalues, and their expected distance."""
-        moment = dict(super().arrays(released, design, rows))
-        found = leading_directions(
-            moment["second_moment"][0], moment["second_moment_standard_deviation"][0], self.problem.directions
-        )
+        moment, k = dict(super().arrays(released, rows)), self.question.problem.directions
+        found = leading_directions(moment["second_moment"][0], moment["second_moment_standard_deviation"][0], k)
         return {
             **moment,
-            "direction": (_names(self.problem.directions), ("direction",)),
+            "direction": (_names(k), ("direction",)),
             "directions": (found.directions, _PAIR),
             "eigenvalues": (found.eigenvalues, ("eigenvalue",)),
             "expected_squared_sine_distance": (np.asarray(found.sine_distance), ()),
         }
 
-    def blocks(self, design: NoiseDesign, rows: int) -> Blocks | None:
+    def blocks(self, rows: int) -> Blocks | None:
         """Directions come from the whole matrix."""
-        del design, rows
+        del rows
         return None
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn(DirectionsQuestion):
-    """Directions drawn alone; nothing else is released."""
+class DrawnDirections:
+    """Directions drawn alone; nothing else is released. See :class:`.question.Answer`."""
+
+    question: DirectionsQuestion
+    design: DirectionsDesign
+
+    def __post_init__(self) -> None:
+        """Drawn directions are those of coordinates."""
+        if self.question.coordinates.mixing is not None:
+            raise GeometryError("directions would be those of records in the coordinates of a matrix; declare a ball")
 
     @property
     def matrix(self) -> str:
         """Name of the released matrix."""
         return "directions"
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Features by directions."""
+        return self.design.shape
+
+    def facts(self) -> dict[str, Any]:
+        """Shape of a record and number of directions."""
+        return self.question.facts()
+
     def work(self, rows: int) -> Work:
         """Of the second moment, and of the draws in one task."""
-        d, k = self.problem.shape[0], self.problem.directions
+        d, k = self.shape
         return replace(
-            super().work(rows), last_bytes=_BYTES_AN_ENTRY * d * d, last_seconds=_SECONDS_A_PRODUCT * k * d**3
+            self.question.work(rows), last_bytes=_BYTES_AN_ENTRY * d * d, last_seconds=_SECONDS_A_PRODUCT * k * d**3
         )
 
-    def noise_over_largest(self, design: DirectionsDesign) -> None:  # type: ignore[override]
+    def noise_over_largest(self) -> None:
         """No noise is added to a matrix."""
 
-    def error(self, design: DirectionsDesign) -> ErrorReport | None:  # type: ignore[override]
+    def error(self) -> None:
         """No noise is added to a matrix."""
-        return None
 
-    def error_sentence(self, design: DirectionsDesign) -> str:  # type: ignore[override]
+    def error_sentence(self) -> str:
         """Squared sine distance at a stated gap."""
-        k, d = self.problem.directions, self.problem.shape[0]
-        return _sentence(
-            self.problem, k * (d - k) / (2.0 * design.concentration * _GAP * self.problem.rows_at_most), "about "
-        )
+        d, k = self.shape
+        problem = self.question.problem
+        error = k * (d - k) / (2.0 * self.design.concentration * _GAP * problem.rows_at_most)
+        return _sentence(problem, error, "about ")
 
-    def arrays(self, released: NDArray[np.int64], design: DirectionsDesign, rows: int) -> ReleaseArrays:  # type: ignore[override]
+    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
         """Directions, and the standard deviation that their entries have where records say nothing."""
-        d, k = design.shape
+        d, k = self.shape
         return {
-            "feature": (text(self.features), ("feature",)),
+            "feature": (text(self.question.features), ("feature",)),
             "direction": (_names(k), ("direction",)),
             "directions": (positive(np.ldexp(released.astype(np.float64), -STEP_BITS)), _PAIR),
             # An entry of a uniform unit vector has variance 1 / d.
             "directions_standard_deviation": (np.full((d, k), d**-0.5), _PAIR),
         }
 
-
-_GAP = 0.1
-"""Share of the largest possible second moment by which leading and other eigenvalues are supposed to differ."""
+    def blocks(self, rows: int) -> None:
+        """Directions come from the whole matrix."""
 
 
 def build(loaded: LoadedConfig, asked: DirectionsSection) -> DirectionsQuestion:

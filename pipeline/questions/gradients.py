@@ -14,7 +14,7 @@ from blockveil.engine.answers.gradients import GradientProblem, GradientsQuery
 from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Output, PublicMap
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
-from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.noise.design import Design, NoiseDesign
 from blockveil.engine.records.geometry import Body, Vector
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.pipeline.config import LoadedConfig
@@ -22,7 +22,7 @@ from blockveil.pipeline.config import query_sections as declared
 from blockveil.pipeline.questions import weights
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
-from blockveil.pipeline.questions.question import extent, geometry, span, text
+from blockveil.pipeline.questions.question import Answer, additive, extent, geometry, span, text
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,54 +34,72 @@ class Gradients:
     features: tuple[str, ...]
 
     @property
+    def origin(self) -> Vector:
+        """Point that features are seen from, by column, the label's last."""
+        return np.append(self.query.features.coordinates.origin, sum(self.query.label) / 2.0)
+
+    def answer(self, design: Design) -> Answer:
+        """The sum with noise."""
+        return GradientsAnswer(self, additive(design))
+
+
+@dataclass(frozen=True, eq=False)
+class GradientsAnswer:
+    """A sum of clipped gradients with noise; see :class:`.question.Answer`."""
+
+    question: Gradients
+    design: NoiseDesign
+
+    @property
     def matrix(self) -> str:
         """Name of the released matrix."""
         return "gradients"
 
     @property
-    def origin(self) -> Vector:
-        """Point that features are seen from, by column, the label's last."""
-        return np.append(self.query.features.coordinates.origin, sum(self.query.label) / 2.0)
+    def shape(self) -> tuple[int, int]:
+        """Of the sum."""
+        return self.design.shape
 
-    def check(self, design: NoiseDesign) -> None:
-        """A gradient has no matrix shape."""
-
-    def facts(self, design: NoiseDesign) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Sizes of the model and how it is computed."""
         return {
-            "layers": [list(shape) for shape in self.query.model.shapes],
-            "largest_integer": self.problem.largest,
+            "layers": [list(shape) for shape in self.question.query.model.shapes],
+            "largest_integer": self.question.problem.largest,
             "model": "integer products, elementwise IEEE arithmetic, version 1",
         }
 
     def work(self, rows: int) -> Work:
         """The product of each layer; its forward and backward pass cost as much again each."""
-        return Work(GrowthKind.PRODUCTS, rows, len(self.features) + 1, self.problem.shape)
+        return Work(GrowthKind.PRODUCTS, rows, len(self.question.features) + 1, self.shape)
 
-    def error(self, design: NoiseDesign) -> ErrorReport:
+    def error(self) -> ErrorReport:
         """Of the sum."""
-        return error_report(design, *self.problem.units)
+        return error_report(self.design, *self.question.problem.units)
 
-    def error_sentence(self, design: NoiseDesign) -> str:
+    def error_sentence(self) -> str:
         """For the sum, and a row at the largest number of rows."""
-        rows, size = self.problem.rows_at_most, design.entry_standard_deviation() * np.outer(*self.problem.units)
+        rows, size = self.question.problem.rows_at_most, self._deviations()
         return (
             f"an entry's standard deviation is {span(size)}; at {rows:,} rows {span(size / rows)} a row, where one "
-            f"gradient has a norm of at most {self.query.clip:.6g}"
+            f"gradient has a norm of at most {self.question.query.clip:.6g}"
         )
 
-    def noise_over_largest(self, design: NoiseDesign) -> tuple[float, float]:
+    def noise_over_largest(self) -> tuple[float, float]:
         """An entry of a gradient is at most its norm."""
-        size = design.entry_standard_deviation() * np.outer(*self.problem.units)
-        return extent(size / (self.problem.rows_at_most * self.query.clip))
+        return extent(self._deviations() / (self.question.problem.rows_at_most * self.question.query.clip))
 
-    def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
+    def _deviations(self) -> NDArray[np.float64]:
+        """Standard deviation of each entry, by the model's weights."""
+        return self.design.entry_standard_deviation() * np.outer(*self.question.problem.units)
+
+    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
         """Sum of clipped gradients by the model's weights, for features between -1 and 1 of their bounds."""
-        noisy, units = matrices.coordinate_estimate(released, design), np.outer(*self.problem.units)
+        query, units = self.question.query, np.outer(*self.question.problem.units)
+        noisy = matrices.coordinate_estimate(released, self.design)
         value, deviation = noisy.value * units, noisy.standard_deviation * units
-        parts = zip(self.query.split(value), self.query.split(deviation), strict=True)
-        inputs = ("constant", *self.features)
-        if len(self.query.model.shapes) == 1:
+        parts = zip(query.split(value), query.split(deviation), strict=True)
+        inputs = ("constant", *self.question.features)
+        if len(query.model.shapes) == 1:
             [(one, error)] = parts
             return {
                 "output": (text(_numbered("output", one.shape[0])), ("output",)),
@@ -103,7 +121,7 @@ class Gradients:
             "last_gradients_standard_deviation": (last_error, ("output", "hidden")),
         }
 
-    def blocks(self, design: NoiseDesign, rows: int) -> Blocks | None:
+    def blocks(self, rows: int) -> Blocks | None:
         """A model is put together whole."""
 
 

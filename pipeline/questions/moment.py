@@ -14,9 +14,9 @@ from blockveil.engine.answers.second_moment import SecondMomentQuery
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.noise.design import Design, NoiseDesign
 from blockveil.engine.records.dither import PLACES, Dither
-from blockveil.engine.records.geometry import Body, Vector, reaches_both_ends
+from blockveil.engine.records.geometry import Body, Coordinates, Vector, reaches_both_ends
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.sensitivity import rotation
 from blockveil.engine.sensitivity.problems import SecondMoment
@@ -26,7 +26,8 @@ from blockveil.pipeline.config.query_sections import MomentSection
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks, CovarianceBlocks, Large, SecondMomentBlocks
 from blockveil.pipeline.questions.question import (
-    AnyDesign,
+    Answer,
+    additive,
     check_even,
     directed,
     extent,
@@ -58,21 +59,21 @@ class Moment:
     density: float | None = None
 
     @property
-    def matrix(self) -> str:
-        """Name of the released matrix."""
-        return "covariance" if self.problem.augmented else "second_moment"
-
-    @property
     def origin(self) -> Vector:
         """Origin of the shape."""
-        return self.query.quantiser.coordinates.origin
+        return self.coordinates.origin
 
-    def check(self, design: NoiseDesign) -> None:
-        """A full matrix shape needs noise that is even in coordinates, unless they are meant as directions."""
-        if not self.directed:
-            check_even(self.query.quantiser, design.spread.columns[int(self.problem.augmented) :])
+    @property
+    def coordinates(self) -> Coordinates:
+        """Coordinates in which records are clipped and rounded."""
+        return self.query.quantiser.coordinates
 
-    def facts(self, design: AnyDesign) -> dict[str, Any]:
+    @property
+    def lead(self) -> int:
+        """Number of constant coordinates: one for a covariance, none for a second moment."""
+        return int(self.problem.augmented)
+
+    def facts(self) -> dict[str, Any]:
         """Shape of a record."""
         return {
             "body": self.problem.body.value,
@@ -84,22 +85,55 @@ class Moment:
 
     def work(self, rows: int) -> Work:
         """One triangle of products."""
-        lead = int(self.problem.augmented)
-        return _work(rows, len(self.features), lead, self.density, self.problem.largest)
+        return _work(rows, len(self.features), self.lead, self.density, self.problem.largest)
 
-    def error(self, design: NoiseDesign) -> ErrorReport:
+    def answer(self, design: Design) -> Answer:
+        """A covariance or second moment with noise."""
+        return MomentAnswer(self, additive(design))
+
+
+@dataclass(frozen=True, eq=False)
+class MomentAnswer:
+    """A covariance or second moment with noise; see :class:`.question.Answer`."""
+
+    question: Moment
+    design: NoiseDesign
+
+    def __post_init__(self) -> None:
+        """A full matrix shape needs noise that is even in coordinates, unless they are meant as directions."""
+        if not self.question.directed:
+            check_even(self.question.query.quantiser, self.design.spread.columns[self.question.lead :])
+
+    @property
+    def matrix(self) -> str:
+        """Name of the released matrix."""
+        return "covariance" if self.question.lead else "second_moment"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the matrix, its constant coordinate included."""
+        return self.design.shape
+
+    def facts(self) -> dict[str, Any]:
+        """Shape of a record."""
+        return self.question.facts()
+
+    def work(self, rows: int) -> Work:
+        """One triangle of products."""
+        return self.question.work(rows)
+
+    def error(self) -> ErrorReport:
         """Of the second moment, which everything else follows from."""
-        back = self.query.quantiser.coordinates.to_raw()
-        if self.problem.augmented:  # the count and the sums are not part of it
+        back = self.question.coordinates.to_raw()
+        if self.question.lead:  # the count and the sums are not part of it
             back = np.concatenate([[0.0], back]) if back.ndim == 1 else np.pad(back, ((1, 0), (1, 0)))
-        return error_report(design, back, back)
+        return error_report(self.design, back, back)
 
-    def error_sentence(self, design: NoiseDesign) -> str:
+    def error_sentence(self) -> str:
         """Relative to the product of two features' half widths, at the largest number of rows."""
-        rows, back = self.problem.rows_at_most, self.query.quantiser.coordinates.to_scaled()
-        if back is None:
-            design = design.extremes(int(self.problem.augmented))
-        if self.problem.augmented:
+        rows, back = self.question.problem.rows_at_most, self.question.coordinates.to_scaled()
+        design = self.design.extremes(self.question.lead) if back is None else self.design
+        if self.question.lead:
             share = matrices.worst_covariance_deviation(design, rows, back)
             lead = f"at {rows:,} rows, a covariance entry's standard deviation is at most"
         else:
@@ -107,33 +141,33 @@ class Moment:
             lead = f"at {rows:,} rows, a second moment's standard deviation per row is"
         return f"{lead} {span(share)} of the product of the two features' half widths"
 
-    def noise_over_largest(self, design: NoiseDesign) -> tuple[float, float]:
+    def noise_over_largest(self) -> tuple[float, float]:
         """Of the second moment's noise, which a covariance has at the least; see :func:`largest_entries`."""
-        coordinates, lead = self.query.quantiser.coordinates, int(self.problem.augmented)
+        problem, coordinates, lead = self.question.problem, self.question.coordinates, self.question.lead
         back = coordinates.to_scaled()
         if back is not None:
-            return extent(matrices.second_moment_deviation(design, back)[lead:, lead:] / self.problem.rows_at_most)
-        own, product = largest_entries(self.problem.body)
-        if self.problem.augmented:
+            deviation = matrices.second_moment_deviation(self.design, back)
+            return extent(deviation[lead:, lead:] / problem.rows_at_most)
+        own, product = largest_entries(problem.body)
+        if lead:
             # Half of the width between two bounds, in half widths about the origin; no covariance exceeds its square.
             range_ = float(np.max((coordinates.upper - coordinates.lower) / (2.0 * coordinates.scale)))
             own, product = (min(largest, range_**2) for largest in (own, product))
-        share = design.extremes(lead).entry_standard_deviation()[lead:, lead:] / self.problem.rows_at_most
+        share = self.design.extremes(lead).entry_standard_deviation()[lead:, lead:] / problem.rows_at_most
         return extent(share / np.where(np.eye(share.shape[0]), own, product))
 
-    def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
+    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
         """Matrix, its error and a positive semi-definite version; for a covariance count and mean too."""
-        names, coordinates = text(self.features), self.query.quantiser.coordinates
-        if not self.problem.augmented:
-            moment = matrices.second_moment(released, design, coordinates)
+        names, coordinates = text(self.question.features), self.question.coordinates
+        if not self.question.lead:
+            moment = matrices.second_moment(released, self.design, coordinates)
             return {
                 "feature": (names, ("feature",)),
                 "second_moment": (moment.value, _PAIR),
                 "second_moment_standard_deviation": (moment.standard_deviation, _PAIR),
-                "second_moment_psd": (matrices.second_moment_psd(released, design, coordinates), _PAIR),
+                "second_moment_psd": (matrices.second_moment_psd(released, self.design, coordinates), _PAIR),
             }
-        public_count = rows if self.problem.neighbours is Neighbours.REPLACE_ONE else None
-        found = matrices.covariance(released, design, coordinates, public_count)
+        found = matrices.covariance(released, self.design, coordinates, self._public_count(rows))
         return {
             "feature": (names, ("feature",)),
             "count": (found.count.value, ()),
@@ -147,17 +181,19 @@ class Moment:
             "second_moment_standard_deviation": (found.second_moment.standard_deviation, _PAIR),
         }
 
-    def blocks(self, design: NoiseDesign, rows: int) -> Blocks | None:
+    def blocks(self, rows: int) -> Blocks | None:
         """Matrix and error; no positive semi-definite version and no second moment beside a covariance."""
-        coordinates = self.query.quantiser.coordinates
+        features, coordinates = self.question.features, self.question.coordinates
         if coordinates.mixing is not None:
             return None
-        large = Large((len(self.features), len(self.features)), _PAIR)
-        axes: ReleaseArrays = {"feature": (text(self.features), ("feature",))}
-        if not self.problem.augmented:
-            return SecondMomentBlocks(large, axes, design, coordinates)
-        public_count = rows if self.problem.neighbours is Neighbours.REPLACE_ONE else None
-        return CovarianceBlocks(large, axes, design, coordinates, public_count)
+        large = Large((len(features), len(features)), _PAIR)
+        axes: ReleaseArrays = {"feature": (text(features), ("feature",))}
+        if not self.question.lead:
+            return SecondMomentBlocks(large, axes, self.design, coordinates)
+        return CovarianceBlocks(large, axes, self.design, coordinates, self._public_count(rows))
+
+    def _public_count(self, rows: int) -> int | None:
+        return rows if self.question.problem.neighbours is Neighbours.REPLACE_ONE else None
 
 
 def build(loaded: LoadedConfig, asked: MomentSection) -> Moment:

@@ -13,14 +13,16 @@ from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.outer_products import OuterProductsQuery
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
-from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.noise.design import Design, NoiseDesign
 from blockveil.engine.records.geometry import Vector, reaches_both_ends
 from blockveil.engine.sensitivity.problems import OuterProducts
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config import query_sections as declared
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks, Large, OuterBlocks
-from blockveil.pipeline.questions.question import extent, quantiser, span, text
+from blockveil.pipeline.questions.question import Answer, additive, extent, quantiser, span, text
+
+_PAIR = ("row", "column")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,66 +35,81 @@ class Outer:
     right: tuple[str, ...]
 
     @property
+    def origin(self) -> Vector:
+        """Origins of both shapes."""
+        return np.concatenate([self.query.left.coordinates.origin, self.query.right.coordinates.origin])
+
+    def answer(self, design: Design) -> Answer:
+        """The sum with noise."""
+        return OuterAnswer(self, additive(design))
+
+
+@dataclass(frozen=True, eq=False)
+class OuterAnswer:
+    """A sum of outer products with noise; see :class:`.question.Answer`."""
+
+    question: Outer
+    design: NoiseDesign
+
+    @property
     def matrix(self) -> str:
         """Name of the released matrix."""
         return "outer_products"
 
     @property
-    def origin(self) -> Vector:
-        """Origins of both shapes."""
-        return np.concatenate([self.query.left.coordinates.origin, self.query.right.coordinates.origin])
+    def shape(self) -> tuple[int, int]:
+        """Of the sum."""
+        return self.design.shape
 
-    def check(self, design: NoiseDesign) -> None:
-        """Factors have no full matrix shapes."""
-
-    def facts(self, design: NoiseDesign) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Shapes of both factors."""
+        problem = self.question.problem
         return {
-            "left_body": self.problem.left.value,
-            "right_body": self.problem.right.value,
-            "largest_integer": self.problem.largest,
+            "left_body": problem.left.value,
+            "right_body": problem.right.value,
+            "largest_integer": problem.largest,
         }
 
     def work(self, rows: int) -> Work:
         """All products."""
-        shape = self.problem.shape
-        return Work(GrowthKind.PRODUCTS, rows, sum(shape), shape, largest=self.problem.largest)
+        return Work(GrowthKind.PRODUCTS, rows, sum(self.shape), self.shape, largest=self.question.problem.largest)
 
-    def error(self, design: NoiseDesign) -> ErrorReport:
+    def error(self) -> ErrorReport:
         """Of the sum."""
-        return error_report(design, *self.problem.units)
+        return error_report(self.design, *self.question.problem.units)
 
-    def error_sentence(self, design: NoiseDesign) -> str:
+    def error_sentence(self) -> str:
         """Relative to the product of the two half widths, at the largest number of rows."""
-        rows = self.problem.rows_at_most
-        lead = f"at {rows:,} rows, an entry's standard deviation per row is"
-        return (
-            f"{lead} {span(design.extremes().entry_standard_deviation() / rows)} of the product of the two half widths"
-        )
+        lead = f"at {self.question.problem.rows_at_most:,} rows, an entry's standard deviation per row is"
+        return f"{lead} {span(self._shares())} of the product of the two half widths"
 
-    def noise_over_largest(self, design: NoiseDesign) -> tuple[float, float]:
+    def noise_over_largest(self) -> tuple[float, float]:
         """An outer product's entry is at most the product of two half widths."""
-        return extent(design.extremes().entry_standard_deviation() / self.problem.rows_at_most)
+        return extent(self._shares())
 
-    def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
+    def _shares(self) -> NDArray[np.float64]:
+        """Least and largest standard deviations over the largest number of rows, in products of half widths."""
+        return self.design.extremes().entry_standard_deviation() / self.question.problem.rows_at_most
+
+    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
         """Sum over records of ``(a - origin)(b - origin)'`` and its error."""
-        found = matrices.outer_products(released, design, self.query.left.coordinates, self.query.right.coordinates)
-        pair = ("row", "column")
+        query = self.question.query
+        found = matrices.outer_products(released, self.design, query.left.coordinates, query.right.coordinates)
         return {
-            "row": (text(self.left), ("row",)),
-            "column": (text(self.right), ("column",)),
-            "outer_products": (found.value, pair),
-            "outer_products_standard_deviation": (found.standard_deviation, pair),
+            **self._axes(),
+            "outer_products": (found.value, _PAIR),
+            "outer_products_standard_deviation": (found.standard_deviation, _PAIR),
         }
 
-    def blocks(self, design: NoiseDesign, rows: int) -> Blocks | None:
+    def blocks(self, rows: int) -> Blocks | None:
         """Matrix and error."""
-        del rows
-        left, right = self.query.left.coordinates, self.query.right.coordinates
+        left, right = self.question.query.left.coordinates, self.question.query.right.coordinates
         if left.mixing is not None or right.mixing is not None:
             return None
-        axes: ReleaseArrays = {"row": (text(self.left), ("row",)), "column": (text(self.right), ("column",))}
-        return OuterBlocks(Large(self.problem.shape, ("row", "column")), axes, design, left, right)
+        return OuterBlocks(Large(self.shape, _PAIR), self._axes(), self.design, left, right)
+
+    def _axes(self) -> ReleaseArrays:
+        return {"row": (text(self.question.left), ("row",)), "column": (text(self.question.right), ("column",))}
 
 
 def build(loaded: LoadedConfig, asked: declared.OuterProductsSection) -> Outer:

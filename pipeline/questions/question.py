@@ -1,4 +1,4 @@
-"""What every question offers, and what questions share: quantisers and names."""
+"""What every question and its answer offer, and what questions share: quantisers and names."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from blockveil.engine.answers.cost import Work
 from blockveil.engine.answers.graph import Query
 from blockveil.engine.estimates.error_bounds import ErrorReport
+from blockveil.engine.mechanisms.contract import NotApplicable
+from blockveil.engine.noise.design import Design, NoiseDesign
 from blockveil.engine.records.geometry import Ball, Box, Ellipsoid, GeometryError, Vector
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.sensitivity.problems import Problem
@@ -21,12 +23,9 @@ from blockveil.pipeline.config.query_sections import USUAL_BITS
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
 
-AnyDesign = Any
-"""NoiseDesign of a matrix or DirectionsDesign of drawn directions: each question names the one that answers it."""
-
 
 class Question(Protocol):
-    """One query of one config.
+    """One query of one config, as asked.
 
     Attributes
     ----------
@@ -34,8 +33,8 @@ class Question(Protocol):
         The query as a mechanism sees it.
     query
         How it is computed.
-    matrix
-        Name of the released matrix among the arrays.
+    origin
+        Raw point that coordinates start from, by column of the records.
     """
 
     @property
@@ -47,43 +46,93 @@ class Question(Protocol):
         """How it is computed."""
 
     @property
+    def origin(self) -> Vector:
+        """Raw point that coordinates start from, by column of the records."""
+
+    def answer(self, design: Design) -> Answer:
+        """The question with its design.
+
+        Raises
+        ------
+        GeometryError
+            The error of this design could not be shown in the declared shape.
+        NotApplicable
+            The query is not answered by designs of this kind.
+        """
+
+
+class Answer(Protocol):
+    """A question with the design that answers it: what is released, and its error. Nothing here reads data.
+
+    Attributes
+    ----------
+    question
+        What is asked.
+    design
+        The numbers of the draw, and what it costs.
+    matrix
+        Name of the released matrix among the arrays.
+    shape
+        Rows and columns of what is asked for.
+    """
+
+    @property
+    def question(self) -> Question:
+        """What is asked."""
+
+    @property
+    def design(self) -> Design:
+        """The numbers of the draw, and what it costs."""
+
+    @property
     def matrix(self) -> str:
         """Name of the released matrix among the arrays."""
 
     @property
-    def origin(self) -> Vector:
-        """Raw point that coordinates start from, by column of the records."""
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of what is asked for."""
 
-    def check(self, design: AnyDesign) -> None:
-        """Refuse noise that this query cannot show the error of; GeometryError."""
-
-    def facts(self, design: AnyDesign) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Public numbers of the shape and of what is measured, as plain JSON values."""
 
     def work(self, rows: int) -> Work:
         """What is to be computed for this many records; see :mod:`.cost`."""
 
-    def error_sentence(self, design: AnyDesign) -> str:
-        """Expected size of the noise, in words; reads no data."""
+    def error_sentence(self) -> str:
+        """Expected size of the noise, in words."""
 
-    def noise_over_largest(self, design: AnyDesign) -> tuple[float, float] | None:
+    def noise_over_largest(self) -> tuple[float, float] | None:
         """Standard deviation of an entry's noise over the largest value that admissible records can give the entry.
 
         Least and largest over the entries, at the largest number of rows; the value is a bound, so that noise that
-        exceeds it exceeds anything. None where the answer has no additive noise. Reads no data.
+        exceeds it exceeds anything. None where the answer has no additive noise.
         """
 
-    def error(self, design: AnyDesign) -> ErrorReport | None:
-        """Error of the whole answer in raw units, None where the answer has no additive noise; reads no data."""
+    def error(self) -> ErrorReport | None:
+        """Error of the whole answer in raw units, None where it is not known before the records are."""
 
-    def arrays(self, released: NDArray[np.int64], design: AnyDesign, rows: int) -> ReleaseArrays:
+    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
         """Arrays of the release, from released grid integers and the number of records.
 
         The number is used only where the neighbouring relation makes it public.
         """
 
-    def blocks(self, design: AnyDesign, rows: int) -> Blocks | None:
+    def blocks(self, rows: int) -> Blocks | None:
         """How to publish an answer too large to be put together; None where that cannot be done."""
+
+
+def additive(design: Design) -> NoiseDesign:
+    """The same design, for questions that additive noise alone answers.
+
+    Raises
+    ------
+    NotApplicable
+        It is another kind of draw.
+    """
+    match design:
+        case NoiseDesign():
+            return design
+    raise NotApplicable("this query is answered by additive noise alone; choose another mechanism")
 
 
 def quantiser(loaded: LoadedConfig, shape: Geometry, augmented: bool) -> Quantiser:

@@ -12,15 +12,27 @@ from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.rows import RowsQuery
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
-from blockveil.engine.noise.additive import NoiseDesign
-from blockveil.engine.records.geometry import Body, Vector, reaches_both_ends
+from blockveil.engine.noise.design import Design, NoiseDesign
+from blockveil.engine.records.geometry import Body, Coordinates, Vector, reaches_both_ends
 from blockveil.engine.sensitivity import rotation
 from blockveil.engine.sensitivity.problems import Rows
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config import query_sections as declared
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks, Large, RecordBlocks
-from blockveil.pipeline.questions.question import check_even, directed, extent, mapped_facts, quantiser, span, text
+from blockveil.pipeline.questions.question import (
+    Answer,
+    additive,
+    check_even,
+    directed,
+    extent,
+    mapped_facts,
+    quantiser,
+    span,
+    text,
+)
+
+_PAIR = ("record", "feature")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,65 +51,87 @@ class RowsQuestion:
     directed: bool = False
 
     @property
+    def origin(self) -> Vector:
+        """Origin of the shape."""
+        return self.coordinates.origin
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """Coordinates in which records are clipped and rounded."""
+        return self.query.quantiser.coordinates
+
+    def answer(self, design: Design) -> Answer:
+        """Records with noise."""
+        return RowsAnswer(self, additive(design))
+
+
+@dataclass(frozen=True, eq=False)
+class RowsAnswer:
+    """Records with noise; see :class:`.question.Answer`."""
+
+    question: RowsQuestion
+    design: NoiseDesign
+
+    def __post_init__(self) -> None:
+        """A full matrix shape needs noise that is even in coordinates, unless they are meant as directions."""
+        if not self.question.directed:
+            check_even(self.question.query.quantiser, self.design.spread.columns)
+
+    @property
     def matrix(self) -> str:
         """Name of the released matrix."""
         return "rows"
 
     @property
-    def origin(self) -> Vector:
-        """Origin of the shape."""
-        return self.query.quantiser.coordinates.origin
+    def shape(self) -> tuple[int, int]:
+        """At the largest number of records."""
+        return self.design.shape
 
-    def check(self, design: NoiseDesign) -> None:
-        """A full matrix shape needs noise that is even in coordinates, unless they are meant as directions."""
-        if not self.directed:
-            check_even(self.query.quantiser, design.spread.columns)
-
-    def facts(self, design: NoiseDesign) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Shape of a record."""
-        facts = {"body": self.problem.body.value, "largest_integer": self.problem.largest}
-        return {**facts, **mapped_facts(self.query.quantiser, self.directed)}
+        problem = self.question.problem
+        facts = {"body": problem.body.value, "largest_integer": problem.largest}
+        return {**facts, **mapped_facts(self.question.query.quantiser, self.question.directed)}
 
     def work(self, rows: int) -> Work:
         """Reading alone."""
-        width = self.problem.shape[1]
+        width = self.shape[1]
         return Work(GrowthKind.RECORDS, rows, width, (rows, width))
 
-    def error(self, design: NoiseDesign) -> ErrorReport:
+    def error(self) -> ErrorReport:
         """Of the records."""
-        return error_report(design, np.ones(design.shape[0]), self.query.quantiser.coordinates.to_raw())
+        return error_report(self.design, np.ones(self.shape[0]), self.question.coordinates.to_raw())
 
-    def error_sentence(self, design: NoiseDesign) -> str:
+    def error_sentence(self) -> str:
         """Relative to the feature's half width."""
-        return f"a value's standard deviation is {span(self._shares(design))} of the feature's half width"
+        return f"a value's standard deviation is {span(self._shares())} of the feature's half width"
 
-    def _shares(self, design: NoiseDesign) -> NDArray[np.float64]:
+    def _shares(self) -> NDArray[np.float64]:
         """Standard deviations in half widths, shape (1, d)."""
-        share = design.standard_deviations((0, 1), (0, design.shape[1]))
-        back = self.query.quantiser.coordinates.to_scaled()
+        share = self.design.standard_deviations((0, 1), (0, self.shape[1]))
+        back = self.question.coordinates.to_scaled()
         return share if back is None else np.sqrt(share**2 @ (back**2).T)
 
-    def noise_over_largest(self, design: NoiseDesign) -> tuple[float, float]:
+    def noise_over_largest(self) -> tuple[float, float]:
         """A value is at most its half width from the origin."""
-        return extent(self._shares(design))
+        return extent(self._shares())
 
-    def arrays(self, released: NDArray[np.int64], design: NoiseDesign, rows: int) -> ReleaseArrays:
+    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
         """Noisy records and the standard deviation of a feature's noise."""
-        found = matrices.records(released, design, self.query.quantiser.coordinates)
-        pair = ("record", "feature")
+        found = matrices.records(released, self.design, self.question.coordinates)
         return {
-            "feature": (text(self.features), ("feature",)),
-            "rows": (found.value, pair),
-            "rows_standard_deviation": (found.standard_deviation, pair),
+            "feature": (text(self.question.features), ("feature",)),
+            "rows": (found.value, _PAIR),
+            "rows_standard_deviation": (found.standard_deviation, _PAIR),
         }
 
-    def blocks(self, design: NoiseDesign, rows: int) -> Blocks | None:
+    def blocks(self, rows: int) -> Blocks | None:
         """Records and error."""
-        coordinates = self.query.quantiser.coordinates
+        features, coordinates = self.question.features, self.question.coordinates
         if coordinates.mixing is not None:
             return None
-        axes: ReleaseArrays = {"feature": (text(self.features), ("feature",))}
-        return RecordBlocks(Large((rows, len(self.features)), ("record", "feature")), axes, design, coordinates)
+        axes: ReleaseArrays = {"feature": (text(features), ("feature",))}
+        return RecordBlocks(Large((rows, len(features)), _PAIR), axes, self.design, coordinates)
 
 
 def build(loaded: LoadedConfig, asked: declared.RowsSection) -> RowsQuestion:

@@ -51,7 +51,7 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
         "name": config.release.name,
         "logical_date": plan.logical_date.isoformat(),
         "query": public["query"],
-        "matrix": plan.question.matrix,
+        "matrix": plan.answer.matrix,
         "origin": [float(value) for value in plan.question.origin],
         "guarantee": {
             "epsilon": plan.guarantee.epsilon,
@@ -65,7 +65,7 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
         },
         **({} if part is None else {"part": {"column": part.column, "equals": part.value}}),
         "mechanism": {**public["mechanism"], **public["calibration"], "algorithms": public["algorithms"]},
-        "error": {**error_facts(plan), **post_processing(plan.question, plan.design, arrays)},
+        "error": {**error_facts(plan), **post_processing(plan.answer, arrays)},
         "reliable": _reliable(arrays),
         **({"computed_in_clear": True} if config.in_clear else {}),
         "plan_digest": plan.digest,
@@ -78,12 +78,12 @@ def error_facts(plan: Plan) -> dict[str, Any]:
     """Error of the whole matrix, known before any data was read; see :mod:`.error_bounds`; empty without
     noise.
     """
-    report = plan.question.error(plan.design)
+    report = plan.answer.error()
     if report is None:
         return {}
-    rounding = rounding_sentence(plan.question, plan.design)
+    rounding = rounding_sentence(plan.answer)
     return {
-        "of": "second_moment" if plan.question.matrix == "covariance" else plan.question.matrix,
+        "of": "second_moment" if plan.answer.matrix == "covariance" else plan.answer.matrix,
         "confidence": CONFIDENCE,
         "band_in_standard_deviations": report.band,
         "spectral_norm_bound": report.spectral,

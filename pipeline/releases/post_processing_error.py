@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 from blockveil.engine.estimates import simulated as simulated_errors
 from blockveil.engine.estimates.error_bounds import error_report
 from blockveil.engine.estimates.simulated import Simulated
-from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.records.geometry import Coordinates
-from blockveil.pipeline.questions import Question
+from blockveil.pipeline.questions import Answer
 from blockveil.pipeline.questions.arrays import ReleaseArrays
-from blockveil.pipeline.questions.cells import CellsQuestion
-from blockveil.pipeline.questions.moment import Moment
-from blockveil.pipeline.questions.question import AnyDesign
+from blockveil.pipeline.questions.cells import CellsAnswer
+from blockveil.pipeline.questions.moment import MomentAnswer
 
 Array = NDArray[np.float64]
 
@@ -30,13 +28,13 @@ NEAREST_PSD = "nearest positive semi-definite matrix, in units of the declared s
 WHOLE = "nearest whole number that is not negative"
 
 
-def post_processing(question: Question, design: AnyDesign, arrays: ReleaseArrays) -> dict[str, Any]:
+def post_processing(answer: Answer, arrays: ReleaseArrays) -> dict[str, Any]:
     """What is known of the error after post-processing; empty where nothing is post-processed.
 
     Parameters
     ----------
-    question, design
-        What was asked, and the noise.
+    answer
+        What was asked, with its design.
     arrays
         Arrays of the release.
 
@@ -44,23 +42,21 @@ def post_processing(question: Question, design: AnyDesign, arrays: ReleaseArrays
     -------
     Plain JSON: which post-processing, in which array, proven bounds, and what was simulated.
     """
-    if not isinstance(design, NoiseDesign):
-        return {}
-    match question:
-        case Moment() if f"{question.matrix}_psd" in arrays:
-            return _moment(question, design, arrays)
-        case CellsQuestion() if design.strategy is None:
-            return _counts(question, design, arrays)
+    match answer:
+        case MomentAnswer() if f"{answer.matrix}_psd" in arrays:
+            return _moment(answer, arrays)
+        case CellsAnswer() if answer.design.strategy is None:
+            return _counts(answer, arrays)
     return {}
 
 
-def _moment(question: Moment, design: NoiseDesign, arrays: ReleaseArrays) -> dict[str, Any]:
-    coordinates, stand_in = question.query.quantiser.coordinates, _stand_in(question, arrays)
-    found: dict[str, Any] = {"post_processing": NEAREST_PSD, "post_processed": f"{question.matrix}_psd"}
+def _moment(answer: MomentAnswer, arrays: ReleaseArrays) -> dict[str, Any]:
+    design, coordinates, stand_in = answer.design, answer.question.coordinates, _stand_in(answer, arrays)
+    found: dict[str, Any] = {"post_processing": NEAREST_PSD, "post_processed": f"{answer.matrix}_psd"}
     scaled = coordinates.to_scaled()
     units = np.ones(coordinates.dimension) if scaled is None else scaled
-    released = _scaled(_values(arrays, question.matrix), coordinates)
-    if question.problem.augmented:
+    released = _scaled(_values(arrays, answer.matrix), coordinates)
+    if answer.question.lead:
         count = round(float(_values(arrays, "count"))) if _public(arrays) else None
         simulated = simulated_errors.covariance(stand_in, design, coordinates, count)
         # The noise of a covariance is no linear function of the drawn noise: its norm is the simulated one.
@@ -80,7 +76,7 @@ def _moment(question: Moment, design: NoiseDesign, arrays: ReleaseArrays) -> dic
     found["simulated"] = _simulated(simulated)
     spectrum = np.linalg.eigvalsh(released).astype(np.float64)
     found["subspace"] = {
-        "of": f"{question.matrix} with each feature in units of its declared scale",
+        "of": f"{answer.matrix} with each feature in units of its declared scale",
         "bound_by": basis,
         "leading": [
             {
@@ -94,8 +90,8 @@ def _moment(question: Moment, design: NoiseDesign, arrays: ReleaseArrays) -> dic
     return found
 
 
-def _counts(question: CellsQuestion, design: NoiseDesign, arrays: ReleaseArrays) -> dict[str, Any]:
-    noise = question.error(design).frobenius
+def _counts(answer: CellsAnswer, arrays: ReleaseArrays) -> dict[str, Any]:
+    design, noise = answer.design, answer.error().frobenius
     rounding = 0.5 * math.sqrt(design.shape[0] * design.shape[1])
     found: dict[str, Any] = {
         "post_processing": WHOLE,
@@ -119,12 +115,12 @@ def _simulated(simulated: Simulated) -> dict[str, Any]:
     return {"on": "the released matrix, with noise of a public key", "draws": simulated.draws, **sizes}
 
 
-def _stand_in(question: Moment, arrays: ReleaseArrays) -> Array:
+def _stand_in(answer: MomentAnswer, arrays: ReleaseArrays) -> Array:
     """Positive semi-definite second moment in coordinates that resembles the release."""
-    coordinates, psd = question.query.quantiser.coordinates, _values(arrays, f"{question.matrix}_psd")
+    coordinates, psd = answer.question.coordinates, _values(arrays, f"{answer.matrix}_psd")
     back = np.linalg.inv(_map(coordinates))
     inner: Array = back @ psd @ back.T
-    if not question.problem.augmented:
+    if not answer.question.lead:
         return inner
     count = max(float(_values(arrays, "count")), float(_values(arrays, "count_standard_deviation")), 1.0)
     centre = back @ (_values(arrays, "mean") - coordinates.origin)

@@ -66,12 +66,12 @@ def write(draft: Draft, plan: Plan, rows: int, layout: Layout, tiles: Tiles) -> 
     -------
     The arrays that are small, for the attributes.
     """
-    question, design = plan.question, plan.design
-    if not question.work(rows).blocked:
-        whole: ReleaseArrays = question.arrays(_assembled(plan, layout, tiles), design, rows)
+    answer = plan.answer
+    if not answer.work(rows).blocked:
+        whole: ReleaseArrays = answer.arrays(_assembled(plan, layout, tiles), rows)
         draft.write(whole)
         return whole
-    blocks = question.blocks(design, rows)
+    blocks = answer.blocks(rows)
     if blocks is None:
         raise RuntimeError("a plan of an answer that cannot be written in blocks is refused")
     return _write_blocks(draft, blocks, layout, tiles)

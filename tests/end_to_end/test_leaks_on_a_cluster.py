@@ -109,7 +109,7 @@ def test_nothing_private_shows_on_a_cluster_that_writes_in_blocks(tmp_path, monk
     monkeypatch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *_: NoiseKey(SECRET))
     loaded = queries.prepare(tmp_path, QUERIES[query], values)
     plan = make_plan(loaded, NIGHT)
-    assert plan.question.work(len(values)).blocked == (query != "counts")
+    assert plan.answer.work(len(values)).blocked == (query != "counts")
 
     def look(stage, share):
         if share == 1.0:  # of the sums, and of the noise, which the scheduler knows then

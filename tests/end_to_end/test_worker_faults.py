@@ -68,7 +68,7 @@ def expected(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         in_small_blocks(patch)
         plan = make_plan(support.prepare(tmp_path_factory.mktemp("alone"), kind="second-moment"), NIGHT)
-        work = plan.question.work(400)
+        work = plan.answer.work(400)
         assert work.blocked
         assert len(work.tiles) == 3
         return run_release(plan, ThreadCompute(2), "alone", lambda *_: None).output_digest

@@ -70,7 +70,7 @@ def graph(loaded, name):
 
 
 def cut_of(plan, ranges):
-    tiles = layout.grid(plan.question.work(400).shape, True, 1, 2)
+    tiles = layout.grid(plan.answer.work(400).shape, True, 1, 2)
     return layout.summed(tiles, layout.grouped(tiles, 2), ranges)
 
 

@@ -186,7 +186,7 @@ class Flaky:
 def test_a_store_that_fails_now_and_then_is_read_again(tmp_path, kind):
     loaded = support.prepare(tmp_path, kind=kind)
     plan, source = make_plan(loaded, NIGHT), support.records()
-    work = plan.question.work(400)
+    work = plan.answer.work(400)
     cut = layout.summed(work.tiles, ((0,),), [(0, 200), (200, 400)])
     flaky, compute = Flaky(source), ThreadCompute(1)
     found = compute.hold(exact_graph(flaky, plan.question.query, cut, 10, "flaky"), lambda _: None)
@@ -203,7 +203,7 @@ def test_a_store_that_always_fails_ends_the_run_with_the_kind_alone(tmp_path):
         def __getitem__(self, key):
             raise OSError(f"cannot read {support.CANARY}")
 
-    cut = layout.summed(plan.question.work(400).tiles, ((0,),), [(0, 400)])
+    cut = layout.summed(plan.answer.work(400).tiles, ((0,),), [(0, 400)])
     with pytest.raises(ComputeError, match="OSError") as caught:
         ThreadCompute(1).hold(
             exact_graph(Broken(support.records()), plan.question.query, cut, 50, "broken"), lambda _: None

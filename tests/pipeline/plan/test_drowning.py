@@ -150,7 +150,7 @@ def test_the_ratio_is_of_noise_to_the_largest_entry_that_records_reach(tmp_path)
         box = Box([lower] * 4, [1.0] * 4, [0.5 * (lower + 1.0) if origin == "midpoint" else 0.0] * 4)
         units = np.outer(box.half_widths, box.half_widths)
         noise = plan.design.entry_standard_deviation()[1:, 1:] * units / 200
-        least, most = plan.question.noise_over_largest(plan.design)
+        least, most = plan.answer.noise_over_largest()
         assert (least, most) == pytest.approx((np.min(noise / largest), np.max(noise / largest)))
 
 

@@ -96,7 +96,7 @@ def test_a_price_list_is_declared_and_its_noise_is_smaller_than_in_a_box(tmp_pat
     for name, declared in shapes.items():
         (tmp_path / "people.toml").write_text(text[:start] + f"[query.geometry]\n{declared}\n\n" + text[end:])
         plan = make_plan(load_config(tmp_path / "people.toml"), NIGHT)
-        errors[name] = plan.question.error(plan.design).total_variance
+        errors[name] = plan.answer.error().total_variance
     assert errors["list"] < 0.6 * errors["box"]
     outcome = run_release(plan, ThreadCompute(2), "test", lambda *_: None)
     assert outcome.path.exists()

@@ -64,7 +64,7 @@ def test_a_release_along_directions_is_near_the_truth_by_its_own_errors(tmp_path
     loaded = prepare(tmp_path, kind=kind, neighbours="replace-one", noise=noise, geometry=geometry)
     plan = make_plan(loaded, NIGHT)
     found = zarr.open_group(run(loaded).path, mode="r")
-    values, name = support.records(), plan.question.matrix
+    values, name = support.records(), plan.answer.matrix
     box = (np.array([0.0, 0.0, -5e5]), np.array([120.0, 1e6, 5e5]))
     origin = (box[0] + box[1]) / 2 if geometry is None else np.zeros(3)
     inside = np.clip(values, *box) - origin
@@ -75,7 +75,7 @@ def test_a_release_along_directions_is_near_the_truth_by_its_own_errors(tmp_path
     assert np.max(np.abs(ratio)) < 7  # seven standard deviations
     if kind == "rows":
         assert np.all(np.abs(np.std(ratio, axis=0) - 1) < 6 / np.sqrt(2 * len(ratio)) + 0.01)
-    assert "half width" in plan.question.error_sentence(plan.design)
+    assert "half width" in plan.answer.error_sentence()
 
 
 def test_the_stated_deviations_are_those_of_the_noise_and_a_wrong_scale_is_seen(tmp_path):
@@ -85,7 +85,7 @@ def test_the_stated_deviations_are_those_of_the_noise_and_a_wrong_scale_is_seen(
     noise = rng.standard_normal((40_000, 3, 3)) * size
     noise = np.triu(noise) + np.triu(noise, 1).transpose(0, 2, 1)
     raw = coordinates.to_raw() @ noise @ coordinates.to_raw().T
-    stated = plan.question.arrays(np.zeros((3, 3), dtype=np.int64), design, 400)["second_moment_standard_deviation"][0]
+    stated = plan.answer.arrays(np.zeros((3, 3), dtype=np.int64), 400)["second_moment_standard_deviation"][0]
     # 40,000 draws: the standard error of a deviation is 0.35 %, six of them 2.1 %, alpha 2e-9 an entry.
     off = np.abs(raw.std(axis=0) / stated - 1)
     assert np.max(off) < 0.0215

@@ -122,13 +122,13 @@ def test_blocks_do_not_change_a_bit(tmp_path):
     for block_rows, ranges in ((50, [(0, 2000)]), (7, [(0, 49), (49, 301), (301, 2000)])):
         loaded = config(tmp_path, block_rows=block_rows)
         plan, compute, name = make_plan(loaded, NIGHT), ThreadCompute(2), f"blocks-{block_rows}"
-        cut = summed(plan.question.work(2000).tiles, ((0,),), ranges)
+        cut = summed(plan.answer.work(2000).tiles, ((0,),), ranges)
         exact = exact_graph(open_records(loaded).array, plan.question.query, cut, block_rows, name)
         held = compute.hold(exact, lambda _: None)
         compute.install("blocks", NoiseKey(bytes(32)))
         released = support.whole(compute, held, cut, plan, "blocks", name)
         compute.forget("blocks")
-        digests.add((released.tobytes(), plan.question.arrays(released, plan.design, 2000)["counts"][0].tobytes()))
+        digests.add((released.tobytes(), plan.answer.arrays(released, 2000)["counts"][0].tobytes()))
     assert len(digests) == 1
 
 

@@ -89,7 +89,7 @@ def released(loaded, monkeypatch, compute=None):
 def test_tiles_of_a_grid_hold_the_bits_of_the_whole(tmp_path, monkeypatch, grid, mechanism):
     kind = f'kind = "{mechanism}"'
     plan, whole, attributes, _ = released(prepare(tmp_path / "whole", grid, mechanism=kind)[0], monkeypatch)
-    assert len(plan.question.work(3000).tiles) == 1
+    assert len(plan.answer.work(3000).tiles) == 1
     monkeypatch.setattr("blockveil.engine.answers.layout.TILE_SIDE", 32)
     monkeypatch.setattr("blockveil.engine.answers.layout.TILE", 8)
     found = []
@@ -98,8 +98,8 @@ def test_tiles_of_a_grid_hold_the_bits_of_the_whole(tmp_path, monkeypatch, grid,
         monkeypatch.setattr(blockveil.engine.answers.cost, "_candidates", lambda *_, groups=groups: iter([(groups, 2)]))
         loaded, _ = prepare(tmp_path / f"{whole_entries}-{groups}", grid, mechanism=kind)
         plan, arrays, again, outcome = released(loaded, monkeypatch)
-        assert plan.question.work(3000).blocked == (whole_entries == 100)
-        assert len(plan.question.work(3000).tiles) > 1
+        assert plan.answer.work(3000).blocked == (whole_entries == 100)
+        assert len(plan.answer.work(3000).tiles) > 1
         assert set(arrays) == set(whole)
         for name, values in arrays.items():
             same = (
@@ -135,7 +135,7 @@ def test_a_grid_that_no_worker_could_hold_is_released_within_their_memory(tmp_pa
     grid, rows, memory = (24, 840, 841), 100_000, 0.42
     loaded, records = prepare(tmp_path, grid, rows, memory, cluster="alone")
     plan = make_plan(loaded, NIGHT)
-    assert plan.question.work(rows).blocked
+    assert plan.answer.work(rows).blocked
     counted = 8 * math.prod(grid)
     with cluster_of(1) as client:
         client.run(make_plan, loaded, NIGHT)  # a worker has imported what it needs

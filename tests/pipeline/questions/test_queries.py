@@ -135,7 +135,7 @@ def test_blocks_do_not_change_a_bit(tmp_path, query):
         plan = make_plan(config(tmp_path, query, block_rows=block_rows), NIGHT)
         compute = ThreadCompute(2)
         data = open_records(loaded)
-        work = plan.question.work(400)
+        work = plan.answer.work(400)
         if work.kind is GrowthKind.RECORDS:
             cut = banded(ranges, work.shape[1])
         else:

@@ -128,14 +128,14 @@ def test_blocks_do_not_change_a_bit(tmp_path, mechanism):
         shape = {"rows": 4, "columns": 9, "workload": '"ranges"'}
         loaded = config(tmp_path, TABLE, MECHANISMS[mechanism], block_rows=block_rows, **shape)
         plan, compute = make_plan(loaded, NIGHT), ThreadCompute(2)
-        tiles, name = plan.question.work(3000).tiles, f"blocks-{block_rows}"
+        tiles, name = plan.answer.work(3000).tiles, f"blocks-{block_rows}"
         cut = layout.summed(tiles, layout.grouped(tiles, 1), ranges)
         exact = exact_graph(open_records(loaded).array, plan.question.query, cut, block_rows, name)
         held = compute.hold(exact, lambda _: None)
         compute.install("blocks", NoiseKey(bytes(32)))
         released = support.whole(compute, held, cut, plan, "blocks", name)
         compute.forget("blocks")
-        arrays = plan.question.arrays(released, plan.design, 3000)
+        arrays = plan.answer.arrays(released, plan.design, 3000)
         digests.add((released.tobytes(), arrays["counts"][0].tobytes()))
     assert len(digests) == 1
 
@@ -300,7 +300,7 @@ def test_blocks_do_not_change_a_bucket(tmp_path):
     for block_rows, ranges in ((50, [(0, 3000)]), (7, [(0, 49), (49, 301), (301, 3000)])):
         loaded = config(tmp_path, TABLE, 'kind = "dawa"', block_rows=block_rows, rows=9, columns=15, workload='"cells"')
         plan, compute, name = make_plan(loaded, NIGHT), ThreadCompute(2), f"blocks-{block_rows}"
-        tiles = plan.question.work(3000).tiles
+        tiles = plan.answer.work(3000).tiles
         cut = layout.summed(tiles, layout.grouped(tiles, 1), ranges)
         exact = exact_graph(open_records(loaded).array, plan.question.query, cut, block_rows, name)
         held = compute.hold(exact, lambda _: None)
@@ -318,7 +318,7 @@ def test_even_records_need_few_buckets_and_less_error_than_noise_on_cells(tmp_pa
     ]
     key = NoiseKey(bytes(32))
     released = [plans[0].design.release(key, counts), counts + plans[1].design.grid.draw(key, (0, 1), (0, 1024), False)]
-    found = [plan.question.arrays(array, plan.design, 3000) for plan, array in zip(plans, released, strict=True)]
+    found = [plan.answer.arrays(array, 3000) for plan, array in zip(plans, released, strict=True)]
     errors = [float(np.sum((arrays["counts"][0] - counts) ** 2)) for arrays in found]
     assert errors[0] < 0.6 * errors[1]
     assert found[0]["bucket_counts"][0].size < 300

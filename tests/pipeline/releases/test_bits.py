@@ -17,7 +17,7 @@ FEW = ('missing = "refuse"', 'missing = "refuse"\nquantisation_bits = 8')
 @pytest.mark.parametrize("kind", ["covariance", "second-moment"])
 def test_few_bits_are_multiplied_in_single_precision_and_the_plan_says_what_rounding_costs(tmp_path, kind):
     made = plan(tmp_path, FEW, kind=kind)
-    assert made.question.work(1000).single
+    assert made.answer.work(1000).single
     said = dict(summary.describe(made, None))["Rounding"]
     lead, noise = int(kind == "covariance"), made.design.entry_standard_deviation()
     (mean, varies), of_sum = dither.rounding_of_sums(made.config.query.rows_at_most, 127)
@@ -31,7 +31,7 @@ def test_few_bits_are_multiplied_in_single_precision_and_the_plan_says_what_roun
         off, around = (error / np.min(noise[0, 1:]) for error in of_sum)
         assert f"a sum behind a mean by at most {off:.2g} of its own, give or take {around:.2g}" in said
     usual = plan(tmp_path, kind=kind)
-    assert not usual.question.work(1000).single
+    assert not usual.answer.work(1000).single
     assert "Rounding" not in dict(summary.describe(usual, None))
     assert "Rounding" not in dict(summary.describe(plan(tmp_path, FEW, BALL, kind=kind), None))  # no such bound there
 
@@ -60,7 +60,7 @@ def wide(features, rows, *others):
 def test_few_bits_are_chosen_where_they_are_faster_and_not_felt_beside_the_noise(tmp_path, features, rows, bits):
     made = plan(tmp_path, *wide(features, rows), kind="covariance")
     assert made.question.problem.largest == 2 ** (bits - 1) - 1
-    assert made.question.work(rows).single == (bits == 8)
+    assert made.answer.work(rows).single == (bits == 8)
     assert (made.question.query.quantiser.dither is not None) == (bits == 8)
     assert made.public["query"]["quantisation_bits"] == bits, "the ledger has the bits that are used"
     assert ("rounding" in made.public["calibration"]) == (bits == 8)

@@ -168,7 +168,7 @@ def test_directions_in_a_matrix_shape_are_never_drawn_as_if_they_were_those_of_f
     query = QUERY.replace('kind = "ball"\nradius = 2.0', shape)
     with pytest.raises(ConfigError, match="declare a ball"):
         make_plan(config(tmp_path, 'kind = "exponential"', query=query), NIGHT)
-    assert make_plan(config(tmp_path, 'kind = "gaussian"', query=query), NIGHT).question.matrix == "second_moment"
+    assert make_plan(config(tmp_path, 'kind = "gaussian"', query=query), NIGHT).answer.matrix == "second_moment"
 
 
 def test_analyze_gauss_is_refused_by_a_plan_where_its_claim_is_false(tmp_path):

@@ -84,10 +84,10 @@ def released(folder, kind, monkeypatch, compute=None, cluster="threads"):
 def test_blocks_hold_the_bits_of_the_whole(tmp_path, monkeypatch, kind):
     plan, whole, attributes = released(tmp_path / "whole", kind, monkeypatch)
     monkeypatch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 1000)
-    assert plan.question.work(ROWS).blocked
+    assert plan.answer.work(ROWS).blocked
     _, blocks, again = released(tmp_path / "blocks", kind, monkeypatch)
     assert set(blocks) <= set(whole)
-    assert {plan.question.matrix, f"{plan.question.matrix}_standard_deviation"} <= set(blocks)
+    assert {plan.answer.matrix, f"{plan.answer.matrix}_standard_deviation"} <= set(blocks)
     for name, values in blocks.items():
         assert np.array_equal(values, whole[name]), name
     assert {key for key in attributes if attributes[key] != again[key]} <= {"ledger", "output_digest"}

@@ -366,9 +366,7 @@ def test_a_resumed_night_draws_the_very_same_noise(tmp_path, point):
         NoiseKey.derive(secret, bytes.fromhex(entry.spec_digest)), size, size, grid=plan.design.grid, symmetric=True
     )
     exact = partial_gram(data.array, 0, data.rows, plan.question.query.quantiser, 100)
-    arrays = plan.question.arrays(
-        add_noise(exact, plan.design.steps(size, size), noise, plan.design.shift), plan.design, data.rows
-    )
+    arrays = plan.answer.arrays(add_noise(exact, plan.design.steps(size, size), noise, plan.design.shift), data.rows)
     assert bits(first) == {
         name: np.asarray(value).tobytes() for name, (value, _) in sorted(arrays.items()) if name != "feature"
     }

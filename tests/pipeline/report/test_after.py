@@ -30,7 +30,7 @@ def released(folder, loaded):
 def test_a_symmetric_release_tells_its_error_before_and_after(tmp_path, kind, relation):
     loaded = support.prepare(tmp_path, kind=kind, epsilon=8.0, budget=20.0, neighbours=relation)
     plan, release, made = released(tmp_path, loaded)
-    error, name = release.attributes["error"], plan.question.matrix
+    error, name = release.attributes["error"], plan.answer.matrix
     assert error["post_processed"] == f"{name}_psd"
     assert error["post_processing"] == post_processing_error.NEAREST_PSD
     stated = np.sqrt(np.mean(release.arrays[f"{name}_standard_deviation"] ** 2))
@@ -98,8 +98,8 @@ def test_the_bound_after_the_projection_holds_in_raw_units(tmp_path):
         noise = rng.standard_normal((3, 3)) * design.entry_standard_deviation()
         noisy = truth + np.triu(noise) + np.triu(noise, 1).T
         integers = np.rint(noisy * design.shifted_unit / steps).astype(np.int64)
-        arrays = plan.question.arrays(integers, design, 400)
-        bound = post_processing_error.post_processing(plan.question, design, arrays)["after_frobenius_norm_bound"]
+        arrays = plan.answer.arrays(integers, 400)
+        bound = post_processing_error.post_processing(plan.answer, arrays)["after_frobenius_norm_bound"]
         off = arrays["second_moment_psd"][0] - truth * np.outer(coordinates.scale, coordinates.scale)
         inside += np.linalg.norm(off) <= bound
     assert inside >= 400 * (0.95 - 6 * np.sqrt(0.05 * 0.95 / 400))
