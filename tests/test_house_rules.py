@@ -131,7 +131,7 @@ def test_no_two_public_classes_share_a_name():
     assert [name for name, times in found.items() if times > 1] == []
 
 
-FAMILIES = {"cells", "directions", "gradients", "rows", "second_moment", "buckets", "blocks"}
+FAMILIES = {"cells", "directions", "gradients", "rows", "second_moment", "blocks"}
 """Kinds of answer, each of which has a file in several rooms: how it is computed, estimated, asked and shown."""
 
 

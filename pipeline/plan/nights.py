@@ -10,6 +10,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.mechanisms.contract import Mechanism, NotApplicable
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.noise import continual
 from blockveil.engine.noise.design import NoiseDesign
@@ -47,23 +48,91 @@ class Series:
         return self.night == self.nights
 
 
-def number(section: ContinualSection, day: date) -> int:
-    """Number of a night, from 1.
+@dataclass(frozen=True)
+class SharedNight:
+    """One of the nights that share a charge.
 
-    Raises
-    ------
-    ConfigError
-        The date is before the first night or after the last.
+    Attributes
+    ----------
+    section
+        The nights, as declared.
+    number
+        Which of them it is, from 1.
     """
-    found = (day - section.first).days + 1
-    if not 1 <= found <= section.nights:
-        last = section.first + timedelta(days=section.nights - 1)
-        raise ConfigError(
-            f"{day} is not among the {section.nights} nights of [continual], which are {section.first} to {last}",
-            "A charge for several nights is for these nights alone",
-            "Give one of these dates, or plan further nights under another continual.first (a new charge)",
-        )
-    return found
+
+    section: ContinualSection
+    number: int
+
+    @classmethod
+    def of(cls, section: ContinualSection | None, day: date) -> SharedNight | None:
+        """The night of a date; None where no nights share a charge.
+
+        Raises
+        ------
+        ConfigError
+            The date is before the first night or after the last.
+        """
+        if section is None:
+            return None
+        found = (day - section.first).days + 1
+        if not 1 <= found <= section.nights:
+            last = section.first + timedelta(days=section.nights - 1)
+            raise ConfigError(
+                f"{day} is not among the {section.nights} nights of [continual], which are {section.first} to {last}",
+                "A charge for several nights is for these nights alone",
+                "Give one of these dates, or plan further nights under another continual.first (a new charge)",
+            )
+        return cls(section, found)
+
+    @property
+    def chains(self) -> continual.Chains:
+        """Which increments' noise each night holds."""
+        return continual.best(self.section.nights)
+
+    def increment(self, mechanism: Mechanism, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
+        """Noise of one increment.
+
+        Parameters
+        ----------
+        mechanism
+            Whose spread the noise has.
+        problem, guarantee
+            What is asked, and what all nights together promise.
+
+        Raises
+        ------
+        NotApplicable
+            The mechanism is not one of Gaussian noise of a spread that is known beforehand.
+        CannotCalibrate
+            See :func:`.continual.increment_design`.
+        """
+        match mechanism:
+            case Gaussian() | ShapedGaussian():
+                spread = mechanism.spread(problem)
+            case _:
+                raise NotApplicable(f'{mechanism.name} has no noise for shared nights; choose "shaped-gaussian"')
+        return continual.increment_design(spread, problem.l2(spread), problem.scaling, guarantee, self.chains)
+
+    def noise(self, increment: NoiseDesign) -> NoiseDesign:
+        """Noise of this night, from that of one increment."""
+        return continual.of_night(increment, self.chains, self.number)
+
+    def series(self, common: dict[str, Any]) -> Series:
+        """The nights; ``common`` is the public description of one increment, without a night's own."""
+        section = self.section
+        both = digest({**common, "starts": list(self.chains.starts)})
+        return Series(section.first, section.nights, self.number, both)
+
+    def facts(self, found: Series) -> dict[str, Any]:
+        """Public numbers of the night's noise, as plain JSON values: which increments' noise it holds."""
+        chains = self.chains
+        return {
+            "series": found.digest,
+            "night": self.number,
+            "chain": list(chains.chain(self.number)),
+            "cover": chains.cover,
+            "algorithm": _VERSION,
+        }
 
 
 def nearest(loaded: LoadedConfig, day: date) -> date:
@@ -72,37 +141,6 @@ def nearest(loaded: LoadedConfig, day: date) -> date:
     if section is None:
         return day
     return min(max(day, section.first), section.first + timedelta(days=section.nights - 1))
-
-
-def increment(
-    mechanism: Gaussian | ShapedGaussian, problem: Problem, guarantee: ApproxDP, section: ContinualSection
-) -> NoiseDesign:
-    """Noise of one increment; :func:`.continual.increment_design` raises what is wrong."""
-    spread, chains = mechanism.spread(problem), continual.best(section.nights)
-    return continual.increment_design(spread, problem.l2(spread), problem.scaling, guarantee, chains)
-
-
-def noise(design: NoiseDesign, section: ContinualSection, night: int) -> NoiseDesign:
-    """Noise of one night, from that of one increment."""
-    return continual.of_night(design, continual.best(section.nights), night)
-
-
-def series(section: ContinualSection, night: int, common: dict[str, Any]) -> Series:
-    """The nights of a section; ``common`` is the public description of one increment, without a night's own."""
-    starts = list(continual.best(section.nights).starts)
-    return Series(section.first, section.nights, night, digest({**common, "starts": starts}))
-
-
-def facts(section: ContinualSection, found: Series) -> dict[str, Any]:
-    """Public numbers of a night's noise, as plain JSON values: which nights' noise it holds."""
-    chains = continual.best(section.nights)
-    return {
-        "series": found.digest,
-        "night": found.night,
-        "chain": list(chains.chain(found.night)),
-        "cover": chains.cover,
-        "algorithm": _VERSION,
-    }
 
 
 def describe(section: ContinualSection, found: Series) -> list[tuple[str, str]]:

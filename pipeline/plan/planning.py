@@ -1,48 +1,38 @@
 """The plan of one release: every number that decides it, complete before any record is read.
 
-A plan is a pure function of the config, the logical date and public files that the config names. Its canonical form is
-what the ledger stores and what resuming compares; the fingerprint of the data is added to it when the budget is
-reserved.
+A plan is a pure function of the config, the logical date and public files that the config names, made in three steps:
+what is asked (:mod:`.resolving`), the engine's numbers (:mod:`.designing`), and their description (:mod:`.describing`).
+The description is what the ledger stores and what resuming compares; the fingerprint of the data is added to it when
+the budget is reserved.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
 from blockveil.engine.answers.cost import NOMINAL, Cut, Machine, Rates, TooLarge, choose
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
-from blockveil.engine.mechanisms.auto import Auto, Candidate, compare
+from blockveil.engine.mechanisms.auto import Candidate
 from blockveil.engine.mechanisms.contract import Mechanism
 from blockveil.engine.mechanisms.counts.buckets import Dawa
 from blockveil.engine.mechanisms.directions.exponential import Exponential
-from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from blockveil.engine.noise.design import Design, NoiseDesign
+from blockveil.engine.noise.design import Design
 from blockveil.engine.records.geometry import GeometryError
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.budget.parts import Part
-from blockveil.pipeline.config import LoadedConfig, ReleaseConfig, release_world
+from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.guessing import with_loss, with_promise
 from blockveil.pipeline.plan import nights
 from blockveil.pipeline.plan.begun import Begun, specification
-from blockveil.pipeline.plan.grouping import charge_of_a_unit, guarantee_of_a_row
-from blockveil.pipeline.plan.mechanism_choice import mechanism_of
-from blockveil.pipeline.plan.rounded import unfelt, with_few_bits
-from blockveil.pipeline.plan.splitting import check_share, guarantee_of
-from blockveil.pipeline.questions import Answer, Question, ask
-
-ALGORITHMS = {
-    "quantise": "nearest integer, norm checked in int64, single precision where precise enough, version 3",
-    "answer": "exact int64, version 1",
-    "noise": "AES-256-CTR, 127-bit table, 128 x 128 tiles, version 1",
-    "laplace": "AES-256-CTR, digits to the base 1024 by 128-bit tables, version 1",
-    "constant weight": "1 / (1 + sqrt(d)), version 1",
-}
-"""Anything that changes a bit of a release, or its law, changes a version here and so makes a new release."""
+from blockveil.pipeline.plan.describing import Described, describe
+from blockveil.pipeline.plan.designing import Designed, design
+from blockveil.pipeline.plan.resolving import resolve
+from blockveil.pipeline.questions import Answer, Question
 
 CHUNK_BYTES = 32 * 2**20
 """Bytes of float64 records that a task reads at once, unless the config says how many rows."""
@@ -56,39 +46,32 @@ class Plan:
     ----------
     loaded
         Config with its paths resolved.
-    release_id
-        ``dataset/name/logical date``.
-    answer, mechanism
-        What is asked with its design, and how the design was made.
-    compared
-        With mechanism "auto": every mechanism and its expected error, best first.
+    logical_date
+        Night that it is for.
+    designed
+        The question with its design.
     charge
         What the ledger books: the loss of one unit, which is that of the noise where a unit has one row. Of nights that
         share a charge, it is that of all of them, and booked once.
-    guarantee, neighbours
-        What is promised.
-    public
-        Canonical description of the release, plain JSON values, nothing private.
-    series
-        The nights that share its charge; None where it is charged alone.
+    described
+        The plan written down.
     """
 
     loaded: LoadedConfig
     logical_date: date
-    release_id: str
-    answer: Answer
-    mechanism: Mechanism | Exponential | Dawa
-    compared: tuple[Candidate, ...]
+    designed: Designed
     charge: Loss
-    guarantee: ApproxDP
-    neighbours: Neighbours
-    public: dict[str, Any]
-    series: nights.Series | None = None
+    described: Described
 
     @property
-    def config(self) -> ReleaseConfig:
-        """The validated config."""
-        return self.loaded.config
+    def release_id(self) -> str:
+        """``dataset/name/logical date``."""
+        return release_id(self.config, self.logical_date)
+
+    @property
+    def answer(self) -> Answer:
+        """What is asked, with its design."""
+        return self.designed.answer
 
     @property
     def question(self) -> Question:
@@ -99,6 +82,41 @@ class Plan:
     def design(self) -> Design:
         """The numbers of the draw."""
         return self.answer.design
+
+    @property
+    def mechanism(self) -> Mechanism | Exponential | Dawa:
+        """Which made the design."""
+        return self.designed.mechanism
+
+    @property
+    def compared(self) -> tuple[Candidate, ...]:
+        """With mechanism "auto": every mechanism and its expected error, best first."""
+        return self.designed.compared
+
+    @property
+    def guarantee(self) -> ApproxDP:
+        """What is promised for one unit."""
+        return self.designed.resolved.guarantee
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """What one unit is to the data."""
+        return Neighbours(self.config.privacy.neighbours)
+
+    @property
+    def public(self) -> dict[str, Any]:
+        """Canonical description of the release, plain JSON values, nothing private."""
+        return self.described.public
+
+    @property
+    def series(self) -> nights.Series | None:
+        """The nights that share its charge; None where it is charged alone."""
+        return self.described.series
+
+    @property
+    def config(self) -> ReleaseConfig:
+        """The validated config."""
+        return self.loaded.config
 
     @property
     def digest(self) -> str:
@@ -186,7 +204,7 @@ class Plan:
         )
 
 
-def make_plan(loaded: LoadedConfig, logical_date: date, begun: Begun | None = None) -> Plan:
+def make_plan(loaded: LoadedConfig, logical_date: date) -> Plan:
     """Plan a release; reads no data.
 
     Parameters
@@ -195,8 +213,6 @@ def make_plan(loaded: LoadedConfig, logical_date: date, begun: Begun | None = No
         Config of the release.
     logical_date
         Night that it is for.
-    begun
-        How the ledger has the plan where an earlier version began the release; None writes it as this version does.
 
     Raises
     ------
@@ -204,40 +220,26 @@ def make_plan(loaded: LoadedConfig, logical_date: date, begun: Begun | None = No
         The declared shape, privacy and size cannot be combined, or the date is not among the nights that share a
         charge; the message says what to change.
     """
-    config = loaded.config
-    section = config.continual
-    night = None if section is None else nights.number(section, logical_date)
     try:
-        guarantee = guarantee_of(config.privacy)
-        answer = _answer(loaded, guarantee, night)
-        charge = charge_of_a_unit(answer.answer.design.loss, guarantee, config.privacy)
-        check_share(config.privacy, charge)
+        designed = design(resolve(loaded, logical_date))
+        charge = designed.charge
     except (GeometryError, CannotCalibrate, OverflowError, ValueError) as error:
         raise ConfigError("This release cannot be planned", str(error), "Change the config accordingly") from None
-    release_id = f"{config.release.dataset}/{config.release.name}/{logical_date.isoformat()}"
-    public = _public(answer, release_id, answer.answer, charge, begun)
-    series = None
-    if section is not None and answer.shared is not None and night is not None:
-        series = nights.series(
-            section, night, _public(answer, "", answer.answer.question.answer(answer.shared), charge, begun)
-        )
-        public["calibration"]["continual"] = nights.facts(section, series)
-    plan = Plan(
-        loaded=loaded,
-        logical_date=logical_date,
-        release_id=release_id,
-        answer=answer.answer,
-        mechanism=answer.mechanism,
-        guarantee=guarantee,
-        neighbours=Neighbours(config.privacy.neighbours),
-        compared=answer.compared,
-        charge=charge,
-        public=public,
-        series=series,
-    )
+    described = describe(designed, charge, release_id(loaded.config, logical_date))
+    plan = Plan(loaded, logical_date, designed, charge, described)
     plan.cut(plan.machine())  # a plan fits the memory bound before it starts
     _check_blocks(plan)
     return plan
+
+
+def release_id(config: ReleaseConfig, logical_date: date) -> str:
+    """``dataset/name/logical date``."""
+    return f"{config.release.dataset}/{config.release.name}/{logical_date.isoformat()}"
+
+
+def as_written(plan: Plan, begun: Begun) -> Plan:
+    """The same plan, written down as an entry of the ledger has it."""
+    return replace(plan, described=describe(plan.designed, plan.charge, plan.release_id, begun))
 
 
 def as_begun(plan: Plan, ledger: Ledger) -> Plan:
@@ -254,81 +256,12 @@ def as_begun(plan: Plan, ledger: Ledger) -> Plan:
     first = None if plan.series is None else plan.series.first
     spec = specification(ledger, plan.config.release.account, plan.release_id, first)
     then = now if spec is None else Begun.of(spec["calibration"])
-    return plan if then == now else make_plan(plan.loaded, plan.logical_date, then)
+    return plan if then == now else as_written(plan, then)
 
 
 def plan_near(loaded: LoadedConfig, day: date) -> Plan:
     """Plan of a config for a date, or for the nearest where its nights do not hold it."""
     return make_plan(loaded, nights.nearest(loaded, day))
-
-
-@dataclass(frozen=True, eq=False)
-class _Answer:
-    """What is asked, with as many bits, and the noise that answers it; see :class:`Plan`, and :func:`_shared`."""
-
-    config: ReleaseConfig
-    answer: Answer
-    mechanism: Mechanism | Exponential | Dawa
-    shared: NoiseDesign | None
-    compared: tuple[Candidate, ...]
-
-
-def _answer(loaded: LoadedConfig, guarantee: ApproxDP, night: int | None) -> _Answer:
-    """Answer to a config's question with few bits where they are not felt, else with those that it declares."""
-    few = with_few_bits(loaded)
-    if few is not None:
-        answer = _answer_as_declared(few, guarantee, night)
-        # All nights that share a charge have the bits that suit the noise of one increment.
-        if unfelt(answer.answer if answer.shared is None else answer.answer.question.answer(answer.shared)):
-            return answer
-    return _answer_as_declared(loaded, guarantee, night)
-
-
-def _answer_as_declared(loaded: LoadedConfig, guarantee: ApproxDP, night: int | None) -> _Answer:
-    config = loaded.config
-    of_a_row = guarantee_of_a_row(guarantee, config.privacy)
-    question = ask(loaded)
-    mechanism = mechanism_of(config)
-    compared: tuple[Candidate, ...] = ()
-    if isinstance(mechanism, Auto):
-        comparison = compare(question.problem, of_a_row, mechanism.metric, question.answer)
-        mechanism, compared = comparison.mechanism, comparison.table
-    shared = _shared(mechanism, question, of_a_row, config)
-    if config.continual is None or shared is None or night is None:
-        design: Design = mechanism.design(question.problem, of_a_row)
-    else:
-        design = nights.noise(shared, config.continual, night)
-    return _Answer(config, question.answer(design), mechanism, shared, compared)
-
-
-def _shared(
-    mechanism: Mechanism | Exponential | Dawa, question: Question, guarantee: ApproxDP, config: ReleaseConfig
-) -> NoiseDesign | None:
-    """Noise of one increment where nights share a charge, else None."""
-    if config.continual is None or not isinstance(mechanism, Gaussian | ShapedGaussian):
-        return None
-    return nights.increment(mechanism, question.problem, guarantee, config.continual)
-
-
-def _public(
-    answer: _Answer,
-    release_id: str,
-    said: Answer,
-    charge: Loss,
-    begun: Begun | None,
-) -> dict[str, Any]:
-    numbers = {
-        "mechanism": answer.mechanism.name,
-        "parameters": answer.mechanism.parameters(),
-        **said.facts(),
-        **said.design.facts(),
-        "loss": asdict(charge),
-    }
-    if answer.compared:
-        numbers["compared"] = [asdict(candidate) for candidate in answer.compared]
-    numbers = numbers if begun is None else begun.written(numbers)
-    world = release_world(answer.config)
-    return {"release_id": release_id, **world, "calibration": numbers, "algorithms": dict(ALGORITHMS)}
 
 
 def _check_blocks(plan: Plan) -> None:

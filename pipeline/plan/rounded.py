@@ -5,6 +5,7 @@ Reads no data.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from blockveil.engine.records.geometry import Body
 from blockveil.engine.records.rounding import rounding_of_sums
 from blockveil.engine.sensitivity.problems import OuterProducts, SecondMoment
 from blockveil.pipeline.config import BoxGeometry, LoadedConfig
-from blockveil.pipeline.config.query_sections import MomentSection
+from blockveil.pipeline.config.query_sections import MomentSection, Query
 from blockveil.pipeline.questions import Answer
 from blockveil.pipeline.questions.moment import MomentAnswer
 from blockveil.pipeline.questions.outer import OuterAnswer
@@ -64,16 +65,21 @@ def rounding_sentence(answer: Answer) -> str | None:
     return f"to {largest.bit_length() + 1} bits{places}: {off}"
 
 
-def with_few_bits(loaded: LoadedConfig) -> LoadedConfig | None:
-    """The config with as few bits as make its sums faster; None where it declares its bits, or they would not be."""
+def by_bits(loaded: LoadedConfig) -> Iterator[LoadedConfig]:
+    """Yield the config with as few bits as make its sums faster, where it leaves its bits open; then as it is."""
     query = loaded.config.query
+    if _left_open(loaded, query):
+        few = query.model_copy(update={"quantisation_bits": FEW_BITS})
+        yield replace(loaded, config=loaded.config.model_copy(update={"query": few}))
+    yield loaded
+
+
+def _left_open(loaded: LoadedConfig, query: Query) -> bool:
+    """Whether the bits are not declared, and few of them would make the sums faster."""
     if not isinstance(query, MomentSection) or query.quantisation_bits is not None or len(query.columns) < _WIDE:
-        return None
+        return False
     box = isinstance(query.geometry, BoxGeometry) and query.geometry.norm_at_most is None
-    if not box or getattr(loaded.config.mechanism, "directions", None) is not None:
-        return None
-    query = query.model_copy(update={"quantisation_bits": FEW_BITS})
-    return replace(loaded, config=loaded.config.model_copy(update={"query": query}))
+    return box and getattr(loaded.config.mechanism, "directions", None) is None
 
 
 def unfelt(answer: Answer) -> bool:

@@ -32,7 +32,6 @@ from blockveil.pipeline.questions.question import (
     directed,
     extent,
     mapped_facts,
-    quantiser,
     span,
     text,
 )
@@ -198,13 +197,11 @@ class MomentAnswer:
 
 def build(loaded: LoadedConfig, asked: MomentSection) -> Moment:
     """Question of a config."""
-    clip = quantiser(loaded, asked.geometry, augmented=asked.kind == "covariance")
+    clip, along = directed(loaded, asked.geometry, augmented=asked.kind == "covariance")
     gram.check_no_overflow(asked.rows_at_most, clip.largest)
-    along = directed(loaded, clip)
-    if along is not None and along.coordinates.body is Body.CUBE:
-        box = rotation.second_moment(along, loaded.config.privacy.neighbours, asked.rows_at_most)
-        return Moment(box, SecondMomentQuery(along), asked.columns, directed=True)
-    clip = along or clip
+    if along and clip.coordinates.body is Body.CUBE:
+        box = rotation.second_moment(clip, loaded.config.privacy.neighbours, asked.rows_at_most)
+        return Moment(box, SecondMomentQuery(clip), asked.columns, directed=True)
     clip = _dithered(clip)
     density = loaded.config.compute.density_at_most if clip.by_entries else None
     sparse = _work(1, len(asked.columns), int(clip.augmented), density, clip.largest).sparse
@@ -218,7 +215,7 @@ def build(loaded: LoadedConfig, asked: MomentSection) -> Moment:
         even=reaches_both_ends(clip.coordinates, clip.largest),
     )
     query = SecondMomentQuery(clip, sparse)
-    return Moment(problem, query, asked.columns, directed=along is not None, density=density)
+    return Moment(problem, query, asked.columns, directed=along, density=density)
 
 
 def _work(rows: int, features: int, lead: int, density: float | None, largest: int) -> Work:

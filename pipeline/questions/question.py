@@ -158,10 +158,12 @@ def geometry(loaded: LoadedConfig, shape: Geometry) -> Box | Ball | Ellipsoid:
     return Ellipsoid(origins, shape.semi_axes if shape.shape == "diagonal" else loaded.shape_matrix())
 
 
-def directed(loaded: LoadedConfig, clip: Quantiser) -> Quantiser | None:
-    """The same records along the directions of noise that a config declares; None where it declares none."""
-    directions = loaded.directions()
-    return None if directions is None else replace(clip, coordinates=along(clip.coordinates, directions))
+def directed(loaded: LoadedConfig, shape: Geometry, augmented: bool) -> tuple[Quantiser, bool]:
+    """Clip and quantisation along the directions of noise that a config declares, and whether it declares any."""
+    clip, directions = quantiser(loaded, shape, augmented), loaded.directions()
+    if directions is None:
+        return clip, False
+    return replace(clip, coordinates=along(clip.coordinates, directions)), True
 
 
 def mapped_facts(clip: Quantiser, directed: bool) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from blockveil.pipeline.questions.question import (
     directed,
     extent,
     mapped_facts,
-    quantiser,
     span,
     text,
 )
@@ -136,12 +135,10 @@ class RowsAnswer:
 
 def build(loaded: LoadedConfig, asked: declared.RowsSection) -> RowsQuestion:
     """Question of a config."""
-    clip = quantiser(loaded, asked.geometry, augmented=False)
-    along = directed(loaded, clip)
-    if along is not None and along.coordinates.body is Body.CUBE:
-        box = rotation.rows(along, loaded.config.privacy.neighbours, asked.rows_at_most)
-        return RowsQuestion(box, RowsQuery(along), asked.columns, directed=True)
-    clip = along or clip
+    clip, along = directed(loaded, asked.geometry, augmented=False)
+    if along and clip.coordinates.body is Body.CUBE:
+        box = rotation.rows(clip, loaded.config.privacy.neighbours, asked.rows_at_most)
+        return RowsQuestion(box, RowsQuery(clip), asked.columns, directed=True)
     problem = Rows(
         clip.coordinates.body,
         clip.coordinates.scale,
@@ -150,4 +147,4 @@ def build(loaded: LoadedConfig, asked: declared.RowsSection) -> RowsQuestion:
         asked.rows_at_most,
         even=reaches_both_ends(clip.coordinates, clip.largest),
     )
-    return RowsQuestion(problem, RowsQuery(clip), asked.columns, directed=along is not None)
+    return RowsQuestion(problem, RowsQuery(clip), asked.columns, directed=along)

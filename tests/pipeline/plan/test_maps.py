@@ -12,7 +12,7 @@ from blockveil.pipeline.base.errors import ReleaseConflict, StoreError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.begun import Begun
-from blockveil.pipeline.plan.planning import as_begun, make_plan
+from blockveil.pipeline.plan.planning import as_begun, as_written, make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from tests import support
@@ -43,7 +43,7 @@ def prepare(folder, matrix=TURNED, section="", kind="second-moment"):
 
 
 def run(loaded, night=NIGHT, begun=None):
-    plan = make_plan(loaded, night, begun)
+    plan = make_plan(loaded, night) if begun is None else as_written(make_plan(loaded, night), begun)
     return run_release(plan, ThreadCompute(1), "test", lambda *a: None)
 
 
@@ -137,7 +137,7 @@ def test_a_night_of_a_series_never_has_another_map_than_those_before(tmp_path, m
 
 def test_what_an_earlier_version_began_has_the_digest_that_it_booked(tmp_path):
     loaded = prepare(tmp_path, AXES, SERIES)
-    old = make_plan(loaded, NEXT, OLD)
+    old = as_written(make_plan(loaded, NEXT), OLD)
     assert (old.digest, old.series.digest) == (OLD_DIGEST, OLD_SERIES)
     new = make_plan(loaded, NEXT)
     assert new.digest != old.digest
@@ -165,7 +165,7 @@ def test_a_series_that_an_earlier_version_began_goes_on_under_its_charge_and_key
     run(loaded, NEXT)
     assert Ledger(loaded.ledger_url).budget("people").spent == spent
     plan = Workspace.open(make_plan(loaded, date(2026, 11, 3))).plan
-    assert plan.series.digest == make_plan(loaded, NIGHT, OLD).series.digest
+    assert plan.series.digest == as_written(make_plan(loaded, NIGHT), OLD).series.digest
 
 
 def test_a_release_that_nobody_began_is_written_as_this_version_writes_it(tmp_path, monkeypatch):

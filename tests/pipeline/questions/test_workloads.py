@@ -135,7 +135,7 @@ def test_blocks_do_not_change_a_bit(tmp_path, mechanism):
         compute.install("blocks", NoiseKey(bytes(32)))
         released = support.whole(compute, held, cut, plan, "blocks", name)
         compute.forget("blocks")
-        arrays = plan.answer.arrays(released, plan.design, 3000)
+        arrays = plan.answer.arrays(released, 3000)
         digests.add((released.tobytes(), arrays["counts"][0].tobytes()))
     assert len(digests) == 1
 

@@ -76,7 +76,7 @@ def by_hand(loaded, number, secret):
     )
     exact = partial_gram(data.array, 0, data.rows, plan.question.query.quantiser, 100)
     released = add_noise(exact, plan.design.steps(size, size), noise, plan.design.shift)
-    arrays = plan.answer.arrays(released, plan.design, data.rows)
+    arrays = plan.answer.arrays(released, data.rows)
     return {name: np.asarray(value).tobytes() for name, (value, _) in sorted(arrays.items()) if name != "feature"}
 
 

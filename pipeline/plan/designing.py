@@ -1,0 +1,93 @@
+"""The second step of a plan: the engine's numbers. Which bits, which mechanism, how much noise, and what it costs.
+
+A pure function of what was resolved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from blockveil.engine.guarantees.guarantee import Loss
+from blockveil.engine.mechanisms.auto import Auto, Candidate, compare
+from blockveil.engine.mechanisms.contract import Mechanism
+from blockveil.engine.mechanisms.counts.buckets import Dawa
+from blockveil.engine.mechanisms.directions.exponential import Exponential
+from blockveil.pipeline.plan.grouping import charge_of_a_unit
+from blockveil.pipeline.plan.resolving import Resolved
+from blockveil.pipeline.plan.rounded import unfelt
+from blockveil.pipeline.plan.splitting import check_share
+from blockveil.pipeline.questions import Answer
+
+
+@dataclass(frozen=True, eq=False)
+class Designed:
+    """A question with its design, and how it came about.
+
+    Attributes
+    ----------
+    resolved
+        What was to be designed.
+    answer
+        The question with its design.
+    mechanism
+        Which made the design.
+    compared
+        With mechanism "auto": every mechanism and its expected error, best first.
+    increment
+        The question with the design of one increment, where nights share a charge.
+    """
+
+    resolved: Resolved
+    answer: Answer
+    mechanism: Mechanism | Exponential | Dawa
+    compared: tuple[Candidate, ...] = ()
+    increment: Answer | None = None
+
+    @property
+    def has_its_bits(self) -> bool:
+        """Whether its bits are settled, or their rounding is not felt beside the noise."""
+        # All nights that share a charge have the bits that suit the noise of one increment.
+        return self.resolved.settled or unfelt(self.increment or self.answer)
+
+    @property
+    def charge(self) -> Loss:
+        """What the ledger books: the loss of one unit, which is that of the noise where a unit has one row.
+
+        Raises
+        ------
+        CannotCalibrate
+            It exceeds the guarantee, or is a share of a loss that has none.
+        """
+        privacy = self.resolved.config.privacy
+        found = charge_of_a_unit(self.answer.design.loss, self.resolved.guarantee, privacy)
+        check_share(privacy, found)
+        return found
+
+
+def design(ways: Iterable[Resolved]) -> Designed:
+    """Design the first question whose bits are enough.
+
+    Parameters
+    ----------
+    ways
+        The same question with more and more bits; those of the last are settled.
+
+    Raises
+    ------
+    ValueError
+        The guarantee cannot be met, or the mechanism does not answer the question.
+    """
+    return next(found for found in map(_designed, ways) if found.has_its_bits)
+
+
+def _designed(asked: Resolved) -> Designed:
+    question, mechanism, guarantee, night = asked.question, asked.mechanism, asked.of_a_row, asked.night
+    if isinstance(mechanism, Auto):
+        best = compare(question.problem, guarantee, mechanism.metric, question.answer)
+        return Designed(asked, question.answer(best.design), best.mechanism, best.table)
+    if night is None or isinstance(mechanism, Exponential | Dawa):
+        return Designed(asked, question.answer(mechanism.design(question.problem, guarantee)), mechanism)
+    increment = night.increment(mechanism, question.problem, guarantee)
+    whole = question.answer(night.noise(increment))
+    return Designed(asked, whole, mechanism, increment=question.answer(increment))
