@@ -51,4 +51,4 @@ lock: $(V)/.stamp ## write requirements.lock from pyproject.toml; UPGRADE=1 move
 	  --generate-hashes --no-annotate --no-emit-index-url --custom-compile-command "make lock" -o requirements.lock
 
 clean: ## remove what the commands made, the demo's releases and ledger included
-	rm -rf $(V) build .prefect *.egg-info
+	rm -rf $(V) build .prefect src/*.egg-info
