@@ -256,7 +256,7 @@ def test_a_temporary_server_wants_a_login_too_and_ends_with_a_killed_owner(tmp_p
     loaded = support.prepare(tmp_path)
     script = """
 import time
-from blockveil.flows import server
+from blockveil.flows.service import server
 with server.at_hand():
     import os
     print(os.environ["PREFECT_API_URL"], flush=True)

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -99,8 +98,7 @@ def test_where_a_group_may_write_by_default_a_new_ledger_is_for_its_owner_alone(
         "quickstart.write_records(Path(sys.argv[2]), Path(sys.argv[1]) / 'demo' / 'records.zarr')\n"
         "reserve(grant(f'sqlite:///{sys.argv[1]}/demo/ledger.db'), '1')\n"
     )
-    records = Path(quickstart.__file__).parents[1] / "configs" / quickstart.SOURCE
-    subprocess.run([sys.executable, "-c", code, tmp_path, records], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code, tmp_path, quickstart.SOURCE], check=True, timeout=120)
     for name in ("a/b", "demo"):
         assert (tmp_path / name).stat().st_mode & 0o022 == 0
         assert {file.stat().st_mode & 0o777 for file in (tmp_path / name).glob("ledger.db*")} == {0o600}

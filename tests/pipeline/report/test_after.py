@@ -78,7 +78,7 @@ def test_directions_and_matrix_shapes_tell_their_error_too(tmp_path):
 
 
 def test_a_matrix_too_large_to_simulate_keeps_its_bounds(tmp_path, monkeypatch):
-    monkeypatch.setattr("blockveil.engine.estimates.post_processing_error._ENTRIES", 100)
+    monkeypatch.setattr("blockveil.engine.estimates.simulated._ENTRIES", 100)
     loaded = support.prepare(tmp_path, kind="second-moment", epsilon=8.0, budget=20.0)
     _, release, made = released(tmp_path, loaded)
     error = release.attributes["error"]

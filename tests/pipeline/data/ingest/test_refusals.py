@@ -333,7 +333,7 @@ MISSING_PERMISSION = """
 import sys
 from pathlib import Path
 from blockveil.pipeline.base.errors import StoreError
-from tests.pipeline.ingest import ingest_support as people
+from tests.pipeline.data.ingest import ingest_support as people
 
 try:
     people.run(people.configure(Path(sys.argv[1]), people.COLUMNS))
@@ -375,13 +375,13 @@ def test_refused_permission_is_a_store_error(tmp_path, monkeypatch):
 
 FULL = """
 import resource, sys
-from tests.pipeline.ingest import ingest_support as people
+from tests.pipeline.data.ingest import ingest_support as people
 from pathlib import Path
 from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.base.errors import StoreError
-from blockveil.pipeline.data.ingest import readers, run
+from blockveil.pipeline.data.ingest import ingest_run, readers
 import signal
-readers.BATCH_BYTES, run._share = 4000, lambda config: 3000  # units go through runs on the disk
+readers.BATCH_BYTES, ingest_run._share = 4000, lambda config: 3000  # units go through runs on the disk
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
 try:

@@ -140,16 +140,16 @@ def test_what_a_kill_after_the_rename_leaves_is_removed_by_the_next_run(tmp_path
 KILL = """
 import os, signal, sys
 from blockveil.pipeline.config.ingest_file import load_ingest
-from blockveil.pipeline.data.ingest import staging, writing
-from tests.pipeline.ingest import ingest_support as people
-writing.BLOCK_BYTES = 1
-save, count = staging.Staging.save, [0]
+from blockveil.pipeline.data.ingest import ingest_staging, store_writer
+from tests.pipeline.data.ingest import ingest_support as people
+store_writer.BLOCK_BYTES = 1
+save, count = ingest_staging.Staging.save, [0]
 def counted(self, **changes):
     save(self, **changes)
     count[0] += 1
     if count[0] == 4:
         os.kill(os.getpid(), signal.SIGKILL)
-staging.Staging.save = counted
+ingest_staging.Staging.save = counted
 people.run(load_ingest(sys.argv[1]))
 """
 
