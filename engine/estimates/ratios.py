@@ -87,12 +87,6 @@ class RatioErrors:
         found: Array = np.hypot(self.sums, (np.abs(self.shift) + self.of_mean) * self.count)
         return found
 
-    def of_covariance(self, rows: NDArray[np.intp], columns: NDArray[np.intp], value: Array, deviation: Array) -> Array:
-        """Error of covariances, in their unit; infinite where it is not known. Parameters as for :meth:`parts`."""
-        linear, rest = self.parts(rows, columns, value, deviation)
-        found: Array = self.band * linear + rest
-        return found
-
     def parts(
         self, rows: NDArray[np.intp], columns: NDArray[np.intp], value: Array, deviation: Array
     ) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ shaped, importance u        1 / sqrt(c sqrt(u))          variance weighted by u 
 =========================== ============================ ============================================================
 
 For a box the budget is linear in the precisions, ``sum c_i^2 / variance_i = mu^2``, and the rows above follow by
-Lagrange multipliers; for a box within a ball see :func:`.optimal.box_with_ball_variances`.
+Lagrange multipliers; for a box within a ball see :func:`.box_noise.box_with_ball_variances`.
 For a ball or an ellipsoid the shape itself is optimal for all importances at once.
 
 **Source**: MVG (CCS 2018) Algorithms 1 and 2 with the exact budget in place of Theorems 2 and 3; IMGM Theorem 2 for
@@ -36,7 +36,7 @@ from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
 from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Problem, Rows, SecondMoment
 from blockveil.engine.sensitivity.reach import largest_l2, uncapped
 from blockveil.engine.sensitivity.spread import Spread
-from blockveil.engine.shapes.optimal import box_with_ball_variances
+from blockveil.engine.shapes.box_noise import box_with_ball_variances
 
 __all__ = ["CannotCalibrate", "Gaussian", "NoiseDesign", "ShapedGaussian", "add_noise", "calibrate"]
 

@@ -2,16 +2,18 @@
 
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
+* :mod:`.box_with_ball`: A box within a ball, ``|d_i| <= c_i`` and ``|d|_2 <= C``
 * :mod:`.count_problem`: Counts of records in a public grid, as a mechanism sees them; see :mod:`.problems`
 * :mod:`.principal_directions`: Leading principal directions as a problem
 * :mod:`.problems`: What is asked of the records, as a mechanism sees it
 * :mod:`.reach`: How far a record, and the difference of two records, can reach from the origin within a body, over a
   spread
+* :mod:`.rotated_box`: A box seen along dense directions
 * :mod:`.rotation`: Noise along dense directions
 * :mod:`.second_moment`: Sensitivity of the second moment, attained or an upper bound, over each body and both
   neighbouring relations
-* :mod:`.spread`: The relative size of noise by row and column, the size of the exact integers, and what both make of a
-  sensitivity
-* :mod:`.strategies`: Sensitivity of linear workloads and strategies over counts
-* :mod:`.differences`: Sets of answer differences, and the exact loss of independent Gaussian noise on each
+* :mod:`.spread`: The relative size of noise by row and column, the size of the exact integers, and what both make of
+  a sensitivity
+* :mod:`.strategies`: A lower bound of what replacing one record changes in the answers of a strategy over a table of
+  counts
 """

@@ -1,9 +1,9 @@
 """How far a record, and the difference of two records, can reach from the origin within a body, over a spread.
 
 For a cube within a ball write ``d_i = share_i v_i``, so that ``|d_i| <= share_i, |d|_2 <= 1``
-(:class:`.differences.BoxWithBall`), with M and W the largest ``|v / r|^2`` there and in the cube alone:
+(:mod:`.box_with_ball`), with M and W the largest ``|v / r|^2`` there and in the cube alone:
 
-* a record: M is a fractional knapsack; in L1 the level of :func:`.differences.water_level`;
+* a record: M is a fractional knapsack; in L1 the level of :func:`.box_with_ball.water_level`;
 * two records: twice as far; in a half cube ``|d| <= sqrt(2)``, for entries of one sign;
 * second moment, replace-one: ``|yy' - zz'|^2 = a^2 + b^2 - 2 p^2`` with ``a = |y|^2, b = |z|^2, p = y.z``, at most
   ``2 M^2``; at most what the cube alone has; and at most what the ellipsoid ``|d| <= 1`` alone has. In a half cube
@@ -22,7 +22,7 @@ import numpy as np
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
-from blockveil.engine.sensitivity.differences import BoxWithBall, water_level
+from blockveil.engine.sensitivity.box_with_ball import knapsack_loss, water_level
 from blockveil.engine.sensitivity.second_moment import Sensitivity, second_moment_sensitivity, uneven_split
 
 _UP = 1.0 + 1e-13
@@ -81,7 +81,7 @@ def _there_and_back(body: AnyBody, largest: float) -> Sensitivity:
 
 
 def _capped_l2(body: CappedBox, spread: Vector, radius: float) -> float:
-    return BoxWithBall(body.shares, radius).mu((body.shares * spread) ** 2).bound
+    return knapsack_loss(body.shares, radius, (body.shares * spread) ** 2)
 
 
 def _capped_l1(body: CappedBox, spread: Vector, radius: float) -> float:

@@ -11,7 +11,7 @@ Write ``v = (x - origin) / scale`` for a scaled record and W for the basis, one 
 The map A is an integer matrix over 2**33, applied to integers, and what follows of the box rests on that matrix and not
 on W being orthonormal or on any float: an integer record is ``K A v + e`` with ``|e_i| <= 1/2 + 2**-33``
 (:mod:`.quantiser`). With precisions P, ``R = sup |P^1/2 A v|``
-(:class:`.differences.RotatedBox`, over the corners) and ``t = |P^1/2 1| (1/2 + 2**-33) / K``,
+(:class:`.rotated_box.RotatedBox`, over the corners) and ``t = |P^1/2 1| (1/2 + 2**-33) / K``,
 
 ============== ================================== ==================================================
 query          add-remove                         replace-one
@@ -46,8 +46,8 @@ from blockveil.engine.records.geometry import (
     integer_map,
 )
 from blockveil.engine.records.quantiser import ROUNDING_ALONG_DIRECTIONS, Quantiser
-from blockveil.engine.sensitivity.differences import RotatedBox
 from blockveil.engine.sensitivity.problems import Rows, SecondMoment
+from blockveil.engine.sensitivity.rotated_box import RotatedBox
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Spread
 

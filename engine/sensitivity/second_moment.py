@@ -92,30 +92,6 @@ def second_moment_sensitivity(
     return _ball(np.sort(weights)[::-1], constant_weight)
 
 
-def centred_covariance_sensitivity(rows: int, radius: float, divisor: int) -> Sensitivity:
-    """Sensitivity of ``sum (x - mean)(x - mean)' / divisor`` under replace-one, Frobenius norm.
-
-    Moving one record from x to y changes the centred second moment by ``(N-1)/N (xx' - yy') + ...``, a rank-two matrix;
-    with ``x - m`` and ``y - m`` relative to the mean m of the others it is ``(N-1)/N ((x-m)(x-m)' - (y-m)(y-m)')``,
-    whose norm is largest, ``4 C^2 (N-1)/N``, when x and m are opposite ends of a diameter and y is m.
-
-    Parameters
-    ----------
-    rows
-        N, public, at least 1.
-    radius
-        C, largest distance of a record from a public point.
-    divisor
-        N or N - 1.
-
-    **Source**: sharpens MVG (CCS 2018), Experiment II, for centred data.
-    """
-    if rows < 1 or divisor < 1 or not radius > 0:
-        raise ValueError("rows, divisor and radius must be positive; state them")
-    value = 4.0 * radius**2 * (rows - 1) / rows / divisor
-    return Sensitivity(value * _ROUND_UP, value)
-
-
 def _cube(free: Vector, constant_weight: float) -> Sensitivity:
     weights = np.append(free, constant_weight) if constant_weight else free
     m, total, largest = weights.size, float(np.sum(weights)), float(np.max(free))

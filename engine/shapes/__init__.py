@@ -2,8 +2,8 @@
 
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
-* :mod:`.closed_forms`: Whole designs of least Gaussian noise for sets of answer differences
+* :mod:`.adapted`: The ellipsoid of least noise for records whose covariance is public
+* :mod:`.box_noise`: Least independent Gaussian noise for answers that change within a box, or within a box and a ball
 * :mod:`.duality`: Least Gaussian noise for any finite set of answer changes, with a certificate of how far from least
   it is
-* :mod:`.optimal`: Least Gaussian noise for structured sets of answer changes
 """

@@ -11,31 +11,17 @@ by ``pi_i <- pi_i (d_i' K^-1 d_i)^1/2``. Any weights give a lower bound, and sca
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from blockveil.engine.guarantees.calibration import CalibrationError
-from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Matrix, Vector
-from blockveil.engine.sensitivity.differences import (
-    BoxDifferences,
-    CrossPolytope,
-    Differences,
-    FiniteSet,
-    HalfBox,
-    SparseBox,
-    Union,
-)
 
 _UP = 1.0 + 1e-12
 _FLAT = 2.0**-46
 """Directions shorter than this beside the longest are rounding, for a set of a few points; grows with its size."""
-
-_MOST_CORNERS = 2**14
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,60 +93,6 @@ def least_covariance(changes: Matrix, importance: Vector, mu: float, tolerance: 
     lower = (float(np.sum(values)) * size / mu) ** 2 * (1.0 - 1e-12)
     total = float(np.trace(core))
     return Solution((covariance + covariance.T) / 2.0, total, lower, basis.T * root, core, expansion)
-
-
-def least_noise(differences: Differences, importance: Vector, mu: float, tolerance: float = 1e-6) -> Solution:
-    """Least noise for a set with few corners: :func:`least_covariance` of its :func:`corners`, and what that raises."""
-    return least_covariance(corners(differences), importance, mu, tolerance)
-
-
-def corners(differences: Differences) -> Matrix:
-    """Corners of a set, one of d and -d, shape (points, n).
-
-    Raises
-    ------
-    CalibrationError
-        The set is round, or has more than 2**14 corners; :mod:`.closed_forms` has closed
-        forms.
-    """
-    match differences:
-        case FiniteSet():
-            return differences.points
-        case Union():
-            return np.concatenate([corners(member) for member in differences.members])
-        case HalfBox():
-            c = differences.half_widths
-            return _listed(2**c.size - 1, (c * s for s in itertools.product((0.0, 1.0), repeat=c.size) if any(s)))
-        case BoxDifferences():
-            return _box_corners(differences.half_widths, differences.dimension)
-        case SparseBox():
-            return _box_corners(differences.half_widths, min(differences.nonzero, differences.dimension))
-        case CrossPolytope():
-            unit = np.eye(differences.dimension)
-            if differences.neighbours is Neighbours.ADD_REMOVE:
-                return unit
-            pairs = itertools.combinations(range(differences.dimension), 2)
-            return _listed(math.comb(differences.dimension, 2), (unit[i] - unit[j] for i, j in pairs))
-    raise CalibrationError(f"{type(differences).__name__} has no list of corners; use its closed form or a FiniteSet")
-
-
-def _box_corners(half_widths: Vector, nonzero: int) -> Matrix:
-    n = half_widths.size
-
-    def each() -> Iterator[Vector]:
-        for chosen in itertools.combinations(range(n), nonzero):
-            for signs in itertools.product((-1.0, 1.0), repeat=nonzero - 1):
-                corner = np.zeros(n)
-                corner[list(chosen)] = half_widths[list(chosen)] * np.array((1.0, *signs))
-                yield corner
-
-    return _listed(math.comb(n, nonzero) * 2 ** (nonzero - 1), each())
-
-
-def _listed(count: int, points: Iterable[Vector]) -> Matrix:
-    if count > _MOST_CORNERS:
-        raise CalibrationError(f"the set has {count} corners; at most {_MOST_CORNERS} are listed; use its closed form")
-    return np.array(list(points))
 
 
 def _weights(points: Matrix, tolerance: float) -> Vector:

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from scipy.optimize import brentq
-from scipy.special import iti0k0, k0e
+from scipy.special import k0e
 
 from blockveil.engine.guarantees.calibration import CalibrationError, gaussian_log_delta, gaussian_mu
 from blockveil.engine.study.r1smg_integral import log_delta
@@ -154,29 +154,11 @@ def correct_variance(entries: int, epsilon: float, delta: float) -> float:
     return _kept(lambda variance: excess(0.5 * math.log(variance)), _exponential(2.0 * found))
 
 
-def correct_variance_law(entries: int, epsilon: float, delta: float) -> float:
-    """Limit of :func:`correct_variance` for many entries and small delta; an approximation, not a bound.
-
-    It is ``M (e^(epsilon/2) K0(epsilon/2))^2 / (pi delta)^2``; epsilon is positive here.
-    """
-    _check(entries, 1.0)
-    _target(delta)
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise CalibrationError(f"epsilon is {epsilon}; the law needs a positive one; use correct_variance at 0")
-    return _exponential(_log_variance_law(entries, epsilon, delta))
-
-
 def true_epsilon_law(entries: int, relative_deviation: float, delta: float) -> float:
     """Limit of :func:`true_epsilon` for small delta; an approximation, not a bound; 0 where it would be negative."""
     _check(entries, relative_deviation)
     _target(delta)
     return max(0.0, (entries - 1) * (0.5 * math.log(2.0 / math.pi) - math.log(relative_deviation) - math.log(delta)))
-
-
-def total_variation_law(entries: int, relative_deviation: float) -> float:
-    """Limit of ``delta(0)`` for many entries: ``(2 / pi) int_0^a K0``, ``a = sqrt(M) / (2 s)``."""
-    _check(entries, relative_deviation)
-    return 2.0 / math.pi * float(iti0k0(math.sqrt(entries) / (2.0 * relative_deviation))[1])
 
 
 def attack_success(entries: int, relative_deviation: float) -> float:

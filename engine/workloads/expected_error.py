@@ -15,8 +15,6 @@ from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.records.geometry import Matrix
 from blockveil.engine.workloads.workload import Workload
 
-_ROUND_UP = 1.0 + 1e-12
-
 
 def error_trace(workload: Workload, row_gram: Matrix, column_gram: Matrix) -> float:
     """``tr(W'W (A'A)^-1)`` for a Kronecker strategy: total squared error for noise of variance one.

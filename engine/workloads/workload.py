@@ -1,23 +1,20 @@
-"""Linear workloads over counts, as structured operators: their answers, Gram matrices, sensitivities and errors.
+"""Linear workloads over counts, as structured operators: their answers and Gram matrices.
 
 A workload along one axis is a matrix W of shape (queries, cells). It is never built: each kind knows how to apply
 itself and its own Gram matrix ``W'W`` in closed form. Over two axes workloads are unions of Kronecker products.
 
-============ ================== ============================== ===================== =====================
-kind         queries            Gram matrix, entry (j, k)      L1 = L2^2, add-remove L1 = L2^2, replace
-============ ================== ============================== ===================== =====================
-identity     n                  [j = k]                        1                     2 (0 for one cell)
-total        1                  1                              1                     0
-prefix       n                  n - max(j, k)                  n                     n - 1
-all ranges   n (n + 1) / 2      (min + 1) (n - max)            floor((n + 1)^2 / 4)  by the Gram matrix
-============ ================== ============================== ===================== =====================
+============ ================== ==============================
+kind         queries            Gram matrix, entry (j, k)
+============ ================== ==============================
+identity     n                  [j = k]
+total        1                  1
+prefix       n                  n - max(j, k)
+all ranges   n (n + 1) / 2      (min + 1) (n - max)
+============ ================== ==============================
 
-All of these are matrices of zeros and ones, for which the L1 sensitivity is the square of the L2 sensitivity.
+All of these are matrices of zeros and ones. Errors of their answers are computed in :mod:`.expected_error`.
 
-Sensitivities and errors are computed in :mod:`.expected_error`.
-
-**Source**: McKenna, Miklau, Hay and Machanavajjhala, 2018 (unions of Kronecker products). The replace-one column is
-derived here.
+**Source**: McKenna, Miklau, Hay and Machanavajjhala, 2018 (unions of Kronecker products).
 """
 
 from __future__ import annotations
@@ -48,15 +45,8 @@ class Factor(Protocol):
     def queries(self) -> int:
         """Number of queries."""
 
-    @property
-    def binary(self) -> bool:
-        """Whether all coefficients are zero or one."""
-
     def apply(self, counts: Numbers) -> Numbers:
         """``W x`` along the first axis: shape (cells, ...) to (queries, ...); int64 stays int64 and exact."""
-
-    def adjoint(self, answers: Numbers) -> Numbers:
-        """``W' y`` along the first axis."""
 
     def gram(self) -> Matrix:
         """``W'W``, shape (cells, cells), float64."""
@@ -79,11 +69,6 @@ class _Named:
         if self.cells < 1:
             raise CalibrationError(f"cells is {self.cells}; a workload needs at least one cell; give the axis length")
 
-    @property
-    def binary(self) -> bool:
-        """Yes."""
-        return True
-
 
 class Identity(_Named):
     """Each cell by itself."""
@@ -96,10 +81,6 @@ class Identity(_Named):
     def apply(self, counts: Numbers) -> Numbers:
         """The counts."""
         return counts
-
-    def adjoint(self, answers: Numbers) -> Numbers:
-        """The answers."""
-        return answers
 
     def gram(self) -> Matrix:
         """The identity matrix."""
@@ -119,10 +100,6 @@ class Total(_Named):
         found: Numbers = np.sum(counts, axis=0, keepdims=True, dtype=counts.dtype)
         return found
 
-    def adjoint(self, answers: Numbers) -> Numbers:
-        """The answer, repeated."""
-        return np.repeat(answers, self.cells, axis=0)
-
     def gram(self) -> Matrix:
         """All ones."""
         return np.ones((self.cells, self.cells))
@@ -139,10 +116,6 @@ class Prefix(_Named):
     def apply(self, counts: Numbers) -> Numbers:
         """Running sums."""
         return np.cumsum(counts, axis=0, dtype=counts.dtype)
-
-    def adjoint(self, answers: Numbers) -> Numbers:
-        """Running sums from the end."""
-        return np.cumsum(answers[::-1], axis=0, dtype=answers.dtype)[::-1]
 
     def gram(self) -> Matrix:
         """``n - max(j, k)``."""
@@ -171,14 +144,6 @@ class AllRange(_Named):
         low, high = np.triu_indices(self.cells)
         sums = np.cumsum(counts, axis=0, dtype=counts.dtype)
         return sums[high] - sums[low] + counts[low]
-
-    def adjoint(self, answers: Numbers) -> Numbers:
-        """Each answer is added to the cells of its range."""
-        low, high = np.triu_indices(self.cells)
-        change = np.zeros((self.cells + 1, *answers.shape[1:]), dtype=answers.dtype)
-        np.add.at(change, low, answers)
-        np.subtract.at(change, high + 1, answers)
-        return np.cumsum(change, axis=0, dtype=answers.dtype)[:-1]
 
     def gram(self) -> Matrix:
         """``(min(j, k) + 1) (n - max(j, k))``."""
@@ -225,11 +190,6 @@ class Explicit:
         found: Numbers = np.tensordot(self.matrix, counts, axes=(1, 0))
         return found
 
-    def adjoint(self, answers: Numbers) -> Numbers:
-        """Product with the transpose."""
-        found: Numbers = np.tensordot(self.matrix, answers, axes=(0, 0))
-        return found
-
     def gram(self) -> Matrix:
         """``W'W``."""
         values = self.matrix.astype(np.float64)
@@ -267,10 +227,6 @@ class Kronecker:
         _check_size(self.rows.queries * self.columns.queries)
         return self.rows.apply(self.columns.apply(counts.T).T)
 
-    def adjoint(self, answers: Numbers) -> Numbers:
-        """``W1' Y W2`` without the weight."""
-        return self.rows.adjoint(self.columns.adjoint(answers.T).T)
-
 
 Workload = tuple[Kronecker, ...]
 """A union of Kronecker products over the same table."""
@@ -280,27 +236,6 @@ def marginals(cells: tuple[int, int]) -> Workload:
     """Counts along the rows, counts along the columns, and the total of a table."""
     m, n = cells
     return (Kronecker(Identity(m), Total(n)), Kronecker(Total(m), Identity(n)), Kronecker(Total(m), Total(n)))
-
-
-def rectangle_sums(counts: NDArray[np.int64], rectangles: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Exact sums over chosen rectangles.
-
-    Parameters
-    ----------
-    counts
-        Shape (m, n), int64.
-    rectangles
-        Shape (q, 4): first row, end row, first column, end column; half-open.
-
-    Returns
-    -------
-    Shape (q,), int64.
-    """
-    sums = np.zeros((counts.shape[0] + 1, counts.shape[1] + 1), dtype=np.int64)
-    sums[1:, 1:] = counts.cumsum(axis=0).cumsum(axis=1)
-    a, b, c, d = np.asarray(rectangles, dtype=np.int64).T
-    found: NDArray[np.int64] = sums[b, d] - sums[a, d] - sums[b, c] + sums[a, c]
-    return found
 
 
 def _check_size(answers: int) -> None:

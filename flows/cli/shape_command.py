@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from blockveil.engine.shapes.optimal import FLOOR
+from blockveil.engine.shapes.adapted import FLOOR
 from blockveil.flows.cli.common import Debug, print_rows
 
 Release = Annotated[Path, typer.Argument(help="Folder of a published covariance or second moment.")]

@@ -17,6 +17,7 @@ from blockveil.flows.cli.common import Debug, print_rows
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.study import frames as study_frames
 from blockveil.pipeline.study import moments as study_moments
+from blockveil.pipeline.study import pairs, sampling
 from blockveil.pipeline.study import study_release as study
 
 app = typer.Typer(help="Study what no config can release; public data only.", no_args_is_help=True)
@@ -129,6 +130,38 @@ def ppca(
         print_rows([("Written", f"{output}, labelled; it captures {captured:.1%} of the largest possible variance")])
 
 
+@app.command()
+def imgm(
+    left: Annotated[Path, typer.Option(help="Factor U1 of the row covariance, .npy: a matrix, or a diagonal.")],
+    right: Annotated[Path, typer.Option(help="Factor U2 of the column covariance, .npy: a matrix, or a diagonal.")],
+    epsilon: Epsilon,
+    delta: Delta,
+    sensitivity: Sensitivity,
+    steps: Annotated[int, typer.Option(help="Number of releases with this noise.", min=1, max=10**6)] = 1,
+    change: Annotated[Path | None, typer.Option(help="A known change of the answer, .npy.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Matrix Gaussian noise of any two covariances: exact loss, what is required, and the error."""
+    del debug
+    known = None if change is None else _numbers(change)
+    found = pairs.pair_findings(_numbers(left), _numbers(right), sensitivity, _claim(epsilon, delta), steps, known)
+    print_rows(found.rows())
+
+
+@app.command(name="sampling")
+def sampled(
+    epsilon: Epsilon,
+    delta: Delta,
+    rate: Annotated[float, typer.Option(help="Probability that a step sees a record.")],
+    epochs: Annotated[float, typer.Option(help="Number of steps times the rate.")],
+    slack: Annotated[float, typer.Option(help="Part of delta that composition takes.")],
+    debug: Debug = False,
+) -> None:
+    """Steps that see sampled records: what R1SMG and IMGM claim for them, and what is proven."""
+    del debug
+    print_rows(sampling.sampling_findings(_claim(epsilon, delta), rate, epochs, slack).rows())
+
+
 def _claim(epsilon: float, delta: float) -> ApproxDP:
     try:
         return ApproxDP(epsilon, delta)
@@ -148,17 +181,25 @@ def _matrix(path: Path | None, shape: tuple[int, int] | None) -> NDArray[np.floa
     """Matrix of a file, of this shape, or square where none is asked for; zeros without a file."""
     if path is None:
         return np.zeros(shape or (0, 0))
-    try:
-        loaded = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        kind = type(error).__name__
-        raise ConfigError(f"--matrix {path.name} cannot be read ({kind})", "It is an .npy file", "Correct it") from None
+    loaded = _numbers(path)
     square = loaded.ndim == 2 and loaded.shape[0] == loaded.shape[1] > 0
-    if not (loaded.shape == shape if shape else square) or loaded.dtype.kind not in "iuf":
+    if not (loaded.shape == shape if shape else square):
         wanted = f"of shape {shape}" if shape else "in a square"
         raise ConfigError(
             f"--matrix {path.name} has shape {loaded.shape}", f"It must be real numbers {wanted}", "Correct it"
         )
+    return loaded
+
+
+def _numbers(path: Path) -> NDArray[np.float64]:
+    """Finite real numbers of a file."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        kind = type(error).__name__
+        raise ConfigError(f"{path.name} cannot be read ({kind})", "It is an .npy file", "Correct it") from None
+    if loaded.dtype.kind not in "iuf":
+        raise ConfigError(f"{path.name} holds {loaded.dtype}", "It must be real numbers", "Correct it")
     if not np.all(np.isfinite(loaded)):
-        raise ConfigError(f"--matrix {path.name} is not finite", "Noise is added to numbers", "Correct it")
+        raise ConfigError(f"{path.name} is not finite", "Noise is added to numbers", "Correct it")
     return np.asarray(loaded, dtype=np.float64)

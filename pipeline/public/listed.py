@@ -17,9 +17,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.records.geometry import Body, Ellipsoid, GeometryError
-from blockveil.engine.shapes.closed_forms import box_second_moment_design
+from blockveil.engine.records.geometry import Ellipsoid, GeometryError
+from blockveil.engine.shapes.box_noise import box_variances
 from blockveil.engine.shapes.duality import least_covariance
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ConfigError, StoreError
@@ -134,10 +133,12 @@ def shape_of_list(file: Path, origin: Origin) -> ListedShape:
         )
     else:
         widths = np.max(np.abs(changes), axis=0)
-        box = box_second_moment_design(widths, np.ones(d), 1.0, Neighbours.ADD_REMOVE, Body.CUBE).weighted_total
+        # A box's second moment has the noise of the ellipsoid of these axes around it, of loss one as the list's own.
+        axes = box_variances(widths, np.ones(d), 1.0)
+        of_box = float(np.sum(axes)) ** 2 + float(np.sum(axes**2))
         trace, squares = float(np.trace(found.covariance)), float(np.sum(found.covariance**2))
         of_sum = _ROOM * trace / float(np.sum(widths)) ** 2
-        of_moment = _ROOM**2 * (trace**2 + squares) / 2.0 / box
+        of_moment = _ROOM**2 * (trace**2 + squares) / of_box
         gap = _ROOM * found.total / found.lower_bound - 1.0
         return ListedShape(matrix, names, centre, n, gap, of_sum, of_moment)
     raise failure

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.shapes import optimal
+from blockveil.engine.shapes import adapted
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.releases.publishing import Release, read_release
@@ -66,7 +66,7 @@ class Adapted:
         ]
 
 
-def adapted_shape(release: Path, headroom: float, floor: float = optimal.FLOOR) -> Adapted:
+def adapted_shape(release: Path, headroom: float, floor: float = adapted.FLOOR) -> Adapted:
     """Shape of least noise for records like those of a release.
 
     Parameters
@@ -89,7 +89,7 @@ def adapted_shape(release: Path, headroom: float, floor: float = optimal.FLOOR) 
         raise ConfigError(
             f"headroom is {headroom:g}", "It is a positive number of typical distances", "Give for instance 3"
         )
-    if not optimal.LEAST_FLOOR <= floor <= 1.0:
+    if not adapted.LEAST_FLOOR <= floor <= 1.0:
         raise ConfigError(
             f"floor is {floor:g}", "It is a share of the largest eigenvalue, 1e-12 to 1", "Give for instance 0.001"
         )
@@ -99,7 +99,7 @@ def adapted_shape(release: Path, headroom: float, floor: float = optimal.FLOOR) 
     # Each feature counts relative to its own released spread, so that units do not matter.
     importance = 1.0 / np.maximum(variance, 1e-6 * float(np.max(np.abs(variance))) + 1e-300)
     try:
-        shape = optimal.adapted_shape(matrix, importance, floor) * headroom**2
+        shape = adapted.adapted_shape(matrix, importance, floor) * headroom**2
     except ValueError as error:
         failure = ConfigError("This release gives no shape", str(error), "Use a release with a larger epsilon")
     else:

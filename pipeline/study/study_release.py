@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
-from blockveil.engine.study import r1smg, r1smg_profile
-from blockveil.engine.study.losses import analytic_expected_loss
+from blockveil.engine.study import error_constants, error_moments, r1smg, r1smg_profile
 from blockveil.pipeline.base.durable import store_error
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError, StoreError
 from blockveil.pipeline.data.zarr_arrays import create_group, write_array
@@ -37,8 +36,8 @@ class Findings:
     ----------
     claim
         The published (epsilon, delta).
-    entries
-        M.
+    shape, sensitivity
+        Of the answer; M is its number of entries.
     variance
         Published ``sigma_star``: expected squared error of the whole answer.
     true_delta, true_epsilon
@@ -52,7 +51,8 @@ class Findings:
     """
 
     claim: ApproxDP
-    entries: int
+    shape: tuple[int, int]
+    sensitivity: float
     variance: float
     true_delta: float
     true_epsilon: float
@@ -60,6 +60,11 @@ class Findings:
     allowed_success: float
     correct_variance: float
     gaussian_variance: float
+
+    @property
+    def entries(self) -> int:
+        """M."""
+        return self.shape[0] * self.shape[1]
 
     def rows(self) -> list[tuple[str, str]]:
         """Lines for a reader."""
@@ -70,9 +75,41 @@ class Findings:
             ("True delta", f"{self.true_delta:.4g} at epsilon {self.claim.epsilon:g}"),
             ("True epsilon", f"{self.true_epsilon:.4g} at delta {self.claim.delta:g}"),
             ("Attack", f"succeeds with {self.attack_success:.4f}; the claim allows {self.allowed_success:.7f}"),
+            ("Ball test", self._ball_test()),
             ("Squared error", f"{self.variance:.4g} as published; {self.correct_variance:.4g} to keep the claim"),
             ("Gaussian", f"{self.gaussian_variance:.4g} keeps the claim, with the analytic Gaussian"),
+            ("Theorem 4", self._constants()),
+            ("Theorems 8, 9", self._moments()),
         ]
+
+    def _ball_test(self) -> str:
+        """What the elementary test alone proves: whether an output lies within half a sensitivity of one answer."""
+        test = r1smg_profile.ball_test(self.entries, math.sqrt(self.variance) / self.sensitivity)
+        return (
+            f"within half a sensitivity of one answer: probability {test.detection:.3g} against less than "
+            f"e^{test.log_false_alarm:.0f}; delta is at least {test.least_delta(self.claim.epsilon):.3g}"
+        )
+
+    def _constants(self) -> str:
+        """Squared errors by which the paper compares mechanisms, those of other mechanisms as it prints them."""
+        asked = self.entries, self.claim.epsilon, self.claim.delta
+        square = self.sensitivity**2
+        classic = error_constants.classic_constant(*asked) * square
+        analytic = error_constants.analytic_constant_upper_bound(*asked) * square
+        mvg = error_constants.mvg_constant_lower_bound(min(self.shape), self.entries, self.claim.epsilon) * square
+        return (
+            f"classic {classic:.4g}; analytic {analytic:.4g}, printed as a lower bound, is an upper one; "
+            f"MVG at least {mvg:.4g}"
+        )
+
+    def _moments(self) -> str:
+        own = error_moments.r1smg_loss_moments(self.variance)
+        gaussian = error_moments.gaussian_loss_moments(self.entries, math.sqrt(self.gaussian_variance / self.entries))
+        return (
+            f"raw kurtosis of the error {own.raw_kurtosis:.4g} against {gaussian.raw_kurtosis:.4g} of the Gaussian, "
+            f"which is no stability: relative spread {own.coefficient_of_variation:.1%} against "
+            f"{gaussian.coefficient_of_variation:.1%}"
+        )
 
 
 def r1smg_findings(shape: tuple[int, int], claim: ApproxDP, sensitivity: float) -> Findings:
@@ -98,14 +135,15 @@ def r1smg_findings(shape: tuple[int, int], claim: ApproxDP, sensitivity: float) 
         s = math.sqrt(variance) / sensitivity
         return Findings(
             claim=claim,
-            entries=entries,
+            shape=shape,
+            sensitivity=sensitivity,
             variance=variance,
             true_delta=r1smg_profile.true_delta(entries, s, claim.epsilon),
             true_epsilon=r1smg_profile.true_epsilon(entries, s, claim.delta),
             attack_success=r1smg_profile.attack_success(entries, s),
             allowed_success=r1smg_profile.allowed_success(claim.epsilon, claim.delta),
             correct_variance=r1smg_profile.correct_variance(entries, claim.epsilon, claim.delta) * sensitivity**2,
-            gaussian_variance=analytic_expected_loss(entries, sensitivity, claim.epsilon, claim.delta),
+            gaussian_variance=error_constants.analytic_constant(entries, claim.epsilon, claim.delta) * sensitivity**2,
         )
     except ValueError as error:
         failure = ConfigError("This study cannot be made", str(error), "Correct the parameter")

@@ -7,15 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from blockveil.engine.guarantees.calibration import gaussian_log_delta, gaussian_mu
 from blockveil.engine.guarantees.guarantee import ApproxDP, GaussianDP, Neighbours, compose
-from blockveil.engine.mechanisms.published import mvg, mvg_allocation, mvg_limits
+from blockveil.engine.mechanisms.published import mvg_allocation, mvg_limits
 from blockveil.engine.mechanisms.published.classic import classic_standard_deviation
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.second_moment import centred_covariance_sensitivity, second_moment_sensitivity
-from blockveil.engine.shapes import optimal
-from blockveil.engine.study import imgm, losses, r1smg, r1smg_profile
+from blockveil.engine.sensitivity.box_with_ball import knapsack_loss
+from blockveil.engine.sensitivity.second_moment import second_moment_sensitivity
+from blockveil.engine.shapes.box_noise import box_variances
+from blockveil.engine.study import error_constants, error_moments, imgm, r1smg, r1smg_profile, sampled_steps
+from tests.oracles import covariances, mvg, r1smg_laws
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "testvectors.json").read_text())
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
@@ -50,7 +53,8 @@ def analytic_gaussian_B(i):
 
 
 def analytic_gaussian_B_eps0(i):
-    return {"B": imgm.largest_mu_at_epsilon_zero(number(i["delta"]))}
+    log_delta = math.log(number(i["delta"]))
+    return {"B": brentq(lambda mu: gaussian_log_delta(mu, 0.0) - log_delta, 1e-12, 100.0, xtol=1e-300, rtol=1e-15)}
 
 
 def gaussian_profile_logdelta(i):
@@ -65,8 +69,8 @@ def gdp_composition(i):
 
 def imgm_threshold(i):
     epsilon, delta = number(i["eps"]), number(i["delta"])
-    other = imgm.required_least_singular_value(number(i["s2"]), epsilon, delta, number(i["sigma_min_U1"]), int(i["T"]))
-    return {"B": gaussian_mu(epsilon, delta), "required_sigma_min_U2": other}
+    product = imgm.required_product(number(i["s2"]), epsilon, delta, int(i["T"]))
+    return {"B": gaussian_mu(epsilon, delta), "required_sigma_min_U2": product / number(i["sigma_min_U1"])}
 
 
 def imgm_composition(i):
@@ -95,14 +99,14 @@ def r1smg_true_delta(i):
 
 def r1smg_correct_calibration_law(i):
     arguments = int(i["M"]), number(i["eps"]), number(i["delta"])
-    law, exact = (f(*arguments) for f in (r1smg_profile.correct_variance_law, r1smg_profile.correct_variance))
+    law, exact = (f(*arguments) for f in (r1smg_laws.correct_variance_law, r1smg_profile.correct_variance))
     if int(i["M"]) >= 10**5 and number(i["delta"]) <= 1e-4:  # where the law is meant to hold
         assert exact == pytest.approx(law, rel=2e-3)
     return {"sigma_star_over_Delta_sq": law}
 
 
 def r1smg_tv_law(i):
-    return {"tv": r1smg_profile.total_variation_law(int(i["M"]), number(i["s"]))}
+    return {"tv": r1smg_laws.total_variation_law(int(i["M"]), number(i["s"]))}
 
 
 def limit(i):
@@ -150,7 +154,7 @@ def mvg_algorithm2(i):
 
 def mvg_theorem7(i):
     signal, budget = numbers(i["Lambda_f"]), number(i["budget_d"])
-    published, right = mvg_allocation.published_max_pnr(signal, budget), mvg_allocation.max_pnr(signal, budget)
+    published, right = mvg.published_max_pnr(signal, budget), mvg.max_pnr(signal, budget)
     with np.errstate(divide="ignore"):
         variances = 1 / right.precisions
     return {
@@ -160,7 +164,7 @@ def mvg_theorem7(i):
         "c_waterfill": right.level,
         "precisions_waterfill": right.precisions,
         "variances_waterfill": variances,
-        "max_pnr": math.exp(mvg_allocation.log_power_to_noise_ratio(signal, right.precisions)),
+        "max_pnr": math.exp(mvg.log_power_to_noise_ratio(signal, right.precisions)),
     }
 
 
@@ -192,15 +196,15 @@ def exact_algorithm2_covariance_box(i):
 
 
 def r1smg_loss_moments(_):
-    return moments(losses.r1smg_loss_moments(1.0))
+    return moments(error_moments.r1smg_loss_moments(1.0))
 
 
 def classic_loss_moments(i):
-    return moments(losses.gaussian_loss_moments(int(i["M"]), 1.0))
+    return moments(error_moments.gaussian_loss_moments(int(i["M"]), 1.0))
 
 
 def mvg_loss_moments(i):
-    return moments(losses.kronecker_loss_moments(numbers(i["Sigma_eigs"]), numbers(i["Psi_eigs"])))
+    return moments(error_moments.kronecker_loss_moments(numbers(i["Sigma_eigs"]), numbers(i["Psi_eigs"])))
 
 
 def moments(found):
@@ -211,8 +215,8 @@ def moments(found):
 def expected_loss_uber(i):
     entries, s, delta = int(i["M"]), math.sqrt(number(i["sensitivity_sq"])), number(i["delta"])
     return {
-        "classic": losses.classic_expected_loss(entries, s, number(i["eps_gauss"]), delta),
-        "analytic": losses.analytic_expected_loss(entries, s, number(i["eps_gauss"]), delta),
+        "classic": entries * classic_standard_deviation(s, number(i["eps_gauss"]), delta) ** 2,
+        "analytic": error_constants.analytic_constant(entries, number(i["eps_gauss"]), delta) * s**2,
         "r1smg_published": r1smg.published(entries, number(i["eps_r1smg"]), delta, s).variance,
     }
 
@@ -220,32 +224,33 @@ def expected_loss_uber(i):
 def loss_constants(i):
     arguments = int(i["M"]), number(i["eps"]), number(i["delta"])
     return {
-        "C_C": losses.classic_constant(*arguments),
-        "C_A": losses.analytic_constant_upper_bound(*arguments),
-        "C_R": losses.r1smg_published_constant(*arguments),
-        "analytic_true": losses.analytic_constant(*arguments),
+        "C_C": error_constants.classic_constant(*arguments),
+        "C_A": error_constants.analytic_constant_upper_bound(*arguments),
+        "C_R": r1smg.published(*arguments, 1.0).variance,
+        "analytic_true": error_constants.analytic_constant(*arguments),
     }
 
 
 def loss_constant_mvg(i):
-    return {"C_M": losses.mvg_constant_lower_bound(int(i["r"]), int(i["MN"]), number(i["eps"]))}
+    return {"C_M": error_constants.mvg_constant_lower_bound(int(i["r"]), int(i["MN"]), number(i["eps"]))}
 
 
 def strong_composition_eq16(i):
     rate, epochs, slack = number(i["q"]), number(str(i["epochs"])), number(i["delta_prime"])
-    step = losses.published_step(ApproxDP(number(i["eps"]), number(i["delta"])), rate, epochs, slack)
-    amplified = losses.subsampled(step, rate)
+    step = sampled_steps.published_step(ApproxDP(number(i["eps"]), number(i["delta"])), rate, epochs, slack)
+    amplified = sampled_steps.subsampled(step, rate)
+    composed = sampled_steps.strong_composition(amplified, epochs / rate, slack)
     return {
         "steps": epochs / rate,
         "eps0": step.epsilon,
         "delta0": step.delta,
         "valid_amplified_step_eps": amplified.epsilon,
-        "composed_eps_with_valid_amplification": losses.strong_composition(amplified, epochs / rate, slack).epsilon,
+        "composed_eps_with_valid_amplification": composed.epsilon,
     }
 
 
 def subsampling_amplification(i):
-    return {"eps": losses.subsampled(ApproxDP(number(i["eps0"]), 1e-6), number(i["q"])).epsilon}
+    return {"eps": sampled_steps.subsampled(ApproxDP(number(i["eps0"]), 1e-6), number(i["q"])).epsilon}
 
 
 def gram_sensitivity_box(i):
@@ -262,15 +267,15 @@ def gram_sensitivity_ball(i):
         for name, relation in (("add_remove", ADD), ("replace_one", REPLACE))
     }
     rows = 50
-    centred = centred_covariance_sensitivity(rows, number(i["C"]), rows).bound * rows**2 / (rows - 1)
+    centred = covariances.centred_covariance_sensitivity(rows, number(i["C"]), rows) * rows**2 / (rows - 1)
     return {**found, "centred_over_N_times_N_squared_over_Nminus1": centred}
 
 
 def centred_cov_sensitivity(i):
     rows, radius = int(i["N"]), number(i["C"])
     return {
-        "replace_one_1_over_N": centred_covariance_sensitivity(rows, radius, rows).bound,
-        "replace_one_1_over_Nminus1": centred_covariance_sensitivity(rows, radius, rows - 1).bound,
+        "replace_one_1_over_N": covariances.centred_covariance_sensitivity(rows, radius, rows),
+        "replace_one_1_over_Nminus1": covariances.centred_covariance_sensitivity(rows, radius, rows - 1),
     }
 
 
@@ -286,22 +291,21 @@ def movement_sensitivity(i):
 
 def box_optimal_covariance(i):
     c, w, mu = numbers(i["c"]), numbers(i["w"]), number(i["B"])
-    variances = optimal.box_variances(c, w, mu)
+    variances = box_variances(c, w, mu)
     return {
         "K_diag": variances,
         "weighted_error": float(np.sum(w * variances)),
         "iid_weighted_error": float(np.sum(w) * np.sum(c**2)) / mu**2,
-        "mu_check": optimal.box_loss(c, variances).mu,
+        "mu_check": covariances.box_loss(c, variances),
     }
 
 
 def box_and_ball_exact_mu(i):
-    loss = optimal.box_with_ball_loss(numbers(i["c"]), number(i["C"]), numbers(i["K_diag"]))
-    return {"mu_squared": loss.mu**2}
+    return {"mu_squared": knapsack_loss(numbers(i["c"]), number(i["C"]), numbers(i["K_diag"])) ** 2}
 
 
 def covariance_ball_addremove_optimal(i):
-    found = optimal.ball_second_moment(int(i["m"]), number(i["C"]), number(i["B"]))
+    found = covariances.ball_second_moment(int(i["m"]), number(i["C"]), number(i["B"]))
     return {
         "var_trace_direction": found.trace,
         "var_traceless": found.traceless,
@@ -312,14 +316,14 @@ def covariance_ball_addremove_optimal(i):
 
 def covariance_ellipsoid_total(i):
     relation = relation_of(i["adjacency"])
-    total, isotropic = optimal.ellipsoid_second_moment_total(numbers(i["E_diag"]), number(i["B"]), relation)
+    total, isotropic = covariances.ellipsoid_second_moment_total(numbers(i["E_diag"]), number(i["B"]), relation)
     return {"total": total, "iid_total": isotropic}
 
 
 def symmetric_noise(i):
     """Unit noise: independent entries; what the product draws; an unscaled triangle copied down."""
     m = int(i["m"])
-    found = optimal.ball_second_moment(m, 1.0, 1.0)
+    found = covariances.ball_second_moment(m, 1.0, 1.0)
     return {"raw_iid_total": m**2, "symmetrised_total": found.isotropic_total, "upper_triangle_copied_total": m**2}
 
 

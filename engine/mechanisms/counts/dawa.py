@@ -180,12 +180,6 @@ def bucket_counts(counts: NDArray[np.int64], borders: NDArray[np.int64]) -> NDAr
     return np.add.reduceat(counts, borders[:-1])
 
 
-def expand(released: NDArray[np.int64] | NDArray[np.float64], borders: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Counts of cells: each bucket's count spread evenly, shape (cells,), float64; post-processing."""
-    lengths = np.diff(borders)
-    return np.repeat(released / lengths, lengths)
-
-
 def hilbert_order(shape: tuple[int, int]) -> NDArray[np.int64]:
     """Cells of a table along a Hilbert curve: flat C-order indices, shape (m * n,), int64; a public permutation."""
     m, n = shape

@@ -80,20 +80,6 @@ def classic_loss(sensitivity: float, standard_deviation: float) -> GaussianDP:
     return GaussianDP(sensitivity / standard_deviation * (1.0 + 2.0**-51))
 
 
-def classic_log_excess(epsilon: float, delta: float) -> float:
-    """``ln(true delta / claimed delta)`` of the classic formula at any epsilon; above 0 the claim is false.
-
-    For studies only: it also answers where :func:`classic_standard_deviation` refuses.
-
-    Raises
-    ------
-    CalibrationError
-        epsilon is not positive and finite, or delta is not in (0, 1).
-    """
-    ApproxDP(epsilon, delta)
-    return gaussian_log_delta(epsilon / _factor(delta), epsilon) - math.log(delta)
-
-
 def _factor(delta: float) -> float:
     """The classic factor c, rounded up."""
     # ln 1.25 - ln delta cannot overflow, as 1.25 / delta does for the least floats.

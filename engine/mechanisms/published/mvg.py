@@ -20,10 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.calibration import CalibrationError
-from blockveil.engine.guarantees.guarantee import GaussianDP, Neighbours
-from blockveil.engine.mechanisms.published.mvg_limits import PrecisionLimit, Theorem, checked_positive
-from blockveil.engine.records.geometry import Body, Matrix, Vector
-from blockveil.engine.sensitivity.second_moment import second_moment_sensitivity
+from blockveil.engine.mechanisms.published.mvg_limits import PrecisionLimit, Theorem
+from blockveil.engine.records.geometry import Vector
 
 _UP = 1.0 + 2.0**-49
 """Covers a correctly rounded sum of products and a root, about five units in the last place."""
@@ -57,67 +55,9 @@ class MatrixNoise:
         return _inverse(self.row_precisions)
 
     @property
-    def column_variances(self) -> Vector:
-        """Eigenvalues of the column covariance; infinite where a direction is not released."""
-        return _inverse(self.column_precisions)
-
-    @property
     def released(self) -> NDArray[np.bool_]:
         """Which entries, in the design's directions, are released at all; shape (m, n)."""
         return np.multiply.outer(self.row_precisions, self.column_precisions) > 0
-
-    @property
-    def expected_loss(self) -> float:
-        """Expected squared error of all entries together, infinite where a direction is not released."""
-        return float(np.sum(self.row_variances) * np.sum(self.column_variances))
-
-    @property
-    def expected_loss_symmetrised(self) -> float:
-        """The same after averaging with the transpose, for a symmetric answer and equal covariances."""
-        variances = self._equal_sides()
-        return float((np.sum(1.0 / variances) ** 2 + np.sum(variances**-2.0)) / 2.0) if np.all(variances) else math.inf
-
-    def satisfies(self, limit: PrecisionLimit) -> bool:
-        """Whether the published condition holds."""
-        norms = np.linalg.norm(self.row_precisions) * np.linalg.norm(self.column_precisions)
-        # The limit is below R by twice this margin, which covers the roundings of the norms.
-        return bool(norms <= limit.limit * (1.0 + 5e-14))
-
-    def ball_loss(self, sensitivity: float) -> GaussianDP:
-        """Exact loss if all that is known is a Frobenius bound of the differences; rounded up."""
-        checked_positive("sensitivity", sensitivity)
-        # Largest eigenvalue of the Kronecker product of the precisions, reached by a rank-one difference.
-        largest = math.sqrt(float(np.max(self.row_precisions))) * math.sqrt(float(np.max(self.column_precisions)))
-        return GaussianDP(sensitivity * largest * _UP)
-
-    def box_loss(self, half_widths: Vector) -> GaussianDP:
-        """Exact loss if one column of the answer changes, by at most ``half_widths`` along the row directions.
-
-        For directions that are not the axes of the box, see :func:`half_widths_along`. Rounded up.
-        """
-        _check_half_widths(half_widths, self.row_precisions.size)
-        # The supremum over a box of a sum of squares with weights is at a corner, whichever.
-        squared = math.fsum(half_widths**2 * self.row_precisions) * float(np.max(self.column_precisions))
-        return GaussianDP(math.sqrt(squared) * _UP)
-
-    def second_moment_loss(self, bounds: Vector, divisor: int, neighbours: Neighbours) -> GaussianDP:
-        """Loss for ``X'X / divisor`` with records ``|x_i| <= bounds_i`` and equal covariances; rounded up.
-
-        Exact for add-remove, and for replace-one where the released weights split evenly; else an upper bound. The
-        divisor is a public number, not the count of the records at hand.
-        """
-        precisions = self._equal_sides()
-        _check_half_widths(bounds, precisions.size)
-        weights = (bounds**2 * precisions)[precisions > 0]
-        # Both bound the distance; the second is smaller where the weights cannot split evenly.
-        simple = _kappa(neighbours) * math.fsum(weights)
-        distance = min(simple, second_moment_sensitivity(Body.CUBE, weights, neighbours).bound)
-        return GaussianDP(distance / _count(divisor) * _UP)
-
-    def _equal_sides(self) -> Vector:
-        if not np.array_equal(self.row_precisions, self.column_precisions):
-            raise CalibrationError("row and column precisions differ; this needs them equal; use one allocation")
-        return self.row_precisions
 
 
 def unimodal(limit: PrecisionLimit, allocation: Vector, columns: int) -> MatrixNoise:
@@ -150,72 +90,6 @@ def equimodal(limit: PrecisionLimit, allocation: Vector) -> MatrixNoise:
     return MatrixNoise(precisions, precisions)
 
 
-def exact_box(half_widths: Vector, allocation: Vector, mu: float, columns: int) -> MatrixNoise:
-    """Algorithm 1 with the exact budget: row variance ``c_i^2 / (theta_i mu^2)``; one column changes, in a box.
-
-    Parameters
-    ----------
-    half_widths
-        Largest change c_i along each row direction, positive, shape (m,).
-    allocation
-        Shares theta of the squared budget, sum at most 1.
-    mu
-        Loss to spend; for an (epsilon, delta) take :func:`.calibration.gaussian_mu`.
-    columns
-        Number of columns of the answer.
-
-    **Source**: corrects MVG (CCS 2018), Algorithm 1, by Balle and Wang, 2018, Theorem 8.
-    """
-    checked_positive("mu", mu)
-    _check_half_widths(half_widths, allocation.size)
-    # sum c_i^2 p_i = mu^2 sum theta <= mu^2 is the exact condition.
-    return MatrixNoise(_allocation(allocation) * (mu / half_widths) ** 2 * _DOWN, np.ones(_count(columns)))
-
-
-def exact_second_moment(
-    bounds: Vector, allocation: Vector, mu: float, divisor: int, neighbours: Neighbours
-) -> MatrixNoise:
-    """Algorithm 2 with the exact budget, for ``X'X / divisor``: variance ``c_i^2 / (theta_i b)`` on both sides.
-
-    ``b = divisor mu / kappa`` with kappa 1 (add-remove) or the root of two (replace-one). Parameters as in
-    :func:`exact_box`; bounds are ``|x_i| <= c_i`` of one record, and the divisor is a public number.
-
-    **Source**: corrects MVG (CCS 2018), Algorithm 2, by Balle and Wang, 2018, Theorem 8.
-    """
-    checked_positive("mu", mu)
-    _check_half_widths(bounds, allocation.size)
-    # x' Sigma^-1 x <= sum c_i^2 p_i, and two such rank-one terms are at most kappa of them apart.
-    precisions = _allocation(allocation) * (_count(divisor) * mu / _kappa(neighbours)) / bounds**2 * _DOWN
-    return MatrixNoise(precisions, precisions)
-
-
-def half_widths_along(directions: Matrix, half_widths: Vector) -> Vector:
-    """Largest change along each direction (columns of an orthogonal matrix) within a box; rounded up.
-
-    The box in these directions contains the given one, so what is charged for it is an upper bound.
-
-    Raises
-    ------
-    CalibrationError
-        The bounds are not positive, or the directions not orthogonal to one part in a million.
-    """
-    m = directions.shape[0]
-    _check_half_widths(half_widths, m)
-    rounding = m * m * 2.0**-52
-    defect = float(np.linalg.norm(directions.T @ directions - np.eye(m))) + rounding
-    if not defect < 1e-6:
-        raise CalibrationError(f"the directions are {defect} from orthogonal; they need unit vectors; orthonormalise")
-    widths: Vector = np.abs(directions).T @ half_widths
-    # Coordinates of d are W^-1 d, and |W^-1 d - W'd| <= |(W'W)^-1 - 1| |W'd|, where W'W - 1 is within the defect.
-    bound: Vector = widths * (1.0 + rounding) + defect / (1.0 - defect) * float(np.linalg.norm(widths))
-    return bound
-
-
-def _kappa(neighbours: Neighbours) -> float:
-    """Largest distance of two rank-one terms over the larger one."""
-    return 1.0 if neighbours is Neighbours.ADD_REMOVE else math.sqrt(2.0)
-
-
 def _allocation(allocation: Vector) -> Vector:
     total = math.fsum(allocation)
     if not np.all(np.isfinite(allocation)) or np.any(allocation < 0) or not 0 < total <= 1.0 + 1e-9:
@@ -227,11 +101,6 @@ def _inverse(precisions: Vector) -> Vector:
     variances = np.full(precisions.shape, math.inf)
     np.divide(1.0, precisions, out=variances, where=precisions > 0)
     return variances
-
-
-def _check_half_widths(half_widths: Vector, size: int) -> None:
-    if half_widths.shape != (size,) or not np.all(np.isfinite(half_widths)) or np.any(half_widths <= 0):
-        raise CalibrationError("bounds must be positive and finite, one for each direction; state them")
 
 
 def _count(count: int) -> int:

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.calibration import CalibrationError
-from blockveil.engine.mechanisms.published.mvg_limits import PrecisionLimit
 from blockveil.engine.records.geometry import Vector
 
 _DOWN = 1.0 - 2.0**-47
@@ -80,59 +79,6 @@ def binary_allocation(important: NDArray[np.bool_], share: float) -> Vector:
     return np.where(important, share / count, (1.0 - share) / (important.size - count))
 
 
-def optimal_allocation(half_widths: Vector, weights: Vector) -> Vector:
-    """Shares proportional to ``c_i sqrt(w_i)``: the least weighted error ``sum w_i variance_i`` in a box.
-
-    The same shares minimise ``sum w_i w_j variance_i variance_j`` of a second moment before it is symmetrised.
-
-    Parameters
-    ----------
-    half_widths
-        Largest change along each direction, positive, shape (m,).
-    weights
-        Importance of the squared error in each direction, not negative, shape (m,); zero is not released.
-
-    **Source**: Lagrange multipliers on ``sum c_i^2 / variance_i = mu^2``; no counterpart in the papers.
-    """
-    bounds = _checked("bound", half_widths, half_widths.size, positive=True)
-    shares = bounds * np.sqrt(_checked("weight", weights, bounds.size))
-    normalised: Vector = shares / math.fsum(shares)
-    return normalised
-
-
-def published_max_pnr(signal_variances: Vector, budget: float) -> MaxPNR:
-    """Theorem 7 as published: ``precision_i = c - 1 / signal variance_i``, ``c = (budget + sum 1/variance) / mn``.
-
-    Parameters
-    ----------
-    signal_variances
-        Eigenvalues of the answer's covariance, positive, shape (mn,).
-    budget
-        Sum of the precisions, positive; see :func:`published_trace_budget` for noise along the rows only.
-
-    Raises
-    ------
-    CalibrationError
-        A variance or the budget is not positive and finite.
-
-    **Source**: MVG (CCS 2018), Theorem 7 of the full version, equation (25).
-    """
-    inverse = 1.0 / _checked("signal variance", signal_variances, signal_variances.size, positive=True)
-    level = (_budget(budget) + math.fsum(inverse)) / inverse.size
-    precisions: Vector = level - inverse
-    return MaxPNR(level, precisions, bool(np.all(precisions > 0)))
-
-
-def max_pnr(signal_variances: Vector, budget: float) -> MaxPNR:
-    """Water-filling: the maximiser of Theorem 7's programme for any budget.
-
-    Parameters as in :func:`published_max_pnr`; a signal variance may be zero. Spends at most the budget.
-
-    **Source**: corrects MVG (CCS 2018), Theorem 7.
-    """
-    return exact_box_max_pnr(signal_variances, np.ones(signal_variances.size), budget)
-
-
 def exact_box_max_pnr(signal_variances: Vector, half_widths: Vector, squared_mu: float) -> MaxPNR:
     """Largest power-to-noise ratio under the exact budget of a box: ``(level / c_i^2 - 1 / signal variance_i)_+``.
 
@@ -171,27 +117,6 @@ def exact_box_max_pnr(signal_variances: Vector, half_widths: Vector, squared_mu:
     # sum of what is spent <= budget keeps the promise, whatever the roundings above.
     precisions: Vector = spent * (min(1.0, budget / math.fsum(spent)) * _DOWN) / costs
     return MaxPNR(level + lowest, precisions, True)
-
-
-def log_power_to_noise_ratio(signal_variances: Vector, precisions: Vector) -> float:
-    """``sum ln(1 + signal variance_i * precision_i)``."""
-    return math.fsum(np.log1p(signal_variances * precisions))
-
-
-def trace_budget(limit: PrecisionLimit, columns: int) -> float:
-    """Sum of row precisions that the published condition allows, with identity column covariance: ``R / sqrt(n)``.
-
-    The Euclidean norm is at most the sum, so this is safe; it is larger than :func:`published_trace_budget`.
-    """
-    return limit.limit / math.sqrt(columns) * _DOWN
-
-
-def published_trace_budget(limit: PrecisionLimit, columns: int) -> float:
-    """The same by the paper's relaxation to sums on both sides: ``R / n``.
-
-    **Source**: MVG (CCS 2018), Problem 2 of the full version.
-    """
-    return limit.limit / columns * _DOWN
 
 
 def _checked(name: str, values: Vector, size: int, positive: bool = False) -> Vector:

@@ -1,4 +1,4 @@
-"""Structured workloads agree with the matrices they stand for, and sensitivities with a search over all pairs."""
+"""Structured workloads agree with the matrices they stand for."""
 
 import itertools
 
@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from blockveil.engine.guarantees.calibration import CalibrationError
-from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.sensitivity.strategies import l1_sensitivity, l2_sensitivity, product_l2_sensitivity
 from blockveil.engine.workloads.expected_error import error_trace, factor_trace
 from blockveil.engine.workloads.workload import (
     AllRange,
@@ -17,7 +15,6 @@ from blockveil.engine.workloads.workload import (
     Prefix,
     Total,
     marginals,
-    rectangle_sums,
 )
 
 RNG = np.random.default_rng(5)
@@ -45,63 +42,8 @@ def test_each_kind_is_the_matrix_of_its_definition(kind, n):
     assert factor.queries == matrix.shape[0]
     assert factor.apply(counts).dtype == np.int64
     assert np.array_equal(factor.apply(counts), matrix.astype(np.int64) @ counts)
-    answers = RNG.normal(size=(factor.queries, 2))
-    assert np.allclose(factor.adjoint(answers), matrix.T @ answers, atol=1e-12)
     assert np.array_equal(factor.gram(), matrix.T @ matrix)
-    same = Explicit(matrix.astype(np.int64))
-    assert same.binary
-    assert np.array_equal(same.apply(counts), factor.apply(counts))
-
-
-def by_search(matrix, neighbours, order):
-    columns = [matrix[:, j] for j in range(matrix.shape[1])]
-    if neighbours is Neighbours.ADD_REMOVE:
-        return max(float(np.linalg.norm(c, order)) for c in columns)
-    return max(float(np.linalg.norm(a - b, order)) for a, b in itertools.product(columns, columns))
-
-
-@pytest.mark.parametrize("neighbours", list(Neighbours))
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_sensitivity_equals_a_search_over_all_pairs_of_cells(kind, neighbours):
-    for n in (1, 2, 5, 8):
-        matrix, factor = dense(kind, n), KINDS[kind](n)
-        for order, found in ((1, l1_sensitivity(factor, neighbours)), (2, l2_sensitivity(factor, neighbours))):
-            exact = by_search(matrix, neighbours, order)
-            assert exact <= found.bound <= exact * (1 + 1e-11)
-
-
-@pytest.mark.parametrize("neighbours", list(Neighbours))
-def test_the_sensitivity_of_any_matrix_equals_a_search(neighbours):
-    matrix = RNG.normal(size=(5, 6))
-    factor = Explicit(matrix)
-    assert not factor.binary
-    for order, found in ((1, l1_sensitivity(factor, neighbours)), (2, l2_sensitivity(factor, neighbours))):
-        exact = by_search(matrix, neighbours, order)
-        assert exact * (1 - 1e-14) <= found.bound <= exact * (1 + 1e-11)
-
-
-def test_the_table_of_closed_forms_is_right():
-    for n in (2, 5, 8):
-        assert l1_sensitivity(Prefix(n), Neighbours.ADD_REMOVE).bound == n
-        assert l1_sensitivity(Prefix(n), Neighbours.REPLACE_ONE).bound == n - 1
-        assert l1_sensitivity(AllRange(n), Neighbours.ADD_REMOVE).bound == (n + 1) ** 2 // 4
-        assert l1_sensitivity(Total(n), Neighbours.REPLACE_ONE).bound == 0
-
-
-@pytest.mark.parametrize("neighbours", list(Neighbours))
-def test_products_are_bounded_and_exact_where_columns_have_one_norm(neighbours):
-    unit = RNG.normal(size=(4, 4))
-    unit = unit / np.linalg.norm(unit, axis=0)
-    factors = [Identity(3), Total(4), Prefix(4), AllRange(5), Explicit(RNG.normal(size=(3, 4))), Explicit(unit)]
-    for rows, columns in itertools.product(factors, factors):
-        product = np.kron(rows.apply(np.eye(rows.cells)), columns.apply(np.eye(columns.cells)))
-        exact, found = by_search(product, neighbours, 2), product_l2_sensitivity(rows, columns, neighbours)
-        assert found.attained <= exact * (1 + 1e-12) + 1e-12
-        assert exact <= found.bound * (1 + 1e-14)
-        even = all(np.ptp(np.diagonal(f.gram())) < 1e-12 for f in (rows, columns))
-        if even or neighbours is Neighbours.ADD_REMOVE:
-            assert found.bound <= exact * (1 + 1e-11) + 1e-12
-            assert found.attained >= exact * (1 - 1e-11) - 1e-7
+    assert np.array_equal(Explicit(matrix.astype(np.int64)).apply(counts), factor.apply(counts))
 
 
 def test_a_product_answers_like_its_kronecker_matrix():
@@ -110,17 +52,6 @@ def test_a_product_answers_like_its_kronecker_matrix():
         product = Kronecker(KINDS[one](4), KINDS[two](6))
         matrix = np.kron(dense(one, 4), dense(two, 6))
         assert np.array_equal(product.apply(table).ravel(), (matrix @ table.ravel()).astype(np.int64))
-        answers = RNG.normal(size=product.shape)
-        assert np.allclose(product.adjoint(answers).ravel(), matrix.T @ answers.ravel())
-
-
-def test_rectangle_sums_are_sums_of_slices():
-    table = RNG.integers(0, 1000, (9, 7))
-    corners = [
-        (a, b, c, d) for a, b in itertools.combinations(range(10), 2) for c, d in itertools.combinations(range(8), 2)
-    ]
-    expected = [int(table[a:b, c:d].sum()) for a, b, c, d in corners]
-    assert rectangle_sums(table, np.array(corners)).tolist() == expected
 
 
 def test_the_error_equals_that_of_the_dense_matrices_and_of_a_simulation():
@@ -147,8 +78,6 @@ def test_large_tables_need_no_dense_matrix(n):
     product = Kronecker(Prefix(n), Prefix(n))
     answers = product.apply(table)
     assert answers[-1, -1] == table.sum()
-    other = RNG.integers(0, 100, (n, n))
-    assert int(np.sum(answers * other)) == int(np.sum(table * product.adjoint(other)))
 
 
 def test_what_cannot_be_computed_is_refused():

@@ -39,7 +39,9 @@ def test_the_findings_at_the_papers_own_setting():
 def test_the_command_shows_claim_and_truth_and_labels_its_draw(tmp_path):
     shown = CliRunner().invoke(app, [*UBER, "--output", str(tmp_path / "drawn")])
     assert shown.exit_code == 0
-    for part in (study.LABEL, "0.2166", "7.751e+04", "0.6083", "0.5000025"):
+    # The constants that the paper compares with, and the moments that it reads as stability.
+    compared = ("against less than e^-5490", "is an upper one", "MVG at least", "relative spread 141.4% against 1.6%")
+    for part in (study.LABEL, "0.2166", "7.751e+04", "0.6083", "0.5000025", *compared):
         assert part in shown.stdout
     group = zarr.open_group(tmp_path / "drawn", mode="r")
     assert group.attrs["label"] == study.LABEL

@@ -9,23 +9,9 @@ import pytest
 
 from blockveil.engine.guarantees.calibration import CalibrationError, gaussian_mu
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.mechanisms.published.mvg import (
-    MatrixNoise,
-    equimodal,
-    exact_box,
-    exact_second_moment,
-    half_widths_along,
-    unimodal,
-)
 from blockveil.engine.mechanisms.published.mvg_allocation import (
     binary_allocation,
     exact_box_max_pnr,
-    log_power_to_noise_ratio,
-    max_pnr,
-    optimal_allocation,
-    published_max_pnr,
-    published_trace_budget,
-    trace_budget,
     uniform_allocation,
 )
 from blockveil.engine.mechanisms.published.mvg_limits import (
@@ -37,6 +23,20 @@ from blockveil.engine.mechanisms.published.mvg_limits import (
     root_harmonic_number,
 )
 from blockveil.engine.study.imgm import ball_loss, mahalanobis
+from tests.oracles.mvg import (
+    MatrixNoise,
+    equimodal,
+    exact_box,
+    exact_second_moment,
+    half_widths_along,
+    log_power_to_noise_ratio,
+    max_pnr,
+    optimal_allocation,
+    published_max_pnr,
+    published_trace_budget,
+    trace_budget,
+    unimodal,
+)
 
 GENERAL, SYMMETRIC = Theorem.GENERAL, Theorem.SYMMETRIC
 PUBLISHED, ROOT = Zeta.PUBLISHED, Zeta.SQUARE_ROOT

@@ -25,9 +25,9 @@ from numpy.typing import ArrayLike
 
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.records.geometry import Matrix, Vector
-from blockveil.engine.sensitivity.differences.bodies import UP, NoiseNorms, checked_variances
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 
+_UP = 1.0 + 2.0**-46
 _MOST_ENUMERATED = 16
 _MOST_RELAXED = 2048
 _ROUNDS = (10, 20, 40, 80, 160)
@@ -37,7 +37,7 @@ _CLOSE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class RotatedBox(NoiseNorms):
+class RotatedBox:
     """``d = A s`` with ``|s_j| <= 1``; ``bound`` of a loss is attained up to 16 generators, else an upper bound.
 
     Attributes
@@ -56,23 +56,24 @@ class RotatedBox(NoiseNorms):
         generators.setflags(write=False)
         object.__setattr__(self, "generators", generators)
 
-    @property
-    def dimension(self) -> int:
-        """Number of entries."""
-        return int(self.generators.shape[0])
-
-    @property
-    def l1(self) -> float:
-        """``sum |A_ij|``: an upper bound, attained where one corner is worst for all entries."""
-        return float(np.sum(np.abs(self.generators))) * UP
-
     def mu(self, variances: ArrayLike) -> Sensitivity:
-        """At a corner: all of them tried, or a certified bound."""
+        """Largest ``|K^-1/2 d|`` for independent noise, at a corner: all of them tried, or a certified bound.
+
+        Parameters
+        ----------
+        variances
+            K, shape (n,), positive; infinite where an entry is not released.
+
+        Raises
+        ------
+        CalibrationError
+            A variance is zero, negative or no number, or there are not n of them.
+        """
         return self.worst(variances)[0]
 
     def worst(self, variances: ArrayLike) -> tuple[Sensitivity, Vector]:
         """The loss as in :meth:`mu`, and the signs of a corner that attains ``attained``, shape (k,)."""
-        deviations = np.sqrt(checked_variances(variances, self.dimension))
+        deviations = np.sqrt(self._checked(variances))
         weighted = self.generators / deviations[:, None]
         n, k = weighted.shape
         size = float(np.max(np.abs(weighted)))
@@ -90,7 +91,16 @@ class RotatedBox(NoiseNorms):
             signs[used], attained, bound = _relaxed(unit)
             bound = _few_bits(max(bound, attained) * margin, 12)
         # Scaling by the largest entry rounds twice.
-        return Sensitivity(bound * size * UP, attained * size), signs
+        return Sensitivity(bound * size * _UP, attained * size), signs
+
+    def _checked(self, variances: ArrayLike) -> Vector:
+        noise = np.asarray(variances, dtype=np.float64)
+        if noise.shape != self.generators.shape[:1] or not np.all(noise > 0):
+            raise CalibrationError(
+                f"{noise.size} variances are given for {self.generators.shape[0]} entries; each must be positive; "
+                "use infinity for an entry that is not released"
+            )
+        return noise
 
 
 def _enumerated(weighted: Matrix) -> tuple[Vector, float]:
