@@ -1,0 +1,96 @@
+"""The three steps of a plan: what each of them decides, and that none is taken twice."""
+
+import pytest
+
+from blockveil.engine.mechanisms.contract import NotApplicable
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.plan import planning
+from blockveil.pipeline.plan.begun import Begun
+from blockveil.pipeline.plan.designing import design
+from blockveil.pipeline.plan.planning import as_written, make_plan
+from blockveil.pipeline.plan.resolving import resolve
+from blockveil.pipeline.questions.cells import BucketsAnswer, CellsAnswer
+from blockveil.pipeline.questions.directions import DrawnDirections, NoisyDirections
+from tests import support
+from tests.pipeline.plan.test_planning import NIGHT
+from tests.pipeline.releases.test_bits import wide
+from tests.pipeline.releases.test_directions_release import config as directions
+
+COUNTS = """[query]
+kind = "counts"
+rows_at_most = 4000
+missing = "drop"
+outside = "drop"
+axes = [ { name = "x", cells = 8, lower = 0.0, upper = 1.0 } ]
+
+"""
+
+
+def wide_config(folder, features, rows):
+    path = support.write_config(folder, kind="second-moment")
+    text = path.read_text()
+    for old, new in wide(features, rows):
+        text = text.replace(old, new)
+    path.write_text(text)
+    return load_config(path)
+
+
+def test_a_question_whose_bits_are_open_is_resolved_with_few_bits_and_then_as_declared(tmp_path):
+    loaded = wide_config(tmp_path, 300, 200_000)
+    few, declared = resolve(loaded, NIGHT)
+    assert [found.question.problem.largest for found in (few, declared)] == [2**7 - 1, 2**15 - 1]
+    assert [found.settled for found in (few, declared)] == [False, True]
+    assert declared.config is loaded.config
+    assert loaded.config.query.quantisation_bits is None, "a config is not changed by what is made of it"
+
+
+@pytest.mark.parametrize(("rows", "largest"), [(200_000, 2**7 - 1), (20_000_000, 2**15 - 1)])
+def test_the_first_question_whose_bits_are_enough_is_designed(tmp_path, rows, largest):
+    ways = list(resolve(wide_config(tmp_path, 300, rows), NIGHT))
+    found = design(ways)
+    assert found.resolved in ways
+    assert found.answer.question.problem.largest == largest
+
+
+def test_a_question_whose_bits_are_settled_is_resolved_once(tmp_path):
+    (only,) = resolve(wide_config(tmp_path, 255, 200_000), NIGHT)
+    assert only.settled
+
+
+def test_a_plan_is_worded_as_it_was_begun_without_being_asked_or_designed_again(tmp_path, monkeypatch):
+    plan = make_plan(load_config(support.write_config(tmp_path)), NIGHT)
+    for step in ("resolve", "design"):
+        monkeypatch.setattr(planning, step, lambda *_: pytest.fail("the step is taken again"))
+    exact = plan.public["calibration"]["sensitivity_exact"]
+    again = as_written(plan, Begun(mapped=False, exact=not exact))
+    assert again.designed is plan.designed
+    assert again.public["calibration"]["sensitivity_exact"] is not exact
+    assert again.digest != plan.digest
+    assert as_written(again, Begun(mapped=True, exact=exact)).digest == plan.digest
+
+
+def counts(folder, mechanism):
+    return directions(folder, mechanism, query=COUNTS)
+
+
+@pytest.mark.parametrize(
+    ("config", "mechanism", "kind", "shape"),
+    [
+        (directions, 'kind = "exponential"', DrawnDirections, (5, 2)),
+        (directions, 'kind = "gaussian"', NoisyDirections, (5, 5)),
+        (counts, 'kind = "dawa"', BucketsAnswer, (1, 8)),
+        (counts, 'kind = "gaussian"', CellsAnswer, (1, 8)),
+    ],
+)
+def test_a_design_makes_the_answer_of_its_kind(tmp_path, config, mechanism, kind, shape):
+    answer = make_plan(config(tmp_path, mechanism), NIGHT).answer
+    assert type(answer) is kind
+    assert answer.shape == shape
+    assert answer.design.lines()
+
+
+def test_a_question_refuses_designs_of_a_kind_that_does_not_answer_it(tmp_path):
+    buckets = make_plan(counts(tmp_path, 'kind = "dawa"'), NIGHT).design
+    question = make_plan(load_config(support.write_config(tmp_path)), NIGHT).question
+    with pytest.raises(NotApplicable, match="additive noise alone"):
+        question.answer(buckets)
