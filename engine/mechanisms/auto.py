@@ -56,8 +56,9 @@ class Metric:
         NotApplicable
             The metric has no meaning for this query.
         """
-        if isinstance(design, DirectionsDesign):
-            return self._drawn(problem, design)
+        match design:
+            case DirectionsDesign():
+                return self._drawn(problem, design)
         if self.kind == "workload":
             if not isinstance(problem, Counts) or not problem.workload:
                 raise NotApplicable("no workload is declared; declare query.workload, or minimise another error")

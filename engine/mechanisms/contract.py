@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
-from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.noise.design import Design, NoiseDesign
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.sensitivity.problems import Problem
 
@@ -29,6 +29,18 @@ class Status(StrEnum):
 
 class NotApplicable(ValueError):
     """The mechanism does not answer this query, relation or shape: the message says what it needs."""
+
+
+class Designer(Protocol):
+    """A way to answer a problem privately: by additive noise, or by drawing the answer in another way."""
+
+    name: ClassVar[str]
+
+    def design(self, problem: Problem, guarantee: ApproxDP) -> Design:
+        """Numbers of the draw for a problem at a guarantee; raises as :meth:`Mechanism.design`."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Choices that were made, as plain JSON values."""
 
 
 class Mechanism(Protocol):

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 
 from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.engine.mechanisms.auto import Auto, Candidate, compare
-from blockveil.engine.mechanisms.contract import Mechanism
-from blockveil.engine.mechanisms.counts.buckets import Dawa
-from blockveil.engine.mechanisms.directions.exponential import Exponential
+from blockveil.engine.mechanisms.contract import Designer
 from blockveil.pipeline.plan.grouping import charge_of_a_unit
 from blockveil.pipeline.plan.resolving import Resolved
 from blockveil.pipeline.plan.rounded import unfelt
@@ -40,7 +38,7 @@ class Designed:
 
     resolved: Resolved
     answer: Answer
-    mechanism: Mechanism | Exponential | Dawa
+    mechanism: Designer
     compared: tuple[Candidate, ...] = ()
     increment: Answer | None = None
 
@@ -86,7 +84,7 @@ def _designed(asked: Resolved) -> Designed:
     if isinstance(mechanism, Auto):
         best = compare(question.problem, guarantee, mechanism.metric, question.answer)
         return Designed(asked, question.answer(best.design), best.mechanism, best.table)
-    if night is None or isinstance(mechanism, Exponential | Dawa):
+    if night is None:
         return Designed(asked, question.answer(mechanism.design(question.problem, guarantee)), mechanism)
     increment = night.increment(mechanism, question.problem, guarantee)
     whole = question.answer(night.noise(increment))

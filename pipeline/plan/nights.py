@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
-from blockveil.engine.mechanisms.contract import Mechanism, NotApplicable
+from blockveil.engine.mechanisms.contract import Designer, NotApplicable
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.noise import continual
 from blockveil.engine.noise.design import NoiseDesign
@@ -89,7 +89,7 @@ class SharedNight:
         """Which increments' noise each night holds."""
         return continual.best(self.section.nights)
 
-    def increment(self, mechanism: Mechanism, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
+    def increment(self, mechanism: Designer, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
         """Noise of one increment.
 
         Parameters

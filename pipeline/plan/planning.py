@@ -16,9 +16,7 @@ from blockveil.engine.answers.cost import NOMINAL, Cut, Machine, Rates, TooLarge
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
 from blockveil.engine.mechanisms.auto import Candidate
-from blockveil.engine.mechanisms.contract import Mechanism
-from blockveil.engine.mechanisms.counts.buckets import Dawa
-from blockveil.engine.mechanisms.directions.exponential import Exponential
+from blockveil.engine.mechanisms.contract import Designer
 from blockveil.engine.noise.design import Design
 from blockveil.engine.records.geometry import GeometryError
 from blockveil.pipeline.base.canonical import digest
@@ -84,7 +82,7 @@ class Plan:
         return self.answer.design
 
     @property
-    def mechanism(self) -> Mechanism | Exponential | Dawa:
+    def mechanism(self) -> Designer:
         """Which made the design."""
         return self.designed.mechanism
 

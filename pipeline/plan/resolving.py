@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
-from blockveil.engine.mechanisms.auto import Auto
-from blockveil.engine.mechanisms.contract import Mechanism
-from blockveil.engine.mechanisms.counts.buckets import Dawa
-from blockveil.engine.mechanisms.directions.exponential import Exponential
+from blockveil.engine.mechanisms.contract import Designer
 from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
 from blockveil.pipeline.plan.grouping import guarantee_of_a_row
 from blockveil.pipeline.plan.mechanism_choice import mechanism_of
@@ -43,7 +40,7 @@ class Resolved:
 
     config: ReleaseConfig
     question: Question
-    mechanism: Mechanism | Exponential | Dawa | Auto
+    mechanism: Designer
     guarantee: ApproxDP
     of_a_row: ApproxDP
     night: SharedNight | None

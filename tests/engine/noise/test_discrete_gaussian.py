@@ -143,7 +143,7 @@ def test_a_key_shows_itself_nowhere_but_travels_to_workers():
 
 
 def test_a_key_cannot_become_part_of_a_task_name():
-    with pytest.raises(TypeError, match=r"engine\.keyring"):
+    with pytest.raises(TypeError, match=r"noise\.keyring"):
         dask.base.tokenize(KEY)
 
 

@@ -2,11 +2,14 @@
 
 import pytest
 
-from blockveil.engine.mechanisms.contract import NotApplicable
+from blockveil.engine.mechanisms.contract import Importance, NotApplicable
+from blockveil.engine.mechanisms.laplace import Laplace
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.config.model import ContinualSection
 from blockveil.pipeline.plan import planning
 from blockveil.pipeline.plan.begun import Begun
 from blockveil.pipeline.plan.designing import design
+from blockveil.pipeline.plan.nights import SharedNight
 from blockveil.pipeline.plan.planning import as_written, make_plan
 from blockveil.pipeline.plan.resolving import resolve
 from blockveil.pipeline.questions.cells import BucketsAnswer, CellsAnswer
@@ -94,3 +97,10 @@ def test_a_question_refuses_designs_of_a_kind_that_does_not_answer_it(tmp_path):
     question = make_plan(load_config(support.write_config(tmp_path)), NIGHT).question
     with pytest.raises(NotApplicable, match="additive noise alone"):
         question.answer(buckets)
+
+
+def test_nights_that_share_a_charge_refuse_noise_whose_spread_is_not_known_beforehand(tmp_path):
+    asked = make_plan(load_config(support.write_config(tmp_path)), NIGHT).designed.resolved
+    night = SharedNight(ContinualSection(nights=4, first=NIGHT), 1)
+    with pytest.raises(NotApplicable, match="laplace has no noise for shared nights"):
+        night.increment(Laplace(Importance("relative-error")), asked.question.problem, asked.of_a_row)
