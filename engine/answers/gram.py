@@ -180,26 +180,11 @@ def tile_sums(
     second = first if right is None else _Panels(right, across)
     sides = (first,) if second is first else (first, second)
     low, high = min(side.columns[0] for side in sides), max(side.columns[1] for side in sides)
-    bytes_a_row = np.dtype(how.dtype).itemsize * sum(side.width for side in sides)
-    rows_at_once = max(1, min(how.exact_rows, max(_PIECE_ROWS, _PIECE_BYTES // bytes_a_row), stop - start))
-    # As many pieces as rows are exact: none ends before a sum has to be settled.
-    rows_at_once = how.exact_rows // -(-how.exact_rows // rows_at_once)
+    rows_at_once = _rows_at_once(how, sum(side.width for side in sides), stop - start)
     for side in sides:
         side.reserve(rows_at_once, how.dtype)
-    waiting = pending = 0
-
-    def multiply() -> None:
-        nonlocal waiting, pending
-        if pending + waiting > how.exact_rows:
-            for total in sums:
-                total.settle()
-            pending = 0
-        pending += waiting
-        # Exact: every partial sum is an integer of at most pending * K**2, 2**24 or 2**53 by the arithmetic.
-        for total in sums:
-            total.add(first.panel(total.tile.rows, waiting), second.panel(total.tile.columns, waiting))
-        waiting = 0
-
+    products = _Products(sums, first, second, how.exact_rows)
+    waiting = 0
     for chunk in chunks(source, start, stop, chunk_rows, (low, high)):
         offset = 0
         while offset < chunk.shape[0]:
@@ -209,10 +194,39 @@ def tile_sums(
             offset += len(piece)
             waiting += len(piece)
             if waiting == rows_at_once:
-                multiply()
+                products.add(waiting)
+                waiting = 0
     if waiting:
-        multiply()
+        products.add(waiting)
     return [total.finish() for total in sums]
+
+
+def _rows_at_once(how: Arithmetic, width: int, rows: int) -> int:
+    """Rows of a piece that fits the cache, so many that none ends before a sum has to be settled."""
+    bytes_a_row = np.dtype(how.dtype).itemsize * width
+    fitting = max(1, min(how.exact_rows, max(_PIECE_ROWS, _PIECE_BYTES // bytes_a_row), rows))
+    return how.exact_rows // -(-how.exact_rows // fitting)
+
+
+@dataclass
+class _Products:
+    """Adds the product of the rows that wait in both panels to every tile, settling sums before they could round."""
+
+    sums: list[_TileSum]
+    first: _Panels
+    second: _Panels
+    exact_rows: int
+    pending: int = 0
+
+    def add(self, rows: int) -> None:
+        if self.pending + rows > self.exact_rows:
+            for total in self.sums:
+                total.settle()
+            self.pending = 0
+        self.pending += rows
+        # Exact: every partial sum is an integer of at most pending * K**2, 2**24 or 2**53 by the arithmetic.
+        for total in self.sums:
+            total.add(self.first.panel(total.tile.rows, rows), self.second.panel(total.tile.columns, rows))
 
 
 def partial_gram(source: RowSource, start: int, stop: int, quantiser: Quantiser, chunk_rows: int) -> NDArray[np.int64]:

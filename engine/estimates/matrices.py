@@ -45,7 +45,7 @@ class CovarianceEstimates:
     mean, covariance
         Raw units; shapes (d,) and (d, d).
     covariance_psd
-        Positive semi-definite version, shape (d, d): the nearest one in coordinates, where all features count alike.
+        Positive semi-definite version, shape (d, d): the nearest one in coordinates, where all features count equally.
     second_moment
         About the origin, raw units, shape (d, d), a sum over records.
     """

@@ -134,7 +134,7 @@ def rounding_of_sums(rows: int, largest: int) -> tuple[tuple[float, float], tupl
     Returns
     -------
     Largest mean and largest standard deviation over starts, of a sum of products of two coordinates and of a sum of
-    one. Records that are alike are rounded alike: of r equal records the deviation is the root of r larger.
+    one. Equal records are rounded equally: of r such records the deviation is the root of r larger.
     """
     step, tilt = 1.0 / largest, 1.0 / PLACES
     # A value a share a of a step above an integer is rounded up at a share p of N even places: |p - a| <= 1 / (2 N),

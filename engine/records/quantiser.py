@@ -126,7 +126,7 @@ class Quantiser:
     ) -> None:
         """Clip and quantise records into the first rows of an array of floats, ``width`` columns; see :meth:`quantise`.
 
-        Single precision must hold integers of ``largest``. A part is told the starts of its records' dither.
+        Single precision must hold integers of ``largest``. A part receives the starts of its records' dither.
         """
         step = self.cached_rows(records.dtype)
         for first in range(0, len(records), step):

@@ -57,9 +57,9 @@ def box_with_ball_variances(half_widths: Vector, radius: float, importance: Vect
 
     By duality the least total is ``(sum sqrt(w_i y_i))^2 / mu^2`` at the worst squares ``y <= c^2, sum y <= C^2``. That
     is concave in y, so ``y_i = min(c_i^2, w_i t^2)`` with a level t that fills the ball, and the precisions are
-    proportional to ``sqrt(w_i / y_i) = max(sqrt(w_i) / c_i, 1 / t)``: noise does not follow the widest features, on
-    which the ball is felt. No covariance, diagonal or not, has a smaller total: signs may be mixed, so that the dual's
-    moment ``diag(y)`` is one of the set.
+    proportional to ``sqrt(w_i / y_i) = max(sqrt(w_i) / c_i, 1 / t)``: noise does not follow the widest features, for
+    which the ball is the tighter bound. No covariance, diagonal or not, has a smaller total: signs may be mixed, so
+    that the dual's moment ``diag(y)`` is one of the set.
     """
     c, w = _positive("half width", half_widths), _positive("importance", importance)
     precisions = np.maximum(np.sqrt(w) / c, 1.0 / water_level(c, w, radius))

@@ -59,7 +59,7 @@ def least_singular_value(factor: Factor) -> float:
     Raises
     ------
     CalibrationError
-        The factor is not square and finite, or cannot be told from a singular one.
+        The factor is not square and finite, or cannot be distinguished from a singular one.
     """
     least = float(_singular_values(factor)[0])
     if not least > 0:

@@ -111,7 +111,7 @@ class Ticks:
         return max(self.loss, self.sampler, self.pure, self.failure) < 2**63
 
     def times(self, count: int) -> Ticks:
-        """So many charges alike."""
+        """So many equal charges."""
         return Ticks(self.loss * count, self.sampler * count, self.pure * count, self.failure * count)
 
     @property

@@ -69,8 +69,8 @@ class Part:
     @property
     def text(self) -> str:
         """As the ledger stores it."""
-        said = [self.dataset, self.column, self.value]
-        return canonical_json(said if self.type is None else [*said, self.type]).decode()
+        fields = [self.dataset, self.column, self.value]
+        return canonical_json(fields if self.type is None else [*fields, self.type]).decode()
 
     @property
     def words(self) -> str:
@@ -243,7 +243,7 @@ class Tally:
         return cap.book(charge, spent)
 
     def nights(self, cap: Cap, ticks: Ticks, part: Part | None) -> int:
-        """How many more charges alike, all of one part, fit."""
+        """How many more equal charges, all of one part, fit."""
         return most(lambda count: self.holds(cap, ticks.times(count), part, count))
 
     def fitting_factor(self, cap: Cap, charge: Chargeable, part: Part | None) -> float | None:

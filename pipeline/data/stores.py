@@ -94,7 +94,7 @@ def check_complete(array: zarr.Array[Any]) -> None:
             return
         failure = DataError(
             "The stored records are incomplete: a chunk is missing",
-            "A missing chunk would be read as the fill value, as if its records were all alike",
+            "A missing chunk would be read as the fill value, as if its records were all equal",
             "Write the array again, with write_empty_chunks switched on",
         )
     raise failure

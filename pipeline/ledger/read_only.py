@@ -100,7 +100,7 @@ def _opened(path: Path, how: str) -> sqlite3.Connection:
 
 
 def _state(path: Path) -> tuple[int, ...] | None:
-    """What tells whether a file was written; None where that cannot be told, or a journal is beside it."""
+    """What tells whether a file was written; None where that cannot be known, or a journal is beside it."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -93,12 +93,12 @@ def write_report(
     release
         Its pointer or folder.
     budget
-        Lines of what is left, where that shall be told.
+        Lines of what is left, where that is to be shown.
     output
         Page to write, ``.html``; beside the release where not given. The JSON has the same name with ``.json``,
         beside the release with ``.report.json``.
     together
-        What a guess reaches with the other releases of its budget, where that shall be told.
+        What a guess reaches with the other releases of its budget, where that is to be shown.
 
     Raises
     ------

@@ -127,8 +127,8 @@ def _numeric(name: str) -> str:
 
 def _strongest(facts: Facts) -> list[str]:
     rows, left_out = found.strongest_table(facts), found.not_estimable(facts)
-    told = ["<p>Strongest of the entries that stand out of the noise:</p>" + grid(rows)] if rows else []
-    return [*told, f"<p>{as_html(left_out)}</p>"] if left_out else told
+    strongest = ["<p>Strongest of the entries that stand out of the noise:</p>" + grid(rows)] if rows else []
+    return [*strongest, f"<p>{as_html(left_out)}</p>"] if left_out else strongest
 
 
 def _after(error: after.Error) -> list[str]:

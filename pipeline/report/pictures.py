@@ -1,7 +1,7 @@
 """Pictures as SVG text: the same bytes for the same numbers, for light and for dark paper, with text alternatives.
 
-Colours tell apart for people who see red and green alike (RdBu, berlin, viridis; Okabe and Ito's blue and vermilion),
-and no meaning is carried by colour alone: marks differ in shape, and each picture has its text.
+Colours can be distinguished by people who see red and green as one colour (RdBu, berlin, viridis; Okabe and Ito's
+blue and vermilion), and no meaning is carried by colour alone: marks differ in shape, and each picture has its text.
 """
 
 from __future__ import annotations

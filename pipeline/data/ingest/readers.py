@@ -22,7 +22,7 @@ from blockveil.pipeline.base.errors import BlockveilError, ConfigError, DataErro
 from blockveil.pipeline.config.ingest_columns import (
     BinsColumn,
     BooleanColumn,
-    CategoryColumn,
+    Column,
     NumberColumn,
     WholeColumn,
 )
@@ -265,26 +265,35 @@ def _csv_types(config: IngestConfig) -> dict[str, pa.DataType]:
         # Always as it is written: a spelling that is not the one of its value is then seen, and refused.
         types[config.ingest.only.column] = pa.string()
     for column in config.columns:
-        match column:
-            case NumberColumn() | BinsColumn():
-                kind = pa.float64()
-            case WholeColumn():
-                kind = pa.int64()
-            case BooleanColumn():
-                kind = pa.bool_()
-            case CategoryColumn():
-                kind = pa.string() if isinstance(column.categories[0], str) else pa.int64()
+        kind = _csv_type(column)
         for name in column.inputs:
-            known = types.setdefault(name, kind)
-            if known != kind:
-                if {known, kind} != {pa.float64(), pa.int64()}:
-                    raise ConfigError(
-                        f'Column "{name}" is declared as two types that a CSV file cannot give at once',
-                        "A column of a CSV file is read as text, whole numbers, real numbers or booleans",
-                        "Declare it once, or put the values into two columns of the file",
-                    )
-                types[name] = pa.int64()  # whole numbers are numbers, and can be binned
+            types[name] = _common(name, types.get(name, kind), kind)
     return types
+
+
+def _csv_type(column: Column) -> pa.DataType:
+    """What a column of the store reads from a CSV file."""
+    match column:
+        case NumberColumn() | BinsColumn():
+            return pa.float64()
+        case WholeColumn():
+            return pa.int64()
+        case BooleanColumn():
+            return pa.bool_()
+    return pa.string() if isinstance(column.categories[0], str) else pa.int64()
+
+
+def _common(name: str, known: pa.DataType, kind: pa.DataType) -> pa.DataType:
+    """The type that serves both declarations of a column; whole numbers are numbers, and can be binned."""
+    if known == kind:
+        return known
+    if {known, kind} == {pa.float64(), pa.int64()}:
+        return pa.int64()
+    raise ConfigError(
+        f'Column "{name}" is declared as two types that a CSV file cannot give at once',
+        "A column of a CSV file is read as text, whole numbers, real numbers or booleans",
+        "Declare it once, or put the values into two columns of the file",
+    )
 
 
 def _table(found: pa.RecordBatch, file: SourceFile, inside: list[str]) -> TableBatch:
