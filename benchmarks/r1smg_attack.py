@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from scipy.stats import beta
 
 from blockveil.engine.study.r1smg import published
-from blockveil.engine.study.r1smg_profile import allowed_success, attack_success, ball_test
+from blockveil.engine.study.r1smg_attack import allowed_success, attack_success, ball_test
 
 SETTINGS = [
     ("counts 89 x 89", 7921, 1e-5, 1e-7),

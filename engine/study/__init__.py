@@ -9,6 +9,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.imgm`: The improved matrix Gaussian mechanism
 * :mod:`.projections`: Gaussian sketches of private records (Johnson-Lindenstrauss)
 * :mod:`.r1smg`: Rank-1 singular Gaussian noise (R1SMG) as published, for study only
+* :mod:`.r1smg_attack`: How R1SMG noise is attacked
 * :mod:`.r1smg_integral`: Privacy loss of R1SMG noise as an integral over size and angle
 * :mod:`.r1smg_profile`: What R1SMG noise really gives
 * :mod:`.sampled_steps`: Steps that see a random part of the records

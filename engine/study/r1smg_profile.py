@@ -1,4 +1,4 @@
-"""What R1SMG noise really gives: its privacy profile, the least noise that would keep a claim, and how it is attacked.
+"""What R1SMG noise really gives: its privacy profile and the least noise that would keep a claim.
 
 The law of the noise is spherically symmetric with density falling in the radius, so that the worst neighbours are
 exactly one sensitivity apart and delta grows with the distance. Everything depends on M and on the *relative deviation*
@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from scipy.optimize import brentq
 from scipy.special import k0e
@@ -41,7 +40,7 @@ def true_log_delta(entries: int, relative_deviation: float, epsilon: float) -> f
     Parameters, and what is raised, as in :func:`true_delta`. Its error is below :data:`ACCURACY`, or a relative 1e-12
     where that is more.
     """
-    _check(entries, relative_deviation)
+    check_setting(entries, relative_deviation)
     if not 0 <= epsilon <= 1e15:
         raise CalibrationError(f"epsilon is {epsilon}; it must lie between 0 and 1e15; give a loss in this range")
     if entries == 1:
@@ -133,7 +132,7 @@ def correct_variance(entries: int, epsilon: float, delta: float) -> float:
         A parameter is out of range.
     """
     target = _target(delta)
-    _check(entries, 1.0)
+    check_setting(entries, 1.0)
     if entries == 1:
         mu = gaussian_mu(epsilon, delta)
         return 1.0 / (mu * mu) * (1.0 + 1e-15)
@@ -156,59 +155,9 @@ def correct_variance(entries: int, epsilon: float, delta: float) -> float:
 
 def true_epsilon_law(entries: int, relative_deviation: float, delta: float) -> float:
     """Limit of :func:`true_epsilon` for small delta; an approximation, not a bound; 0 where it would be negative."""
-    _check(entries, relative_deviation)
+    check_setting(entries, relative_deviation)
     _target(delta)
     return max(0.0, (entries - 1) * (0.5 * math.log(2.0 / math.pi) - math.log(relative_deviation) - math.log(delta)))
-
-
-def attack_success(entries: int, relative_deviation: float) -> float:
-    """Probability that the best test, which is the nearer of the two answers, tells two neighbours apart.
-
-    The density falls with the distance from the answer, so the nearer answer is the likelier one; its probability is
-    ``(1 + delta(0)) / 2`` where both neighbours are equally likely beforehand.
-    """
-    return 0.5 * (1.0 + true_delta(entries, relative_deviation, 0.0))
-
-
-def allowed_success(epsilon: float, delta: float) -> float:
-    """Largest probability of telling two neighbours apart that (epsilon, delta)-privacy allows.
-
-    It is ``(e^epsilon + delta) / (1 + e^epsilon)``.
-
-    **Source**: Kairouz, Oh and Viswanath, 2015, Theorem 2.1.
-    """
-    return (1.0 + delta * math.exp(-epsilon)) / (1.0 + math.exp(-epsilon))
-
-
-@dataclass(frozen=True)
-class BallTest:
-    """A test that needs no integral: is the output within half a sensitivity of one answer?
-
-    Attributes
-    ----------
-    detection
-        Its probability under that answer.
-    log_false_alarm
-        Natural logarithm of an upper bound of its probability under a neighbour one sensitivity away.
-    """
-
-    detection: float
-    log_false_alarm: float
-
-    def least_delta(self, epsilon: float) -> float:
-        """Lower bound of delta at an epsilon: ``detection - e^epsilon false_alarm``, at least 0."""
-        return max(0.0, self.detection - math.exp(min(700.0, epsilon + self.log_false_alarm)))
-
-
-def ball_test(entries: int, relative_deviation: float) -> BallTest:
-    """Probabilities of the ball test: an elementary proof that the published claim is false.
-
-    Noise of size r around the neighbour reaches the ball only within 30 degrees of the difference: the cosine is at
-    least ``(r^2 + 3/4) / (2 r)``, that is ``sqrt(3)/2``. Such a cap holds at most ``sin(30 degrees)^(M-1) / 2`` of the
-    sphere.
-    """
-    _check(entries, relative_deviation)
-    return BallTest(math.erf(0.5 / relative_deviation / math.sqrt(2.0)), -entries * math.log(2.0))
 
 
 def _log_variance_law(entries: int, epsilon: float, delta: float) -> float:
@@ -235,7 +184,8 @@ def _target(delta: float) -> float:
     return math.log(delta) - ACCURACY
 
 
-def _check(entries: int, relative_deviation: float) -> None:
+def check_setting(entries: int, relative_deviation: float) -> None:
+    """Refuse an answer without entries, and a relative deviation that could overflow."""
     if entries < 1:
         raise CalibrationError(f"the answer has {entries} entries; it must have at least 1; correct its shape")
     # Within these, no intermediate result overflows.

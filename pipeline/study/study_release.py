@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
-from blockveil.engine.study import error_constants, error_moments, r1smg, r1smg_profile
+from blockveil.engine.study import error_constants, error_moments, r1smg, r1smg_attack, r1smg_profile
 from blockveil.pipeline.base.durable import store_error
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError, StoreError
 from blockveil.pipeline.data.zarr_arrays import create_group, write_array
@@ -84,7 +84,7 @@ class Findings:
 
     def _ball_test(self) -> str:
         """What the elementary test alone proves: whether an output lies within half a sensitivity of one answer."""
-        test = r1smg_profile.ball_test(self.entries, math.sqrt(self.variance) / self.sensitivity)
+        test = r1smg_attack.ball_test(self.entries, math.sqrt(self.variance) / self.sensitivity)
         return (
             f"within half a sensitivity of one answer: probability {test.detection:.3g} against less than "
             f"e^{test.log_false_alarm:.0f}; delta is at least {test.least_delta(self.claim.epsilon):.3g}"
@@ -140,8 +140,8 @@ def r1smg_findings(shape: tuple[int, int], claim: ApproxDP, sensitivity: float) 
             variance=variance,
             true_delta=r1smg_profile.true_delta(entries, s, claim.epsilon),
             true_epsilon=r1smg_profile.true_epsilon(entries, s, claim.delta),
-            attack_success=r1smg_profile.attack_success(entries, s),
-            allowed_success=r1smg_profile.allowed_success(claim.epsilon, claim.delta),
+            attack_success=r1smg_attack.attack_success(entries, s),
+            allowed_success=r1smg_attack.allowed_success(claim.epsilon, claim.delta),
             correct_variance=r1smg_profile.correct_variance(entries, claim.epsilon, claim.delta) * sensitivity**2,
             gaussian_variance=error_constants.analytic_constant(entries, claim.epsilon, claim.delta) * sensitivity**2,
         )

@@ -18,12 +18,10 @@ from scipy.stats import norm
 from blockveil.engine.guarantees.calibration import CalibrationError, gaussian_delta, gaussian_mu
 from blockveil.engine.study.error_constants import analytic_constant
 from blockveil.engine.study.r1smg import published
+from blockveil.engine.study.r1smg_attack import allowed_success, attack_success, ball_test
 from blockveil.engine.study.r1smg_integral import log_half_step
 from blockveil.engine.study.r1smg_profile import (
     ACCURACY,
-    allowed_success,
-    attack_success,
-    ball_test,
     correct_variance,
     true_delta,
     true_epsilon,
