@@ -55,7 +55,7 @@ class Designed:
         Raises
         ------
         CannotCalibrate
-            It exceeds the guarantee, or is a share of a loss that has none.
+            It exceeds the guarantee, or the config declares a share and the loss is not Gaussian.
         """
         privacy = self.resolved.config.privacy
         found = charge_of_a_unit(self.answer.design.loss, self.resolved.guarantee, privacy)
