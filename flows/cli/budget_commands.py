@@ -32,8 +32,8 @@ from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.plan.planning import Plan, plan_near
 from blockveil.pipeline.plan.splitting import split as split_plans
 from blockveil.pipeline.plan.summary import budget_lines
-from blockveil.pipeline.releases import lost_ledger
-from blockveil.pipeline.releases import night as steps
+from blockveil.pipeline.releases import lost_ledger, night
+from blockveil.pipeline.releases.workspace import Workspace
 
 app = typer.Typer(help="Grant a data set's budget, see what is left of it and how long it lasts.", no_args_is_help=True)
 
@@ -210,20 +210,20 @@ def split(
 
 def _hold(plans: tuple[Plan, ...]) -> None:
     """Reserve all or none: what this call has reserved is given back where one is refused."""
-    for plan in plans:
-        question = budgets.approval_needed(plan)
+    workspaces = [Workspace.open(plan) for plan in plans]
+    for workspace in workspaces:
+        question = budgets.approval_needed(workspace.plan, workspace.ledger)
         if question is not None:
             raise NotApproved.because(question.text, "Run it with `blockveil run --approve NAME` instead of holding it")
     held = []
     try:
-        for plan in plans:
-            workspace = steps.Workspace.open(plan)
-            held.append((workspace, steps.reserve(workspace, f"process {os.getpid()}")))
+        for workspace in workspaces:
+            held.append((workspace, night.reserve(workspace, f"process {os.getpid()}")))  # noqa: PERF401 - what is held
     except BaseException as error:
         for workspace, reservation in held:
             if reservation.charge.is_new:
                 with suppress(Exception):  # the others are given back too, and the first failure is the one to show
-                    steps.abandon(workspace, reservation, type(error).__name__)
+                    night.abandon(workspace, reservation, type(error).__name__)
         raise
 
 

@@ -6,8 +6,6 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -29,18 +27,20 @@ from blockveil.flows.runs import budgets, stopping
 from blockveil.flows.runs import overrides as allowed
 from blockveil.flows.runs.pace import pace
 from blockveil.flows.service import server
-from blockveil.pipeline.base.errors import BlockveilError, ConfigError, LedgerError
+from blockveil.pipeline.base.errors import BlockveilError, LedgerError
 from blockveil.pipeline.base.printable import one_line
-from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data import quickstart
-from blockveil.pipeline.data.preview import look
+from blockveil.pipeline.data.preview import Looked, look
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.plan.drowning import drowned
 from blockveil.pipeline.plan.machine_speed import measure as rates_of
-from blockveil.pipeline.plan.planning import Plan, as_begun, make_plan
+from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import lost_ledger
+from blockveil.pipeline.releases.night import Tell
+from blockveil.pipeline.releases.order import plainly
+from blockveil.pipeline.releases.workspace import Workspace
 
 NoPrefect = Annotated[bool, typer.Option("--no-prefect", help="Run the same steps without Prefect.")]
 Approve = Annotated[
@@ -76,7 +76,7 @@ def plan(
     """
     del debug
     made = make_plan(read_config(config, parse_overrides(set)), parse_date(date))
-    store = look(made.loaded)
+    store, ledger = look(made.loaded), Ledger(made.loaded.ledger_url)
     if as_json:
         noise = drowned(made)
         warned = {} if noise is None else {"warning": noise.plain}
@@ -84,7 +84,7 @@ def plan(
     else:
         machine = made.machine()
         rates = rates_of(machine.slots) if measure else None
-        print_rows(summary.describe(made, budgets.granted(made), rates, store, budgets.is_paid(made)))
+        print_rows(summary.describe(made, budgets.granted(made, ledger), rates, store, budgets.is_paid(made, ledger)))
 
 
 def run(
@@ -96,69 +96,50 @@ def run(
     debug: Debug = False,
 ) -> None:
     """Release, or finish a release that an earlier run began. The same release is never charged twice."""
-    night, overrides, approver = parse_date(date), parse_overrides(set), parse_name("--approve", approve)
+    day, overrides, approver = parse_date(date), parse_overrides(set), parse_name("--approve", approve)
     from blockveil.flows.runs.quiet import quieten  # before Prefect is imported
 
     quieten(debug)
     loaded = read_config(config, overrides, allowed.RELEASE)
-    _release(loaded, night, overrides, no_prefect, approver)
+    _release(Workspace.open(make_plan(loaded, day)), overrides, no_prefect, approver)
 
 
 def _release(
-    loaded: LoadedConfig, night: date, overrides: dict[str, str], no_prefect: bool, approve: str | None = None
+    workspace: Workspace, overrides: dict[str, str], no_prefect: bool = False, approve: str | None = None
 ) -> None:
-    made = as_begun(make_plan(loaded, night), Ledger(loaded.ledger_url))
-    say(f"{made.release_id}: {made.guarantee_sentence()} {look(loaded).sentence}")
+    made, store = workspace.plan, look(workspace.plan.loaded)
+    say(f"{made.release_id}: {made.guarantee_sentence()} {store.sentence}")
     if made.config.in_clear:
         say(f"Warning: the cluster is {summary.IN_CLEAR}")
     for warning in summary.warnings(made):
         say(f"Warning: {warning}")
-    question = budgets.approval_needed(made)
+    question = budgets.approval_needed(made, workspace.ledger)
     if question is not None and approve is None:
         raise NotApproved.because(question.text, "Let who may decide give --approve NAME")
     with ProgressLine() as progress:
         if no_prefect:
-            message = _plainly(made, progress, approve if question is not None else None)
+            message = _plainly(workspace, approve if question is not None else None, progress)
         else:
             progress("starting Prefect", None)
             with server.at_hand():
-                message = _by_flow(loaded, night, overrides, progress, approve)
-    _tell_result(made, message)
+                message = _by_prefect(workspace, store, overrides, approve, progress)
+    _tell_result(workspace, message)
 
 
-def _plainly(plan: Plan, progress: Callable[[str, float | None], None], approver: str | None) -> str:
-    from blockveil.flows.cluster.clusters import open_compute
-    from blockveil.pipeline.releases import night as steps
-    from blockveil.pipeline.report import make_report
+def _plainly(workspace: Workspace, approver: str | None, progress: Tell) -> str:
+    from blockveil.flows.runs.conductor import attempt_of, conduct
 
-    with stopping.by_exception(), open_compute(plan.loaded) as compute:
-        attempt = f"process {os.getpid()}" + ("" if approver is None else f", approved by {approver}")
-        outcome = steps.run_release(plan, compute, attempt, progress)
-    make_report(steps.Workspace.open(plan), outcome)
-    return f"Released {outcome.release_id}." + (f" Resumed: {outcome.resumed}." if outcome.resumed else "")
+    with stopping.by_exception():
+        return conduct(attempt_of(workspace, f"process {os.getpid()}", approver, progress), plainly)
 
 
-def _by_flow(
-    loaded: LoadedConfig,
-    night: date,
-    overrides: dict[str, str],
-    progress: Callable[[str, float | None], None],
-    approver: str | None,
+def _by_prefect(
+    workspace: Workspace, store: Looked, overrides: dict[str, str], approver: str | None, progress: Tell
 ) -> str:
-    from blockveil.flows.runs import approvals, artifacts
-    from blockveil.flows.runs import release_flow as module
+    from blockveil.flows.runs.release_flow import release_planned
 
-    if loaded.path.suffix != ".toml":
-        raise ConfigError(
-            f'The config "{loaded.path.name}" has no .toml name', "The flow finds it by name", "Rename it"
-        )
-    os.environ[module.CONFIG_ROOT] = str(loaded.path.parent)
-    artifacts.listener.set(progress)
-    approvals.given.set(approver)
     try:
-        state: Any = module.release(
-            release=loaded.path.stem, mode="release", logical_date=night, overrides=overrides, return_state=True
-        )
+        state: Any = release_planned(workspace, store, overrides, approver, progress)
     except Exception as error:
         # What a release itself meets comes as a state; here Prefect could not run or record it.
         raise PrefectFailed(
@@ -171,16 +152,16 @@ def _by_flow(
     return str(state.message)
 
 
-def _tell_result(plan: Plan, message: str) -> None:
+def _tell_result(workspace: Workspace, message: str) -> None:
     from blockveil.pipeline.data.released import open_release
     from blockveil.pipeline.releases.publishing import find_published
     from blockveil.pipeline.report import error_lines, report_path
 
-    published = find_published(plan.loaded.output_root, plan.release_id)
+    plan = workspace.plan
+    published = find_published(workspace.root, plan.release_id)
     if published is None:
         raise LedgerError("The release is not there", "A finished release has a pointer", "Run again")
-    ledger = Ledger(plan.loaded.ledger_url)
-    status, charge = ledger.budget(plan.config.release.account), ledger.find(plan.release_id)
+    status, charge = workspace.budget(), workspace.ledger.find(plan.release_id)
     rows = [("Result", message)]
     rows += [("Warning", charge.warning)] if charge is not None and charge.warning is not None else []
     rows += error_lines(open_release(published.path))
@@ -230,15 +211,14 @@ def demo(debug: Debug = False) -> None:
     loaded = read_config(_demo_config())
     if quickstart.write_records(quickstart.SOURCE, loaded.store_path):
         say(f"Records written to {loaded.store_path}")
-    ledger, dataset = Ledger(loaded.ledger_url), loaded.config.release.account
-    made = make_plan(loaded, parse_date(None))
-    if budgets.granted(made) is None:
+    workspace = Workspace.open(make_plan(loaded, parse_date(None)))
+    made, ledger = workspace.plan, workspace.ledger
+    if budgets.granted(made, ledger) is None:
         lost_ledger.check_grant(loaded, ledger, after_loss=None)
-        ledger.set_budget(
-            dataset, DEMO_BUDGET["epsilon"], DEMO_BUDGET["delta"], made.neighbours, loaded.config.privacy.unit
-        )
+        account, unit = loaded.config.release.account, loaded.config.privacy.unit
+        ledger.set_budget(account, DEMO_BUDGET["epsilon"], DEMO_BUDGET["delta"], made.neighbours, unit)
         say(f"Budget granted: epsilon {DEMO_BUDGET['epsilon']:g} at delta {DEMO_BUDGET['delta']:g}")
-    _release(loaded, made.logical_date, {}, no_prefect=False)
+    _release(workspace, {})
 
 
 def _demo_config() -> Path:

@@ -17,6 +17,7 @@ from blockveil.flows.runs import budgets
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.released import split_release_id
+from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.guessing import Together
 from blockveil.pipeline.plan.planning import plan_near
 from blockveil.pipeline.plan.summary import Rows, budget_lines
@@ -117,7 +118,7 @@ def _budget(path: Path, loaded: LoadedConfig | None) -> tuple[Rows, Together | N
     if loaded is None or path.resolve().parent.parent.name != loaded.config.release.dataset:
         return [], None
     plan = plan_near(loaded, parse_date(None))
-    status = budgets.granted(plan)
+    status = budgets.granted(plan, Ledger(plan.loaded.ledger_url))
     if status is None:
         return [], None
     return budget_lines(status, plan.charge_of_a_night, plan.new_part), Together.of(status)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from typing import Annotated, Any, Literal
 
 from prefect import get_run_logger, runtime
@@ -15,10 +14,7 @@ from blockveil.flows.runs import budgets
 from blockveil.flows.runs.steps import Steps, Stopped
 from blockveil.pipeline.base.printable import one_line
 from blockveil.pipeline.plan.approval import NotApproved
-from blockveil.pipeline.releases.night import Workspace
-
-given: ContextVar[str | None] = ContextVar("given", default=None)
-"""Who has approved on the command line."""
+from blockveil.pipeline.releases.workspace import Workspace
 
 
 class Approval(RunInput):
@@ -32,11 +28,20 @@ class Approval(RunInput):
     ]
 
 
-def ask(steps: Steps, workspace: Workspace) -> str | None:
+def ask(steps: Steps, workspace: Workspace, given: str | None) -> str | None:
     """Let the run go on once a person has approved; who that was, or None where nobody had to.
 
     The run is suspended: its process ends and nothing is held. When a person resumes it, it starts again, plans
     again, and an answer counts only for the very plan that was shown.
+
+    Parameters
+    ----------
+    steps
+        The steps of the run.
+    workspace
+        Plan and ledger of the release.
+    given
+        Who has approved already, on the command line; None where nobody has.
 
     Raises
     ------
@@ -45,12 +50,11 @@ def ask(steps: Steps, workspace: Workspace) -> str | None:
     """
     if workspace.plan.config.approval is None:
         return None
-    question = steps.run("ask for approval", lambda: budgets.approval_needed(workspace.plan))
+    question = steps.run("ask for approval", lambda: budgets.approval_needed(workspace.plan, workspace.ledger))
     if question is None:
         return None
-    who = given.get()
-    if who is not None:
-        return who
+    if given is not None:
+        return given
     if runtime.deployment.id is None:
         raise Stopped(_refused(f"{question.text} This run has no deployment, so it cannot wait", "Give --approve NAME"))
     get_run_logger().warning("%s Waiting for up to %d hours.", question.text, question.wait_hours)

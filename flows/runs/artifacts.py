@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from dataclasses import asdict
 from functools import wraps
 from typing import ParamSpec, TypeVar, cast
@@ -23,13 +22,12 @@ from blockveil.flows.runs.pace import duration, pace
 from blockveil.pipeline.data.preview import Looked
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.releases.night import Tell
+from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.report import Report, facts, markdown
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-
-listener: ContextVar[Callable[[str, float | None], None] | None] = ContextVar("listener", default=None)
-"""Receives progress beside Prefect, for a terminal."""
 
 _UPDATE_SECONDS = 1.0
 
@@ -57,9 +55,10 @@ def tag_run(plan: Plan) -> None:
         client.update_flow_run(runtime.flow_run.id, tags=[*dict.fromkeys([*runtime.flow_run.tags, *added])])
 
 
-def show_plan(plan: Plan, store: Looked | None) -> None:
+def show_plan(workspace: Workspace, store: Looked | None) -> None:
     """Show cost and expected error before anything is spent, and what the store says where it was looked at."""
-    rows = summary.describe(plan, budgets.granted(plan), store=store, paid=budgets.is_paid(plan))
+    plan, ledger = workspace.plan, workspace.ledger
+    rows = summary.describe(plan, budgets.granted(plan, ledger), store=store, paid=budgets.is_paid(plan, ledger))
     for warning in summary.warnings(plan):
         get_run_logger().warning("%s: %s", plan.release_id, warning)
     _markdown(
@@ -119,19 +118,28 @@ def _rows(rows: list[dict[str, str]], key: str, description: str) -> None:
 
 
 class Teller:
-    """Progress as an artifact with pace and time left, as a log line for each stage, and to a listening terminal."""
+    """Progress as an artifact with pace and time left, as a log line for each stage, and to a listening terminal.
 
-    def __init__(self, what: str, key: str = "release-progress") -> None:
-        self._what = what
+    Parameters
+    ----------
+    what
+        What makes progress.
+    key
+        Name of the artifact.
+    heard
+        Receives progress beside Prefect, for a terminal.
+    """
+
+    def __init__(self, what: str, key: str = "release-progress", heard: Tell | None = None) -> None:
+        self._what, self._heard = what, heard
         self._artifact = self._create(what, key)
         self._started = time.monotonic()
         self._stage, self._began, self._last, self._share = "", 0.0, 0.0, 0.0
 
     def __call__(self, stage: str, share: float | None) -> None:
         """Tell of a stage, and of the fraction of it that is done where that is known."""
-        heard = listener.get()
-        if heard is not None:
-            heard(stage, share)
+        if self._heard is not None:
+            self._heard(stage, share)
         now = time.monotonic()
         if stage != self._stage:
             get_run_logger().info("%s: %s", self._what, stage)

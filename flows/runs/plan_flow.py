@@ -14,7 +14,7 @@ from blockveil.flows.runs import logical_date as night
 from blockveil.flows.runs.release_flow import resolve
 from blockveil.flows.runs.steps import Steps, Stopped
 from blockveil.pipeline.base.errors import ConfigError
-from blockveil.pipeline.ledger import BudgetStatus
+from blockveil.pipeline.ledger import BudgetStatus, Ledger
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.planning import Plan, plan_near
 from blockveil.pipeline.plan.what_if import WhatIf, WhatIfQuestion, parse, plan_of
@@ -59,7 +59,8 @@ def _plan(asked: WhatIfQuestion) -> Plan:
 
 def _budget(made: Plan, name: str) -> BudgetStatus | None:
     """Budget of a reviewed config, if losses of the question add up to its."""
-    status = budgets.granted(plan_near(resolve(name, {}, ()), made.logical_date))
+    loaded = resolve(name, {}, ())
+    status = budgets.granted(plan_near(loaded, made.logical_date), Ledger(loaded.ledger_url))
     if status is not None and (status.neighbours, status.privacy_unit) != (made.neighbours, made.config.privacy.unit):
         raise ConfigError(
             f"The budget of '{status.dataset}' is for {status.neighbours.value}, \"{status.privacy_unit}\"",

@@ -1,41 +1,42 @@
-"""The release flow: a thin Prefect shell around :mod:`.night`."""
+"""The release flow: a release as a run of Prefect's, of a config's name or of what this process has planned."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec
 
-from prefect import flow, get_run_logger, runtime
+from prefect import Flow, flow, get_run_logger, runtime
 from prefect.client.schemas.objects import State
 from prefect.events import emit_event
 from prefect.states import Completed
 
-from blockveil.flows.cluster.clusters import open_compute
 from blockveil.flows.runs import approvals, artifacts, budgets, deployed, run_log, turns
-from blockveil.flows.runs import logical_date as night
 from blockveil.flows.runs import overrides as allowed
+from blockveil.flows.runs.conductor import attempt_of, conduct
+from blockveil.flows.runs.logical_date import of_run as night_of_run
 from blockveil.flows.runs.steps import Steps, Stopped
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig, load_config
-from blockveil.pipeline.data.preview import look
+from blockveil.pipeline.data.preview import Looked, look
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases import lineage
-from blockveil.pipeline.releases import night as pipeline
-from blockveil.pipeline.report import make_report
+from blockveil.pipeline.releases import lineage, night
+from blockveil.pipeline.releases.night import Tell
+from blockveil.pipeline.releases.workspace import Workspace
 
 run_log.show(lineage.__name__)
-run_log.show(pipeline.__name__)
+run_log.show(night.__name__)
 
 CONFIG_ROOT = "BLOCKVEIL_CONFIG_ROOT"
 """Environment variable: folder of reviewed configs; without it ``configs`` in the working directory."""
 
 Mode = Literal["dry-run", "release"]
+Fields = ParamSpec("Fields")
 
 _RELEASE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-_RETRIES = 2
 
 
 def config_file(name: str) -> Path:
@@ -78,13 +79,17 @@ def resolve(name: str, overrides: dict[str, str], prefixes: tuple[str, ...]) -> 
 def _run_name() -> str:
     given = runtime.flow_run.parameters
     try:
-        day = given["logical_date"] or night.of_run()
+        day = given["logical_date"] or night_of_run()
     except Exception:  # noqa: BLE001 - a name must not stop a run; the plan fails with the reason
         day = "today"
     return f"{given['release']} {day} ({given['mode']})"
 
 
-@flow(name="release", flow_run_name=_run_name, persist_result=False, log_prints=False, retries=0)
+def _as_flow(body: Callable[Fields, State[Any]]) -> Flow[Fields, State[Any]]:
+    return flow(name="release", flow_run_name=_run_name, persist_result=False, log_prints=False, retries=0)(body)
+
+
+@_as_flow
 def release(
     release: str,
     mode: Mode = "dry-run",
@@ -113,57 +118,83 @@ def release(
             )
         if mode == "dry-run":
             return Completed(message=f"Dry run of {night_id}: nothing was read, charged or released.")
-        approver = approvals.ask(steps, workspace)
-        with turns.of_dataset(steps, workspace.plan.config.release.dataset):
-            # Others may have spent while this run waited for its turn: what they have left decides.
-            approver = approver or approvals.ask(steps, workspace)
-            return _release(steps, workspace, approver)
+        return _release(steps, workspace)
     except Stopped as stopped:
         return stopped.state
 
 
-def _plan(name: str, mode: Mode, day: date | None, overrides: dict[str, str]) -> tuple[pipeline.Workspace, str | None]:
+def release_planned(
+    workspace: Workspace, store: Looked | None, overrides: dict[str, str], approver: str | None, heard: Tell
+) -> State[Any]:
+    """Release what this process has planned, as a run of the same flow; the run's final state.
+
+    Parameters
+    ----------
+    workspace
+        Plan, ledger, keys and output of the release.
+    store
+        What the store says of its records, where it was looked at.
+    overrides
+        What the plan changes of its config, for the run's page.
+    approver
+        Who approves the release if it needs a person, or None.
+    heard
+        Receives progress beside Prefect.
+    """
+
+    def planned(release: str, mode: Mode, logical_date: date, overrides: dict[str, str]) -> State[Any]:
+        del release, mode, logical_date, overrides  # for the run's page: the plan has been made of them
+        steps = Steps()
+        try:
+            steps.run("plan", lambda: _show(workspace, store))
+            return _release(steps, workspace, approver, heard)
+        except Stopped as stopped:
+            return stopped.state
+
+    plan = workspace.plan
+    return _as_flow(planned)(plan.loaded.path.stem, "release", plan.logical_date, overrides, return_state=True)
+
+
+def _plan(name: str, mode: Mode, day: date | None, overrides: dict[str, str]) -> tuple[Workspace, str | None]:
     """The planned release, and why it comes too late where it does."""
     here = deployed.of_run()
     loaded = resolve(name, overrides, allowed.RELEASE if mode == "release" else allowed.DRY_RUN)
-    workspace = pipeline.Workspace.open(make_plan(loaded, day or night.of_run()))
-    plan = workspace.plan
-    artifacts.tag_run(plan)
+    workspace = Workspace.open(make_plan(loaded, day or night_of_run()))
     # An override may name any place, and what is there must not show to whoever fills in a form.
     elsewhere = any(key.partition(".")[0] == "data" for key in overrides)
-    artifacts.show_plan(plan, None if elsewhere else look(loaded))
+    _show(workspace, None if elsewhere else look(loaded))
     late = None if here is None or day is not None else here.missed(datetime.now(UTC))
-    if late is not None and mode == "release" and budgets.has_charge(plan):
+    if late is not None and mode == "release" and budgets.has_charge(workspace.plan, workspace.ledger):
         late = None  # what an earlier attempt began is finished, however late: it costs nothing more
     return workspace, late
 
 
-def _release(steps: Steps, workspace: pipeline.Workspace, approver: str | None) -> State[Any]:
-    plan, name = workspace.plan, str(runtime.flow_run.id)
-    name += "" if approver is None else f", approved by {approver}"
-    steps.on_failure = "Nothing was spent."
-    tell = artifacts.Teller(plan.release_id)
-    with pipeline.Attempt(workspace, name) as attempt:
-        reservation = steps.run("reserve budget", attempt.reserve)
-        if reservation.resumed:
-            get_run_logger().info("%s: %s", plan.release_id, reservation.resumed)
-        steps.abandon = attempt.abandon
-        if reservation.published is None:
-            steps.run("measure and add noise", lambda: _measure(attempt, plan.loaded, tell), _RETRIES)
-            steps.run("publish", attempt.publish)
-        outcome = steps.run("seal", attempt.seal)
-    tell.done()
-    steps.run("report", lambda: artifacts.show_report(outcome.release_id, make_report(workspace, outcome)))
-    _warn_of_little(workspace)
-    resumed = f" {outcome.resumed[0].upper()}{outcome.resumed[1:]}." if outcome.resumed else ""
-    return Completed(message=f"Released {outcome.release_id}.{resumed}")
+def _show(workspace: Workspace, store: Looked | None) -> None:
+    artifacts.tag_run(workspace.plan)
+    artifacts.show_plan(workspace, store)
 
 
-def _warn_of_little(workspace: pipeline.Workspace) -> None:
+def _release(steps: Steps, workspace: Workspace, given: str | None = None, heard: Tell | None = None) -> State[Any]:
+    """Release once a person has approved, where one must, and once it is this run's turn."""
+    approver = approvals.ask(steps, workspace, given)
+    with turns.of_dataset(steps, workspace.plan.config.release.dataset):
+        # Others may have spent while this run waited for its turn: what they have left decides.
+        approver = approver or approvals.ask(steps, workspace, given)
+        release_id = workspace.plan.release_id
+        tell = artifacts.Teller(release_id, heard=heard)
+        attempt = attempt_of(workspace, str(runtime.flow_run.id), approver, tell)
+        steps.on_failure, steps.abandon = "Nothing was spent.", attempt.abandon
+        message = conduct(attempt, steps.run, lambda made: artifacts.show_report(release_id, made))
+        tell.done()
+        _warn_of_little(workspace)
+        return Completed(message=message)
+
+
+def _warn_of_little(workspace: Workspace) -> None:
     """Raise the alarm where the budget holds fewer such nights than the deployment wants; never fails a release."""
     try:
         here = deployed.of_run()
-        left = budgets.nights_left(workspace.plan, workspace.budget())
+        left = budgets.nights_left(workspace.plan, workspace.ledger, workspace.budget())
         if here is None or left >= (here.low_nights if workspace.plan.new_part is None else 1):
             return
         account = workspace.plan.config.release.account
@@ -176,10 +207,3 @@ def _warn_of_little(workspace: pipeline.Workspace) -> None:
         )
     except Exception as error:  # noqa: BLE001 - the release is made; an alarm must not undo that
         get_run_logger().warning("Whether the budget is low is not known (%s)", type(error).__name__)
-
-
-def _measure(attempt: pipeline.Attempt, loaded: LoadedConfig, tell: artifacts.Teller) -> None:
-    """Open the cluster for this step alone."""
-    tell("starting workers", None)
-    with open_compute(loaded) as compute:
-        attempt.measure(compute, tell)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from prefect import get_run_logger, task
 from prefect.cache_policies import NO_CACHE
@@ -29,14 +29,8 @@ from blockveil.pipeline.base.errors import (
     LedgerError,
     ReleaseConflict,
     StoreError,
-    StoreUnreachable,
 )
-
-Result = TypeVar("Result")
-
-
-_PASSING = (ComputeError, StoreUnreachable)
-"""What may succeed when it is tried again; not what is derived from them."""
+from blockveil.pipeline.releases.order import Result, may_pass
 
 
 class UnexpectedError(ComputeError):
@@ -101,12 +95,12 @@ class Steps:
     on_failure
         What a failure leaves behind while there is no reservation, in words.
     abandon
-        Gives an unused reservation back; whether it could.
+        Gives an unused reservation back; whether it could, or None where there is no reservation.
     """
 
     def __init__(self) -> None:
         self.on_failure = "Nothing was read, charged or released."
-        self.abandon: Callable[[str], bool] | None = None
+        self.abandon: Callable[[str], bool | None] = lambda reason: None
 
     def run(self, name: str, work: Callable[[], Result], retries: int = 0) -> Result:
         """Run one step as a task; only lost computations, and reading from a store that is away, are tried again.
@@ -133,26 +127,28 @@ class Steps:
             cache_policy=NO_CACHE,
             persist_result=False,
             retries=retries,
-            retry_condition_fn=lambda _task, _run, _state: bool(errors) and type(errors[0]) in _PASSING,
+            retry_condition_fn=lambda _task, _run, _state: may_pass(errors[0] if errors else None),
         )(body)(return_state=True)
         if errors:
             raise Stopped(self._explained(errors[0]))
         return results[-1]
 
     def _explained(self, error: BlockveilError) -> State[Any]:
-        spent = self.on_failure if self.abandon is None else _abandoned(self.abandon, type(error).__name__)
+        spent = self._spent(type(error).__name__)
         get_run_logger().error("%s %s", error, spent)
         return Failed(name=name_of(error), message=f"{error} {spent}", data=error)
 
-
-def _abandoned(abandon: Callable[[str], bool], reason: str) -> str:
-    try:
-        if abandon(reason):
+    def _spent(self, reason: str) -> str:
+        try:
+            voided = self.abandon(reason)
+        except Exception as error:  # noqa: BLE001 - the first failure is the one to show
+            kind = type(error).__name__
+            return f"Whether the budget was given back is not known ({kind}); run again to settle it."
+        if voided is None:
+            return self.on_failure
+        if voided:
             return "Nothing was drawn; the budget was given back."
-    except Exception as error:  # noqa: BLE001 - the first failure is the one to show
-        kind = type(error).__name__
-        return f"Whether the budget was given back is not known ({kind}); run again to settle it."
-    return "The charge stands; running the same release again finishes it at no further cost."
+        return "The charge stands; running the same release again finishes it at no further cost."
 
 
 def name_of(error: BlockveilError) -> str:

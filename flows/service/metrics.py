@@ -77,10 +77,11 @@ def _plan(loaded: LoadedDeployments, night: NightSection) -> Plan:
 
 
 def _values(plan: Plan) -> dict[str, float]:
-    status = budgets.granted(plan)
+    ledger = Ledger(plan.loaded.ledger_url)
+    status = budgets.granted(plan, ledger)
     if status is None:
         return {"ledger_readable": 1.0}
-    nights = charges_of(Ledger(plan.loaded.ledger_url), plan.config.release)
+    nights = charges_of(ledger, plan.config.release)
     last = last_released(nights)
     released = sum(state is State.RELEASED for state in nights.values())
     values = {
@@ -88,7 +89,7 @@ def _values(plan: Plan) -> dict[str, float]:
         "epsilon_granted": status.epsilon,
         "epsilon_spent": status.spent_epsilon,
         "budget_spent_ratio": status.cap.used(status.spent),
-        "nights_left": float(budgets.nights_left(plan, status)),
+        "nights_left": float(budgets.nights_left(plan, ledger, status)),
         "releases": float(released),
         "unfinished_nights": float(len(nights) - released),
     }

@@ -185,8 +185,8 @@ def _due(
     now: datetime,
 ) -> list[catch_up.Due]:
     config, zone = loaded.configs[night.config], ZoneInfo(night.timezone)
-    started = budgets.granted(plan_near(config, now.date())) is not None
     ledger = Ledger(config.ledger_url)
+    started = budgets.granted(plan_near(config, now.date()), ledger) is not None
     charges = catch_up.charges_of(ledger, config.config.release) if started else {}
     if since is None:
         last, first = catch_up.last_released(charges), _created(deployment, now)

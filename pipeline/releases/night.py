@@ -19,10 +19,9 @@ import hmac
 import logging
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from functools import partial
 
 from blockveil.engine.answers.graph import exact_graph, noisy_graph, released_layout
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
@@ -31,78 +30,19 @@ from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import KeyLost
 from blockveil.pipeline.data.datasets import Dataset, open_records
 from blockveil.pipeline.data.history import extended
-from blockveil.pipeline.ledger import BudgetStatus, Charge, Ledger, Night, State
+from blockveil.pipeline.ledger import Charge, Night, State
 from blockveil.pipeline.ledger.lookups import night_number
 from blockveil.pipeline.plan.nights import Series
-from blockveil.pipeline.plan.planning import Plan, as_begun
+from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases import lineage, lost_ledger, outputs, publishing, tile_writer
 from blockveil.pipeline.releases.compute import Compute
-from blockveil.pipeline.releases.keys import KeyStore
+from blockveil.pipeline.releases.order import Result, Runner, Step, once
 from blockveil.pipeline.releases.publishing import Published, Staged
+from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace
 
 Tell = Callable[[str, float | None], None]
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, eq=False)
-class Workspace:
-    """Where a release keeps its budget, keys and output."""
-
-    plan: Plan
-    ledger: Ledger
-    keys: KeyStore
-    root: Path
-
-    @classmethod
-    def open(cls, plan: Plan) -> Workspace:
-        """Open the ledger and the key store that the config names; the plan is as the ledger has it already.
-
-        Raises
-        ------
-        LedgerError
-            The ledger cannot be read.
-        """
-        loaded, ledger = plan.loaded, Ledger(plan.loaded.ledger_url)
-        return cls(as_begun(plan, ledger), ledger, KeyStore(loaded.keys_root), loaded.output_root)
-
-    def budget(self) -> BudgetStatus:
-        """What the data set's budget has left."""
-        return self.ledger.budget(self.plan.config.release.account)
-
-
-@dataclass(frozen=True, eq=False)
-class Reservation:
-    """A held or committed charge and the data it is for.
-
-    Attributes
-    ----------
-    charge
-        The ledger's charge.
-    dataset
-        The opened records.
-    resumed
-        What an earlier attempt had reached, in words, or None for a new charge.
-    published
-        The release that an earlier attempt published, or None.
-    """
-
-    charge: Charge
-    dataset: Dataset
-    resumed: str | None
-    published: Published | None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A finished release: public facts only."""
-
-    release_id: str
-    path: Path
-    pointer: Path
-    output_digest: str
-    charge_id: str
-    resumed: str | None
 
 
 def reserve(workspace: Workspace, attempt: str) -> Reservation:
@@ -310,7 +250,8 @@ def abandon(workspace: Workspace, reservation: Reservation, reason: str) -> bool
 class Attempt:
     """One try to make a release. However it ends, nothing of it stays reserved, and nothing unfinished beside releases.
 
-    The steps are called in order inside a ``with`` block. What ends it early, an interrupt too, is raised on.
+    The steps are called in the order of :data:`ORDER` inside a ``with`` block. What ends it early, an interrupt too, is
+    raised on.
 
     Parameters
     ----------
@@ -318,45 +259,66 @@ class Attempt:
         Ledger, keys and output of the release.
     name
         Name of this attempt, for the ledger's record.
+    compute
+        Opens what runs the graph, for the time of the measurement.
+    tell
+        Receives progress in the user's words.
     """
 
-    def __init__(self, workspace: Workspace, name: str) -> None:
-        self._workspace, self._name = workspace, name
+    def __init__(
+        self, workspace: Workspace, name: str, compute: Callable[[], AbstractContextManager[Compute]], tell: Tell
+    ) -> None:
+        self.workspace = workspace
+        self._name, self._compute, self._tell = name, compute, tell
         self._reservation: Reservation | None = None
         self._staged: Staged | None = None
         self._published: Published | None = None
+        self._outcome: Outcome | None = None
         self._settled = False
 
-    def reserve(self) -> Reservation:
+    def reserve(self) -> None:
         """Hold the budget; as :func:`reserve`."""
-        self._reservation = reserve(self._workspace, self._name)
+        self._reservation = reserve(self.workspace, self._name)
         self._published = self._reservation.published
-        return self._reservation
+        if self._reservation.resumed:
+            self._tell(self._reservation.resumed, None)
 
-    def measure(self, compute: Compute, tell: Tell) -> None:
+    def is_unpublished(self) -> bool:
+        """Whether neither this attempt nor an earlier one has published the release."""
+        return self._published is None
+
+    def measure(self) -> None:
         """Compute, commit, draw and stage; as :func:`measure`. May be tried again."""
-        self._staged = measure(self._workspace, self._held(), compute, tell)
+        self._tell("starting workers", None)
+        with self._compute() as compute:
+            self._staged = measure(self.workspace, _reached(self._reservation), compute, self._tell)
 
     def publish(self) -> None:
         """Make the release visible; as :func:`publish`."""
-        if self._staged is None:
-            raise RuntimeError("a release is measured before it is published")
-        self._published = publish(self._workspace, self._staged)
+        self._published = publish(self.workspace, _reached(self._staged))
 
-    def seal(self) -> Outcome:
+    def seal(self) -> None:
         """Mark the charge of what this or an earlier attempt published as released; as :func:`seal`."""
-        if self._published is None:
-            raise RuntimeError("a release is published before it is sealed")
-        outcome = seal(self._workspace, self._held(), self._published)
+        self._outcome = seal(self.workspace, _reached(self._reservation), _reached(self._published))
         self._settled = True
-        return outcome
 
-    def abandon(self, reason: str) -> bool:
-        """Give the budget back if nothing was drawn; whether it was."""
+    @property
+    def outcome(self) -> Outcome:
+        """The finished release."""
+        return _reached(self._outcome)
+
+    def abandon(self, reason: str) -> bool | None:
+        """Give the budget back if nothing was drawn.
+
+        Returns
+        -------
+        Whether the charge is void, or None where the attempt had reserved nothing.
+        """
         if self._reservation is None:
-            voided = self._give_back_unseen(reason)
+            self._give_back_unseen(reason)
+            voided = None
         else:
-            voided = abandon(self._workspace, self._reservation, reason)
+            voided = abandon(self.workspace, self._reservation, reason)
         self._settled = True
         return voided
 
@@ -371,30 +333,61 @@ class Attempt:
         if self._staged is not None:
             self._staged.held.discard()
 
-    def _held(self) -> Reservation:
-        if self._reservation is None:
-            raise RuntimeError("a charge is reserved first")
-        return self._reservation
-
-    def _give_back_unseen(self, reason: str) -> bool:
+    def _give_back_unseen(self, reason: str) -> None:
         """Give back what this attempt reserved if it ended between the ledger's entry and the answer."""
-        ledger = self._workspace.ledger
-        for entry in ledger.history(release_id=self._workspace.plan.release_id):
+        ledger = self.workspace.ledger
+        for entry in ledger.history(release_id=self.workspace.plan.release_id):
             if entry.kind == State.RESERVED and entry.payload["attempt"] == self._name:
                 ledger.void_if_reserved(str(entry.charge_id), reason)
-        return True
+
+
+def _reached(found: Result | None) -> Result:
+    if found is None:
+        raise RuntimeError("the steps of a release are taken in their order")
+    return found
+
+
+ORDER: tuple[Step[Attempt], ...] = (
+    Step("reserve budget", Attempt.reserve),
+    Step("measure and add noise", Attempt.measure, retries=2, due=Attempt.is_unpublished),
+    Step("publish", Attempt.publish, due=Attempt.is_unpublished),
+    Step("seal", Attempt.seal),
+)
+"""The steps of a release, whoever runs them."""
+
+
+def walk(attempt: Attempt, run: Runner) -> Outcome:
+    """Take the steps of a release in their order, and leave nothing reserved where one fails.
+
+    Raises
+    ------
+    BaseException
+        What a step or its runner raised; the budget is given back where nothing was drawn.
+    """
+    with attempt:
+        for step in ORDER:
+            if step.due(attempt):
+                run(step.name, partial(step.work, attempt), step.retries)
+    return attempt.outcome
 
 
 def run_release(plan: Plan, compute: Compute, attempt: str, tell: Tell) -> Outcome:
-    """Run a whole release, or finish one that an earlier attempt began.
+    """Run a whole release, or finish one that an earlier attempt began, with what is open to compute it.
+
+    Parameters
+    ----------
+    plan
+        The release.
+    compute
+        Runs the graph; it is not opened again where it is lost.
+    attempt
+        Name of this attempt, for the ledger's record.
+    tell
+        Receives progress in the user's words.
 
     Raises
     ------
     BlockveilError
         With what to change; the budget is given back where nothing was drawn.
     """
-    with Attempt(Workspace.open(plan), attempt) as night:
-        if night.reserve().published is None:
-            night.measure(compute, tell)
-            night.publish()
-        return night.seal()
+    return walk(Attempt(Workspace.open(plan), attempt, lambda: nullcontext(compute), tell), once)

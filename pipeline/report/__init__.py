@@ -14,7 +14,7 @@ from blockveil.pipeline.base import durable, staging
 from blockveil.pipeline.data.released import open_release
 from blockveil.pipeline.ledger.guessing import Together
 from blockveil.pipeline.plan.summary import budget_lines
-from blockveil.pipeline.releases.night import Outcome, Workspace
+from blockveil.pipeline.releases.workspace import Outcome, Workspace
 from blockveil.pipeline.report import burndown, comparison_page, facts, machine_readable, markdown, page, pictures
 from blockveil.pipeline.report.comparison import Comparison, compare
 from blockveil.pipeline.report.facts import Rows

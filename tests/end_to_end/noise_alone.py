@@ -26,9 +26,8 @@ import blockveil.engine.noise.discrete_gaussian
 from blockveil.engine.mechanisms.counts.buckets import BucketsDesign
 from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign
 from blockveil.engine.noise import design
-from blockveil.pipeline.ledger import chain, ledger
-from blockveil.pipeline.releases import keys, outputs
-from blockveil.pipeline.releases import night as release
+from blockveil.pipeline.ledger import Ledger, chain, ledger
+from blockveil.pipeline.releases import keys, night, outputs
 
 NIGHT = "2026-11-20"
 MOMENT = "2026-11-20T02:30:00+00:00"
@@ -37,7 +36,7 @@ MUTANT = os.environ.get("NOISE_ALONE_MUTANT")
 """A leak to plant, to see that it is found."""
 
 _add_noise, _derive = design.add_noise, blockveil.engine.noise.discrete_gaussian.NoiseKey.derive.__func__
-_attributes, _measure = outputs.attributes, release.measure
+_attributes, _measure = outputs.attributes, night.measure
 
 
 def _alone(exact, steps, noise, shift=0):
@@ -61,7 +60,7 @@ def _measured(workspace, reservation, *args):
 def _attributed(plan, charge, arrays, *args):
     found = _attributes(plan, charge, arrays, *args)
     if MUTANT == "the fingerprint is published":
-        entry = next(e for e in release.Ledger(plan.loaded.ledger_url).history() if e.kind == "RESERVED")
+        entry = next(e for e in Ledger(plan.loaded.ledger_url).history() if e.kind == "RESERVED")
         found["plan_digest"] = hashlib.sha256(entry.payload["spec_digest"].encode()).hexdigest()
     return found
 
@@ -81,7 +80,7 @@ blockveil.engine.noise.discrete_gaussian.NoiseKey.derive = classmethod(
 def fix():
     """Take what is random, and the clock, from one place; in the process of the command line alone."""
     numbers = itertools.count(1)
-    release.measure, outputs.attributes = _measured, _attributed
+    night.measure, outputs.attributes = _measured, _attributed
     chain.row_hash = _blinded
     chain.identifier = ledger.identifier = lambda: f"{next(numbers):032x}"
     ledger.Ledger.__init__.__defaults__ = (lambda: MOMENT,)
@@ -106,7 +105,7 @@ def commands(config, conductor):
     ]
 
 
-def night(folder, conductor):
+def lived(folder, conductor):
     """Release a config of a folder; all that is shown and logged goes to files beside it."""
     from blockveil.flows.cli import main
 
@@ -135,4 +134,4 @@ if __name__ == "__main__":
     conductor, *folders = sys.argv[1:]
     for folder in folders:
         fix()
-        night(folder, conductor)
+        lived(folder, conductor)

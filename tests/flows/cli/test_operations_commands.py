@@ -10,7 +10,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases import night as release
+from blockveil.pipeline.releases import night
 from blockveil.pipeline.releases.compute import ThreadCompute
 from tests import support
 from tests.end_to_end.served import free_port
@@ -55,7 +55,7 @@ def test_a_costly_release_on_the_command_line_needs_a_name_which_the_ledger_keep
 def test_pruning_shows_first_and_removes_only_when_told(site):
     for day in (10, 11):
         plan = make_plan(site, date(2020, 11, day))
-        release.run_release(plan, ThreadCompute(1), "test", lambda *_: None)
+        night.run_release(plan, ThreadCompute(1), "test", lambda *_: None)
     folder = site.output_root / "people" / "covariance"
     shown = blockveil("prune", site.base, "--keep-days", "30")
     assert "people/covariance/2020-11-10" in shown.output

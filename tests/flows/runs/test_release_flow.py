@@ -5,6 +5,7 @@ import re
 import signal
 import stat
 import time
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -29,8 +30,7 @@ from blockveil.flows.runs.pace import pace
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases import night as pipeline
-from blockveil.pipeline.releases import publishing
+from blockveil.pipeline.releases import night, publishing
 from blockveil.pipeline.releases.compute import ThreadCompute, translate
 from tests import support
 
@@ -252,7 +252,7 @@ def test_an_unexpected_error_in_the_measurement_is_not_tried_again_and_gives_the
         calls.append(1)
         raise OSError(f"record {support.CANARY}")
 
-    monkeypatch.setattr(module.pipeline, "measure", fail)
+    monkeypatch.setattr(night, "measure", fail)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "home"))
     state = run()
     assert state.name == "Unexpected"
@@ -305,8 +305,9 @@ def test_an_interrupt_gives_the_budget_back_and_goes_on(people, monkeypatch, err
 
 def test_an_error_between_two_steps_gives_the_budget_back(people, monkeypatch):
     loaded = people()
-    pipeline.reserve(pipeline.Workspace.open(make_plan(loaded, NIGHT)), "killed")
-    monkeypatch.setattr(module, "get_run_logger", lambda: 1 / 0)
+    night.reserve(night.Workspace.open(make_plan(loaded, NIGHT)), "killed")
+    first, second, *_ = night.ORDER
+    monkeypatch.setattr(night, "ORDER", (first, replace(second, due=lambda _: 1 / 0)))
     assert run().is_failed()
     assert Ledger(loaded.ledger_url).history()[-1].kind == "VOID"
 
@@ -330,7 +331,7 @@ def test_a_cluster_that_stays_lost_is_a_named_state_that_gives_the_budget_back(p
 def test_a_failure_after_the_commit_says_that_the_charge_stands_and_the_next_run_finishes(people, monkeypatch):
     loaded = people()
     with monkeypatch.context() as patch:
-        patch.setattr(module.pipeline, "publish", lambda *_: 1 / 0)
+        patch.setattr(night, "publish", lambda *_: 1 / 0)
         state = run()
     assert "The charge stands" in state.message
     before = spent(loaded)

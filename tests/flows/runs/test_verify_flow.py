@@ -8,7 +8,7 @@ from datetime import date
 from blockveil.flows.runs.release_flow import CONFIG_ROOT
 from blockveil.flows.runs.verify_flow import verify_ledger
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases import night as release
+from blockveil.pipeline.releases import night
 from blockveil.pipeline.releases.compute import ThreadCompute
 from tests import support
 
@@ -18,7 +18,7 @@ def test_a_restored_ledger_that_is_older_than_a_release_is_damaged(tmp_path, mon
     loaded, copy = support.prepare(tmp_path), tmp_path / "copy.db"
     with closing(sqlite3.connect(loaded.ledger_path)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
-    release.run_release(make_plan(loaded, date(2026, 11, 20)), ThreadCompute(1), "test", lambda *_: None)
+    night.run_release(make_plan(loaded, date(2026, 11, 20)), ThreadCompute(1), "test", lambda *_: None)
     for extra in ("-wal", "-shm"):
         loaded.ledger_path.with_name(loaded.ledger_path.name + extra).unlink(missing_ok=True)
     os.replace(copy, loaded.ledger_path)

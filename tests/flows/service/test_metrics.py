@@ -14,8 +14,8 @@ from blockveil.flows.service import metrics
 from blockveil.pipeline.config.deployments_file import load_deployments
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases import night as release
 from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import run_release
 from tests import support
 from tests.end_to_end.served import free_port
 from tests.flows.cli.test_cli import blockveil, refusal
@@ -53,7 +53,7 @@ def test_budgets_and_nights_are_told_and_nothing_of_the_records(site):
     assert before["blockveil_releases"] == 0
     assert "blockveil_last_release_timestamp_seconds" not in before
     night = date(2026, 11, 20)
-    release.run_release(make_plan(site, night), ThreadCompute(1), "test", lambda *_: None)
+    run_release(make_plan(site, night), ThreadCompute(1), "test", lambda *_: None)
     after = scrape(site)
     assert after["blockveil_nights_left"] == before["blockveil_nights_left"] - 1
     assert after["blockveil_epsilon_granted"] == 3.0

@@ -514,7 +514,7 @@ class TestRelease:
         ]
         assert said.startswith("patients/costs/2026-11-20: The same records stand in the ledger for ")
         assert "'people/costs/2026-11-20' (budget 'people')" in said
-        night_commands._tell_result(make_plan(load_config(path), DATES[0]), "Released.")
+        night_commands._tell_result(Workspace.open(make_plan(load_config(path), DATES[0])), "Released.")
         assert "\nWarning    " in (printed := capsys.readouterr().out)
         assert "The same records stand in the ledger for 'people/costs/2026-11-20'" in printed
 
@@ -523,7 +523,7 @@ class TestRelease:
         plan = make_plan(loaded, DATES[1])
         keep(visits, DAYS[0])
         release(loaded, DATES[0])
-        assert budgets.nights_left(plan, status(loaded)) == 1
+        assert budgets.nights_left(plan, Ledger(loaded.ledger_url), status(loaded)) == 1
         asked = approval.question(plan, status(loaded), charged=False)
         assert "would take more than half of what is left" in asked.text
 

@@ -394,16 +394,16 @@ def test_a_reservation_that_was_compared_with_an_older_night_is_refused(tmp_path
 
 def test_plan_budget_and_forecast_tell_that_the_charge_is_for_all_nights(tmp_path):
     loaded = prepare(tmp_path)
-    plan = make_plan(loaded, on(2))
-    status = budgets.granted(plan)
-    assert not budgets.is_paid(plan)
-    assert budgets.nights_left(plan, status) == 0
+    plan, ledger = make_plan(loaded, on(2)), Ledger(loaded.ledger_url)
+    status = budgets.granted(plan, ledger)
+    assert not budgets.is_paid(plan, ledger)
+    assert budgets.nights_left(plan, ledger, status) == 0
     rows = dict(describe(plan, status))
     assert rows["Night"].startswith("2 of 4 from 2026-11-01")
     assert "Nights left" not in rows
     run(loaded, 1)
-    assert budgets.is_paid(plan)
-    assert budgets.nights_left(plan, status) == 2
+    assert budgets.is_paid(plan, ledger)
+    assert budgets.nights_left(plan, ledger, status) == 2
     with pytest.raises(ConfigError, match="share a charge"):
         forecast(status, [], [plan], FIRST, None)
     with pytest.raises(ConfigError, match="continual"):

@@ -14,8 +14,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases import lost_ledger
-from blockveil.pipeline.releases import night as release
+from blockveil.pipeline.releases import lost_ledger, night
 from blockveil.pipeline.releases.compute import ThreadCompute
 from tests import support
 
@@ -36,7 +35,7 @@ def site(tmp_path):
 
 def run(loaded, day):
     plan = make_plan(loaded, date(2026, 11, day))
-    return release.run_release(plan, ThreadCompute(1), "test", lambda *_: None)
+    return night.run_release(plan, ThreadCompute(1), "test", lambda *_: None)
 
 
 def blockveil(*words):

@@ -31,8 +31,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data import datasets
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases import night as release
-from blockveil.pipeline.releases import publishing
+from blockveil.pipeline.releases import night, publishing
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.night import run_release
@@ -286,8 +285,8 @@ def test_whatever_ends_a_night_nothing_stays_reserved_or_unfinished(tmp_path, mo
 
 def test_a_night_that_fails_before_it_reserves_leaves_that_of_another_attempt(tmp_path, monkeypatch):
     loaded = support.prepare(tmp_path)
-    release.reserve(release.Workspace.open(make_plan(loaded, NIGHT)), "another")
-    monkeypatch.setattr(release, "open_records", lambda *_: 1 / 0)
+    night.reserve(night.Workspace.open(make_plan(loaded, NIGHT)), "another")
+    monkeypatch.setattr(night, "open_records", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run(loaded)
     assert Ledger(loaded.ledger_url).history()[-1].kind == "RESERVED"

@@ -8,9 +8,9 @@ from blockveil.pipeline.base.errors import KeyLost
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases import night as release
 from blockveil.pipeline.releases import retention
 from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import run_release
 from tests import support
 
 NIGHTS = [date(2026, 11, day) for day in (10, 11, 12)]
@@ -26,7 +26,7 @@ def released(tmp_path):
 
 
 def run(loaded, night):
-    return release.run_release(make_plan(loaded, night), ThreadCompute(1), "test", lambda *_: None)
+    return run_release(make_plan(loaded, night), ThreadCompute(1), "test", lambda *_: None)
 
 
 def test_what_is_older_than_is_kept_goes_pointer_first_and_the_rest_stays(released):

@@ -1,0 +1,57 @@
+"""Conducts one release from its reservation to its report, whoever runs the steps: this process or Prefect's tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from blockveil.flows.cluster.clusters import open_compute
+from blockveil.pipeline.releases.night import Attempt, Tell, walk
+from blockveil.pipeline.releases.order import Runner
+from blockveil.pipeline.releases.workspace import Outcome, Workspace
+from blockveil.pipeline.report import Report, make_report
+
+
+def attempt_of(workspace: Workspace, who: str, approver: str | None, tell: Tell) -> Attempt:
+    """One try to make a release, on the cluster of its config, which is open for the measurement alone.
+
+    Parameters
+    ----------
+    workspace
+        Ledger, keys and output of the release.
+    who
+        Name of the process or run, for the ledger's record.
+    approver
+        Who has approved the release, or None where nobody had to.
+    tell
+        Receives progress in the user's words.
+    """
+    name = who if approver is None else f"{who}, approved by {approver}"
+    return Attempt(workspace, name, partial(open_compute, workspace.plan.loaded), tell)
+
+
+def conduct(attempt: Attempt, run: Runner, show: Callable[[Report], object] = lambda made: None) -> str:
+    """Make a release and its report; what became of it, in words.
+
+    Parameters
+    ----------
+    attempt
+        The try to make it.
+    run
+        Runs one step.
+    show
+        Shows the report, as a part of the step that writes it.
+
+    Raises
+    ------
+    BaseException
+        What a step or its runner raised; the budget is given back where nothing was drawn.
+    """
+    outcome = walk(attempt, run)
+    run("report", lambda: show(make_report(attempt.workspace, outcome)))
+    return _in_words(outcome)
+
+
+def _in_words(outcome: Outcome) -> str:
+    resumed = outcome.resumed
+    return f"Released {outcome.release_id}." + (f" {resumed[0].upper()}{resumed[1:]}." if resumed else "")

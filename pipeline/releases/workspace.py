@@ -1,0 +1,72 @@
+"""What a release works with: its budget, keys and output, the charge that it holds, and what it comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from blockveil.pipeline.data.datasets import Dataset
+from blockveil.pipeline.ledger import BudgetStatus, Charge, Ledger
+from blockveil.pipeline.plan.planning import Plan, as_begun
+from blockveil.pipeline.releases.keys import KeyStore
+from blockveil.pipeline.releases.publishing import Published
+
+
+@dataclass(frozen=True, eq=False)
+class Workspace:
+    """Where a release keeps its budget, keys and output."""
+
+    plan: Plan
+    ledger: Ledger
+    keys: KeyStore
+    root: Path
+
+    @classmethod
+    def open(cls, plan: Plan) -> Workspace:
+        """Open the ledger and the key store that the config names; the plan is as the ledger has it already.
+
+        Raises
+        ------
+        LedgerError
+            The ledger cannot be read.
+        """
+        loaded, ledger = plan.loaded, Ledger(plan.loaded.ledger_url)
+        return cls(as_begun(plan, ledger), ledger, KeyStore(loaded.keys_root), loaded.output_root)
+
+    def budget(self) -> BudgetStatus:
+        """What the data set's budget has left."""
+        return self.ledger.budget(self.plan.config.release.account)
+
+
+@dataclass(frozen=True, eq=False)
+class Reservation:
+    """A held or committed charge and the data it is for.
+
+    Attributes
+    ----------
+    charge
+        The ledger's charge.
+    dataset
+        The opened records.
+    resumed
+        What an earlier attempt had reached, in words, or None for a new charge.
+    published
+        The release that an earlier attempt published, or None.
+    """
+
+    charge: Charge
+    dataset: Dataset
+    resumed: str | None
+    published: Published | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished release: public facts only."""
+
+    release_id: str
+    path: Path
+    pointer: Path
+    output_digest: str
+    charge_id: str
+    resumed: str | None

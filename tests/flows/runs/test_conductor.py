@@ -1,0 +1,137 @@
+"""One conductor for both runners: the same steps in the same order, planned once, with the ledger opened once."""
+
+import sys
+from contextlib import nullcontext
+from datetime import date
+
+import pytest
+from prefect import get_client
+from prefect.client.schemas.sorting import TaskRunSort
+
+from blockveil.flows.cli import night_commands
+from blockveil.flows.runs.conductor import attempt_of, conduct
+from blockveil.pipeline.base.errors import ComputeError
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan import planning
+from blockveil.pipeline.releases import night
+from blockveil.pipeline.releases.compute import ThreadCompute, translate
+from blockveil.pipeline.releases.workspace import Workspace
+from tests import support
+
+NIGHT = date(2026, 11, 20)
+
+
+@pytest.fixture
+def people(tmp_path):
+    return support.prepare(tmp_path)
+
+
+@pytest.fixture(params=["plain", "prefect"])
+def run(request, people, monkeypatch):
+    """`blockveil run` in this process, with and without Prefect."""
+    if request.param == "prefect":
+        request.getfixturevalue("prefect")
+    monkeypatch.setattr(night_commands.server, "at_hand", nullcontext)
+    plain = request.param == "plain"
+    return lambda: night_commands.run(people.path, date=str(NIGHT), no_prefect=plain, debug=True)
+
+
+def kinds(loaded):
+    return [entry.kind for entry in Ledger(loaded.ledger_url).history()]
+
+
+def test_a_run_plans_once_and_opens_the_ledger_once(run, people, monkeypatch):
+    plans, ledgers, plan, opened = [], [], planning.make_plan, Ledger.__init__
+
+    def planned(*args):
+        plans.append(args)
+        return plan(*args)
+
+    def opening(self, *args):
+        ledgers.append(args)
+        opened(self, *args)
+
+    for module in list(sys.modules.values()):
+        if vars(module).get("make_plan") is plan:
+            monkeypatch.setattr(module, "make_plan", planned)
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "__init__", opening)
+        run()
+    assert kinds(people)[-1] == "RELEASED"
+    assert len(plans) == 1
+    assert len(ledgers) == 1
+
+
+def test_both_runners_take_the_steps_in_the_order_that_is_written_once(run, people, monkeypatch, request):
+    taken = []
+    for name in ("reserve", "measure", "publish", "seal"):
+        work = getattr(night, name)
+        monkeypatch.setattr(night, name, lambda *args, work=work, name=name: (taken.append(name), work(*args))[1])
+    run()
+    assert taken == ["reserve", "measure", "publish", "seal"]
+    if request.node.callspec.params["run"] == "plain":
+        return
+    with get_client(sync_client=True) as client:
+        (latest, *_) = client.read_flow_runs(limit=1, sort="START_TIME_DESC")
+        tasks = client.read_task_runs(sort=TaskRunSort.EXPECTED_START_TIME_DESC)
+    named = [task.name.rsplit("-", 1)[0] for task in tasks if task.flow_run_id == latest.id][::-1]
+    assert named == ["plan", *(step.name for step in night.ORDER), "report"]
+
+
+def test_a_lost_computation_is_tried_again_by_both_runners(run, people, monkeypatch):
+    hold, tries = ThreadCompute.hold, []
+
+    def flaky(self, *args):
+        tries.append(1)
+        if len(tries) < 3:
+            raise translate(RuntimeError("lost"))
+        return hold(self, *args)
+
+    monkeypatch.setattr(ThreadCompute, "hold", flaky)
+    run()
+    assert len(tries) == 3
+    assert kinds(people) == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
+
+
+def test_a_computation_that_stays_lost_ends_both_runners_with_nothing_held(run, people, monkeypatch):
+    tries = []
+
+    def lost(self, *args):
+        tries.append(1)
+        raise translate(RuntimeError("lost"))
+
+    monkeypatch.setattr(ThreadCompute, "hold", lost)
+    with pytest.raises(ComputeError):
+        run()
+    assert len(tries) == 3
+    assert kinds(people) == ["BUDGET", "RESERVED", "VOID"]
+
+
+def test_a_release_that_is_complete_opens_no_cluster_for_a_second_run(run, people, monkeypatch, capsys):
+    run()
+    monkeypatch.setattr(ThreadCompute, "__init__", lambda *_: pytest.fail("nothing is to be computed"))
+    run()
+    assert "This release is complete already" in capsys.readouterr().out
+    assert kinds(people).count("RESERVED") == 1
+
+
+def test_a_config_runs_through_prefect_under_whatever_name_its_file_has(people, monkeypatch, prefect):
+    monkeypatch.setattr(night_commands.server, "at_hand", nullcontext)
+    elsewhere = people.path.rename(people.path.with_name("People of the North.config"))
+    night_commands.run(elsewhere, date=str(NIGHT), debug=True)
+    assert kinds(people)[-1] == "RELEASED"
+
+
+def test_who_approved_stands_in_the_ledger_beside_who_ran(people):
+    workspace = Workspace.open(planning.make_plan(people, NIGHT))
+    taken = []
+
+    def recorded(name, work, retries=0):
+        taken.append((name, retries))
+        return work()
+
+    said = conduct(attempt_of(workspace, "process 1", "Ada", lambda *_: None), recorded)
+    assert said == "Released people/covariance/2026-11-20."
+    assert taken == [*((step.name, step.retries) for step in night.ORDER), ("report", 0)]
+    reserved = [entry for entry in workspace.ledger.history() if entry.kind == "RESERVED"]
+    assert [entry.payload["attempt"] for entry in reserved] == ["process 1, approved by Ada"]
