@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from blockveil.flows.cli.common import Debug, print_rows, say
-from blockveil.flows.cli.night_commands import ProgressLine
+from blockveil.flows.cli.progress_line import ProgressLine
 
 Config = Annotated[Path, typer.Argument(help="Config file of an ingest, TOML.", show_default=False)]
 Discard = Annotated[bool, typer.Option("--discard", help="Only remove what an unfinished ingest left.")]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-import time
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -23,12 +21,11 @@ from blockveil.flows.cli.common import (
     read_config,
     say,
 )
+from blockveil.flows.cli.progress_line import ProgressLine
 from blockveil.flows.runs import budgets, stopping
 from blockveil.flows.runs import overrides as allowed
-from blockveil.flows.runs.pace import pace
 from blockveil.flows.service import server
 from blockveil.pipeline.base.errors import BlockveilError, LedgerError
-from blockveil.pipeline.base.printable import one_line
 from blockveil.pipeline.data import quickstart
 from blockveil.pipeline.data.preview import Looked, look
 from blockveil.pipeline.ledger import Ledger
@@ -168,39 +165,6 @@ def _tell_result(workspace: Workspace, message: str) -> None:
     rows += summary.budget_lines(status, plan.charge_of_a_night, plan.new_part)
     rows += [("Release", str(published.path)), ("Report", str(report_path(published.path)))]
     print_rows(rows)
-
-
-class ProgressLine:
-    """One line that is rewritten on a terminal; silent elsewhere. Its last words are "done", unless the work failed."""
-
-    def __init__(self) -> None:
-        self._live, self._started, self._open = sys.stderr.isatty(), time.monotonic(), False
-        self._stage, self._began = "", self._started
-
-    def __call__(self, stage: str, share: float | None) -> None:
-        """Show a stage, and how far and how fast it goes where that is known."""
-        now = time.monotonic()
-        if stage != self._stage:
-            self._stage, self._began = stage, now
-        done = "" if share is None else f" {100 * share:3.0f} %, {pace(share, now - self._began)}"
-        self._show(f"{stage}{done}")
-
-    def _show(self, text: str) -> None:
-        if self._live:
-            sys.stderr.write(f"\r\x1b[K{time.monotonic() - self._started:5.1f} s  {one_line(text)}")
-            sys.stderr.flush()
-            self._open = True
-
-    def __enter__(self) -> ProgressLine:
-        """Begin."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """End the line."""
-        if self._open:
-            if kind is None:
-                self._show("done")
-            sys.stderr.write("\n")
 
 
 def demo(debug: Debug = False) -> None:
