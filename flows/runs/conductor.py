@@ -7,7 +7,7 @@ from functools import partial
 
 from blockveil.flows.cluster.clusters import open_compute
 from blockveil.pipeline.releases.night import Attempt, Tell, walk
-from blockveil.pipeline.releases.order import Runner
+from blockveil.pipeline.releases.order import StepRunner
 from blockveil.pipeline.releases.workspace import Outcome, Workspace
 from blockveil.pipeline.report import Report, make_report
 
@@ -30,7 +30,7 @@ def attempt_of(workspace: Workspace, who: str, approver: str | None, tell: Tell)
     return Attempt(workspace, name, partial(open_compute, workspace.plan.loaded), tell)
 
 
-def conduct(attempt: Attempt, run: Runner, show: Callable[[Report], object] = lambda made: None) -> str:
+def conduct(attempt: Attempt, run: StepRunner, show: Callable[[Report], object] = lambda made: None) -> str:
     """Make a release and its report; what became of it, in words.
 
     Parameters

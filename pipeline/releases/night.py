@@ -36,7 +36,7 @@ from blockveil.pipeline.plan.nights import Series
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases import lineage, lost_ledger, outputs, publishing, tile_writer
 from blockveil.pipeline.releases.compute import Compute
-from blockveil.pipeline.releases.order import Result, Runner, Step, once
+from blockveil.pipeline.releases.order import OrderedStep, Result, StepRunner, once
 from blockveil.pipeline.releases.publishing import Published, Staged
 from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace
 
@@ -347,16 +347,16 @@ def _reached(found: Result | None) -> Result:
     return found
 
 
-ORDER: tuple[Step[Attempt], ...] = (
-    Step("reserve budget", Attempt.reserve),
-    Step("measure and add noise", Attempt.measure, retries=2, due=Attempt.is_unpublished),
-    Step("publish", Attempt.publish, due=Attempt.is_unpublished),
-    Step("seal", Attempt.seal),
+ORDER: tuple[OrderedStep[Attempt], ...] = (
+    OrderedStep("reserve budget", Attempt.reserve),
+    OrderedStep("measure and add noise", Attempt.measure, retries=2, due=Attempt.is_unpublished),
+    OrderedStep("publish", Attempt.publish, due=Attempt.is_unpublished),
+    OrderedStep("seal", Attempt.seal),
 )
 """The steps of a release, whoever runs them."""
 
 
-def walk(attempt: Attempt, run: Runner) -> Outcome:
+def walk(attempt: Attempt, run: StepRunner) -> Outcome:
     """Take the steps of a release in their order, and leave nothing reserved where one fails.
 
     Raises

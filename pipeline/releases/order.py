@@ -20,7 +20,7 @@ def _always(_: object) -> bool:
 
 
 @dataclass(frozen=True)
-class Step(Generic[Subject]):
+class OrderedStep(Generic[Subject]):
     """One step of an order.
 
     Attributes
@@ -41,7 +41,7 @@ class Step(Generic[Subject]):
     due: Callable[[Subject], bool] = _always
 
 
-class Runner(Protocol):
+class StepRunner(Protocol):
     """Runs one step."""
 
     def __call__(self, name: str, work: Callable[[], Result], retries: int = 0) -> Result:
