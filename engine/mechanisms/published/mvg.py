@@ -1,9 +1,8 @@
-"""The matrix-variate Gaussian (MVG) mechanism: published calibrations, their exact loss, and exact calibrations.
+"""The matrix-variate Gaussian (MVG) mechanism: the published calibrations.
 
 Noise has variance ``1 / (row precision i * column precision j)`` in entry (i, j), along chosen orthogonal directions;
 the published theorems bound the product of the precisions' Euclidean norms by a limit R. They are valid but loose by
-factors of 70 to 10^10 in standard deviation, so a design states its exact loss, and that is what a ledger charges. The
-exact designs instead spend the exact budget ``sum c_i^2 / variance_i = mu^2`` of a box ``|d_i| <= c_i``.
+factors of 70 to 10^10 in standard deviation, so that a ledger charges the exact loss of the noise (:mod:`.problems`).
 
 Precision zero means infinite variance: the direction is not released. Allocations, directions, gamma, sensitivity and
 bounds must be public or paid for; so must signal variances, which the paper takes from the records themselves.
@@ -22,12 +21,6 @@ from numpy.typing import NDArray
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.mechanisms.published.mvg_limits import PrecisionLimit, Theorem
 from blockveil.engine.records.geometry import Vector
-
-_UP = 1.0 + 2.0**-49
-"""Covers a correctly rounded sum of products and a root, about five units in the last place."""
-
-_DOWN = 1.0 - 2.0**-47
-"""More than twice the margin above, so that the loss of a design, rounded up, stays within what it was to spend."""
 
 
 @dataclass(frozen=True, eq=False)
