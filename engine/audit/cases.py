@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib import import_module
 from itertools import combinations, product
 
 import numpy as np
@@ -26,18 +27,12 @@ import numpy as np
 from blockveil.engine.answers.counts import CountQuery, Edges, Missing, Outside
 from blockveil.engine.audit import laws, mutants
 from blockveil.engine.audit.bounds import Array, Claim
-from blockveil.engine.audit.bucket_cases import bucket_cases
-from blockveil.engine.audit.direction_cases import direction_cases, frame_cases
-from blockveil.engine.audit.moment_cases import sketch_cases, wishart_cases
 from blockveil.engine.audit.subjects import Additive, Subject, visible_claim
 from blockveil.engine.guarantees.calibration import CalibrationError, CannotCalibrate, gaussian_epsilon
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours, PureDP
-from blockveil.engine.mechanisms.contract import Importance, Mechanism, NotApplicable
-from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, MatrixMechanism
-from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from blockveil.engine.mechanisms.laplace import Laplace, WholeLaplace
-from blockveil.engine.mechanisms.published.matrix_noise import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
-from blockveil.engine.mechanisms.published.subspace_noise import AnalyzeGauss, ModSulq
+from blockveil.engine.mechanisms.contract import Mechanism, NotApplicable
+from blockveil.engine.mechanisms.declaration import MechanismDeclaration
+from blockveil.engine.mechanisms.registry import declarations, declared
 from blockveil.engine.noise.additive import NoiseDesign, add_noise
 from blockveil.engine.noise.discrete_gaussian import Grid
 from blockveil.engine.records.geometry import Body, Box, CappedBox
@@ -63,41 +58,14 @@ ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 
 Pairs = Sequence[tuple[Array, Array]]
 
-MECHANISMS: dict[str, Mechanism] = {
-    "gaussian": Gaussian(),
-    "shaped-gaussian": ShapedGaussian(Importance("relative-error")),
-    "imgm": Imgm(),
-    "mvg-exact": ExactMvg(Allocation("uniform")),
-    "laplace": Laplace(Importance("relative-error")),
-    "discrete-laplace": WholeLaplace(),
-    "matrix-mechanism": MatrixMechanism(),
-    "hierarchical": Hierarchical("gaussian", 2),
-    "classic-gaussian": ClassicGaussian(),
-    "mgm": Mgm(),
-    "mvg": Mvg(2, "square-root", Allocation("uniform")),
-    "analyze-gauss": AnalyzeGauss(),
-    "mod-sulq": ModSulq(),
-}
-"""Mechanisms that release, with parameters that suit every problem."""
+MECHANISMS: dict[str, Mechanism] = {each.name: each.audited[0] for each in declarations() if each.audited}
+"""Mechanisms of independent additive noise, with parameters that suit every problem."""
 
-LAWS: dict[str, Callable[[ApproxDP, str | None], list[Subject]]] = {
-    "dawa": bucket_cases,
-    "exponential": direction_cases,
-    "ppca": frame_cases,
-    "wishart": wishart_cases,
-    "johnson-lindenstrauss": sketch_cases,
-}
-"""Mechanisms that add no independent noise, by the cases of their laws."""
+LAWS = tuple(each.name for each in declarations() if each.audit_cases)
+"""Mechanisms of another law, which have cases of their own."""
 
 MUTANTS = ("half-scale", "reseeded", "unclipped")
 """Mistakes that an audit must flag."""
-
-_VARIANTS: dict[str, Sequence[Mechanism]] = {"hierarchical": (Hierarchical("laplace", 3),)}
-"""Further parameters that are audited under the same name."""
-
-_UNEVEN = Allocation("shares", (0.6, 0.3, 0.1))
-_DIRECTED: dict[str, Mechanism] = {"mvg": Mvg(2, "square-root", _UNEVEN), "mvg-exact": ExactMvg(_UNEVEN)}
-"""Mechanisms whose noise may have directions other than the features."""
 
 _BASIS = np.array([[1.0, 2.0, 2.0], [2.0, 1.0, -2.0], [2.0, -2.0, 1.0]]) / 3.0
 _CUBE = Box(-np.ones(3), np.ones(3), np.zeros(3))
@@ -127,21 +95,47 @@ def cases(name: str, guarantee: ApproxDP, mutant: str | None = None) -> list[Sub
     CalibrationError
         The name or the mutant is not known, or nothing of it can be audited.
     """
-    if name in LAWS:
-        return LAWS[name](guarantee, mutant)
-    if name == "r1smg":
-        if mutant is not None:
-            raise CalibrationError(f"mutant {mutant!r} of r1smg cannot be audited; it is false as published; name none")
-        return [_rank_one(*setting) for setting in R1SMG_SETTINGS]
-    if name not in MECHANISMS:
-        known = ", ".join([*MECHANISMS, *LAWS, "r1smg"])
-        raise CalibrationError(f"{name[:60]!r} cannot be audited; names are {known}")
+    declaration = declared(name)
+    if declaration is None:
+        raise CalibrationError(f"{name[:60]!r} cannot be audited; names are {', '.join([*MECHANISMS, *LAWS])}")
+    return cases_of(declaration, guarantee, mutant)
+
+
+def cases_of(declaration: MechanismDeclaration, guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
+    """Subjects of what a mechanism's file declares; see :func:`cases`.
+
+    Parameters
+    ----------
+    declaration
+        The mechanism, of the catalogue or of another package.
+    guarantee
+        What it is calibrated to.
+    mutant
+        One of :data:`MUTANTS`, or None.
+
+    Raises
+    ------
+    CalibrationError
+        The mutant is not known, or nothing of it can be audited.
+    """
+    if declaration.audit_cases:
+        module, _, function = declaration.audit_cases.partition(":")
+        found: list[Subject] = getattr(import_module(module), function)(guarantee, mutant)
+        return found
     if mutant not in (None, *MUTANTS):
         raise CalibrationError(f"mutant {mutant[:60]!r} cannot be audited; mutants are {', '.join(MUTANTS)}")
+    if not declaration.audited:
+        raise CalibrationError(f"{declaration.name!r} declares nothing to audit; declare audited or audit_cases")
+    return _additive_cases(declaration, guarantee, mutant)
+
+
+def _additive_cases(declaration: MechanismDeclaration, guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
+    """Independent additive noise on every problem that is answered, and the whole path to a release."""
     found: list[Subject] = []
-    refusal = f"{name!r} answers none of the problems; audit another mechanism"
-    tried = [(m, *each) for m in (MECHANISMS[name], *_VARIANTS.get(name, ())) for each in _problems()]
-    tried += [(_DIRECTED[name], *each) for each in _along_directions()] if name in _DIRECTED else []
+    refusal = f"{declaration.name!r} answers none of the problems; audit another mechanism"
+    first, directed = declaration.audited[0], declaration.audited_along_directions
+    tried = [(mechanism, *each) for mechanism in declaration.audited for each in _problems()]
+    tried += [(directed, *each) for each in _along_directions()] if directed is not None else []
     for mechanism, problem, pairs in tried:
         try:
             design = mechanism.design(problem, guarantee)
@@ -155,10 +149,8 @@ def cases(name: str, guarantee: ApproxDP, mutant: str | None = None) -> list[Sub
         found += _additive(problem, design, guarantee, pairs, mutant)
     if not found:
         raise CalibrationError(refusal)
-    paths = _whole_path(MECHANISMS[name], guarantee, mutant) or _counts_path(MECHANISMS[name], guarantee, mutant)
-    if name in _DIRECTED:
-        paths += _path_along_directions(_DIRECTED[name], guarantee, mutant)
-    return found + paths
+    paths = _whole_path(first, guarantee, mutant) or _counts_path(first, guarantee, mutant)
+    return found + paths + ([] if directed is None else _path_along_directions(directed, guarantee, mutant))
 
 
 def charged(design: NoiseDesign, guarantee: ApproxDP) -> Claim:
@@ -355,6 +347,14 @@ def _counts_path(mechanism: Mechanism, guarantee: ApproxDP, mutant: str | None) 
         chunk=1 if mutant == "reseeded" else None,
     )
     return [path]
+
+
+def rank_one_cases(guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
+    """R1SMG at the settings of its own paper, whatever the guarantee; a CalibrationError for a mutant."""
+    del guarantee
+    if mutant is not None:
+        raise CalibrationError(f"mutant {mutant!r} of r1smg cannot be audited; it is false as published; name none")
+    return [_rank_one(*setting) for setting in R1SMG_SETTINGS]
 
 
 def _rank_one(label: str, entries: int, epsilon: float, delta: float) -> Subject:

@@ -13,13 +13,9 @@ from blockveil.engine.estimates.error_bounds import expected_spectral_norm, subs
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.contract import Importance, Mechanism, NotApplicable
-from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, MatrixMechanism
 from blockveil.engine.mechanisms.directions.bingham import expected_sine_distance
 from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign, Exponential
-from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from blockveil.engine.mechanisms.laplace import Laplace, WholeLaplace
-from blockveil.engine.mechanisms.published.matrix_noise import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
-from blockveil.engine.mechanisms.published.subspace_noise import AnalyzeGauss, ModSulq
+from blockveil.engine.mechanisms.registry import declarations
 from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.sensitivity.problems import Counts, Problem
@@ -139,30 +135,27 @@ class Candidate:
     reason: str
 
 
+_FIRST = (
+    "shaped-gaussian",
+    "gaussian",
+    "imgm",
+    "classic-gaussian",
+    "mgm",
+    "laplace",
+    "discrete-laplace",
+    "matrix-mechanism",
+    "hierarchical",
+    "mvg-exact",
+    "mvg",
+)
+"""Of equal errors the first wins, and plans hold the table: these stay in the order in which plans were written."""
+
+
 def proven(metric: Metric) -> Sequence[Mechanism | Exponential]:
     """All proven mechanisms that could be best or are published as rivals, with the parameters that suit a metric."""
-    uniform = Allocation("uniform")
-    return (
-        ShapedGaussian(metric.importance),
-        ShapedGaussian(Importance("relative-error")),
-        ShapedGaussian(Importance("absolute-error")),
-        Gaussian(),
-        Imgm(),
-        ClassicGaussian(),
-        Mgm(),
-        Laplace(metric.importance),
-        WholeLaplace(),
-        MatrixMechanism(),
-        Hierarchical("gaussian"),
-        Hierarchical("laplace"),
-        ExactMvg(uniform),
-        Mvg(2, "square-root", uniform),
-        Mvg(3, "square-root", uniform),
-        Mvg(2, "published", uniform),
-        AnalyzeGauss(),
-        ModSulq(),
-        Exponential(),
-    )
+    order = {name: place for place, name in enumerate(_FIRST)}
+    listed = sorted(declarations(), key=lambda each: order.get(each.name, len(order)))
+    return tuple(mechanism for each in listed for mechanism in each.tried(metric.importance))
 
 
 @dataclass(frozen=True, eq=False)

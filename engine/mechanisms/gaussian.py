@@ -30,7 +30,16 @@ import numpy as np
 
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
-from blockveil.engine.mechanisms.contract import Importance, NotApplicable, free_units
+from blockveil.engine.mechanisms.contract import Importance, NotApplicable, Status, free_units
+from blockveil.engine.mechanisms.declaration import (
+    AIM_MEANING,
+    ALL_QUERIES,
+    BOTH,
+    CatalogueEntry,
+    ErrorAim,
+    MechanismDeclaration,
+    Parameter,
+)
 from blockveil.engine.noise.additive import NoiseDesign, add_noise, gaussian_design
 from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
 from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Problem, Rows, SecondMoment
@@ -190,3 +199,56 @@ def _optimal(units: Vector, importance: Vector, body: AnyBody, norms: float) -> 
     weights = units * np.sqrt(importance)
     spread: Vector = (weights / np.max(weights)) ** -0.5
     return spread
+
+
+DECLARED = (
+    MechanismDeclaration(
+        entry=CatalogueEntry(
+            name="gaussian",
+            title="analytic Gaussian, equal noise in raw units",
+            status=Status.PROVEN_EXACT,
+            source="Balle and Wang, 2018, Theorem 8; IMGM Theorem 2 for equal noise",
+            relations=BOTH,
+            queries=ALL_QUERIES,
+            needs="public bounds of a record",
+            loss="mu = sensitivity / standard deviation",
+            error="entries * (sensitivity / mu)^2; a symmetric answer needs about half of that",
+            finding=(
+                "Exact (if and only if). The usual double-precision root finder errs at some parameters, on the "
+                "unsafe side too; the solver here is within 1e-12 and ends on the private side."
+            ),
+            use="release",
+        ),
+        mechanism=Gaussian,
+        form="Equal noise for each entry, in raw units.",
+        tried=lambda _: (Gaussian(),),
+        audited=(Gaussian(),),
+    ),
+    MechanismDeclaration(
+        entry=CatalogueEntry(
+            name="shaped-gaussian",
+            title="Gaussian whose size follows the declared bounds",
+            status=Status.PROVEN_EXACT,
+            source="MVG (CCS 2018), section 6, Algorithms 1 and 2, with the exact budget of Balle and Wang, 2018",
+            relations=BOTH,
+            queries=ALL_QUERIES,
+            needs="public bounds of a record; optionally an importance for each feature",
+            loss="mu = sup over neighbours of the change divided by the noise, entry by entry",
+            error=(
+                "box, rows: (sum c_i sqrt(w_i))^2 / mu^2, less within a ball; ellipsoid: tr(E) / mu^2; second "
+                "moment: ((tr E)^2 + tr E^2) / (2 mu^2), twice that under replace-one"
+            ),
+            finding=(
+                "Directional noise is worth it exactly when the set of changes is narrower than a ball; then it "
+                "saves orders of magnitude."
+            ),
+            use="release",
+        ),
+        mechanism=ShapedGaussian,
+        form="Noise that follows the declared shape.",
+        parameters=(Parameter("optimise_for", ErrorAim(), AIM_MEANING),),
+        build=lambda optimise_for: ShapedGaussian(optimise_for),
+        tried=lambda aim: tuple(map(ShapedGaussian, (aim, Importance("relative-error"), Importance("absolute-error")))),
+        audited=(ShapedGaussian(Importance("relative-error")),),
+    ),
+)

@@ -16,7 +16,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
-from blockveil.engine.mechanisms.contract import Importance, NotApplicable, free_units
+from blockveil.engine.mechanisms.contract import Importance, NotApplicable, Status, free_units
+from blockveil.engine.mechanisms.declaration import (
+    AIM_MEANING,
+    ALL_QUERIES,
+    BOTH,
+    CatalogueEntry,
+    ErrorAim,
+    MechanismDeclaration,
+    Parameter,
+)
 from blockveil.engine.mechanisms.gaussian import bodies, spread_of
 from blockveil.engine.noise.additive import NoiseDesign, laplace_design, whole_laplace_design
 from blockveil.engine.noise.discrete_laplace import LAPLACE_GRID
@@ -73,3 +82,50 @@ def _optimal(units: Vector, importance: Vector, body: AnyBody) -> Vector:
     weights = np.cbrt(importance * units**2)
     spread: Vector = np.max(weights) / weights
     return spread
+
+
+DECLARED = (
+    MechanismDeclaration(
+        entry=CatalogueEntry(
+            name="laplace",
+            title="discrete Laplace on a grid",
+            status=Status.PROVEN_EXACT,
+            source=("Dwork, McSherry, Nissim and Smith, 2006, Theorem 1; Ghosh, Roughgarden and Sundararajan, 2009"),
+            relations=BOTH,
+            queries=ALL_QUERIES,
+            needs="public bounds of a record",
+            loss="epsilon = L1 sensitivity / scale, pure; and the sampler's distance, 2^-115 an entry",
+            error="2 entries (L1 / epsilon)^2 for equal noise",
+            finding=(
+                "Exact. Best for counts at small delta; for matrices the L1 sensitivity grows with the number of "
+                "entries that one record changes, so that Gaussian noise wins."
+            ),
+            use="release",
+        ),
+        mechanism=Laplace,
+        form="Laplace noise that follows the declared shape: a pure epsilon.",
+        parameters=(Parameter("optimise_for", ErrorAim(), AIM_MEANING),),
+        build=lambda optimise_for: Laplace(optimise_for),
+        tried=lambda aim: (Laplace(aim),),
+        audited=(Laplace(Importance("relative-error")),),
+    ),
+    MechanismDeclaration(
+        entry=CatalogueEntry(
+            name="discrete-laplace",
+            title="discrete Laplace in whole numbers",
+            status=Status.PROVEN_EXACT,
+            source="Ghosh, Roughgarden and Sundararajan, 2009",
+            relations=BOTH,
+            queries=("counts",),
+            needs="nothing but the grid of cells",
+            loss="epsilon, pure; and the sampler's distance, 2^-115 an entry",
+            error="entries / (2 sinh(epsilon / 2 L1)^2)",
+            finding="Exact, without rounding; slightly less noise than the continuous law of the same loss.",
+            use="release",
+        ),
+        mechanism=WholeLaplace,
+        form="Discrete Laplace noise on counts, in whole numbers: a pure epsilon.",
+        tried=lambda _: (WholeLaplace(),),
+        audited=(WholeLaplace(),),
+    ),
+)

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from blockveil.engine.mechanisms.auto import Auto, Metric, proven
-from blockveil.engine.mechanisms.catalogue import ENTRIES, CatalogueEntry, find
+from blockveil.engine.mechanisms.catalogue import ENTRIES, find
+from blockveil.engine.mechanisms.declaration import CatalogueEntry
 from blockveil.flows.cli.common import Debug, print_rows, say
 from blockveil.pipeline.base.errors import ConfigError
 
@@ -48,10 +49,11 @@ def _list() -> None:
 
 def _auto() -> list[tuple[str, str]]:
     compared = dict.fromkeys(mechanism.name for mechanism in proven(Metric("total")))
+    left_out = [entry.name for entry in ENTRIES if entry.use == "release" and entry.name not in compared]
     return [
         ("Mechanism", "auto: the proven mechanism with the least expected error"),
         ("Compared", ", ".join(compared)),
-        ("Left out", "dawa, whose error depends on the records, so that nobody knows it beforehand"),
+        ("Left out", f"{', '.join(left_out)}, whose error depends on the records, so that nobody knows it beforehand"),
         (
             "By",
             "the expected error that minimise names, at the same epsilon and delta, for the declared query and shape",

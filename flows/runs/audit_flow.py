@@ -4,7 +4,7 @@ nothing.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from prefect import flow, get_run_logger, task
 from prefect.artifacts import (
@@ -18,33 +18,17 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.mechanisms.registry import FILES
 from blockveil.flows.runs import deployed
 from blockveil.flows.runs.deployed import NotReviewed
 from blockveil.flows.runs.steps import NOT_REVIEWED
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.study.auditing import Audit, run_audit
 
-Auditable = Literal[
-    "gaussian",
-    "shaped-gaussian",
-    "imgm",
-    "mvg-exact",
-    "laplace",
-    "discrete-laplace",
-    "classic-gaussian",
-    "mgm",
-    "analyze-gauss",
-    "mod-sulq",
-    "mvg",
-    "matrix-mechanism",
-    "hierarchical",
-    "dawa",
-    "exponential",
-    "ppca",
-    "wishart",
-    "johnson-lindenstrauss",
-    "r1smg",
-]
+if TYPE_CHECKING:
+    Auditable = str
+else:
+    Auditable = Literal[tuple(FILES)]  # the mechanisms of the catalogue, as the form lists them
 
 
 @flow(name="audit", flow_run_name="{mechanism}", persist_result=False, log_prints=False, retries=0)

@@ -17,7 +17,7 @@ from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.fields import REFERENCES
 from blockveil.pipeline.config.geometry_section import EllipsoidGeometry
 from blockveil.pipeline.config.loaded import DIRECTIONS, SHAPE, LoadedConfig, pinned_digest
-from blockveil.pipeline.config.mechanism_sections import ExactMvgSection, MvgSection
+from blockveil.pipeline.config.mechanism_sections import AllocatedSection
 from blockveil.pipeline.config.model import ReleaseConfig
 from blockveil.pipeline.config.toml import parse_toml, read_toml
 
@@ -109,7 +109,7 @@ def _resolved(loaded: LoadedConfig) -> LoadedConfig:
         found = pinned_digest(loaded, SHAPE, geometry.shape, geometry.shape_sha256)
         shape = geometry.model_copy(update={"shape_sha256": found})
         pinned["query"] = config.query.model_copy(update={"geometry": shape})
-    if isinstance(mechanism, MvgSection | ExactMvgSection) and mechanism.directions is not None:
+    if isinstance(mechanism, AllocatedSection) and mechanism.directions is not None:
         found = pinned_digest(loaded, DIRECTIONS, mechanism.directions, mechanism.directions_sha256)
         pinned["mechanism"] = mechanism.model_copy(update={"directions_sha256": found})
     return LoadedConfig(config.model_copy(update=pinned), loaded.path) if pinned else loaded

@@ -16,7 +16,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.fields import REFERENCES
 from blockveil.pipeline.config.geometry_section import EllipsoidGeometry
-from blockveil.pipeline.config.mechanism_sections import ExactMvgSection, MvgSection
+from blockveil.pipeline.config.mechanism_sections import AllocatedSection
 from blockveil.pipeline.config.model import Address, ReleaseConfig
 from blockveil.pipeline.config.query_sections import USUAL_BITS, Asked
 from blockveil.pipeline.config.secrets import read_address
@@ -107,7 +107,7 @@ class LoadedConfig:
             The file changed since the config was loaded, or it holds something else.
         """
         mechanism = self.config.mechanism
-        if not isinstance(mechanism, MvgSection | ExactMvgSection) or mechanism.directions is None:
+        if not isinstance(mechanism, AllocatedSection) or mechanism.directions is None:
             return None
         size = len(self.config.query.columns)
         return self._pinned(DIRECTIONS, mechanism.directions, mechanism.directions_sha256, size)
@@ -167,7 +167,7 @@ def release_world(config: ReleaseConfig) -> dict[str, Any]:
         if geometry.shape_sha256 is None:
             raise ValueError("the matrix file has no digest; load the config with load_config")
         world["query"]["geometry"]["shape"] = "matrix"
-    if isinstance(config.mechanism, MvgSection | ExactMvgSection) and config.mechanism.directions is not None:
+    if isinstance(config.mechanism, AllocatedSection) and config.mechanism.directions is not None:
         if config.mechanism.directions_sha256 is None:
             raise ValueError("the directions have no digest; load the config with load_config")
         world["mechanism"]["directions"] = "matrix"

@@ -1,11 +1,22 @@
-"""``[mechanism]``: how noise is shaped. The names are those of ``blockveil mechanisms``."""
+"""``[mechanism]``: how noise is shaped. Each kind follows from what the file of its mechanism declares."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
-from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
+from pydantic import Discriminator, Field, StringConstraints, Tag, create_model, model_validator
 
+from blockveil.engine.mechanisms.declaration import (
+    MechanismDeclaration,
+    OneOf,
+    Parameter,
+    PerFeature,
+    PrecisionShares,
+    RealBetween,
+    Values,
+    WholeBetween,
+)
+from blockveil.engine.mechanisms.registry import declarations
 from blockveil.pipeline.config.fields import Label, Length, Number, Section, Whole, refusal
 
 
@@ -20,8 +31,11 @@ Aim = Annotated[
 ]
 
 
-class _Noise(Section):
+class MechanismSection(Section):
     """What every mechanism declares."""
+
+    if TYPE_CHECKING:
+        kind: str  # each kind declares its own
 
     def check_features(self, columns: tuple[str, ...]) -> None:
         """Refuse names that are not columns of the records, and columns that lack a value."""
@@ -38,102 +52,11 @@ class _Noise(Section):
 
     def _named(self) -> dict[str, dict[str, float]]:
         """Tables by feature, by their key."""
-        return {}
+        return {key: value for key, value in self if isinstance(value, dict)}
 
     @property
     def _what(self) -> str:
         return "features of query.geometry"
-
-
-class GaussianSection(_Noise):
-    """Equal noise for each entry, in raw units."""
-
-    kind: Literal["gaussian"]
-    """the noise mechanism"""
-
-
-class ShapedGaussianSection(_Noise):
-    """Noise that follows the declared shape."""
-
-    kind: Literal["shaped-gaussian"]
-    """the noise mechanism"""
-    optimise_for: Aim
-    """the error to make small: "relative-error", "absolute-error", or a positive importance for each feature"""
-
-    def _named(self) -> dict[str, dict[str, float]]:
-        return {"optimise_for": self.optimise_for} if isinstance(self.optimise_for, dict) else {}
-
-
-class ClassicGaussianSection(_Noise):
-    """Equal noise for each entry by the classic formula, for epsilon below one; kept for comparison."""
-
-    kind: Literal["classic-gaussian"]
-    """the noise mechanism"""
-
-
-class MgmSection(_Noise):
-    """Equal noise for each entry by the matrix Gaussian mechanism as published; kept for comparison."""
-
-    kind: Literal["mgm"]
-    """the noise mechanism"""
-
-
-class LaplaceSection(_Noise):
-    """Laplace noise that follows the declared shape: a pure epsilon."""
-
-    kind: Literal["laplace"]
-    """the noise mechanism"""
-    optimise_for: Aim
-    """the error to make small: "relative-error", "absolute-error", or a positive importance for each feature"""
-
-    def _named(self) -> dict[str, dict[str, float]]:
-        return {"optimise_for": self.optimise_for} if isinstance(self.optimise_for, dict) else {}
-
-
-class WholeLaplaceSection(_Noise):
-    """Discrete Laplace noise on counts, in whole numbers: a pure epsilon."""
-
-    kind: Literal["discrete-laplace"]
-    """the noise mechanism"""
-
-
-class MatrixMechanismSection(_Noise):
-    """Gaussian noise on an optimised strategy for the declared workload of counts."""
-
-    kind: Literal["matrix-mechanism"]
-    """the noise mechanism"""
-
-
-class HierarchicalSection(_Noise):
-    """Noise on the sums of nested blocks of the grid, for the declared workload of counts."""
-
-    kind: Literal["hierarchical"]
-    """the noise mechanism"""
-    noise: Literal["gaussian", "laplace"]
-    """the law of the noise; Laplace gives a pure epsilon"""
-    branching: Annotated[Whole, Field(ge=2, le=2**20)] | None = None
-    """the blocks of the next level along each axis; the best for the workload where it is not given"""
-
-
-class DawaSection(_Noise):
-    """Noise on counts of buckets of cells, which are chosen privately so that their cells are alike: a pure epsilon."""
-
-    kind: Literal["dawa"]
-    """the noise mechanism"""
-    partition_share: Annotated[Number, Field(ge=0.01, le=0.99)] = 0.25
-    """the share of the pure epsilon that pays for choosing the buckets; the counts take the rest"""
-
-
-class ImgmSection(_Noise):
-    """Matrix Gaussian noise with given relative sizes, by IMGM Theorem 2."""
-
-    kind: Literal["imgm"]
-    """the noise mechanism"""
-    shape: dict[str, Length] | None = None
-    """the relative standard deviation of each feature's noise; equal where it is not given, which is optimal"""
-
-    def _named(self) -> dict[str, dict[str, float]]:
-        return {"shape": self.shape} if self.shape is not None else {}
 
 
 class Uniform(Section):
@@ -175,7 +98,7 @@ class MaxPNRSection(Section):
 Allocation = Annotated[Uniform | Binary | SharesSection | MaxPNRSection, Field(discriminator="kind")]
 
 
-class _Allocated(_Noise):
+class AllocatedSection(MechanismSection):
     """A precision budget shared between features."""
 
     allocation: Allocation
@@ -188,7 +111,7 @@ class _Allocated(_Noise):
     """where the directions come from: the identifier of a release that was paid for, or the public knowledge"""
 
     @model_validator(mode="after")
-    def _sourced(self) -> _Allocated:
+    def _sourced(self) -> AllocatedSection:
         if self.directions is None:
             extra = next((key for key in ("directions_sha256", "directions_source") if getattr(self, key)), None)
             if extra is not None:
@@ -232,24 +155,6 @@ class _Allocated(_Noise):
         return "features of query.geometry" if self.directions is None else "direction1, direction2, ..."
 
 
-class MvgSection(_Allocated):
-    """Matrix-variate Gaussian noise as published, at its exact loss."""
-
-    kind: Literal["mvg"]
-    """the noise mechanism"""
-    theorem: Literal[2, 3]
-    """the published theorem: 2 for any query, 3 for second moments"""
-    zeta: Literal["published", "square-root"]
-    """the bound in it: as printed, or its square root as in the authors' program"""
-
-
-class ExactMvgSection(_Allocated):
-    """Matrix-variate Gaussian noise with the exact budget of a box."""
-
-    kind: Literal["mvg-exact"]
-    """the noise mechanism"""
-
-
 class SubspaceSection(Section):
     """The leading subspace."""
 
@@ -275,28 +180,7 @@ def _least_tag(value: Any) -> str:
     return "<importances>" if isinstance(value, dict) else "<aim>"
 
 
-class AnalyzeGaussSection(_Noise):
-    """Analyze Gauss as published, on second moments, at its exact loss."""
-
-    kind: Literal["analyze-gauss"]
-    """the noise mechanism"""
-
-
-class ModSulqSection(_Noise):
-    """MOD-SULQ as published, on second moments, at its exact loss."""
-
-    kind: Literal["mod-sulq"]
-    """the noise mechanism"""
-
-
-class ExponentialSection(_Noise):
-    """The exponential mechanism for principal directions: a pure epsilon."""
-
-    kind: Literal["exponential"]
-    """the noise mechanism"""
-
-
-class AutoSection(_Noise):
+class AutoSection(MechanismSection):
     """The proven mechanism with the least expected error."""
 
     kind: Literal["auto"]
@@ -310,22 +194,46 @@ class AutoSection(_Noise):
         return {"minimise": self.minimise} if isinstance(self.minimise, dict) else {}
 
 
-Mechanism = Annotated[
-    GaussianSection
-    | ShapedGaussianSection
-    | LaplaceSection
-    | WholeLaplaceSection
-    | MatrixMechanismSection
-    | HierarchicalSection
-    | DawaSection
-    | ClassicGaussianSection
-    | MgmSection
-    | ImgmSection
-    | MvgSection
-    | ExactMvgSection
-    | AnalyzeGaussSection
-    | ModSulqSection
-    | ExponentialSection
-    | AutoSection,
-    Field(discriminator="kind"),
-]
+def section_of(declaration: MechanismDeclaration) -> type[MechanismSection]:
+    """The ``[mechanism]`` of one kind, from what the mechanism's file declares."""
+    shared = any(isinstance(parameter.values, PrecisionShares) for parameter in declaration.parameters)
+    fields: dict[str, Any] = {"kind": (_literal(declaration.name), Field(description="the noise mechanism"))}
+    for parameter in declaration.parameters:
+        if not isinstance(parameter.values, PrecisionShares):
+            fields[parameter.key] = _field(parameter)
+    name = "" if declaration.mechanism is None else declaration.mechanism.__name__
+    base = AllocatedSection if shared else MechanismSection
+    return create_model(f"{name}Section", __base__=base, __doc__=declaration.form, __module__=__name__, **fields)
+
+
+def _field(parameter: Parameter) -> tuple[Any, Any]:
+    kind = _type(parameter.values)
+    if parameter.required:
+        return kind, Field(description=parameter.meaning)
+    optional = kind | None if parameter.default is None else kind
+    return optional, Field(default=parameter.default, description=parameter.meaning)
+
+
+def _type(values: Values) -> Any:
+    match values:
+        case OneOf(options):
+            return _literal(*options)
+        case WholeBetween(least, most):
+            return Annotated[Whole, Field(ge=least, le=most)]
+        case RealBetween(least, most):
+            return Annotated[Number, Field(ge=least, le=most)]
+        case PerFeature():
+            return dict[str, Length]
+    return Aim
+
+
+def _literal(*options: str | int) -> Any:
+    return Literal.__getitem__(options)  # as Literal[...] of what is not known here
+
+
+_SECTIONS = tuple(section_of(each) for each in declarations() if each.mechanism is not None)
+
+if TYPE_CHECKING:
+    Mechanism = MechanismSection
+else:
+    Mechanism = Annotated[Union[*_SECTIONS, AutoSection], Field(discriminator="kind")]

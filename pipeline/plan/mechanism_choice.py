@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from blockveil.engine.mechanisms.auto import Auto, Metric
 from blockveil.engine.mechanisms.contract import Importance, Mechanism, NotApplicable
 from blockveil.engine.mechanisms.counts.buckets import Dawa
-from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, MatrixMechanism
+from blockveil.engine.mechanisms.declaration import ErrorAim, Parameter, PerFeature, PrecisionShares
 from blockveil.engine.mechanisms.directions.exponential import Exponential
-from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from blockveil.engine.mechanisms.laplace import Laplace, WholeLaplace
-from blockveil.engine.mechanisms.published.matrix_noise import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
-from blockveil.engine.mechanisms.published.subspace_noise import AnalyzeGauss, ModSulq
+from blockveil.engine.mechanisms.published.mvg_noise import Allocation
+from blockveil.engine.mechanisms.registry import declared
 from blockveil.pipeline.config import ReleaseConfig
-from blockveil.pipeline.config import mechanism_sections as declared
+from blockveil.pipeline.config.mechanism_sections import (
+    AllocatedSection,
+    AutoSection,
+    Binary,
+    Least,
+    SharesSection,
+    SubspaceSection,
+    Uniform,
+)
 from blockveil.pipeline.config.query_sections import CountsSection, GradientsSection, OuterProductsSection, RowsSection
 
 
@@ -24,38 +32,28 @@ def mechanism_of(config: ReleaseConfig) -> Mechanism | Exponential | Dawa | Auto
     NotApplicable
         A parameter makes no sense for the query.
     """
-    match config.mechanism:
-        case declared.ShapedGaussianSection() as chosen:
-            return ShapedGaussian(importance_of(config, chosen.optimise_for))
-        case declared.LaplaceSection() as chosen:
-            return Laplace(importance_of(config, chosen.optimise_for))
-        case declared.WholeLaplaceSection():
-            return WholeLaplace()
-        case declared.ClassicGaussianSection():
-            return ClassicGaussian()
-        case declared.MgmSection():
-            return Mgm()
-        case declared.MatrixMechanismSection():
-            return MatrixMechanism()
-        case declared.HierarchicalSection() as chosen:
-            return Hierarchical(chosen.noise, chosen.branching)
-        case declared.DawaSection() as chosen:
-            return Dawa(chosen.partition_share)
-        case declared.ImgmSection() as chosen:
-            return Imgm(*_sides(config, chosen.shape)) if chosen.shape is not None else Imgm()
-        case declared.MvgSection() as chosen:
-            return Mvg(chosen.theorem, chosen.zeta, _allocation(config, chosen))
-        case declared.ExactMvgSection() as chosen:
-            return ExactMvg(_allocation(config, chosen))
-        case declared.AnalyzeGaussSection():
-            return AnalyzeGauss()
-        case declared.ModSulqSection():
-            return ModSulq()
-        case declared.ExponentialSection():
-            return Exponential()
-        case declared.AutoSection() as chosen:
-            return Auto(_metric(config, chosen.minimise))
-    return Gaussian()
+    chosen = config.mechanism
+    if isinstance(chosen, AutoSection):
+        return Auto(_metric(config, chosen.minimise))
+    declaration = declared(chosen.kind)
+    if declaration is None:
+        raise NotApplicable(f'"{chosen.kind}" is not a mechanism; choose one that `blockveil mechanisms` lists')
+    arguments = {each.key: _argument(config, each) for each in declaration.parameters}
+    mechanism: Mechanism | Exponential | Dawa = declaration.built(**arguments)
+    return mechanism
+
+
+def _argument(config: ReleaseConfig, parameter: Parameter) -> Any:
+    """What a config gives for a parameter, as the mechanism takes it."""
+    value = getattr(config.mechanism, parameter.key)
+    match parameter.values:
+        case ErrorAim():
+            return importance_of(config, value)
+        case PerFeature():
+            return None if value is None else _sides(config, value)
+        case PrecisionShares() if isinstance(config.mechanism, AllocatedSection):
+            return _allocation(config, config.mechanism)
+    return value
 
 
 def importance_of(config: ReleaseConfig, aim: str | dict[str, float]) -> Importance:
@@ -80,25 +78,25 @@ def _sides(config: ReleaseConfig, values: dict[str, float]) -> tuple[tuple[float
     return ((), ordered) if isinstance(query, RowsSection) else (ordered, ordered)
 
 
-def _allocation(config: ReleaseConfig, chosen: declared.MvgSection | declared.ExactMvgSection) -> Allocation:
+def _allocation(config: ReleaseConfig, chosen: AllocatedSection) -> Allocation:
     columns, declared_ = chosen.names(config.query.columns), chosen.allocation
     if chosen.directions is not None and isinstance(
         config.query, OuterProductsSection | GradientsSection | CountsSection
     ):
         raise NotApplicable("directions are those of records in one shape; leave them out for this query")
-    if isinstance(declared_, declared.Uniform):
+    if isinstance(declared_, Uniform):
         return Allocation("uniform")
     if isinstance(config.query, OuterProductsSection | GradientsSection | CountsSection):
         raise NotApplicable('an allocation by feature is for rows and second moments; set allocation.kind = "uniform"')
-    if isinstance(declared_, declared.Binary):
+    if isinstance(declared_, Binary):
         important = tuple(float(name in declared_.important) for name in columns)
         return Allocation("binary", important, declared_.share)
-    by_feature = declared_.shares if isinstance(declared_, declared.SharesSection) else declared_.signal
+    by_feature = declared_.shares if isinstance(declared_, SharesSection) else declared_.signal
     return Allocation(declared_.kind, tuple(float(by_feature[name]) for name in columns))
 
 
-def _metric(config: ReleaseConfig, least: declared.Least) -> Metric:
-    if isinstance(least, declared.SubspaceSection):
+def _metric(config: ReleaseConfig, least: Least) -> Metric:
+    if isinstance(least, SubspaceSection):
         spectrum = tuple(float(least.variance[name]) for name in config.query.columns)
         return Metric("subspace", spectrum=spectrum, leading=least.leading)
     if isinstance(least, str):

@@ -14,7 +14,7 @@ from blockveil.pipeline.config import ComputeSection, LoadedConfig, PrivacySecti
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.fields import Section
 from blockveil.pipeline.config.geometry_section import EllipsoidGeometry
-from blockveil.pipeline.config.mechanism_sections import ExactMvgSection, Mechanism, MvgSection
+from blockveil.pipeline.config.mechanism_sections import AllocatedSection, Mechanism
 from blockveil.pipeline.config.query_sections import GradientsSection, Query
 from blockveil.pipeline.plan.planning import Plan, make_plan
 
@@ -79,7 +79,7 @@ def _files(question: WhatIf) -> Iterator[tuple[str, str]]:
         yield "query.geometry.shape", 'Use "diagonal"'
     if isinstance(question.query, GradientsSection) and question.query.model.weights is not None:
         yield "query.model.weights", "Leave it out, with its digest, for weights of zero"
-    if isinstance(question.mechanism, MvgSection | ExactMvgSection) and question.mechanism.directions is not None:
+    if isinstance(question.mechanism, AllocatedSection) and question.mechanism.directions is not None:
         yield "mechanism.directions", "Leave it out, with its digest and source"
 
 

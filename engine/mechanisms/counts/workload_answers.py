@@ -16,10 +16,18 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
-from blockveil.engine.mechanisms.contract import NotApplicable
+from blockveil.engine.mechanisms.contract import NotApplicable, Status
 from blockveil.engine.mechanisms.counts.matrix_mechanism import AxisStrategy, ProductStrategy
 from blockveil.engine.mechanisms.counts.strategy_search import optimal_product
 from blockveil.engine.mechanisms.counts.tree_search import best_tree
+from blockveil.engine.mechanisms.declaration import (
+    BOTH,
+    CatalogueEntry,
+    MechanismDeclaration,
+    OneOf,
+    Parameter,
+    WholeBetween,
+)
 from blockveil.engine.noise.additive import NoiseDesign, gaussian_design, laplace_design
 from blockveil.engine.noise.discrete_laplace import LAPLACE_GRID
 from blockveil.engine.records.geometry import Vector
@@ -147,3 +155,73 @@ def _search(workload: Workload, records: int) -> ProductStrategy:
             if records * rows.largest * columns.largest <= 2**50:
                 break
         return ProductStrategy(rows, columns, records)
+
+
+DECLARED = (
+    MechanismDeclaration(
+        entry=CatalogueEntry(
+            name="matrix-mechanism",
+            title="noise on a strategy of counts, least squares for a workload",
+            status=Status.PROVEN_EXACT,
+            source="Li, Hay, Rastogi, Miklau and McGregor, 2010; McKenna and others, 2018 (products)",
+            relations=BOTH,
+            queries=("counts",),
+            needs=(
+                "a grid of cells of at most 1,024 along an axis, and the workload: sums of cells that are asked for"
+            ),
+            loss="mu = largest change of the strategy's whole-number answers / standard deviation",
+            error=(
+                "tr(W (A'A)^-1 W') times the variance; for a single product and add-remove within a part in 300 of "
+                "the least that any strategy has"
+            ),
+            finding=(
+                "The published guarantee is that of the Gaussian mechanism and holds for any strategy. Strategies "
+                "are rounded to whole numbers first, so that the sensitivity is that of the strategy that runs. "
+                "Under replace-one a record may leave the grid as well as move within it; where all columns are "
+                "alike that counts for more."
+            ),
+            use="release",
+        ),
+        mechanism=MatrixMechanism,
+        form="Gaussian noise on an optimised strategy for the declared workload of counts.",
+        tried=lambda _: (MatrixMechanism(),),
+        audited=(MatrixMechanism(),),
+    ),
+    MechanismDeclaration(
+        entry=CatalogueEntry(
+            name="hierarchical",
+            title="hierarchical counts (Hb) with consistency, in one or two axes",
+            status=Status.PROVEN_EXACT,
+            source="Hay, Rastogi, Miklau and Suciu, 2010; Qardaji, Yang and Li, 2013, section 3",
+            relations=BOTH,
+            queries=("counts",),
+            needs="a grid of cells, and the workload: sums of cells that are asked for",
+            loss=(
+                "mu = sqrt(sum over levels of c / variance), or pure epsilon = sum of c / scale; c = 1, or 2 under "
+                "replace-one"
+            ),
+            error=(
+                "exact along the tree, in time linear in the cells; branching and shares of the levels are chosen by it"
+            ),
+            finding=(
+                "Right and exact under add-remove; under replace-one the same noise costs twice as much. The "
+                "published choice of branching rests on an approximation; equal shares for all levels are not the "
+                "best."
+            ),
+            use="release",
+        ),
+        mechanism=Hierarchical,
+        form="Noise on the sums of nested blocks of the grid, for the declared workload of counts.",
+        parameters=(
+            Parameter("noise", OneOf(("gaussian", "laplace")), "the law of the noise; Laplace gives a pure epsilon"),
+            Parameter(
+                "branching",
+                WholeBetween(2, 2**20),
+                "the blocks of the next level along each axis; the best for the workload where it is not given",
+                required=False,
+            ),
+        ),
+        tried=lambda _: (Hierarchical("gaussian"), Hierarchical("laplace")),
+        audited=(Hierarchical("gaussian", 2), Hierarchical("laplace", 3)),
+    ),
+)

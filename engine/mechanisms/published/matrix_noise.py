@@ -9,14 +9,20 @@ import numpy as np
 
 from blockveil.engine.guarantees.calibration import CalibrationError, CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP
-from blockveil.engine.mechanisms.contract import NotApplicable, free_units
-from blockveil.engine.mechanisms.gaussian import bodies, even_spread, least_noise
-from blockveil.engine.mechanisms.published import mvg, mvg_allocation, mvg_limits
+from blockveil.engine.mechanisms.contract import NotApplicable, Status, free_units
+from blockveil.engine.mechanisms.declaration import (
+    ALL_QUERIES,
+    BOTH,
+    CatalogueEntry,
+    MechanismDeclaration,
+    Parameter,
+    PerFeature,
+)
+from blockveil.engine.mechanisms.gaussian import even_spread
 from blockveil.engine.mechanisms.published.classic import classic_standard_deviation
 from blockveil.engine.mechanisms.published.mgm import mgm_mu
-from blockveil.engine.noise.additive import NoiseDesign, gaussian_design, usable_mu
-from blockveil.engine.records.geometry import Body, Vector
-from blockveil.engine.sensitivity.problems import Problem, Rows, SecondMoment
+from blockveil.engine.noise.additive import NoiseDesign, gaussian_design
+from blockveil.engine.sensitivity.problems import Problem
 
 
 @dataclass(frozen=True)
@@ -112,128 +118,90 @@ class Imgm:
         return {"row_shape": list(self.row_shape), "column_shape": list(self.column_shape)}
 
 
-@dataclass(frozen=True)
-class Allocation:
-    """How a precision budget is shared between features: by rule, by hand, or for the best power-to-noise ratio.
-
-    Attributes
-    ----------
-    kind
-        "uniform", "binary", "shares" or "max-pnr".
-    values
-        Shares ("shares"), ones for important features and zeros for others ("binary"), or public signal variances in
-        coordinates ("max-pnr"); one for each feature.
-    share
-        Of the important features together ("binary").
-    """
-
-    kind: str
-    values: tuple[float, ...] = ()
-    share: float = 0.0
-
-    def shares(self, features: int, squared_mu: float) -> Vector:
-        """Shares of the budget that sum to one; ``squared_mu`` is the budget that "max-pnr" fills up.
-
-        Raises
-        ------
-        CalibrationError
-            The values do not fit.
-        """
-        given = np.asarray(self.values, dtype=np.float64)
-        if self.kind == "uniform":
-            return mvg_allocation.uniform_allocation(features)
-        if given.size != features:
-            raise NotApplicable(f"the allocation names {given.size} features of {features}; name each of them")
-        if self.kind == "binary":
-            return mvg_allocation.binary_allocation(given > 0, self.share)
-        if self.kind == "shares":
-            return given / np.sum(given)
-        precisions = mvg_allocation.exact_box_max_pnr(given, np.ones(features), squared_mu).precisions
-        return precisions / np.sum(precisions)
-
-    def parameters(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"kind": self.kind, "values": list(self.values), "share": self.share}
-
-
-@dataclass(frozen=True)
-class Mvg:
-    """Matrix-variate Gaussian noise as published: Algorithm 2 for second moments, Algorithm 1 for other queries.
-
-    Attributes
-    ----------
-    theorem
-        2 (any query) or 3 (second moments only).
-    zeta
-        "published" or "square-root".
-    allocation
-        Shares of the precision budget by feature (by row of the answer for outer products and counts).
-    """
-
-    name: ClassVar[str] = "mvg"
-    theorem: int
-    zeta: str
-    allocation: Allocation
-
-    def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
-        """Published noise; its exact loss, smaller by orders of magnitude, is charged."""
-        spread = self._spread(problem, guarantee)
-        return gaussian_design(spread, problem.l2(spread), problem.scaling, guarantee, 1.0)
-
-    def _spread(self, problem: Problem, guarantee: ApproxDP) -> Any:
-        if getattr(problem, "augmented", False):
-            raise NotApplicable('the published mechanism has no count and mean; choose query kind "second-moment"')
-        theorem, features = mvg_limits.Theorem(self.theorem), problem.shape[1 if isinstance(problem, Rows) else 0]
-        limit = mvg_limits.precision_limit(
-            _public_facts(problem), guarantee.epsilon, guarantee.delta, theorem, mvg_limits.Zeta(self.zeta)
-        )
-        shares = self.allocation.shares(features, usable_mu(guarantee, 0.0) ** 2)
-        if isinstance(problem, SecondMoment):
-            deviation = np.sqrt(mvg.equimodal(limit, shares).row_variances)
-            return problem.spread(deviation, deviation)
-        # Algorithm 1 shares the budget between the rows of its answer; records are columns there.
-        others = problem.shape[0 if isinstance(problem, Rows) else 1]
-        deviation = np.sqrt(mvg.unimodal(limit, shares, others).row_variances)
-        even = np.ones(others)
-        return problem.spread(even, deviation) if isinstance(problem, Rows) else problem.spread(deviation, even)
-
-    def parameters(self) -> dict[str, Any]:
-        """Theorem, zeta and allocation."""
-        return {"theorem": self.theorem, "zeta": self.zeta, "allocation": self.allocation.parameters()}
-
-
-@dataclass(frozen=True)
-class ExactMvg:
-    """Algorithms 1 and 2 of MVG with the exact budget of a box in place of the theorems.
-
-    Attributes
-    ----------
-    allocation
-        Shares of the budget by feature.
-    """
-
-    name: ClassVar[str] = "mvg-exact"
-    allocation: Allocation
-
-    def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
-        """Least noise whose precisions are in the allocation's proportions."""
-        if getattr(problem, "augmented", False) or not isinstance(problem, Rows | SecondMoment):
-            raise NotApplicable("the exact budget is that of rows and second moments; choose one of these queries")
-        if Body.BALL in bodies(problem):
-            raise NotApplicable("the exact budget is that of a box; choose shaped-gaussian for a ball or an ellipsoid")
-        shares = self.allocation.shares(problem.shape[1], usable_mu(guarantee, 0.0) ** 2)
-        with np.errstate(divide="ignore"):
-            deviation = shares**-0.5
-        rows = deviation if isinstance(problem, SecondMoment) else np.ones(problem.shape[0])
-        return least_noise(problem, problem.spread(rows, deviation), guarantee)
-
-    def parameters(self) -> dict[str, Any]:
-        """Allocation."""
-        return {"allocation": self.allocation.parameters()}
-
-
-def _public_facts(problem: Problem) -> mvg_limits.MvgQuery:
-    """Shape, largest norm and Frobenius sensitivity of the answer itself, in coordinates."""
-    m, n = problem.shape
-    plain = problem.spread(np.ones(m), np.ones(n))
-    return mvg_limits.MvgQuery(m, n, problem.largest_norm(), problem.l2(plain).bound)
+DECLARED = (
+    MechanismDeclaration(
+        entry=CatalogueEntry(
+            name="classic-gaussian",
+            title="classic Gaussian",
+            status=Status.PROVEN_LOOSE,
+            source="Dwork and Roth, 2014, Theorem A.1",
+            relations=BOTH,
+            queries=ALL_QUERIES,
+            needs="public bounds of a record; epsilon below 1",
+            loss="its exact mu, smaller than the claim",
+            error="entries * 2 ln(1.25/delta) (sensitivity / epsilon)^2",
+            finding=(
+                "Valid below epsilon 1 only; at epsilon 10 and delta 1e-5 the true delta is 2.27 times the claimed "
+                "one, at 20 it is 153 times. Refused from 1 on."
+            ),
+            use="release",
+        ),
+        mechanism=ClassicGaussian,
+        form=("Equal noise for each entry by the classic formula, for epsilon below one; kept for comparison."),
+        tried=lambda _: (ClassicGaussian(),),
+        audited=(ClassicGaussian(),),
+    ),
+    MechanismDeclaration(
+        entry=CatalogueEntry(
+            name="mgm",
+            title="matrix Gaussian mechanism as published, before IMGM improved it",
+            status=Status.PROVEN_LOOSE,
+            source=(
+                "Yang, Xiang, Yu, Wang, Guo, Li and Li, 2021, as R1SMG, section 7.1, compares it; proof: Laurent "
+                "and Massart"
+            ),
+            relations=BOTH,
+            queries=ALL_QUERIES,
+            needs="public bounds of a record",
+            loss=("its exact mu, smaller than the claim by a factor that grows like the root of the number of entries"),
+            error=(
+                "entries * (sensitivity (zeta + sqrt(zeta^2 + 2 epsilon)) / (2 epsilon))^2, zeta about sqrt(entries)"
+            ),
+            finding=(
+                "Valid for every epsilon and delta: it bounds one normal variable by the norm of all of them. For "
+                "89 x 89 counts the standard deviation is 20.7 times what the claim needs at (0.5, 1e-7). The paper "
+                "is known here through others; a program in circulation divides the variance by the number of rows "
+                "too, which is false for few columns."
+            ),
+            use="release",
+        ),
+        mechanism=Mgm,
+        form=("Equal noise for each entry by the matrix Gaussian mechanism as published; kept for comparison."),
+        tried=lambda _: (Mgm(),),
+        audited=(Mgm(),),
+    ),
+    MechanismDeclaration(
+        entry=CatalogueEntry(
+            name="imgm",
+            title="improved matrix Gaussian, a pair of covariances",
+            status=Status.PROVEN_EXACT,
+            source="IMGM, section 3.1, Theorem 2; composition: section 3.2, Theorem 4",
+            relations=BOTH,
+            queries=ALL_QUERIES,
+            needs="public bounds of a record; optionally relative standard deviations by feature",
+            loss="mu = sensitivity / (least(U1) least(U2)) on a ball, smaller where the geometry is narrower",
+            error="tr(Sigma1) tr(Sigma2), least for equal noise",
+            finding=(
+                "Theorem 2 is the analytic Gaussian; its 'only if' needs a set of changes that holds the worst "
+                "rank-one direction. Theorem 4 holds, also adaptively. Equation (52) is not a derivation of its "
+                "bound and is 30 to 17,000 times too large. The amplification claim (epsilon / q, delta / q) of "
+                "section 5 is false."
+            ),
+            use="release",
+        ),
+        mechanism=Imgm,
+        form="Matrix Gaussian noise with given relative sizes, by IMGM Theorem 2.",
+        parameters=(
+            Parameter(
+                "shape",
+                PerFeature(),
+                "the relative standard deviation of each feature's noise; equal where it is not given, "
+                "which is optimal",
+                required=False,
+            ),
+        ),
+        build=lambda shape: Imgm() if shape is None else Imgm(*shape),
+        tried=lambda _: (Imgm(),),
+        audited=(Imgm(),),
+    ),
+)

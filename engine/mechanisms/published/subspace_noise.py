@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
-from blockveil.engine.mechanisms.contract import NotApplicable
+from blockveil.engine.mechanisms.contract import NotApplicable, Status
+from blockveil.engine.mechanisms.declaration import BOTH, CatalogueEntry, MechanismDeclaration
 from blockveil.engine.mechanisms.gaussian import even_spread
 from blockveil.engine.mechanisms.published import subspace
 from blockveil.engine.noise.additive import NoiseDesign, gaussian_design
@@ -72,3 +73,51 @@ def _design(problem: Problem, guarantee: ApproxDP, published: Published) -> Nois
     noise = published(problem.shape[0], radius, guarantee, problem.neighbours)
     spread = replace(even, unscaled=True)
     return gaussian_design(spread, problem.l2(spread), problem.scaling, guarantee, noise.standard_deviation)
+
+
+DECLARED = (
+    MechanismDeclaration(
+        entry=CatalogueEntry(
+            name="analyze-gauss",
+            title="symmetric Gaussian noise as published (Analyze Gauss)",
+            status=Status.PROVEN_LOOSE,
+            source="Dwork, Talwar, Thakurta and Zhang, 2014, Algorithm 1",
+            relations=BOTH,
+            queries=("second-moment", "principal-directions"),
+            needs="public bounds of a record; refused where its exact loss exceeds the claim",
+            loss="its exact mu",
+            error="R^4 d^2 2 ln(1.25/delta) / epsilon^2, twice the gaussian's for the same size of noise",
+            finding=(
+                "Valid under add-remove below epsilon 1, false at 10 (2.27 times the delta). Under replace-one, "
+                "where a record moves the answer sqrt(2) times as far, false at small delta (24.75 times at 0.5 and "
+                "1e-8). The same noise off as on the diagonal wastes nearly half of the variance."
+            ),
+            use="release",
+        ),
+        mechanism=AnalyzeGauss,
+        form="Analyze Gauss as published, on second moments, at its exact loss.",
+        tried=lambda _: (AnalyzeGauss(),),
+        audited=(AnalyzeGauss(),),
+    ),
+    MechanismDeclaration(
+        entry=CatalogueEntry(
+            name="mod-sulq",
+            title="symmetric Gaussian noise as published (MOD-SULQ)",
+            status=Status.PROVEN_LOOSE,
+            source="Chaudhuri, Sarwate and Sinha, 2013, Algorithm 1",
+            relations=BOTH,
+            queries=("second-moment", "principal-directions"),
+            needs="public bounds of a record",
+            loss="its exact mu, smaller than the claim by a factor that grows like d",
+            error=("R^4 d^2 ((d + 1) sqrt(2 ln((d^2 + d) / (2 sqrt(2 pi) delta))) / epsilon + 1 / sqrt(epsilon))^2"),
+            finding=(
+                "Valid for every epsilon and delta under both relations: it is too large by a factor that grows like d."
+            ),
+            use="release",
+        ),
+        mechanism=ModSulq,
+        form="MOD-SULQ as published, on second moments, at its exact loss.",
+        tried=lambda _: (ModSulq(),),
+        audited=(ModSulq(),),
+    ),
+)

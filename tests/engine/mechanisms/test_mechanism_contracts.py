@@ -15,7 +15,8 @@ from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, Ma
 from blockveil.engine.mechanisms.directions.exponential import Exponential
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.mechanisms.laplace import Laplace, WholeLaplace
-from blockveil.engine.mechanisms.published.matrix_noise import Allocation, ClassicGaussian, ExactMvg, Imgm, Mgm, Mvg
+from blockveil.engine.mechanisms.published.matrix_noise import ClassicGaussian, Imgm, Mgm
+from blockveil.engine.mechanisms.published.mvg_noise import Allocation, ExactMvg, Mvg
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.principal_directions import PrincipalDirections

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.contract import NotApplicable
-from blockveil.engine.mechanisms.published.matrix_noise import Allocation, ExactMvg, Mvg
+from blockveil.engine.mechanisms.published.mvg_noise import Allocation, ExactMvg, Mvg
 from blockveil.engine.records.geometry import Ball, Body, Box, Ellipsoid, GeometryError
 from blockveil.engine.records.quantiser import ROUNDING_ALONG_DIRECTIONS, Quantiser
 from blockveil.engine.sensitivity import rotated_box, rotation
