@@ -21,7 +21,7 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
 from blockveil.engine.sensitivity.problems import Counts
-from tests.contracts.mechanism import ADD, PROBLEMS, REPLACE, K, MechanismContract, ReleaseContract
+from blockveil.testing.mechanism import ADD, PROBLEMS, REPLACE, K, MechanismContract, ReleaseContract
 
 NOT_AUGMENTED = tuple(name for name in PROBLEMS if name != "covariance")
 WORKLOADS = ("ranges", "ranges, replace-one", "ranges on a line")

@@ -12,8 +12,8 @@ from blockveil.engine.noise.additive import gaussian_design, laplace_design
 from blockveil.engine.noise.discrete_gaussian import GRID_THREE_LEVEL, GRID_TWO_LEVEL, TILE
 from blockveil.engine.noise.discrete_laplace import LAPLACE_GRID
 from blockveil.engine.sensitivity.problems import Counts, Rows, SecondMoment
-from tests.contracts.mechanism import ADD, REPLACE, Body, K
-from tests.contracts.recording import RecordingKey, check_asked_once, release
+from blockveil.testing.mechanism import ADD, REPLACE, Body, K
+from blockveil.testing.recording import RecordingKey, check_asked_once, release
 
 SECRET = bytes(range(32))
 GUARANTEE = ApproxDP(0.5, 1e-6)

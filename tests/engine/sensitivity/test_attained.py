@@ -11,7 +11,7 @@ from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, Ma
 from blockveil.engine.records.geometry import Ball, Body, Box, reaches_both_ends
 from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Rows, SecondMoment
 from blockveil.engine.workloads.workload import AllRange, Kronecker, Prefix, Total
-from tests.contracts.mechanism import ADD, REPLACE, K, attained
+from blockveil.testing.mechanism import ADD, REPLACE, K, attained
 
 BOXES = {
     "even": Box([-1.0, -3.0], [1.0, 3.0], [0.0, 0.0]),

@@ -13,7 +13,7 @@ from blockveil.pipeline.budget.filter import Accountant
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.periods import Period
 from blockveil.pipeline.plan.summary import budget_lines
-from tests.pipeline.ledger.ledger_support import UNIT, reserve
+from blockveil.testing.ledger_support import UNIT, reserve
 
 ADD = Neighbours.ADD_REMOVE
 MONTH = (Period("month", 1.0),)

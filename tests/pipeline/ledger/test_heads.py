@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import BlockveilError, LedgerError
 from blockveil.pipeline.ledger import Head
-from tests.pipeline.ledger.ledger_support import make, reserve
+from blockveil.testing.ledger_support import make, reserve
 
 SECRET = "a secret of more than thirty-two characters"
 HEAD = Head(3, "ab" * 32, "2026-11-20T00:00:00+00:00")

@@ -12,9 +12,9 @@ from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.base.permissions import COMPANIONS, beside
 from blockveil.pipeline.data import quickstart
 from blockveil.pipeline.ledger import Ledger, line
+from blockveil.testing.ledger_processes import race_when_busy
+from blockveil.testing.ledger_support import grant, make, reserve
 from tests import support
-from tests.pipeline.ledger.ledger_processes import race_when_busy
-from tests.pipeline.ledger.ledger_support import grant, make, reserve
 
 NOBODY = 65534
 root_alone = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another account")
@@ -92,7 +92,7 @@ def test_where_a_group_may_write_by_default_a_new_ledger_is_for_its_owner_alone(
     """As on systems where each user has a group of their own."""
     code = (
         "import os, sys\nos.umask(0o002)\nfrom pathlib import Path\n"
-        "from tests.pipeline.ledger.ledger_support import grant, reserve\n"
+        "from blockveil.testing.ledger_support import grant, reserve\n"
         "reserve(grant(f'sqlite:///{sys.argv[1]}/a/b/ledger.db'), '1')\n"
         "from blockveil.pipeline.data import quickstart\n"
         "quickstart.write_records(Path(sys.argv[2]), Path(sys.argv[1]) / 'demo' / 'records.zarr')\n"

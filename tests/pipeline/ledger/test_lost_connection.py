@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.ledger import Ledger, database
-from tests.pipeline.ledger.ledger_processes import STEPS
-from tests.pipeline.ledger.ledger_support import UNIT, grant, reserve
+from blockveil.testing.ledger_processes import STEPS
+from blockveil.testing.ledger_support import UNIT, grant, reserve
 from tests.postgres_proxy import CuttingProxy
 
 ENDS = {

@@ -14,7 +14,7 @@ from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.database import REVISION
 from blockveil.pipeline.ledger.schema import metadata
-from tests.pipeline.ledger.ledger_support import grant, make, reserve
+from blockveil.testing.ledger_support import grant, make, reserve
 
 OLD = (Path(__file__).parents[2] / "data" / "ledger_0001.sql").read_text()
 HEAD = "bb4569be6358a9382e3c572c184bd88f25bd2a979898299e335e69f2692077b5"

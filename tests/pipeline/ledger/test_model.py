@@ -16,7 +16,7 @@ from scipy.stats import norm
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.base.errors import BudgetExhausted, LedgerError, ReleaseConflict
 from blockveil.pipeline.ledger import Ledger
-from tests.pipeline.ledger.ledger_support import UNIT, reserve
+from blockveil.testing.ledger_support import UNIT, reserve
 
 DELTA = 1e-6
 SLACK = 1e-3

@@ -16,10 +16,10 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger import database as shared
 from blockveil.pipeline.ledger import postgres as backend
 from blockveil.pipeline.ledger.postgres import LOCK, PostgresDatabase
+from blockveil.testing.ledger import Administrator, LedgerContract
+from blockveil.testing.ledger_support import UNIT, grant, reserve
+from blockveil.testing.parts import PartsContract
 from tests import support
-from tests.contracts.ledger import Administrator, LedgerContract
-from tests.contracts.parts import PartsContract
-from tests.pipeline.ledger.ledger_support import UNIT, grant, reserve
 
 PASSWORD = "s3cr3t-of-the-ledger"
 

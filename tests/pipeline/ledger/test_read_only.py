@@ -15,9 +15,9 @@ from blockveil.pipeline.ledger import Ledger, read_only
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
+from blockveil.testing.ledger_processes import as_nobody
+from blockveil.testing.ledger_support import make, reserve
 from tests import support
-from tests.pipeline.ledger.ledger_processes import as_nobody
-from tests.pipeline.ledger.ledger_support import make, reserve
 
 
 @pytest.fixture

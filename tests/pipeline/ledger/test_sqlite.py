@@ -12,10 +12,10 @@ import pytest
 
 from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.ledger import Ledger
-from tests.contracts.ledger import Administrator, LedgerContract
-from tests.contracts.parts import PartsContract
-from tests.pipeline.ledger.ledger_processes import STEPS, attempt, reserve_without_rights
-from tests.pipeline.ledger.ledger_support import make, reserve
+from blockveil.testing.ledger import Administrator, LedgerContract
+from blockveil.testing.ledger_processes import STEPS, attempt, reserve_without_rights
+from blockveil.testing.ledger_support import make, reserve
+from blockveil.testing.parts import PartsContract
 
 ROOT = Path(__file__).parents[3]
 
@@ -117,8 +117,8 @@ import resource, sys
 sys.path.insert(0, sys.argv[2])
 from pathlib import Path
 from blockveil.pipeline.base.errors import StoreError
-from tests.pipeline.ledger.ledger_processes import reserve_without_rights
-from tests.pipeline.ledger.ledger_support import make, reserve
+from blockveil.testing.ledger_processes import reserve_without_rights
+from blockveil.testing.ledger_support import make, reserve
 import signal
 ledger = make(Path(sys.argv[1]), 1000.0)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -13,7 +13,7 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.ledger.statement import Days, statement
-from tests.pipeline.ledger.ledger_support import UNIT, grant, reserve
+from blockveil.testing.ledger_support import UNIT, grant, reserve
 
 DELTA = 1e-6
 

@@ -15,7 +15,7 @@ from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.schema import row_hash
 from blockveil.pipeline.ledger.transfer import read_rows
-from tests.pipeline.ledger.ledger_support import make, reserve
+from blockveil.testing.ledger_support import make, reserve
 
 
 @pytest.fixture

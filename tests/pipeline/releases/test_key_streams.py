@@ -11,8 +11,8 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
+from blockveil.testing.recording import RecordingKey, check_asked_once
 from tests import shipped, support
-from tests.contracts.recording import RecordingKey, check_asked_once
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.questions import test_workloads as workloads
 from tests.pipeline.releases import test_continual as growing

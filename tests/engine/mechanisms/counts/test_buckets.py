@@ -18,7 +18,7 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.sensitivity.problems import Counts, Rows
 from blockveil.engine.workloads.kronecker import rows_of
 from blockveil.engine.workloads.workload import AllRange, Kronecker, Prefix
-from tests.contracts.mechanism import PROBLEMS
+from blockveil.testing.mechanism import PROBLEMS
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 GUARANTEE = ApproxDP(0.7, 1e-6)

@@ -14,7 +14,7 @@ from blockveil.engine.mechanisms.published.subspace_noise import AnalyzeGauss, M
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.problems import Counts, SecondMoment
-from tests.contracts.mechanism import K, MechanismContract
+from blockveil.testing.mechanism import K, MechanismContract
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 BALL = SecondMoment(Body.BALL, np.full(4, 3.0), ADD, K, 1000, False)

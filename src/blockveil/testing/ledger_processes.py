@@ -16,7 +16,7 @@ import blockveil.pipeline
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.base.errors import BlockveilError, BudgetExhausted
 from blockveil.pipeline.ledger import Ledger
-from tests.pipeline.ledger.ledger_support import UNIT, reserve
+from blockveil.testing.ledger_support import UNIT, reserve
 
 WAIT = 120
 

@@ -21,8 +21,8 @@ from blockveil.pipeline.ledger.periods import Period
 from blockveil.pipeline.ledger.schema import entry
 from blockveil.pipeline.ledger.statement import statement
 from blockveil.pipeline.ledger.transfer import read_rows
-from tests.pipeline.ledger.ledger_processes import STEPS, attempt, race
-from tests.pipeline.ledger.ledger_support import MU, UNIT, grant, night_spec, reserve, reserve_night
+from blockveil.testing.ledger_processes import STEPS, attempt, race
+from blockveil.testing.ledger_support import MU, UNIT, grant, night_spec, reserve, reserve_night
 
 PROCESSES = 32
 NEVER = 0

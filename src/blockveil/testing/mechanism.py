@@ -17,7 +17,7 @@ from blockveil.engine.records.geometry import Body, CappedBox
 from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Rows, SecondMoment
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.workloads.workload import AllRange, Kronecker, Prefix, Total
-from tests.contracts.recording import RecordingKey, check_asked_once, release
+from blockveil.testing.recording import RecordingKey, check_asked_once, release
 
 K = 2**15 - 1
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

@@ -1,6 +1,6 @@
 """What every backend of the ledger must keep about charges of disjoint parts of the records.
 
-A test class inherits this beside :class:`tests.contracts.ledger.LedgerContract` and its fixtures.
+A test class inherits this beside :class:`blockveil.testing.ledger.LedgerContract` and its fixtures.
 """
 
 import io
@@ -20,8 +20,8 @@ from blockveil.pipeline.ledger.periods import Period
 from blockveil.pipeline.ledger.statement import statement
 from blockveil.pipeline.ledger.transfer import read_rows
 from blockveil.pipeline.report.burndown import points
-from tests.pipeline.ledger.ledger_processes import race
-from tests.pipeline.ledger.ledger_support import MU, UNIT, grant, reserve
+from blockveil.testing.ledger_processes import race
+from blockveil.testing.ledger_support import MU, UNIT, grant, reserve
 
 DAY, NEXT = ("day", "2026-11-20", "date"), ("day", "2026-11-21", "date")
 WARD = ("ward", "a", "text")
