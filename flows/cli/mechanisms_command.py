@@ -11,6 +11,7 @@ from blockveil.engine.mechanisms.catalogue import ENTRIES, find
 from blockveil.engine.mechanisms.declaration import CatalogueEntry
 from blockveil.flows.cli.common import Debug, print_rows, say
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config.unvetted import offered
 
 Name = Annotated[str | None, typer.Argument(help="Name of a mechanism, to explain it.", show_default=False)]
 
@@ -19,6 +20,9 @@ _USES = {
     "study": "for study only: no config can release it as private",
     "library": "for programs; no config names it",
 }
+
+
+_UNVETTED = "a config may name it; a release needs allow_unvetted = true in [release]"
 
 
 def mechanisms(name: Name = None, debug: Debug = False) -> None:
@@ -31,6 +35,10 @@ def mechanisms(name: Name = None, debug: Debug = False) -> None:
         print_rows(_auto())
         return
     entry = find(name)
+    others = dict(offered("mechanism"))
+    if entry is None and name in others:
+        print_rows([("Mechanism", name), ("Package", others[name]), ("Status", "unvetted"), ("Use", _UNVETTED)])
+        return
     if entry is None:
         raise ConfigError(
             f"There is no mechanism {name[:60]!r}",
@@ -44,6 +52,8 @@ def _list() -> None:
     width = max(len(entry.name) for entry in ENTRIES)
     for entry in ENTRIES:
         say(f"{entry.name:<{width}}  {entry.status.value:<12}  {entry.use:<7}  {entry.title}")
+    for name, package in offered("mechanism"):
+        say(f"{name:<{width}}  {'unvetted':<12}  {'release':<7}  of {package}")
     say('\nWith mechanism kind "auto" a release takes the proven one with the least expected error.')
 
 

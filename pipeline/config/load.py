@@ -20,6 +20,7 @@ from blockveil.pipeline.config.loaded import DIRECTIONS, SHAPE, LoadedConfig, pi
 from blockveil.pipeline.config.mechanism_sections import AllocatedSection
 from blockveil.pipeline.config.model import ReleaseConfig
 from blockveil.pipeline.config.toml import parse_toml, read_toml
+from blockveil.pipeline.config.unvetted import named_by
 
 _NO_OVERRIDES: Mapping[str, str] = MappingProxyType({})
 
@@ -47,13 +48,15 @@ def load_config(
     """
     file = Path(path)
     tree = read_toml(file)
+    # An override may not bring in code: only the file, which somebody has reviewed, names kinds of other packages.
+    model = ReleaseConfig.naming(named_by(tree))
     for key, text in overrides.items():
         _check_allowed(key, allowed_prefixes)
         _set(tree, key, _toml_value(key, text))
     try:
-        config = ReleaseConfig.model_validate(tree)
+        config = model.model_validate(tree)
     except ValidationError as error:
-        failure = explain(error, tree, file.name if not overrides else f"{file.name} or its overrides")
+        failure = explain(error, tree, file.name if not overrides else f"{file.name} or its overrides", model)
     else:
         return _resolved(LoadedConfig(config, absolute(file, "The config")))
     # Raised outside the handler: a chained pydantic error would print the whole input again.

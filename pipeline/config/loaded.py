@@ -175,8 +175,9 @@ def release_world(config: ReleaseConfig) -> dict[str, Any]:
         world["query"]["quantisation_bits"] = USUAL_BITS
     if "weights" in world["query"].get("model", {}):
         world["query"]["model"]["weights"] = "file"
+    unvetted = {"unvetted": [each.facts for each in config.unvetted]} if config.unvetted else {}
     part = {} if config.data.part_of is None else {"part_of": config.data.part_of}
-    return {**world, "data": {"array": config.data.array, **part}}
+    return {**world, **unvetted, "data": {"array": config.data.array, **part}}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, create_model, model_validator
 
@@ -33,6 +33,9 @@ Aim = Annotated[
 
 class MechanismSection(Section):
     """What every mechanism declares."""
+
+    declaration: ClassVar[MechanismDeclaration | None] = None
+    """What the mechanism's file declares; None for ``auto``."""
 
     if TYPE_CHECKING:
         kind: str  # each kind declares its own
@@ -196,6 +199,12 @@ class AutoSection(MechanismSection):
 
 def section_of(declaration: MechanismDeclaration) -> type[MechanismSection]:
     """The ``[mechanism]`` of one kind, from what the mechanism's file declares."""
+    section = _section(declaration)
+    section.declaration = declaration
+    return section
+
+
+def _section(declaration: MechanismDeclaration) -> type[MechanismSection]:
     shared = any(isinstance(parameter.values, PrecisionShares) for parameter in declaration.parameters)
     fields: dict[str, Any] = {"kind": (_literal(declaration.name), Field(description="the noise mechanism"))}
     for parameter in declaration.parameters:

@@ -8,9 +8,9 @@ relation and the handling of missing values have no defaults, because a default 
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, Strict, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, StringConstraints, create_model, model_validator
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.config.fields import (
@@ -27,6 +27,7 @@ from blockveil.pipeline.config.fields import (
 )
 from blockveil.pipeline.config.mechanism_sections import Mechanism
 from blockveil.pipeline.config.query_sections import Query
+from blockveil.pipeline.config.unvetted import Unvetted
 
 Insecure = Annotated[bool, Strict()]
 _ARRAY_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
@@ -42,6 +43,9 @@ class ReleaseSection(Section):
     """the name of the release: at most 63 lower-case letters, digits and dashes"""
     budget: Name | None = None
     """the name of the budget that pays, where several data sets share people; the data set's own by default"""
+
+    allow_unvetted: Annotated[bool, Strict(), AfterValidator(lambda value: value or None)] | None = None
+    """whether a release may rest on a mechanism, query or ledger of another package, not checked with this one"""
 
     @property
     def account(self) -> str:
@@ -240,6 +244,21 @@ class ReleaseConfig(Section):
     """when a person must agree first"""
     output: OutputSection
     """where results are kept"""
+
+    unvetted: ClassVar[tuple[Unvetted, ...]] = ()
+    """Kinds of other packages that it names."""
+
+    @classmethod
+    def naming(cls, unvetted: tuple[Unvetted, ...]) -> type[ReleaseConfig]:
+        """The model of a config that names these kinds of other packages."""
+        if not unvetted:
+            return cls
+        tables: dict[str, Any] = {
+            each.table: (each.section, Field(description=cls.model_fields[each.table].description)) for each in unvetted
+        }
+        model = create_model(cls.__name__, __base__=cls, __module__=__name__, **tables)
+        model.unvetted = unvetted
+        return model
 
     @property
     def in_clear(self) -> bool:

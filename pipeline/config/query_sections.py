@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -34,7 +34,7 @@ class Asked(Section):
     """the bits of one quantised value; where none are given 16, or 8 where that is faster and noise hides rounding"""
 
 
-class _OfOneShape(Asked):
+class OneShapeSection(Asked):
     """A query of records that lie in one shape."""
 
     geometry: Geometry
@@ -51,19 +51,19 @@ class _OfOneShape(Asked):
         return tuple(feature.name for feature in self.geometry.features)
 
     @model_validator(mode="after")
-    def _imputed(self) -> _OfOneShape:
+    def _imputed(self) -> OneShapeSection:
         check_imputed("geometry", self.geometry, self.missing)
         return self
 
 
-class MomentSection(_OfOneShape):
+class MomentSection(OneShapeSection):
     """A second moment, or the covariance that follows from it."""
 
     kind: Literal["covariance", "second-moment"]
     """the matrix to release"""
 
 
-class DirectionsSection(_OfOneShape):
+class DirectionsSection(OneShapeSection):
     """The leading principal directions of the records about the origin of their shape."""
 
     kind: Literal["principal-directions"]
@@ -72,7 +72,7 @@ class DirectionsSection(_OfOneShape):
     """the number of directions, below the number of features"""
 
 
-class RowsSection(_OfOneShape):
+class RowsSection(OneShapeSection):
     """The records themselves, with noise on each."""
 
     kind: Literal["rows"]
@@ -274,10 +274,11 @@ class CountsSection(Section):
         return self
 
 
-Query = Annotated[
-    MomentSection | DirectionsSection | RowsSection | OuterProductsSection | GradientsSection | CountsSection,
-    Field(discriminator="kind"),
-]
+AnyQuery = MomentSection | DirectionsSection | RowsSection | OuterProductsSection | GradientsSection | CountsSection
+Query = Annotated[AnyQuery, Field(discriminator="kind")]
+
+QUERY_KINDS = tuple(kind for each in get_args(AnyQuery) for kind in get_args(each.model_fields["kind"].annotation))
+"""Names of the kinds of query."""
 
 
 def check_imputed(where: str, geometry: Geometry, missing: str) -> None:

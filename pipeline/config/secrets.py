@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from blockveil.pipeline.base.errors import ConfigError
+
+POSTGRES = ("postgresql", "postgresql+psycopg", "postgres")
+"""Schemes of addresses of PostgreSQL databases."""
 
 
 def read_secret(key: str, reference: str, base: Path) -> str:
@@ -53,10 +57,20 @@ def _read(key: str, path: Path) -> str:
     raise ConfigError(f'{key}: the file "{path.name}" {problem}', "A reference must exist", "Put the value into it")
 
 
+LEDGERS = "blockveil.ledgers"
+"""Group of entry points of ledgers in other packages, each under the scheme of its addresses."""
+
+
+def is_of_another_package(address: str) -> bool:
+    """Whether the ledger at an address is kept by another package; imports nothing."""
+    scheme = address.partition("://")[0]
+    return scheme not in ("sqlite", *POSTGRES) and bool(entry_points(group=LEDGERS, name=scheme))
+
+
 def read_address(key: str, reference: str, base: Path) -> str:
-    """Return the address of a PostgreSQL database that a reference stands for; raises as :func:`read_secret`."""
+    """Return the address of a ledger's database that a reference stands for; raises as :func:`read_secret`."""
     address = read_secret(key, reference, base)
-    if not address.startswith(("postgresql://", "postgresql+psycopg://", "postgres://")):
+    if address.partition("://")[0] not in POSTGRES and not is_of_another_package(address):
         raise ConfigError(
             f"{key}: what it refers to is not the address of a PostgreSQL database (it is not shown)",
             "It is written postgresql://role:password@host:port/database",

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
 from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.base.places import absolute
+from blockveil.pipeline.config.secrets import LEDGERS, POSTGRES, is_of_another_package
 from blockveil.pipeline.ledger.database import Database
 
 
 def open_database(url: str) -> Database:
-    """Return the backend of ``sqlite:///path`` or ``postgresql://...``; connects to nothing yet.
+    """Return the backend of ``sqlite:///path``, ``postgresql://...`` or another package; connects to nothing yet.
 
     Raises
     ------
@@ -29,14 +32,43 @@ def open_database(url: str) -> Database:
         path = Path(url.removeprefix("sqlite:///"))
         absolute(path, "The ledger")
         return SqliteDatabase(path)
-    if scheme in ("postgresql", "postgres", "postgresql+psycopg"):
+    if scheme in POSTGRES:
         from blockveil.pipeline.ledger.postgres import PostgresDatabase
 
         return PostgresDatabase(url)
+    if is_of_another_package(url):
+        found: Database = _backend(scheme)(url)
+        return found
     raise LedgerError(
         f'The ledger address "{scheme[:20]}://..." is not supported',
         "A ledger is an SQLite file or a PostgreSQL database",
         "Give sqlite:/// and a path, or postgresql:// and an address",
+    )
+
+
+def _backend(scheme: str) -> Any:
+    """Class of another package for addresses of a scheme: a Database that is made from an address.
+
+    Raises
+    ------
+    LedgerError
+        Two packages offer it, or it cannot be imported.
+    """
+    found = list(entry_points(group=LEDGERS, name=scheme))
+    problem = f"{len(found)} packages offer it"
+    if len(found) == 1:
+        try:
+            backend = found[0].load()
+        except Exception as error:  # noqa: BLE001 - a foreign module may raise anything
+            problem = type(error).__name__
+        else:
+            if isinstance(backend, type) and issubclass(backend, Database):
+                return backend
+            problem = "it is no Database"
+    raise LedgerError(
+        f'The ledger of addresses "{scheme[:20]}://..." cannot be used: {problem}',
+        "One installed package keeps the ledgers of a scheme",
+        "Correct the installation, or use an SQLite file or a PostgreSQL database",
     )
 
 
@@ -52,6 +84,8 @@ def place_of(url: str) -> str:
     """Where a ledger is: the address that :func:`open_database` takes, without role, password and options."""
     if url.startswith("sqlite:///"):
         return url
+    if is_of_another_package(url):
+        return str(_backend(url.partition("://")[0]).place(url))
     address = sa.make_url(url)
     named = [address.query.get(key) for key in ("host", "hostaddr", "port")]
     return f"postgresql {[address.host, address.port, *named, address.database]}"

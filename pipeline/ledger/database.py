@@ -62,6 +62,11 @@ class Database(ABC):
         self._engine = engine
         self._checked = False
 
+    @classmethod
+    def place(cls, url: str) -> str:
+        """Where a ledger is that another package keeps: its address, without role, password and options."""
+        raise NotImplementedError(f"{cls.__name__} does not say where {url.partition('://')[0]} ledgers are; add place")
+
     @abstractmethod
     def exists(self) -> bool:
         """Whether there is a ledger."""

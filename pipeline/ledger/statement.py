@@ -212,5 +212,7 @@ def _note(entry: Entry) -> str:
         return "paid by an earlier night"
     part = entry.of_part if entry.kind == State.RESERVED else None
     notes = [] if part is None else [f"of {part.words}"]
+    spec = payload.get("spec")
+    notes += ["unvetted"] if isinstance(spec, dict) and spec.get("unvetted") else []
     notes += [f"same records as {one['release']}" for one in payload.get("same_records", [])]
     return str(payload.get("reason") or payload.get("location") or ", ".join(notes))

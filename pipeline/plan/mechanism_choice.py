@@ -10,7 +10,6 @@ from blockveil.engine.mechanisms.counts.buckets import Dawa
 from blockveil.engine.mechanisms.declaration import ErrorAim, Parameter, PerFeature, PrecisionShares
 from blockveil.engine.mechanisms.directions.exponential import Exponential
 from blockveil.engine.mechanisms.published.mvg_noise import Allocation
-from blockveil.engine.mechanisms.registry import declared
 from blockveil.pipeline.config import ReleaseConfig
 from blockveil.pipeline.config.mechanism_sections import (
     AllocatedSection,
@@ -35,9 +34,9 @@ def mechanism_of(config: ReleaseConfig) -> Mechanism | Exponential | Dawa | Auto
     chosen = config.mechanism
     if isinstance(chosen, AutoSection):
         return Auto(_metric(config, chosen.minimise))
-    declaration = declared(chosen.kind)
+    declaration = chosen.declaration
     if declaration is None:
-        raise NotApplicable(f'"{chosen.kind}" is not a mechanism; choose one that `blockveil mechanisms` lists')
+        raise NotApplicable(f'"{chosen.kind}" declares no mechanism; choose one that `blockveil mechanisms` lists')
     arguments = {each.key: _argument(config, each) for each in declaration.parameters}
     mechanism: Mechanism | Exponential | Dawa = declaration.built(**arguments)
     return mechanism

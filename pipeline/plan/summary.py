@@ -18,6 +18,7 @@ from blockveil.pipeline.plan import nights
 from blockveil.pipeline.plan.drowning import drowned
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.rounded import rounding_sentence
+from blockveil.pipeline.plan.vetting import unvetted_words
 
 Rows = list[tuple[str, str]]
 
@@ -203,10 +204,11 @@ def _balance(budget: BudgetStatus, loss: Loss | None, part: Part | None) -> Rows
 
 
 def warnings(plan: Plan) -> list[str]:
-    """Warnings where noise exceeds anything that records can give, and where a plan promises little."""
+    """Warnings of what is unvetted, of noise that exceeds anything that records can give, and of a weak promise."""
     noise = drowned(plan)
     said = warning(plan.guarantee.epsilon, plan.guess, "with this release")
-    return [*([] if noise is None else [noise.sentence]), *([] if said is None else [said])]
+    found = (unvetted_words(plan.config), None if noise is None else noise.sentence, said)
+    return [sentence for sentence in found if sentence is not None]
 
 
 def _kind(budget: BudgetStatus) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config import query_sections as declared
+from blockveil.pipeline.config.unvetted import QueryDeclaration
 from blockveil.pipeline.questions import cells, directions, gradients, moment, outer, rows
 from blockveil.pipeline.questions.question import Answer, Question
 
@@ -18,7 +19,12 @@ def ask(loaded: LoadedConfig) -> Question:
     ValueError
         The declared shape, bits and size cannot be combined.
     """
-    match loaded.config.query:
+    query = loaded.config.query
+    for each in loaded.config.unvetted:
+        if isinstance(each.declaration, QueryDeclaration):
+            question: Question = each.declaration.ask(loaded, query)
+            return question
+    match query:
         case declared.MomentSection() as asked:
             return moment.build(loaded, asked)
         case declared.DirectionsSection() as asked:

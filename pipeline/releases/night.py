@@ -34,6 +34,7 @@ from blockveil.pipeline.ledger import Charge, Night, State
 from blockveil.pipeline.ledger.lookups import night_number
 from blockveil.pipeline.plan.nights import Series
 from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.plan.vetting import require_allowed
 from blockveil.pipeline.releases import lineage, lost_ledger, outputs, publishing, tile_writer
 from blockveil.pipeline.releases.compute import Compute
 from blockveil.pipeline.releases.order import OrderedStep, Result, StepRunner, once
@@ -58,11 +59,11 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
     Raises
     ------
     BlockveilError
-        The data cannot be read or does not fit its declaration, the budget does not hold the charge, the same
-        release exists with other data or another config, or the ledger has forgotten an earlier release. Nothing is
-        spent then.
+        Something unvetted is not allowed, the data cannot be read or does not fit, the budget does not hold the charge,
+        the release exists with other data or config, or the ledger has forgotten one. Nothing is spent then.
     """
     plan = workspace.plan
+    require_allowed(plan.loaded)
     publishing.sweep_staging(workspace.root, plan.release_id)
     lost_ledger.require_none(plan.loaded, workspace.ledger)
     dataset = open_records(plan.loaded)
@@ -107,8 +108,7 @@ def _growing(workspace: Workspace, series: Series, dataset: Dataset) -> tuple[st
 def expire(workspace: Workspace) -> list[str]:
     """Give back reservations of the same budget whose runs died long ago; their release ids.
 
-    A reservation is kept while its key exists (its attempt is about to commit, or a person must look at it), and so is
-    the one that this release resumes.
+    A reservation is kept while its key exists (its attempt may commit, or a person must look); so is a resumed one.
     """
     plan = workspace.plan
     own = workspace.ledger.find(plan.release_id)

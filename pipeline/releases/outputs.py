@@ -44,8 +44,9 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
     part, contribution = dataset.part, dataset.contribution
     config = plan.config
     public = plan.public
+    title = _TITLES.get(config.query.kind, config.query.kind)
     return {
-        "title": f"Differentially private {_TITLES[config.query.kind]} of {config.release.dataset}",
+        "title": f"Differentially private {title} of {config.release.dataset}",
         "release_id": plan.release_id,
         "dataset": config.release.dataset,
         "name": config.release.name,
@@ -65,6 +66,7 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
         },
         **({} if part is None else {"part": {"column": part.column, "equals": part.value}}),
         "mechanism": {**public["mechanism"], **public["calibration"], "algorithms": public["algorithms"]},
+        **({"unvetted": public["unvetted"]} if "unvetted" in public else {}),
         "error": {**error_facts(plan), **post_processing(plan.answer, arrays)},
         "reliable": _reliable(arrays),
         **({"computed_in_clear": True} if config.in_clear else {}),

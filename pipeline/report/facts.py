@@ -15,7 +15,7 @@ from blockveil.pipeline.report import after
 from blockveil.pipeline.report.matrix import ReleasedMatrix, Shown
 from blockveil.pipeline.report.scan import BeyondNoise, ReleasedEntry, Scan, scan
 from blockveil.pipeline.report.spectrum import Spectrum, spectrum
-from blockveil.pipeline.report.words import number
+from blockveil.pipeline.report.words import number, origin
 
 Rows = Sequence[tuple[str, str]]
 
@@ -325,6 +325,7 @@ def guarantee_rows(facts: Facts) -> list[tuple[str, str]]:
         ("Neighbours", str(promise["neighbours"])),
         *_unit_rows(promise),
         ("Mechanism", str(noise["mechanism"])),
+        *(("Unvetted", origin(each)) for each in facts.attributes.get("unvetted", [])),
         *_noise_rows(noise),
     ]
 

@@ -24,6 +24,11 @@ def guess_at_most(guarantee: dict[str, Any]) -> float:
     return min(promised, with_loss(Loss(**loss))) if loss else promised
 
 
+def origin(unvetted: dict[str, Any]) -> str:
+    """What a release rests on that was not checked with this product, and the package that it comes from."""
+    return f'{unvetted["table"]} "{unvetted["kind"]}" of {unvetted["package"]} {unvetted["version"]}'
+
+
 def plain_words(guarantee: dict[str, Any], together: Together | None = None) -> str:
     """What the guarantee means for one person, for a reader without mathematics.
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from blockveil.engine.audit import Verdict, audit
-from blockveil.engine.audit.cases import cases
+from blockveil.engine.audit.cases import cases, cases_of
 from blockveil.engine.audit.power import Power, power
-from blockveil.engine.audit.subjects import BlackBox
+from blockveil.engine.audit.subjects import BlackBox, Subject
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.mechanisms.declaration import MechanismDeclaration
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config.unvetted import load
 
 CONFIDENCE = 1.0 - 1e-6
 """A mechanism whose claim is true is flagged with probability below one in a million, all cases together."""
@@ -113,7 +115,7 @@ def run_audit(
         The name, the mutant or the number of trials cannot be used.
     """
     try:
-        subjects = cases(mechanism, guarantee, mutant)
+        subjects = _subjects(mechanism, guarantee, mutant)
         each = 1.0 - (1.0 - CONFIDENCE) / len(subjects)  # a union bound over the cases
         rng = np.random.default_rng(seed)
         # Numbers of its own, so that what is drawn for the verdicts is the same without it.
@@ -130,3 +132,11 @@ def run_audit(
     else:
         return Audit(mechanism, mutant, tuple(verdicts), tuple(powers))
     raise failure
+
+
+def _subjects(mechanism: str, guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
+    """Cases of one of our mechanisms, or of one that another package offers."""
+    other = load("mechanism", mechanism)
+    if other is None or not isinstance(other.declaration, MechanismDeclaration):
+        return cases(mechanism, guarantee, mutant)
+    return cases_of(other.declaration, guarantee, mutant)

@@ -1,0 +1,139 @@
+"""Kinds of mechanisms and queries from other packages, whose proofs nobody here has checked.
+
+A package offers them as entry points. None is imported before the config file itself names its kind, an override
+cannot name one, and none can take the name of a kind that the product has. A plan and an audit need no more; a release
+needs ``release.allow_unvetted`` (:mod:`.vetting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, get_args
+
+from blockveil.engine.mechanisms.declaration import MechanismDeclaration
+from blockveil.engine.mechanisms.registry import FILES
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config.fields import Section
+from blockveil.pipeline.config.mechanism_sections import AutoSection, section_of
+from blockveil.pipeline.config.query_sections import QUERY_KINDS
+
+GROUPS = {"mechanism": "blockveil.mechanisms", "query": "blockveil.queries"}
+"""Group of entry points of each table of a config."""
+
+OURS = {"mechanism": {*FILES, *get_args(AutoSection.model_fields["kind"].annotation)}, "query": set(QUERY_KINDS)}
+"""Names that no other package can take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryDeclaration:
+    """What a file declares of a kind of query.
+
+    Attributes
+    ----------
+    section
+        The ``[query]`` of this kind; it has ``kind``, ``rows_at_most``, ``missing``, ``columns`` and ``geometries``.
+    ask
+        From the loaded config and the section to what is asked; reads public files only.
+    """
+
+    section: type[Section]
+    ask: Callable[[Any, Any], Any]
+
+    @property
+    def name(self) -> str:
+        """As a config names it."""
+        return str(get_args(self.section.model_fields["kind"].annotation)[0])
+
+
+@dataclass(frozen=True)
+class Unvetted:
+    """A kind of another package that a config names.
+
+    Attributes
+    ----------
+    table
+        "mechanism" or "query".
+    package, version
+        Where it comes from.
+    declaration
+        What its file declares.
+    """
+
+    table: str
+    package: str
+    version: str
+    declaration: MechanismDeclaration | QueryDeclaration
+
+    @property
+    def section(self) -> type[Section]:
+        """Model of the table."""
+        found = self.declaration
+        return found.section if isinstance(found, QueryDeclaration) else section_of(found)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """For the plan, plain JSON values."""
+        return {"table": self.table, "kind": self.declaration.name, "package": self.package, "version": self.version}
+
+
+def offered(table: str) -> list[tuple[str, str]]:
+    """Name and package of what other packages offer for a table; imports none of them."""
+    found = [(entry.name, _package(entry)) for entry in entry_points(group=GROUPS[table])]
+    return sorted({(name, f"{package} {version}") for name, (package, version) in found if name not in OURS[table]})
+
+
+def named_by(tree: Mapping[str, Any]) -> tuple[Unvetted, ...]:
+    """Kinds of other packages that a config file names; these are imported.
+
+    Raises
+    ------
+    ConfigError
+        Two packages offer the name, or what is offered cannot be imported or declares something else.
+    """
+    return tuple(_named(tree))
+
+
+def _named(tree: Mapping[str, Any]) -> Iterator[Unvetted]:
+    for table in GROUPS:
+        section = tree.get(table)
+        kind = section.get("kind") if isinstance(section, Mapping) else None
+        found = load(table, kind) if isinstance(kind, str) else None
+        if found is not None:
+            yield found
+
+
+def load(table: str, kind: str) -> Unvetted | None:
+    """Import what another package offers under a name; None where none does, or the name is one of ours.
+
+    Raises
+    ------
+    ConfigError
+        See :func:`named_by`.
+    """
+    found = [] if kind in OURS[table] else list(entry_points(group=GROUPS[table], name=kind))
+    if not found:
+        return None
+    what, (package, version) = f'{table}.kind = "{kind}"', _package(found[0])
+    if len(found) > 1:
+        names = ", ".join(sorted(_package(entry)[0] for entry in found))
+        raise ConfigError(f"{what} is offered by {names}", "A kind has one origin", "Uninstall all but one of them")
+    try:
+        declaration = found[0].load()
+    except Exception as error:  # noqa: BLE001 - a foreign module may raise anything
+        problem = type(error).__name__
+    else:
+        wanted = MechanismDeclaration if table == "mechanism" else QueryDeclaration
+        if isinstance(declaration, wanted) and declaration.name == kind:
+            return Unvetted(table, package, version, declaration)
+        problem = f"it is no {wanted.__name__} of this name"
+    raise ConfigError(
+        f"{what} of {package} {version} cannot be used: {problem}",
+        "An entry point names the declaration of its kind",
+        "Ask who maintains the package, or choose a kind of the product",
+    )
+
+
+def _package(entry: EntryPoint) -> tuple[str, str]:
+    return ("an unnamed package", "") if entry.dist is None else (entry.dist.name, entry.dist.version)

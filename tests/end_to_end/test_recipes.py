@@ -1,0 +1,139 @@
+"""The recipes for contributors, followed to the letter: a package with a mechanism, a query and a ledger releases."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import support
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPES = ROOT / "docs" / "contributing"
+PYPROJECT = """
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "toy-blockveil"
+version = "1.2"
+
+[tool.setuptools.packages.find]
+where = ["src"]
+"""
+NIGHT = "2026-11-20"
+
+
+def shown():
+    """Path and text of every file that the recipes show; parts of one file follow one another."""
+    for recipe in ("mechanism", "query", "ledger"):
+        text = (RECIPES / f"{recipe}.md").read_text()
+        for found in re.finditer(r"```(?:python|toml)\n# (\S+)\n(.*?)```", text, re.DOTALL):
+            yield recipe, *found.groups()
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """The folder of the package that the recipes show, and where it is installed."""
+    folder = tmp_path_factory.mktemp("toy")
+    files = {"pyproject.toml": PYPROJECT, "src/toy_blockveil/__init__.py": ""}
+    for _, path, text in shown():
+        files[path] = files.get(path, "") + text
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    pip = ["-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", str(folder / "site")]
+    subprocess.run([sys.executable, *pip, str(folder)], check=True, timeout=250, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+def toy(package, tmp_path):
+    """Runs Python with the package installed, in the folder of a config."""
+
+    def run(*arguments):
+        env = {**os.environ, "PYTHONPATH": str(package / "site"), "TOY_LEDGER": f"toyfile://{tmp_path}/toy.db"}
+        command = [sys.executable, *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=250, check=False)
+
+    return run
+
+
+def blockveil(toy, *arguments):
+    done = toy("-c", "from blockveil.flows.cli import main; main()", *arguments)
+    return done.returncode, done.stdout + done.stderr
+
+
+def config(folder, release=""):
+    """A config with one of each."""
+    support.write_records(folder, support.records())
+    text = support.write_config(folder, kind="toy-products").read_text()
+    text = text.replace('name = "covariance"', f'name = "products"\n{release}')
+    text = text.replace(
+        'kind = "shaped-gaussian"\noptimise_for = "relative-error"', 'kind = "toy-cautious"\ncaution = 2'
+    )
+    (folder / "people.toml").write_text(text.replace('"ledger.db"', '"env:TOY_LEDGER"'))
+
+
+@pytest.mark.parametrize("recipe", ["mechanism", "query", "ledger"])
+def test_a_recipe_touches_at_most_three_files(recipe):
+    files = {path for of, path, _ in shown() if of == recipe}
+    assert 2 < len(files) <= 3
+    assert "pyproject.toml" in files
+
+
+@pytest.mark.slow
+def test_the_package_passes_the_contracts_that_its_tests_inherit(package, toy):
+    done = toy("-m", "pytest", "-q", "-p", "no:cacheprovider", str(package / "tests"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+
+
+@pytest.mark.slow
+def test_its_mechanism_is_listed_as_unvetted_and_audited(toy):
+    code, listed = blockveil(toy, "mechanisms")
+    line = next(line for line in listed.splitlines() if line.startswith("toy-cautious"))
+    assert code == 0
+    assert "unvetted" in line
+    assert "toy-blockveil 1.2" in line
+    claim = ("--epsilon", "0.9", "--delta", "1e-5", "--trials", "2000")
+    code, said = blockveil(toy, "audit", "toy-cautious", *claim)
+    assert code == 0, said
+    assert "REFUTED" not in said
+    code, said = blockveil(toy, "audit", "toy-cautious", *claim, "--mutant", "unclipped")
+    assert code == 10, said
+
+
+@pytest.mark.slow
+def test_it_plans_and_is_refused_a_release_that_does_not_allow_it(toy, tmp_path):
+    config(tmp_path)
+    code, said = blockveil(toy, "budget", "set", "people.toml", "--epsilon", "3", "--delta", "1e-5")
+    assert code == 0, said
+    code, said = blockveil(toy, "plan", "people.toml", "--date", NIGHT)
+    assert code == 0, said
+    assert "unvetted" in said
+    assert "toy-cautious" in said
+    code, said = blockveil(toy, "run", "people.toml", "--date", NIGHT, "--no-prefect")
+    assert code != 0
+    assert "allow_unvetted = true in [release]" in " ".join(said.split())
+    assert not (tmp_path / "releases" / "people").exists()
+
+
+@pytest.mark.slow
+def test_it_releases_where_the_config_allows_it_and_everything_says_unvetted(toy, tmp_path):
+    config(tmp_path, "allow_unvetted = true")
+    code, said = blockveil(toy, "budget", "set", "people.toml", "--epsilon", "3", "--delta", "1e-5")
+    assert code == 0, said
+    code, said = blockveil(toy, "run", "people.toml", "--date", NIGHT, "--no-prefect")
+    assert code == 0, said
+    assert "unvetted" in said
+    code, entries = blockveil(toy, "ledger", "export", "people.toml")
+    payloads = [json.loads(json.loads(line)["payload"]) for line in entries.splitlines()]
+    named = [payload["spec"]["unvetted"] for payload in payloads if "spec" in payload]
+    assert [each["kind"] for each in named[0]] == ["toy-cautious", "toy-products"]
+    pages = "".join(path.read_text() for path in (tmp_path / "releases").rglob("*.html"))
+    assert "Unvetted" in pages
