@@ -18,5 +18,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
   enough
 * :mod:`.splitting`: One guarantee shared by several releases
 * :mod:`.summary`: A plan in words and numbers, for a terminal, an artifact and a report. Reads no data
+* :mod:`.vetting`: Releases with mechanisms and queries of other packages
 * :mod:`.what_if`: What-if questions
 """

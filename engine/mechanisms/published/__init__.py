@@ -6,6 +6,7 @@
 * :mod:`.mvg`: The matrix-variate Gaussian (MVG) mechanism
 * :mod:`.mvg_allocation`: How a precision budget is shared between directions
 * :mod:`.mvg_limits`: The published limits of MVG
+* :mod:`.mvg_noise`: MVG as published and with its exact budget
 * :mod:`.subspace`: Gaussian noise on a second moment for its leading subspace
 * :mod:`.subspace_noise`: Published Gaussian noise on a second moment for its leading subspace
 """
