@@ -8,9 +8,11 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.lineage`: Tells a lineage catalogue of a run when the run ends
 * :mod:`.lost_ledger`: A ledger that has forgotten charges
 * :mod:`.night`: One release, start to end, as plain functions: reserve, measure, publish, seal
+* :mod:`.order`: Steps as data, which any runner walks in their order
 * :mod:`.outputs`: What a published release holds
 * :mod:`.post_processing_error`: Error of a release after its post-processing, as written into it
 * :mod:`.publishing`: Released arrays become a published release: staged, checked, renamed, pointed to
 * :mod:`.retention`: Old releases are removed; their ledger entries never are
 * :mod:`.tile_writer`: From noised tiles to the arrays of a release
+* :mod:`.workspace`: What a release works with: its budget, keys and output
 """
