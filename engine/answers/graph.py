@@ -112,7 +112,11 @@ def _added(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def _released(exact: NDArray[np.int64], block: Block, design: Design, handle: str) -> NDArray[np.int64]:
-    return _sealed(lambda: design.release(keyring.fetch(handle), exact, block))
+    return _sealed(_draw, exact, block, design, handle)
+
+
+def _draw(exact: NDArray[np.int64], block: Block, design: Design, handle: str) -> NDArray[np.int64]:
+    return design.release(keyring.fetch(handle), exact, block)
 
 
 def exact_graph(source: RowSource, query: Query, layout: Layout, chunk_rows: int, name: str) -> ExactGraph:

@@ -30,7 +30,7 @@ from blockveil.pipeline.releases.night import run_release
 from tests import support
 from tests.pipeline.releases.test_release import NIGHT, no_trace
 
-PHASES = {"sum": "partial", "combine": "_added", "noise": "_release"}
+PHASES = {"sum": "partial", "combine": "_added", "noise": "_draw"}
 """The function that a task of each phase calls."""
 
 
@@ -143,7 +143,8 @@ def test_workers_that_join_and_leave_during_a_run_change_no_bit(tmp_path, known,
 
     with open_compute(loaded) as compute:
         outcome = run_release(make_plan(loaded, NIGHT), compute, "test", tell)
-    assert told[0].startswith("reading")
+    assert told[0] == "starting workers"
+    assert told[1].startswith("reading")
     assert "drawing the noise" in told
     check_release(loaded, outcome, expected)
     started.scale(2)

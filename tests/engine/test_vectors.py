@@ -53,8 +53,9 @@ def analytic_gaussian_B(i):
 
 
 def analytic_gaussian_B_eps0(i):
-    log_delta = math.log(number(i["delta"]))
-    return {"B": brentq(lambda mu: gaussian_log_delta(mu, 0.0) - log_delta, 1e-12, 100.0, xtol=1e-300, rtol=1e-15)}
+    delta = number(i["delta"])
+    log_delta = math.log(delta)  # the root is above delta, however small that is
+    return {"B": brentq(lambda mu: gaussian_log_delta(mu, 0.0) - log_delta, delta, 100.0, xtol=1e-300, rtol=1e-15)}
 
 
 def gaussian_profile_logdelta(i):

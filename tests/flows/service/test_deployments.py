@@ -135,7 +135,7 @@ def test_every_flow_is_deployed_by_module_path_pinned_and_one_at_a_time(site):
         assert found.enforce_parameter_schema
         assert not found.pull_steps
         module_path, _, flow = found.entrypoint.rpartition(".")
-        assert module_path.startswith("flows.")
+        assert module_path.startswith("blockveil.flows.")
         assert flow
     schedule = read("release/people").schedules[0].schedule
     assert (schedule.cron, schedule.timezone) == ("30 2 * * *", "Europe/Berlin")

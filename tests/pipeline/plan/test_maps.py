@@ -50,7 +50,7 @@ def run(loaded, night=NIGHT, begun=None):
 def run_as_before(monkeypatch, loaded, night=NIGHT):
     """A release as version 0.1.0 made it, which wrote no map down."""
     with monkeypatch.context() as patch:
-        patch.setattr("blockveil.pipeline.releases.night.as_begun", lambda plan, ledger: plan)
+        patch.setattr("blockveil.pipeline.releases.workspace.as_begun", lambda plan, ledger: plan)
         return run(loaded, night, OLD)
 
 
