@@ -212,7 +212,15 @@ def _section(declaration: MechanismDeclaration) -> type[MechanismSection]:
             fields[parameter.key] = _field(parameter)
     name = "" if declaration.mechanism is None else declaration.mechanism.__name__
     base = AllocatedSection if shared else MechanismSection
-    return create_model(f"{name}Section", __base__=base, __doc__=declaration.form, __module__=__name__, **fields)
+    return create_model(
+        f"{name}Section",
+        __base__=base,
+        __doc__=declaration.form,
+        __module__=__name__,
+        # Its fields bring their descriptions; pydantic would look for docstrings in the source of every caller.
+        __cls_kwargs__={"use_attribute_docstrings": False},
+        **fields,
+    )
 
 
 def _field(parameter: Parameter) -> tuple[Any, Any]:
