@@ -6,6 +6,8 @@ B := $(V)/bin
 
 export PREFECT_HOME ?= $(CURDIR)/.prefect
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# The tests start hundreds of processes; where this is set, as in many containers, each would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Networks with a certificate authority of their own install it on the machine.
 export UV_SYSTEM_CERTS = true
 

@@ -11,7 +11,6 @@ import numpy as np
 import obstore
 import pytest
 import zarr
-from moto.server import ThreadedMotoServer
 from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
@@ -43,11 +42,19 @@ SECRET = "never-to-be-seen-31415926"
 @pytest.fixture(scope="module")
 def server():
     """An S3 server in this process."""
-    running = ThreadedMotoServer(port=0, verbose=False)
-    running.start()
+    running = started_server()
     host, port = running.get_host_and_port()
     yield f"http://{host}:{port}"
     running.stop()
+
+
+def started_server():
+    """An S3 server, which comes with much that no other test file needs to import."""
+    from moto.server import ThreadedMotoServer
+
+    running = ThreadedMotoServer(port=0, verbose=False)
+    running.start()
+    return running
 
 
 @pytest.fixture
@@ -183,8 +190,7 @@ def test_an_absent_store_and_one_out_of_reach_are_told_without_addresses_or_cred
 @pytest.fixture
 def fragile(monkeypatch):
     """Stops the store's server, of which this test has one of its own."""
-    running = ThreadedMotoServer(port=0, verbose=False)
-    running.start()
+    running = started_server()
     monkeypatch.setattr(objects, "RETRY_SECONDS", 0.2)
     yield running
     with suppress(Exception):
