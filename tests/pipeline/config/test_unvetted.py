@@ -1,0 +1,143 @@
+"""Kinds of other packages: one origin each, none of our names, nothing imported unasked, and refusals with a remedy."""
+
+import sys
+
+import pytest
+
+from blockveil.pipeline.base.errors import ConfigError, LedgerError
+from blockveil.pipeline.config import load_config, unvetted
+from blockveil.pipeline.ledger.address import open_database
+from blockveil.pipeline.plan.vetting import require_allowed
+from tests import support
+
+SOUND = """
+from blockveil.pipeline.config.query_sections import OneShapeSection
+from blockveil.pipeline.config.unvetted import QueryDeclaration
+from blockveil.pipeline.questions import moment
+from typing import Literal
+
+class Products(OneShapeSection):
+    kind: Literal["their-products"]
+
+PRODUCTS = QueryDeclaration(section=Products, ask=moment.build)
+OF_ANOTHER_NAME = PRODUCTS
+NOTHING = 3
+"""
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Installs a package of a name, a module's text and its entry points; nothing of it stays imported."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(site)
+    modules = []
+
+    def install(name, text, group, **points):
+        module = name.replace("-", "_")
+        modules.append(module)
+        (site / f"{module}.py").write_text(text)
+        info = site / f"{module}-2.5.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.5\n")
+        lines = [f"{kind.replace('_', '-')} = {module}:{what}" for kind, what in points.items()]
+        (info / "entry_points.txt").write_text("\n".join((f"[{group}]", *lines, "")))
+        return module
+
+    yield install
+    for module in modules:
+        sys.modules.pop(module, None)
+
+
+def config(folder, kind="their-products", release=""):
+    path = support.write_config(folder, kind=kind)
+    path.write_text(path.read_text().replace('name = "covariance"', f'name = "covariance"\n{release}'))
+    return path
+
+
+def refused(folder, **arguments):
+    with pytest.raises(ConfigError) as caught:
+        load_config(config(folder, **arguments))
+    said = str(caught.value)
+    assert len(said) < 400
+    return said
+
+
+def test_a_kind_of_one_package_is_found_and_says_where_it_comes_from(tmp_path, installed):
+    installed("their-package", SOUND, "blockveil.queries", their_products="PRODUCTS")
+    (found,) = load_config(config(tmp_path)).config.unvetted
+    assert found.facts == {"table": "query", "kind": "their-products", "package": "their-package", "version": "2.5"}
+    assert ("their-products", "their-package 2.5") in unvetted.offered("query")
+
+
+def test_a_kind_that_two_packages_offer_is_refused_and_neither_is_imported(tmp_path, installed):
+    modules = [installed(name, SOUND, "blockveil.queries", their_products="PRODUCTS") for name in ("one", "two")]
+    said = refused(tmp_path)
+    assert 'query.kind = "their-products" is offered by one, two' in said
+    assert "Uninstall all but one" in said
+    assert not set(modules) & set(sys.modules)
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "problem"),
+    [
+        ('raise RuntimeError("a password: 31415926")', "PRODUCTS", "RuntimeError"),
+        ("", "PRODUCTS", "AttributeError"),
+        (SOUND, "NOTHING", "it is no QueryDeclaration of this name"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_its_package_and_without_its_words(
+    tmp_path, installed, text, what, problem
+):
+    installed("their-package", text, "blockveil.queries", their_products=what)
+    said = refused(tmp_path)
+    assert f"of their-package 2.5 cannot be used: {problem}" in said
+    assert "31415926" not in said
+
+
+def test_a_declaration_under_another_name_than_its_own_is_refused(tmp_path, installed):
+    installed("their-package", SOUND, "blockveil.queries", something_else="OF_ANOTHER_NAME")
+    assert "no QueryDeclaration of this name" in refused(tmp_path, kind="something-else")
+
+
+def test_a_package_cannot_take_the_name_of_a_kind_that_the_product_has(tmp_path, installed):
+    module = installed("their-package", 'raise SystemExit("imported")', "blockveil.queries", covariance="PRODUCTS")
+    loaded = load_config(config(tmp_path, kind="covariance"))
+    assert loaded.config.unvetted == ()
+    assert "covariance" not in dict(unvetted.offered("query"))
+    assert module not in sys.modules
+
+
+def test_an_override_can_neither_name_a_kind_of_another_package_nor_allow_one(tmp_path, installed):
+    module = installed("their-package", SOUND, "blockveil.queries", their_products="PRODUCTS")
+    path = config(tmp_path, kind="covariance")
+    with pytest.raises(ConfigError):
+        load_config(path, overrides={"query.kind": "their-products"})
+    assert module not in sys.modules
+    path = config(tmp_path)
+    for prefixes in (("privacy",), ("compute", "cluster"), ("release.dataset",)):
+        with pytest.raises(ConfigError):
+            load_config(path, overrides={"release.allow_unvetted": "true"}, allowed_prefixes=prefixes)
+    with pytest.raises(ConfigError, match="allow_unvetted = true in"):
+        require_allowed(load_config(path))
+    require_allowed(load_config(config(tmp_path, release="allow_unvetted = true")))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("BACKEND = dict", "it is no Database"), ('raise OSError("31415926")', "OSError"), ("", "AttributeError")],
+)
+def test_a_ledger_of_another_package_that_cannot_be_used_is_refused(installed, text, problem):
+    installed("their-ledger", text, "blockveil.ledgers", theirs="BACKEND")
+    with pytest.raises(LedgerError) as caught:
+        open_database("theirs://host/31415926")
+    said = str(caught.value)
+    assert f'"theirs://..." cannot be used: {problem}' in said
+    assert "31415926" not in said
+
+
+def test_a_ledger_that_two_packages_offer_is_refused(installed):
+    for name in ("one", "two"):
+        installed(name, "BACKEND = dict", "blockveil.ledgers", theirs="BACKEND")
+    with pytest.raises(LedgerError, match="2 packages offer it"):
+        open_database("theirs://host/place")
