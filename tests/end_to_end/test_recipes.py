@@ -87,8 +87,9 @@ def test_a_recipe_touches_at_most_three_files(recipe):
 
 
 @pytest.mark.slow
-def test_the_package_passes_the_contracts_that_its_tests_inherit(package, toy):
-    done = toy("-m", "pytest", "-q", "-p", "no:cacheprovider", str(package / "tests"))
+@pytest.mark.parametrize("recipe", ["mechanism", "query", "ledger"])
+def test_the_package_passes_the_tests_and_contracts_of_its_recipe(package, toy, recipe):
+    done = toy("-m", "pytest", "-q", "-p", "no:cacheprovider", str(package / "tests" / f"test_{recipe}.py"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
 
