@@ -4,7 +4,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize_scalar
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, MatrixMechanism
@@ -29,54 +28,52 @@ BOXES = {
 SPREADS = {"equal": [1.0, 1.0], "uneven": [1.0, 0.6], "very uneven": [1.0, 0.2]}
 
 
-def inside(shape, record):
-    """Coordinates of the nearest admissible record, or of one: clipped to the bounds, then to the norm."""
+def inside(shape, records):
+    """Coordinates of the nearest admissible records, or of some: clipped to the bounds, then to the norm."""
     c = shape.coordinates()
     if isinstance(shape, Ball):
-        return record / max(1.0, np.linalg.norm(record))
-    raw = np.clip(record * c.scale, shape.lower - shape.origin, shape.upper - shape.origin)
+        return records / np.maximum(1.0, np.linalg.norm(records, axis=-1, keepdims=True))
+    raw = np.clip(records * c.scale, shape.lower - shape.origin, shape.upper - shape.origin)
     if shape.norm_at_most is not None:
-        raw = raw * min(1.0, shape.norm_at_most / max(np.linalg.norm(raw), 1e-300))
+        length = np.linalg.norm(raw, axis=-1, keepdims=True)
+        raw = raw * np.minimum(1.0, shape.norm_at_most / np.maximum(length, 1e-300))
     return raw / c.scale
 
 
-def furthest(shape, change, relation, norm, enough):
-    """Largest distance that a search over pairs of records finds, from corners and axes on, until it is enough."""
+def furthest(shape, change, relation, norm):
+    """Largest distance that a search over pairs of records finds, from all corners and axes on.
+
+    One coordinate after the other is put at its best value: furthest pairs are at corners in all but one.
+    """
     d = shape.origin.size
-    ends = [np.array(point, dtype=float) for point in product((1.0, -1.0, 0.0), repeat=d)]
-    none = [None] if relation is ADD else ends
+    points = np.array(list(product((1.0, -1.0, 0.0), repeat=d if relation is ADD else 2 * d)))
 
-    def size(y, z):
-        return float(np.linalg.norm(np.ravel(change(y, z)), norm))
+    def size(points):
+        y, z = inside(shape, points[..., :d]), None if relation is ADD else inside(shape, points[..., d:])
+        return np.linalg.norm(change(y, z).reshape(*points.shape[:-1], -1), norm, axis=-1)
 
-    best = 0.0
-    for y, z in product(ends, none):
-        if best < enough * (1.0 - 1e-10):
-            best = max(best, climbed(size, shape, y, z))
-    return best
+    for axis in [*range(points.shape[1]), *range(points.shape[1])]:
+        points = moved(size, points, axis)
+    return float(np.max(size(points)))
 
 
-def climbed(size, shape, y, z):
-    """Size after the best value of one coordinate after the other: furthest pairs are at corners in all but one."""
-    point, d = np.concatenate([y, [] if z is None else z]), y.size
-
-    def at(axis, value):
-        moved = np.where(np.arange(point.size) == axis, value, point)
-        return size(inside(shape, moved[:d]), None if z is None else inside(shape, moved[d:]))
-
-    best = size(inside(shape, y), None if z is None else inside(shape, z))
-    for axis in [*range(point.size), *range(point.size)]:
-        found = minimize_scalar(lambda value, axis=axis: -at(axis, value), bounds=(-1, 1), options={"xatol": 1e-10})
-        if -found.fun > best:
-            best, point[axis] = -found.fun, found.x
-    return best
+def moved(size, points, axis):
+    """The points with one coordinate at the best of all its values, to 1e-11."""
+    around, width = np.zeros((len(points), 1)), 1.0
+    while width > 1e-11:
+        tried = np.repeat(points[:, None], 22, axis=1)  # the last is the point as it is
+        tried[:, :-1, axis] = np.clip(around + width * np.linspace(-1.0, 1.0, 21), -1.0, 1.0)
+        points = tried[np.arange(len(points)), np.argmax(size(tried), axis=1)]
+        around, width = points[:, axis : axis + 1], width / 5
+    return points
 
 
 def moment(spread, constant):
     def change(y, z):
         def of(v):
-            v = np.concatenate([[constant], v]) if constant else v
-            return np.outer(v, v)
+            if constant:
+                v = np.concatenate([np.full((*v.shape[:-1], 1), constant), v], axis=-1)
+            return v[..., :, None] * v[..., None, :]
 
         return (of(y) - (0.0 if z is None else of(z))) / np.outer(spread, spread)
 
@@ -101,7 +98,7 @@ def test_of_second_moments(shape, size, augmented, relation):
     sizes = np.concatenate([[0.8], free]) if augmented else free
     problem = SecondMoment(c.body, c.scale, relation, K, 10, augmented, even=reaches_both_ends(c, K))
     said = problem.l2(problem.spread(sizes, sizes))
-    check(said, furthest(shape, moment(sizes, 1.0 if augmented else 0.0), relation, 2, said.bound))
+    check(said, furthest(shape, moment(sizes, 1.0 if augmented else 0.0), relation, 2))
 
 
 @pytest.mark.parametrize("norm", [1, 2])
@@ -112,7 +109,7 @@ def test_of_rows(shape, size, norm):
     sizes = np.array(size[: c.dimension])
     problem = Rows(c.body, c.scale, REPLACE, K, 1, even=reaches_both_ends(c, K))
     said = getattr(problem, f"l{norm}")(problem.spread(np.ones(1), sizes))
-    check(said, furthest(shape, lambda y, z: (y - z) / sizes, REPLACE, norm, said.bound))
+    check(said, furthest(shape, lambda y, z: (y - z) / sizes, REPLACE, norm))
 
 
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
@@ -124,14 +121,11 @@ def test_of_outer_products(left, right, relation):
     even = any(reaches_both_ends(side, K) for side in c)
     problem = OuterProducts(c[0].body, c[1].body, c[0].scale, c[1].scale, relation, K, 10, even=even)
     p = c[0].dimension
-    corners = [
-        [inside(shape, np.array(point, dtype=float)) for point in product((-1.0, 0.0, 1.0), repeat=shape.origin.size)]
-        for shape in shapes
-    ]
-    products = [np.outer(a, b) for a in corners[0] for b in corners[1]]
-    others = [np.zeros((p, c[1].dimension))] if relation is ADD else products
+    corners = [inside(shape, np.array(list(product((-1.0, 0.0, 1.0), repeat=shape.origin.size)))) for shape in shapes]
+    products = np.einsum("ai,bj->abij", *corners).reshape(-1, p, c[1].dimension)
+    others = np.zeros_like(products[:1]) if relation is ADD else products
     # The distance is convex in each of the four factors, so that corners of boxes suffice.
-    found = max(np.linalg.norm(one - other) for one in products for other in others)
+    found = np.max(np.linalg.norm(products[:, None] - others, axis=(2, 3)))
     check(problem.l2(problem.spread(np.ones(p), np.ones(c[1].dimension))), found)
 
 
