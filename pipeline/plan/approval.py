@@ -65,7 +65,7 @@ def question(plan: Plan, budget: BudgetStatus | None, charged: bool) -> Approval
     # decide.
     if fits == 0 and budget.nights_left(plan.charge, plan.new_part) == 0:
         return None
-    # A release takes 1 / fits of what is left; one of a part that much at most, if that part is the dearest.
+    # A release takes 1 / fits of what is left; one of a part at most that, if that part costs most.
     if fits and 1.0 / fits <= section.above_share:
         return None
     share = f"up to {share_text(1.0 / fits)}" if fits > 1 else "more than half"

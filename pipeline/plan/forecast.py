@@ -127,24 +127,11 @@ def forecast(
     Raises
     ------
     ConfigError
-        The date to last to is not after today.
+        The date to last to is not after today, or the nights do not add up.
     """
     if until is not None and until <= today:
         raise ConfigError(f"{until} is not after {today}", "A budget lasts to a date that is ahead", "Give a later one")
-    shared = next((plan for plan in plans if plan.series is not None), None)
-    if shared is not None:
-        raise ConfigError(
-            f"'{shared.release_id}' is one of several nights that share a charge",
-            "A forecast is for nights that are charged one by one",
-            "See its charge with `blockveil plan`, and forecast with the other configs",
-        )
-    parts = next((plan for plan in plans if plan.new_part is not None), None)
-    if parts is not None:
-        raise ConfigError(
-            f"'{parts.release_id}' is of one part of the records",
-            "A forecast is for nights that add up; of those of parts the dearest counts",
-            "See what a further part holds with `blockveil plan`, and forecast with the other configs",
-        )
+    _require_nights_that_add_up(plans)
     cap, losses = budget.cap, [plan.charge for plan in plans]
     nights = _nights(cap, budget.spent, losses)
     rate = _rate(cap, history, today)
@@ -174,6 +161,23 @@ def forecast(
         ),
     )
     return found if until is None else _until(found, budget, plans)
+
+
+def _require_nights_that_add_up(plans: Sequence[Plan]) -> None:
+    shared = next((plan for plan in plans if plan.series is not None), None)
+    if shared is not None:
+        raise ConfigError(
+            f"'{shared.release_id}' is one of several nights that share a charge",
+            "A forecast is for nights that are charged one by one",
+            "See its charge with `blockveil plan`, and forecast with the other configs",
+        )
+    parts = next((plan for plan in plans if plan.new_part is not None), None)
+    if parts is not None:
+        raise ConfigError(
+            f"'{parts.release_id}' is of one part of the records",
+            "A forecast is for nights that add up; of parts the one that costs most counts",
+            "See what a further part holds with `blockveil plan`, and forecast with the other configs",
+        )
 
 
 def _after(today: date, days: int) -> date | None:

@@ -102,19 +102,8 @@ def shape_of_list(file: Path, origin: Origin) -> ListedShape:
     """
     names, values = _read(file)
     n, d = values.shape
-    if n * d * d > _MOST_WORK:
-        raise ConfigError(
-            f"the list has {n:,} records of {d:,} features",
-            f"Records times squared features may be {_MOST_WORK:,}",
-            "Leave out records inside the others, or declare a box",
-        )
     least, largest = values.min(axis=0), values.max(axis=0)
-    if not np.all(largest > least):
-        raise ConfigError(
-            f'"{names[int(np.argmin(largest > least))]}" is the same in every record of the list',
-            "A feature that does not vary needs no noise and has no shape",
-            "Leave it out",
-        )
+    _require_a_shape(names, n, largest > least)
     centres = {"midpoint": (least + largest) / 2.0, "mean": values.mean(axis=0), "zero": np.zeros(d)}
     centre = centres[origin]
     scale = values.std(axis=0)
@@ -132,16 +121,36 @@ def shape_of_list(file: Path, origin: Origin) -> ListedShape:
             "Choose another origin, or leave out features that others determine",
         )
     else:
-        widths = np.max(np.abs(changes), axis=0)
-        # A box's second moment has the noise of the ellipsoid of these axes around it, of loss one as the list's own.
-        axes = box_variances(widths, np.ones(d), 1.0)
-        of_box = float(np.sum(axes)) ** 2 + float(np.sum(axes**2))
-        trace, squares = float(np.trace(found.covariance)), float(np.sum(found.covariance**2))
-        of_sum = _ROOM * trace / float(np.sum(widths)) ** 2
-        of_moment = _ROOM**2 * (trace**2 + squares) / of_box
+        of_sum, of_moment = _noise_beside_the_box(found.covariance, np.max(np.abs(changes), axis=0))
         gap = _ROOM * found.total / found.lower_bound - 1.0
         return ListedShape(matrix, names, centre, n, gap, of_sum, of_moment)
     raise failure
+
+
+def _require_a_shape(names: tuple[str, ...], n: int, varies: NDArray[np.bool_]) -> None:
+    """Refuse a list that is too large, or has a feature that does not vary."""
+    d = len(names)
+    if n * d * d > _MOST_WORK:
+        raise ConfigError(
+            f"the list has {n:,} records of {d:,} features",
+            f"Records times squared features may be {_MOST_WORK:,}",
+            "Leave out records inside the others, or declare a box",
+        )
+    if not np.all(varies):
+        raise ConfigError(
+            f'"{names[int(np.argmin(varies))]}" is the same in every record of the list',
+            "A feature that does not vary needs no noise and has no shape",
+            "Leave it out",
+        )
+
+
+def _noise_beside_the_box(covariance: Array, widths: Array) -> tuple[float, float]:
+    """Variance of the noise of a sum and of a second moment in the ellipsoid, relative to that in the box around it."""
+    # A box's second moment has the noise of the ellipsoid of these axes around it, of loss one as the list's own.
+    axes = box_variances(widths, np.ones(len(widths)), 1.0)
+    of_box = float(np.sum(axes)) ** 2 + float(np.sum(axes**2))
+    trace, squares = float(np.trace(covariance)), float(np.sum(covariance**2))
+    return _ROOM * trace / float(np.sum(widths)) ** 2, _ROOM**2 * (trace**2 + squares) / of_box
 
 
 def _read(file: Path) -> tuple[tuple[str, ...], Array]:

@@ -18,7 +18,7 @@ VERSION = 2
 
 def content(facts: Facts, budget: Rows, folder: str) -> dict[str, Any]:
     """Everything that the page says, as numbers where it has numbers; noise as standard deviations, raw units."""
-    a, scan, spectrum = facts.attributes, facts.scan, facts.spectrum
+    a = facts.attributes
     vectors = {
         name: {"value": value.tolist(), "standard_deviation": noise.tolist()}
         for name, (value, noise) in facts.matrix.vectors().items()
@@ -34,50 +34,63 @@ def content(facts: Facts, budget: Rows, folder: str) -> dict[str, Any]:
             "folder": folder,
             "reliable": facts.reliable,
             "computed_in_clear": facts.in_clear,
-            "guarantee": {
-                **a["guarantee"],
-                "in_words": promises.promise_in_words(facts),
-                "guess_right_at_most": guess_at_most(a["guarantee"]),
-                "guess_right_at_most_together": None if facts.together is None else asdict(facts.together),
-                "warning": promises.too_large(facts),
-                "not_protected": promises.not_protected(facts),
-            },
+            "guarantee": _guarantee(facts),
             "mechanism": a["mechanism"],
             "query": a["query"],
-            "matrix": {
-                "name": facts.kind,
-                "shape": list(facts.matrix.shape),
-                "symmetric": facts.matrix.symmetric,
-                "entries": scan.entries,
-                "entries_standing_out": scan.standing,
-                "diagonal_entries_standing_out": scan.diagonal.standing,
-                "numbers_held_at_once": scan.alone.held,
-                "band_in_standard_deviations": scan.alone.band,
-                "errors_known": scan.alone.estimable,
-                "entries_beyond_two_deviations": scan.beyond_two,
-                "noise_alone_beyond_two_deviations": list(scan.alone.tails.beyond(2.0)),
-                "standing_without_ratio": scan.not_estimable,
-                "strongest": [
-                    {**asdict(e), "row": facts.matrix.name(0, e.row), "column": facts.matrix.name(1, e.column)}
-                    for e in scan.strongest
-                ],
-            },
+            "matrix": _matrix(facts),
             "numbers": vectors,
             "estimates": found.estimates(facts),
-            "spectrum": {
-                "unit": "noise",
-                "values": spectrum.values,
-                "complete": spectrum.complete,
-                "errors": spectrum.errors,
-                "noise_level": scan.noise_level,
-                "above_noise": facts.above_noise,
-            },
+            "spectrum": _spectrum(facts),
             "error": a.get("error"),
             "origin": {name: a[name] for name in ("output_digest", "plan_digest", "ledger", "software")},
             "budget": dict(budget),
             "loading": dict(loading(facts, folder)),
         }
     )
+
+
+def _guarantee(facts: Facts) -> dict[str, Any]:
+    stated = facts.attributes["guarantee"]
+    return {
+        **stated,
+        "in_words": promises.promise_in_words(facts),
+        "guess_right_at_most": guess_at_most(stated),
+        "guess_right_at_most_together": None if facts.together is None else asdict(facts.together),
+        "warning": promises.too_large(facts),
+        "not_protected": promises.not_protected(facts),
+    }
+
+
+def _matrix(facts: Facts) -> dict[str, Any]:
+    scan, matrix = facts.scan, facts.matrix
+    return {
+        "name": facts.kind,
+        "shape": list(matrix.shape),
+        "symmetric": matrix.symmetric,
+        "entries": scan.entries,
+        "entries_standing_out": scan.standing,
+        "diagonal_entries_standing_out": scan.diagonal.standing,
+        "numbers_held_at_once": scan.alone.held,
+        "band_in_standard_deviations": scan.alone.band,
+        "errors_known": scan.alone.estimable,
+        "entries_beyond_two_deviations": scan.beyond_two,
+        "noise_alone_beyond_two_deviations": list(scan.alone.tails.beyond(2.0)),
+        "standing_without_ratio": scan.not_estimable,
+        "strongest": [
+            {**asdict(e), "row": matrix.name(0, e.row), "column": matrix.name(1, e.column)} for e in scan.strongest
+        ],
+    }
+
+
+def _spectrum(facts: Facts) -> dict[str, Any]:
+    return {
+        "unit": "noise",
+        "values": facts.spectrum.values,
+        "complete": facts.spectrum.complete,
+        "errors": facts.spectrum.errors,
+        "noise_level": facts.scan.noise_level,
+        "above_noise": facts.above_noise,
+    }
 
 
 def plain(value: Any) -> Any:
