@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.random import Generator
@@ -31,7 +32,7 @@ from blockveil.engine.audit.bounds import (
     epsilons_and_deltas,
     exceeds,
 )
-from blockveil.engine.audit.subjects import Subject
+from blockveil.engine.audit.subjects import Indices, Subject
 from blockveil.engine.guarantees.calibration import CalibrationError
 
 __all__ = ["Event", "Verdict", "audit"]
@@ -187,10 +188,14 @@ def events_of(score: Score, first: Array, second: Array, aim: Aim) -> Iterator[E
 
 def _thresholds(first: Array, second: Array) -> Array:
     """Values of the scores at even and at extreme ranks of each sample."""
-    size = first.size
-    tails = np.unique(np.geomspace(1, size, 64).astype(np.intp)) - 1
-    ranks = np.unique(np.concatenate([tails, size - 1 - tails, np.linspace(0, size - 1, 129).astype(np.intp)]))
+    ranks = _ranks(first.size)
     return np.unique(np.concatenate([first[ranks], second[ranks]]))
+
+
+@lru_cache(maxsize=16)
+def _ranks(size: int) -> Indices:
+    tails = np.unique(np.geomspace(1, size, 64).astype(np.intp)) - 1
+    return np.unique(np.concatenate([tails, size - 1 - tails, np.linspace(0, size - 1, 129).astype(np.intp)]))
 
 
 def counted(subject: Subject, events: Sequence[Event], trials: int, rng: Generator) -> list[EventCounts]:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -184,12 +185,22 @@ def deltas(first: ArrayLike, second: ArrayLike, trials: int, epsilon: float, err
 
 
 def epsilons_and_deltas(
-    first: ArrayLike, second: ArrayLike, trials: int, claim: Claim, error: float
+    first: Array, second: Array, trials: int, claim: Claim, error: float
 ) -> tuple[Array, Array]:
-    """:func:`epsilons` at a claim's delta and :func:`deltas` at its epsilon, from one pair of bounds."""
+    """:func:`epsilons` at a claim's delta and :func:`deltas` at its epsilon, to a ten-thousandth: to choose by only."""
     epsilon, delta = claimed(claim)
-    p, q = _probabilities(first, second, trials, error)
+    counts, lower, upper = _bounds_of_counts(trials, error)
+    p, q = np.interp(first, counts, lower), np.interp(second, counts, upper)
     return _epsilons(p, q, delta), _deltas(p, q, epsilon)
+
+
+@lru_cache(maxsize=64)
+def _bounds_of_counts(trials: int, error: float) -> tuple[Array, Array, Array]:
+    """Counts that lie close together at both ends, and what bounds a probability from below and above at each."""
+    near = np.unique(np.concatenate([np.arange(64), np.geomspace(64, max(trials, 64), 256).astype(np.int64)]))
+    near = near[near <= trials]
+    counts = np.unique(np.concatenate([near, trials - near])).astype(np.float64)
+    return counts, *_probabilities(counts, counts, trials, error)
 
 
 def _probabilities(first: ArrayLike, second: ArrayLike, trials: int, error: float) -> tuple[Array, Array]:

@@ -15,7 +15,7 @@ calibrated to alone and not of what is drawn. It has a factor of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -28,7 +28,7 @@ from blockveil.engine.audit.bounds import (
     EventCounts,
     allowed_error,
     claimed,
-    epsilon_lower,
+    epsilons,
     exceeds,
     probability_lower,
     probability_upper,
@@ -97,7 +97,7 @@ def power(subject: Subject, trials: int, rng: Generator, confidence: float) -> P
     if subject.with_noise(1.0) is None:
         return Power(inf, inf)
     by_trials = _least(lambda factor: _flagged(subject, factor, trials, rng, confidence, _COUNTED))
-    if by_trials == inf:  # rare events need more to be seen
+    if by_trials == inf and trials - trials // 2 > _COUNTED:  # rare events need more to be seen
         by_trials = _least(lambda factor: _flagged(subject, factor, trials, rng, confidence, trials))
     return Power(by_trials, _least(lambda factor: _refuted(subject, factor)))
 
@@ -134,14 +134,14 @@ def _flagged(subject: Subject, factor: float, trials: int, rng: Generator, confi
     attacks = usual(subject, outputs[0])
     events, aim = fitted(wrong, (outputs[0], outputs[1]), attacks, half, allowed_error(confidence))
     seen = counted(wrong, events, min(half, most), rng)
-    return any(_would_flag(counts, aim, MISSED / (4.0 * len(events))) for counts in seen)
+    return _would_flag(seen, aim, MISSED / (4.0 * len(events)))
 
 
-def _would_flag(seen: EventCounts, aim: Aim, error: float) -> bool:
-    """Whether an event's counts in the audit's own trials refute the claim, each step wrong with a small error."""
-    p = float(probability_lower(seen.first, seen.trials, error))
-    q = float(probability_upper(seen.second, seen.trials, error))
-    first, second = stats.binom.ppf(error, aim.trials, p), stats.binom.isf(error, aim.trials, q)
+def _would_flag(seen: Sequence[EventCounts], aim: Aim, error: float) -> bool:
+    """Whether the counts of some event in the audit's trials refute the claim, each step wrong with a small error."""
+    p = probability_lower([counts.first for counts in seen], seen[0].trials, error)
+    q = probability_upper([counts.second for counts in seen], seen[0].trials, error)
+    first = np.nan_to_num(stats.binom.ppf(error, aim.trials, p))
+    second = np.nan_to_num(stats.binom.isf(error, aim.trials, q), nan=aim.trials)
     epsilon, delta = claimed(aim.claim)
-    least = EventCounts(int(np.nan_to_num(first)), int(np.nan_to_num(second, nan=aim.trials)), aim.trials)
-    return epsilon_lower(least, delta, aim.error) > epsilon
+    return bool(np.any(epsilons(first, second, aim.trials, delta, aim.error) > epsilon))

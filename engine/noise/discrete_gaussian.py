@@ -37,6 +37,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NoReturn
 
 import numpy as np
@@ -62,8 +63,10 @@ TOTAL_VARIATION_PER_DRAW = 2.0**-90
 """Bound of the distance between one drawn entry and the discrete Gaussian of the grid's variance."""
 
 _TRANSFER_VARIANCE = 100
-_ENTRIES = TILE * TILE
-_ZEROS = bytes(16 * _ENTRIES)
+_ZEROS = bytes(16 * TILE * TILE)
+
+Draw = Callable[[int, int, int], NDArray[np.int64]]
+"""The first rows of a tile, from a tile row, a tile column and a height."""
 
 
 class NoiseKey:
@@ -197,19 +200,17 @@ def noise_block(
     """
     if not 0 <= stream < 2**16:
         raise ValueError(f"stream is {stream}; it must lie between 0 and 65535")
-    return tiled(lambda row, column: _draw(key, row, column, grid, stream), rows, columns, symmetric)
+    return tiled(partial(_draw, key, grid, stream), rows, columns, symmetric)
 
 
-def tiled(
-    draw: Callable[[int, int], NDArray[np.int64]], rows: tuple[int, int], columns: tuple[int, int], symmetric: bool
-) -> NDArray[np.int64]:
+def tiled(draw: Draw, rows: tuple[int, int], columns: tuple[int, int], symmetric: bool) -> NDArray[np.int64]:
     """Block of a matrix that is drawn by canonical tiles.
 
     Parameters
     ----------
     draw
-        Tile of a tile row and a tile column, shape (128, 128), int64; rows beyond the range may be left out where the
-        matrix is not symmetric.
+        First rows of a tile, shape (height, 128), int64. Rows of a tile follow each other in the key stream, so that
+        those beyond the range need not be drawn.
     rows, columns
         Half-open ranges, below 2**32.
     symmetric
@@ -226,7 +227,7 @@ def tiled(
     block = np.empty((rows[1] - rows[0], columns[1] - columns[0]), dtype=np.int64)
     for tile_row in range(rows[0] // TILE, -(-rows[1] // TILE)):
         for tile_column in range(columns[0] // TILE, -(-columns[1] // TILE)):
-            tile = _tile(draw, tile_row, tile_column, symmetric)
+            tile = _tile(draw, (tile_row, tile_column), (rows[1], columns[1]), symmetric)
             inner_rows, outer_rows = _overlap(rows, tile_row)
             inner_columns, outer_columns = _overlap(columns, tile_column)
             block[outer_rows, outer_columns] = tile[inner_rows, inner_columns]
@@ -239,28 +240,33 @@ def _overlap(wanted: tuple[int, int], tile: int) -> tuple[slice, slice]:
     return slice(low - tile * TILE, high - tile * TILE), slice(low - wanted[0], high - wanted[0])
 
 
-def _tile(draw: Callable[[int, int], NDArray[np.int64]], row: int, column: int, symmetric: bool) -> NDArray[np.int64]:
+def _tile(draw: Draw, place: tuple[int, int], ends: tuple[int, int], symmetric: bool) -> NDArray[np.int64]:
+    """What a block that ends there needs of the tile at a place, and perhaps more."""
+    row, column = place
+    heights = [min(TILE, end - start * TILE) for start, end in zip(place, ends, strict=True)]
     if not symmetric or row < column:
-        return draw(row, column)
+        return draw(row, column, heights[0])
     if row > column:
-        return draw(column, row).T
-    upper = np.triu(draw(row, row))
+        return draw(column, row, heights[1]).T
+    side = max(heights)
+    upper = np.triu(draw(row, row, side)[:, :side])
     return upper + np.triu(upper, 1).T
 
 
-def _draw(key: NoiseKey, row: int, column: int, grid: Grid, stream: int) -> NDArray[np.int64]:
-    """All entries of a tile, shape (128, 128)."""
+def _draw(key: NoiseKey, grid: Grid, stream: int, row: int, column: int, height: int) -> NDArray[np.int64]:
+    """The first rows of a tile, shape (height, 128)."""
+    entries = height * TILE
 
     def words(lane: int, count: int) -> Words:
         counter = stream.to_bytes(2) + bytes((lane, 0)) + row.to_bytes(4) + column.to_bytes(4) + bytes(4)
         return np.frombuffer(key.stream(counter, 8 * count), dtype="<u8").astype(np.uint64, copy=False)
 
-    pairs = _values(words(0, 2 * _ENTRIES), lambda: words(1, 2 * _ENTRIES)).reshape(_ENTRIES, 2)
+    pairs = _values(words(0, 2 * entries), lambda: words(1, 2 * entries)).reshape(entries, 2)
     drawn = pairs[:, 1] * SECOND
     drawn += pairs[:, 0]
     if grid.levels == 3:
-        drawn += _values(words(2, _ENTRIES), lambda: words(3, _ENTRIES)) * THIRD
-    return drawn.reshape(TILE, TILE)
+        drawn += _values(words(2, entries), lambda: words(3, entries)) * THIRD
+    return drawn.reshape(height, TILE)
 
 
 def _values(words: Words, for_ties: Callable[[], Words]) -> NDArray[np.int64]:

@@ -167,13 +167,7 @@ class DiscreteLaplace:
         """
         if not 0 <= stream < 2**16:
             raise ValueError(f"stream is {stream}; it must lie between 0 and 65535")
-
-        def tile(row: int, column: int) -> NDArray[np.int64]:
-            # Rows of a tile follow each other in the key stream, so that those beyond the range need not be drawn.
-            height = TILE if symmetric else min(TILE, rows[1] - row * TILE)
-            return self._tile(key, stream, row, column, height)
-
-        return tiled(tile, rows, columns, symmetric)
+        return tiled(partial(self._tile, key, stream), rows, columns, symmetric)
 
     def _tile(self, key: NoiseKey, stream: int, row: int, column: int, height: int) -> NDArray[np.int64]:
         """The first rows of a tile, shape (height, 128)."""

@@ -35,7 +35,8 @@ class Audit:
     verdicts
         One for each case.
     powers
-        What each case would have flagged; None where it is flagged already, and in an audit of a mutant.
+        What each case would have flagged; None where it is flagged already, where that was not asked, and in an audit
+        of a mutant.
     """
 
     mechanism: str
@@ -91,6 +92,7 @@ def run_audit(
     seed: int,
     tell: Callable[[str, float | None], None],
     mutant: str | None = None,
+    ask_power: bool = True,
 ) -> Audit:
     """Attack every case of a mechanism.
 
@@ -108,6 +110,8 @@ def run_audit(
         Receives progress.
     mutant
         A deliberate mistake to audit instead, or None.
+    ask_power
+        Whether to find what each case would have flagged, which takes longer than the attacks; verdicts are the same.
 
     Raises
     ------
@@ -125,7 +129,7 @@ def run_audit(
             tell("attacking", number / len(subjects))
             share = max(400, trials // _SLOW_SHARE) if isinstance(subject, BlackBox) else trials
             verdicts.append(audit(subject, share, rng, each))
-            seen = verdicts[-1].flagged or mutant is not None
+            seen = verdicts[-1].flagged or mutant is not None or not ask_power
             powers.append(None if seen else power(subject, share, other, each))
     except CalibrationError as error:
         failure = ConfigError("This audit cannot be made", str(error), "Correct the parameter")

@@ -31,7 +31,7 @@ def test_a_refuted_claim_fails_the_run_and_its_page_has_every_case():
 
 @pytest.mark.usefixtures("prefect")
 def test_a_sound_mechanism_completes_and_bad_parameters_are_named():
-    assert run("gaussian").is_completed()
+    assert run("discrete-laplace").is_completed()
     refused = run("r1smg", mutant="half-scale")
     assert refused.name == "BadParameter"
     assert "cannot be audited" in refused.message
