@@ -184,10 +184,8 @@ def deltas(first: ArrayLike, second: ArrayLike, trials: int, epsilon: float, err
     return _deltas(*_probabilities(first, second, trials, error), epsilon)
 
 
-def epsilons_and_deltas(
-    first: Array, second: Array, trials: int, claim: Claim, error: float
-) -> tuple[Array, Array]:
-    """:func:`epsilons` at a claim's delta and :func:`deltas` at its epsilon, to a ten-thousandth: to choose by only."""
+def epsilons_and_deltas(first: Array, second: Array, trials: int, claim: Claim, error: float) -> tuple[Array, Array]:
+    """:func:`epsilons` at a claim's delta and :func:`deltas` at its epsilon, to a ten-thousandth: to choose by."""
     epsilon, delta = claimed(claim)
     counts, lower, upper = _bounds_of_counts(trials, error)
     p, q = np.interp(first, counts, lower), np.interp(second, counts, upper)
