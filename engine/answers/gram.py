@@ -83,7 +83,7 @@ class RecordsError(Exception):
 
 
 class OtherRecordsError(RecordsError):
-    """A process finds other records at the place that it was told of, or none."""
+    """A process finds other records, or none, at the place that it was given."""
 
 
 class DamagedRecordsError(RecordsError):

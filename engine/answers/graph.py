@@ -4,7 +4,7 @@ Un-noised answers exist only as task results inside the cluster's memory. Task n
 data or the key shows in them; the noise key reaches a worker through :mod:`.keyring`, never as a task
 argument.
 
-A scheduler takes tasks whose names begin alike, up to the first number, for one group, and spreads the tasks of a group
+A scheduler takes tasks whose names are the same up to the first number for one group, and spreads the tasks of a group
 that needs few others over all workers. Taking a tile out of a part is such a task, and would be sent the whole part: so
 all names have their number before the kind of task, which makes one group of all.
 """

@@ -1,4 +1,4 @@
-"""How far a task has come, told to whoever runs it: a hook of this process and the share that is done.
+"""How far a task has come, reported to whoever runs it: a hook of this process and the share that is done.
 
 Only shares travel, in steps of a twentieth: under add-remove the number of records is private, and finer steps would
 count chunks. Fewer than twenty chunks a task still show, as they do in the time that a run takes.
@@ -20,14 +20,14 @@ _here = local()
 
 
 def listen(listener: Listener | None) -> None:
-    """Make one listener the only one of this process; None tells nobody."""
+    """Make one listener the only one of this process; None reports to nobody."""
     _listeners[:] = [] if listener is None else [listener]
 
 
 @contextmanager
 def task(name: str) -> Iterator[None]:
-    """Name the task that :func:`advance` tells about in this thread inside this block; its end is told too."""
-    _here.name, _here.told = name, 0
+    """Name the task that :func:`advance` reports in this thread inside this block; its end is reported too."""
+    _here.name, _here.reported = name, 0
     try:
         yield
         advance(1.0)
@@ -36,9 +36,9 @@ def task(name: str) -> Iterator[None]:
 
 
 def advance(share: float) -> None:
-    """Tell how much of the task is done, between 0 and 1."""
+    """Report how much of the task is done, between 0 and 1."""
     name, steps = getattr(_here, "name", None), int(share * _STEPS)
-    if name is not None and steps > _here.told:
-        _here.told = steps
+    if name is not None and steps > _here.reported:
+        _here.reported = steps
         for listener in _listeners:
             listener(name, steps / _STEPS)

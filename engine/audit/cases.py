@@ -53,7 +53,7 @@ _FAR = 100.0
 _GROUPED = 2000
 """Records by which neighbours of the whole path differ, at most."""
 _FAINT = 0.25
-"""Below this mu twice the loss of one release is not told from it in a few hundred thousand trials."""
+"""Below this mu twice the loss of one release cannot be distinguished from it in a few hundred thousand trials."""
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 
 Pairs = Sequence[tuple[Array, Array]]

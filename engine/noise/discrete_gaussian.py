@@ -118,7 +118,7 @@ class Grid:
     Attributes
     ----------
     levels
-        2, or 3 for matrices so large that rounding to the coarser grid would be felt.
+        2, or 3 for matrices so large that rounding to the coarser grid would show.
     """
 
     norm: ClassVar[str] = "L2"

@@ -91,7 +91,7 @@ def _connect(loaded: LoadedConfig, section: LocalSection | Address | ClusterClas
     client = _reach(loaded, section) if isinstance(section, Address) else _launch(section, stack)
     stack.callback(_close, client.close)
     if not section.insecure:
-        workers.check_transport(client)  # now too: a scheduler in clear is told before anybody waits for a worker
+        workers.check_transport(client)  # now too: a scheduler in clear is refused before anybody waits for a worker
     seconds = 2 * CONNECT_SECONDS if isinstance(section, Address) else 60 * section.wait_minutes
     workers.wait_for_one(client, seconds)
     if not section.insecure:

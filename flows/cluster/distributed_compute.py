@@ -33,7 +33,7 @@ _RECEIVERS = 8
 
 
 class Stalled(RuntimeError):
-    """No task has told anything for too long."""
+    """No task has reported for too long."""
 
 
 class SchedulerLost(RuntimeError):
@@ -104,18 +104,18 @@ class DistributedCompute:
         raise failure
 
     def _held(self, graph: ExactGraph, shares: WorkShares) -> list[Future]:
-        told, self._parts = SimpleQueue[tuple[str, float] | Future](), frozenset(graph.parts)
+        events, self._parts = SimpleQueue[tuple[str, float] | Future](), frozenset(graph.parts)
         self._register(ProgressPlugin())
-        with self._listening(lambda part, share: told.put((part, share))):
+        with self._listening(lambda part, share: events.put((part, share))):
             # In one call, so that the scheduler knows all that depends on a part before the part is done.
             futures = self._client.compute([*graph.parts.values(), *graph.tiles], optimize_graph=False)
             waiting = {future.key: future for future in futures}
             for future in futures:
-                future.add_done_callback(told.put)
+                future.add_done_callback(events.put)
             tiles = futures[len(graph.parts) :]
             del futures, future
             while waiting:
-                event = self._next(told)
+                event = self._next(events)
                 if not isinstance(event, Future):
                     shares.tell(*event)
                     continue
@@ -128,9 +128,9 @@ class DistributedCompute:
             _check(tile)
         return tiles
 
-    def _next(self, told: SimpleQueue[tuple[str, float] | Future]) -> tuple[str, float] | Future:
+    def _next(self, events: SimpleQueue[tuple[str, float] | Future]) -> tuple[str, float] | Future:
         try:
-            return told.get(timeout=self._patience)
+            return events.get(timeout=self._patience)
         except Empty:
             raise Stalled from None
 

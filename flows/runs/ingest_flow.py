@@ -41,7 +41,7 @@ def ingest_dataset(config: str) -> State[Any]:
 def _coarse(tell: ingest_run.Tell) -> ingest_run.Tell:
     """Tell shares in steps of a twentieth: a batch's share of a file would say how many records the file has."""
 
-    def told(stage: str, share: float | None) -> None:
+    def tell_coarsely(stage: str, share: float | None) -> None:
         tell(stage, None if share is None else math.floor(20.0 * share) / 20.0)
 
-    return told
+    return tell_coarsely

@@ -36,7 +36,7 @@ _OTHER_FAILURES = tuple(name for name in FAILURES if name not in (_EXHAUSTED, NO
 # Those have alarms of their own.
 _NOT_STARTED = ("Late", "AwaitingConcurrencySlot", "Pending")
 _STARTED = ("Running", "Completed", "Cancelled", "Cancelling", "Suspended", *FAILURES)
-# Suspended and failed runs have been told of already.
+# Suspended and failed runs have been reported already.
 
 _TEXT = "{{ event.payload.message }}"
 

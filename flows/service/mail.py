@@ -34,7 +34,7 @@ class Mail(NotificationBlock):
         default="starttls", description="How the connection is encrypted. none is for a mail server on this machine."
     )
     sender: str = Field(description="Address that the messages come from.")
-    recipients: list[str] = Field(min_length=1, description="Addresses that are told.")
+    recipients: list[str] = Field(min_length=1, description="Addresses that the e-mail goes to.")
     user: str | None = Field(default=None, description="Name to log in with; empty where the server wants none.")
     password: SecretStr | None = Field(default=None, description="Password of that name.")
     authority: str | None = Field(

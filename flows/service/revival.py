@@ -108,7 +108,7 @@ def of_nights(client: SyncPrefectClient, loaded: LoadedDeployments) -> dict[Any,
 
 def revive(loaded: LoadedDeployments, now: datetime) -> list[str]:
     """Give recent runs that died, or were stopped with the service, the state that their outlook is; lines of it."""
-    told = []
+    lines = []
     with get_client(sync_client=True) as client:
         nights = of_nights(client, loaded)
         dead = FlowRunFilter(
@@ -124,8 +124,8 @@ def revive(loaded: LoadedDeployments, now: datetime) -> list[str]:
             state = outlook(loaded, night, run, now)
             if state is not None and (active or state.is_completed()):
                 client.set_flow_run_state(run.id, state, force=True)
-                told.append(f"{run.name}: {state.message}")
-    return told
+                lines.append(f"{run.name}: {state.message}")
+    return lines
 
 
 def after_death(loaded: LoadedDeployments) -> Died:

@@ -36,7 +36,7 @@ AHEAD = timedelta(seconds=10)
 """How long before its time a run's process is started; it then waits for its time."""
 
 FAREWELL_SECONDS = 10
-"""How long runs that were told to end may take to say so to the server."""
+"""How long runs that were asked to end may take to say so to the server."""
 
 STOPPED = "The service was stopped."
 """Message of a run that was ended with the service."""

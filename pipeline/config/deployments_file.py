@@ -194,7 +194,7 @@ def _holds(file: Path, table: str) -> bool:
     try:
         return table in read_toml(file)
     except ConfigError:
-        return False  # it cannot be used, and whoever names it is told why
+        return False  # it cannot be used, and whoever names it reads why
 
 
 def load_deployments(path: str | os.PathLike[str], only: str | None = None) -> LoadedDeployments:

@@ -20,7 +20,7 @@ MOST_FEATURES = 2**15 - 1
 
 
 def repeated(features: Any) -> Any:
-    """Write out a feature that stands for several alike: ``{ name = "a", count = 3 }`` becomes a1, a2 and a3."""
+    """Write out a feature that stands for several of one kind: ``{ name = "a", count = 3 }`` becomes a1, a2 and a3."""
     if not isinstance(features, list | tuple):
         return features
     written: list[Any] = []

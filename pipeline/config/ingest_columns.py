@@ -33,7 +33,7 @@ class _Column(Section):
 
 class _Alike(_Column):
     count: Annotated[Whole, Field(ge=1, le=10**6)] | None = None
-    """the number of columns alike, name1, name2, ...; one column of this very name where it is not given"""
+    """the number of columns of this kind, name1, name2, ...; without it one column of this very name"""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ Column = Annotated[
 
 
 def repeated(name: str, count: int) -> tuple[str, ...]:
-    """Names of columns alike."""
+    """Names of columns of one kind."""
     return tuple(f"{name}{position}" for position in range(1, count + 1))
 
 

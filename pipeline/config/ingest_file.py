@@ -97,7 +97,7 @@ class CsvSource(_Files):
 
 
 class Names(Section):
-    """Columns alike: ``name1`` to ``name84``."""
+    """Columns of one kind: ``name1`` to ``name84``."""
 
     name: Label
     """the common part of the names"""
@@ -202,7 +202,7 @@ Unit = Annotated[RowUnit | ChosenRows | AggregatedRows, Field(discriminator="kin
 
 
 class IngestConfig(Section):
-    """Everything one ingest needs to be told."""
+    """Everything that is declared of one ingest."""
 
     ingest: IngestSection
     """what is made"""

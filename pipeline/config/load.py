@@ -128,11 +128,11 @@ def _check_private_places(loaded: LoadedConfig) -> None:
                 "Keys and the ledger are private, and output.root is what others may read",
                 f"Move {key} beside output.root",
             )
-    told, ledger = loaded.config.output.lineage, loaded.ledger_path
-    if told is None or told.startswith(REFERENCES) or ledger is None:
+    events, ledger = loaded.config.output.lineage, loaded.ledger_path
+    if events is None or events.startswith(REFERENCES) or ledger is None:
         return
     # SQLite loses its locks on a file of its own that the process opens and closes beside it.
-    if loaded.resolve(told, "output.lineage") in {beside(ledger, ending) for ending in ("", *COMPANIONS)}:
+    if loaded.resolve(events, "output.lineage") in {beside(ledger, ending) for ending in ("", *COMPANIONS)}:
         raise ConfigError(
             "output.lineage names the ledger",
             "Events are added to a file of their own, and only SQLite opens the ledger",

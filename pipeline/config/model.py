@@ -222,7 +222,7 @@ Cluster = Annotated[Threads | LocalCluster | Address | ClusterClass, Field(discr
 
 
 class ReleaseConfig(Section):
-    """Everything one release needs to be told."""
+    """Everything that is declared of one release."""
 
     release: ReleaseSection
     """what is released"""

@@ -64,7 +64,7 @@ class ModelSection(Section):
             raise refusal(
                 "weights",
                 "missing",
-                "At zero weights all hidden units stay alike for ever",
+                "At zero weights all hidden units stay the same for ever",
                 "Give a file of random weights; `blockveil weights` makes one",
             )
         return self

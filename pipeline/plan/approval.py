@@ -1,7 +1,7 @@
 """Whether a person must agree before a release spends.
 
 A release's share of what is left of the budget is one over the number of such releases that still fit; that holds for
-Gaussian and pure losses alike, and is what a person has to decide about.
+Gaussian and pure losses together, and is what a person has to decide about.
 """
 
 from __future__ import annotations

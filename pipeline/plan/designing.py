@@ -13,7 +13,7 @@ from blockveil.engine.mechanisms.auto import Auto, Candidate, compare
 from blockveil.engine.mechanisms.contract import Designer
 from blockveil.pipeline.plan.grouping import charge_of_a_unit
 from blockveil.pipeline.plan.resolving import Resolved
-from blockveil.pipeline.plan.rounded import unfelt
+from blockveil.pipeline.plan.rounded import negligible
 from blockveil.pipeline.plan.splitting import check_share
 from blockveil.pipeline.questions import Answer
 
@@ -44,9 +44,9 @@ class Designed:
 
     @property
     def has_its_bits(self) -> bool:
-        """Whether its bits are settled, or their rounding is not felt beside the noise."""
+        """Whether its bits are settled, or their rounding is negligible beside the noise."""
         # All nights that share a charge have the bits that suit the noise of one increment.
-        return self.resolved.settled or unfelt(self.increment or self.answer)
+        return self.resolved.settled or negligible(self.increment or self.answer)
 
     @property
     def charge(self) -> Loss:

@@ -200,7 +200,7 @@ def _night(cap: Cap, spent: Ticks, losses: Sequence[Loss]) -> Ticks:
 
 def _fits(cap: Cap, spent: Ticks, losses: Sequence[Loss], nights: int) -> bool:
     night = _night(cap, spent, losses)
-    # From the second night on a pure loss may be booked otherwise; the dearer of the two counts for all nights.
+    # From the second night on a pure loss may be booked otherwise; the larger of the two counts for all nights.
     later = _night(cap, spent + night, losses)
     whole = night + (later if nights > 1 else night).times(nights - 1)
     return cap.holds(spent + whole, nights * len(losses) if spent == NOTHING else None)

@@ -67,7 +67,7 @@ def _sides(config: ReleaseConfig, values: dict[str, float]) -> tuple[tuple[float
     """Values by feature, in order, for the rows and the columns of the answer; empty where a side is free."""
     query = config.query
     if isinstance(query, CountsSection):
-        raise NotApplicable("all cells of a grid are alike; leave out what is given by feature")
+        raise NotApplicable("all cells of a grid count the same; leave out what is given by feature")
     if isinstance(query, GradientsSection):
         raise NotApplicable("a gradient is bounded as a whole; leave out what is given by feature")
     ordered = tuple(float(values[name]) for name in query.columns)

@@ -35,7 +35,7 @@ class Resolved:
     night
         Which of the nights that share a charge it is for; None where it is charged alone.
     settled
-        Whether the number of bits is settled; else it suits only noise beside which their rounding is not felt.
+        Whether the number of bits is settled; else it suits only noise beside which their rounding is negligible.
     """
 
     config: ReleaseConfig

@@ -35,18 +35,18 @@ _WIDE = 256
 
 @dataclass(frozen=True)
 class _Share:
-    """Error by rounding over the standard deviation of the noise: what all records alike lead to, and what varies."""
+    """Error by rounding over the standard deviation of the noise: its bias, and what varies."""
 
-    alike: float
+    bias: float
     varies: float = 0.0
 
     @property
     def together(self) -> float:
-        return self.alike + self.varies
+        return self.bias + self.varies
 
     def words(self, noise: str) -> str:
         around = f", give or take {self.varies:.2g}" if self.varies else ""
-        return f"by at most {self.alike:.2g} of {noise}{around}"
+        return f"by at most {self.bias:.2g} of {noise}{around}"
 
 
 def rounding_sentence(answer: Answer) -> str | None:
@@ -82,7 +82,7 @@ def _left_open(loaded: LoadedConfig, query: Query) -> bool:
     return box and getattr(loaded.config.mechanism, "directions", None) is None
 
 
-def unfelt(answer: Answer) -> bool:
+def negligible(answer: Answer) -> bool:
     """Whether rounding, at places that differ between records, is far below the noise; False where it is not known."""
     shares = _shares(answer)
     return shares is not None and _dithered(answer) and max(share.together for share in shares) <= _UNFELT

@@ -132,13 +132,13 @@ class ThreadCompute:
 
     def hold(self, graph: ExactGraph, progress: Progress) -> list[Any]:
         """Compute the tiles with threads."""
-        shares, told = WorkShares(graph.parts, progress), SimpleQueue[tuple[str, float] | None]()
-        listener.listen(lambda part, share: told.put((part, share)))
+        shares, reports = WorkShares(graph.parts, progress), SimpleQueue[tuple[str, float] | None]()
+        listener.listen(lambda part, share: reports.put((part, share)))
         runner = ThreadPoolExecutor(1)
         try:
             running = runner.submit(self._run, graph.tiles)
-            running.add_done_callback(lambda _: told.put(None))
-            while (event := told.get()) is not None:
+            running.add_done_callback(lambda _: reports.put(None))
+            while (event := reports.get()) is not None:
                 shares.tell(*event)
             return list(running.result())
         finally:

@@ -1,6 +1,6 @@
-"""Tells a lineage catalogue of a run when the run ends: to a file, or to the address of an OpenLineage endpoint.
+"""Reports a run to a lineage catalogue when it ends: to a file, or to the address of an OpenLineage endpoint.
 
-What is told is what ``blockveil ledger export --format openlineage`` writes of the run's charge, from its START on: a
+It receives what ``blockveil ledger export --format openlineage`` writes of the run's charge, from its START on: a
 catalogue takes an event twice as once. Nothing that goes wrong here reaches the run, nor is it waited for longer than
 :data:`WAIT_SECONDS`: the ledger has the events anyway.
 """
@@ -104,7 +104,9 @@ def _post(address: str, key: str | None, events: list[dict[str, Any]]) -> None:
     parts = urlsplit(address)
     if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOCAL):
         raise ConfigError(
-            "what output.lineage refers to is not an https address", "Only this machine is told without", "Correct it"
+            "what output.lineage refers to is not an https address",
+            "Only an endpoint on this machine may do without",
+            "Correct it",
         )
     opener = urllib.request.build_opener(_NoRedirect)
     headers = {"Content-Type": "application/json"} | ({} if key is None else {"Authorization": f"Bearer {key}"})

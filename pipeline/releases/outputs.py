@@ -39,7 +39,7 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
     arrays
         Arrays of it that are small enough to stay in memory.
     dataset
-        Its records, of which only the part and what a unit contributes is told.
+        Its records, of which only the part and what a unit contributes is stated.
     """
     part, contribution = dataset.part, dataset.contribution
     config = plan.config

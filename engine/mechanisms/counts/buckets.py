@@ -315,7 +315,7 @@ DECLARED = (
         ),
         mechanism=Dawa,
         form=(
-            "Noise on counts of buckets of cells, which are chosen privately so that their cells are alike: a "
+            "Noise on counts of buckets of cells, which are chosen privately so that their cells are similar: a "
             "pure epsilon."
         ),
         parameters=(

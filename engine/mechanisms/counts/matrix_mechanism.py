@@ -203,7 +203,7 @@ class ProductStrategy:
         return self.rows.integers @ counts @ self.columns.integers.T
 
     def estimate(self, answers: Matrix, deviations: Vector) -> Matrix:
-        """See :class:`.strategy.Strategy`; the noise of all answers is alike."""
+        """See :class:`.strategy.Strategy`; the noise of all answers has one law."""
         return self.columns.solve(self.rows.solve(answers).T).T
 
     def cell_deviations(self, deviations: Vector) -> Matrix:

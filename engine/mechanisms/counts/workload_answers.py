@@ -177,8 +177,8 @@ DECLARED = (
             finding=(
                 "The published guarantee is that of the Gaussian mechanism and holds for any strategy. Strategies "
                 "are rounded to whole numbers first, so that the sensitivity is that of the strategy that runs. "
-                "Under replace-one a record may leave the grid as well as move within it; where all columns are "
-                "alike that counts for more."
+                "Under replace-one a record may leave the grid as well as move within it; where all columns "
+                "are the same, that costs more."
             ),
             use="release",
         ),

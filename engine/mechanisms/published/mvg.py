@@ -54,7 +54,7 @@ class MatrixNoise:
 
 
 def unimodal(limit: PrecisionLimit, allocation: Vector, columns: int) -> MatrixNoise:
-    """Algorithm 1: row variance ``1 / sqrt(theta_i P)`` with ``P = R^2 / n``, columns alike.
+    """Algorithm 1: row variance ``1 / sqrt(theta_i P)`` with ``P = R^2 / n``, the same for all columns.
 
     Parameters
     ----------

@@ -259,5 +259,5 @@ def test_whole_counts_are_not_negative_and_a_pure_release_says_so(tmp_path):
 
 def test_what_is_given_by_feature_makes_no_sense_for_cells(tmp_path):
     mechanism = 'kind = "shaped-gaussian"\noptimise_for = { latitude = 1.0, longitude = 2.0 }'
-    with pytest.raises(ConfigError, match="all cells of a grid are alike"):
+    with pytest.raises(ConfigError, match="all cells of a grid count the same"):
         make_plan(config(tmp_path, COUNTS, mechanism=mechanism), NIGHT)

@@ -149,7 +149,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path, content, words):
         ('predicts = "logistic"\ntarget = { name = "y", classes = 3 }', "two classes"),
         ('predicts = "softmax"\ntarget = { name = "x1", classes = 3 }', "column of its own"),
         (LOGISTIC + "hidden_units = 3", "It goes with hidden_units"),
-        (HIDDEN, "stay alike for ever"),
+        (HIDDEN, "stay the same for ever"),
         (LOGISTIC + 'weights = "w.npz"', "pinned by its digest"),
     ],
 )
