@@ -19,6 +19,7 @@ from blockveil.pipeline.report import burndown, comparison_page, facts, machine_
 from blockveil.pipeline.report.comparison import Comparison, compare
 from blockveil.pipeline.report.facts import Rows
 from blockveil.pipeline.report.matrix import Shown
+from blockveil.pipeline.report.pictures import Picture
 
 __all__ = ["Report", "error_lines", "make_report", "report_path", "write_comparison", "write_report"]
 
@@ -31,7 +32,7 @@ class Report:
     ----------
     path, data
         HTML page, and JSON of the same.
-    markdown, guarantee, heat_map, spectrum
+    markdown, guarantee
         Parts for a run page.
     errors
         Estimates and noise by feature, as text.
@@ -41,8 +42,10 @@ class Report:
         Noise against signal, as lines.
     budget
         What is left, as lines.
-    burn_down
-        Budget spent so far, for a run page; empty where no ledger was asked.
+    matrix, eigenvalues
+        Pictures for a run page, which are drawn when they are asked for.
+    spent
+        Picture of the budget spent so far; None where no ledger was asked.
     """
 
     path: Path
@@ -50,12 +53,27 @@ class Report:
     lines: Rows
     markdown: str
     guarantee: str
-    heat_map: str
-    spectrum: str
+    matrix: Picture
+    eigenvalues: Picture
     errors: list[dict[str, str]]
     compared: list[dict[str, str]]
     budget: Rows
-    burn_down: str = ""
+    spent: Picture | None = None
+
+    @property
+    def heat_map(self) -> str:
+        """Released matrix, for a run page."""
+        return markdown.image(self.matrix)
+
+    @property
+    def spectrum(self) -> str:
+        """Spectrum beside the noise, for a run page."""
+        return markdown.image(self.eigenvalues)
+
+    @property
+    def burn_down(self) -> str:
+        """Budget spent so far, for a run page; empty where no ledger was asked."""
+        return "" if self.spent is None else markdown.image(self.spent)
 
 
 def report_path(release: Path) -> Path:
@@ -79,8 +97,7 @@ def make_report(workspace: Workspace, outcome: Outcome) -> Report:
     status = workspace.budget()
     rows = budget_lines(status, workspace.plan.charge_of_a_night, workspace.plan.new_part)
     made = write_report(outcome.path, rows, together=Together.of(status))
-    spent = burndown.picture(workspace.ledger.history(status.dataset), status)
-    return replace(made, burn_down=markdown.image(spent))
+    return replace(made, spent=burndown.picture(workspace.ledger.history(status.dataset), status))
 
 
 def write_report(
@@ -117,8 +134,8 @@ def write_report(
         [*facts.error_lines(found), facts.spectrum_line(found)],
         markdown.summary(found, budget, str(opened.path), str(path)),
         markdown.guarantee(found),
-        markdown.image(pictures.heat_map(found)),
-        markdown.image(pictures.spectrum(found)),
+        pictures.heat_map(found),
+        pictures.spectrum(found),
         facts.error_table(found),
         facts.comparison_rows(found),
         list(budget),

@@ -258,6 +258,7 @@ def _plain(axes: Any, theme: Theme) -> None:
 def _svg(figure: Figure, theme: Theme) -> str:
     FigureCanvasSVG(figure)
     figure.tight_layout()
+    figure.set_layout_engine(None)  # else all is drawn once more to lay out what is laid out already
     stream = io.StringIO()
     written = {"Date": None, "Creator": "Blockveil"}
     figure.savefig(stream, format="svg", dpi=150, facecolor=theme.paper, metadata=written)
