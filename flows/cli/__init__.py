@@ -9,31 +9,42 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 
 from blockveil.flows.cli.commands import CommandsOnDemand
 from blockveil.pipeline.base.errors import BlockveilError, StoreError
 
-HELP = """Release large matrices from private records under differential privacy.
-
-Exit codes: 0 done, 1 unexpected, 2 config, 3 budget exhausted, 4 data, 5 conflict with an earlier release, 6 ledger,
-7 store or disk, 8 computation or Prefect, 9 noise key lost, 10 audit refuted a claim,
-11 needs a person's approval, 130 interrupted.
-
-The code lines of failed computations, without values, are kept in ~/.prefect/blockveil-errors (or under PREFECT_HOME)
-by the number that the message shows."""
+HELP = (
+    "Release large matrices from private records under differential privacy.\n\n"
+    "Exit codes: 0 done, 1 unexpected, 2 config, 3 budget exhausted, 4 data, 5 conflict with an earlier release, "
+    "6 ledger, 7 store or disk, 8 computation or Prefect, 9 noise key lost, 10 audit refuted a claim, "
+    "11 needs a person's approval, 130 interrupted.\n\n"
+    "The code lines of failed computations, without values, are kept in ~/.prefect/blockveil-errors (or under "
+    "PREFECT_HOME) by the number that the message shows."
+)
 
 INTERRUPTED = 130
 """Exit code after an interrupt from the keyboard."""
 
-app = typer.Typer(
-    cls=CommandsOnDemand, help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
-)
+app = typer.Typer(cls=CommandsOnDemand, help=HELP, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"blockveil {version('blockveil')}")
+        raise typer.Exit
 
 
 @app.callback()
-def program() -> None:
+def program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """Make the program a group of commands, whose own help is above."""
 
 

@@ -1,7 +1,9 @@
 """Commands start quickly: a command imports what it needs, and the help page of the program needs next to nothing."""
 
+import os
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 import typer
@@ -13,6 +15,7 @@ from blockveil.flows.cli.commands import COMMANDS, load
 HEAVY = ("dask", "distributed", "matplotlib", "numpy", "prefect", "pyarrow", "pydantic", "scipy", "sqlalchemy", "zarr")
 SCRIPT = """
 import sys
+from importlib.metadata import version
 from blockveil.flows.cli import main
 sys.argv = ["blockveil", *sys.argv[1:]]
 try:
@@ -72,3 +75,17 @@ def test_commands_of_groups_show_their_own_help(words):
     shown = CliRunner().invoke(app, [*words, "--help"])
     assert shown.exit_code == 0
     assert f"Usage: root {' '.join(words)}" in shown.output
+
+
+def test_the_version_is_that_of_the_installed_package_and_is_shown_without_a_large_package():
+    assert CliRunner().invoke(app, ["--version"]).output == f"blockveil {version('blockveil')}\n"
+    assert imported_by("--version") == set()
+
+
+@pytest.mark.parametrize(("typed", "offered"), [("pl", {"plan"}), ("budget sh", {"show"}), ("plan --dat", {"--date"})])
+def test_a_shell_completes_commands_those_of_groups_and_options(typed, offered):
+    line = f"blockveil {typed}"
+    asked = {"_BLOCKVEIL_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    command = [sys.executable, "-c", "from blockveil.flows.cli import app; app(prog_name='blockveil')"]
+    done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == offered
