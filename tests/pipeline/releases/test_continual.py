@@ -2,10 +2,7 @@
 
 import os
 import signal
-import subprocess
-import sys
 from datetime import date, timedelta
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,7 +26,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.releases.night import reserve as reserve_night
-from tests import support
+from tests import support, warm
 
 FIRST = date(2026, 11, 1)
 SECTION = "\n[continual]\nnights = 4\nfirst = 2026-11-01\n"
@@ -217,12 +214,7 @@ night.run_release(plan, ThreadCompute(2), "killed", lambda *a: None)
 
 
 def kill(loaded, point, number):
-    killed = subprocess.run(
-        [sys.executable, "-c", KILL, str(loaded.path), point, on(number).isoformat()],
-        cwd=Path(__file__).parents[3],
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL
+    assert warm.run(KILL, str(loaded.path), point, on(number).isoformat()).returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(

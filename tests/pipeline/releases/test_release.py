@@ -4,11 +4,8 @@ import errno
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from datetime import date
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -35,7 +32,7 @@ from blockveil.pipeline.releases import night, publishing
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.night import run_release
-from tests import support
+from tests import support, warm
 
 NIGHT = date(2026, 11, 20)
 
@@ -96,30 +93,33 @@ def test_each_query_and_relation_is_released_and_charged_once(tmp_path, kind, ne
     assert len(charges(loaded)) == 1
 
 
-def test_compute_settings_do_not_change_a_bit_of_the_release(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Worker processes."""
+    with open_compute(support.prepare(tmp_path_factory.mktemp("cluster"), cluster="local")) as compute:
+        yield compute
+
+
+def test_compute_settings_do_not_change_a_bit_of_the_release(tmp_path, monkeypatch, cluster):
     # One key for all: whatever differs then comes from chunks, threads or processes.
     monkeypatch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *a: NoiseKey(bytes(32)))
     digests = set()
-    settings = [("7", "threads"), ("50", "threads"), ("400", "threads"), ("90", "local")]
-    for position, (block_rows, cluster) in enumerate(settings):
+    settings = [("7", None), ("50", None), ("400", None), ("90", cluster)]
+    for position, (block_rows, compute) in enumerate(settings):
         folder = tmp_path / str(position)
         folder.mkdir()
-        support.prepare(folder, cluster=cluster)
+        support.prepare(folder, cluster="local" if compute else "threads")
         loaded = load_config(folder / "people.toml", overrides={"compute.block_rows": block_rows})
-        with open_compute(loaded) as compute:
-            digests.add(run(loaded, compute=compute).output_digest)
+        digests.add(run(loaded, compute=compute).output_digest)
     assert len(digests) == 1
 
 
 def test_runs_at_once_end_with_one_charge_and_one_release(tmp_path):
     loaded = support.prepare(tmp_path)
-    command = [sys.executable, "-c", KILL, str(loaded.path), "nowhere"]
-    runs = [subprocess.Popen(command, cwd=Path(__file__).parents[3], stderr=subprocess.PIPE) for _ in range(4)]
-    errors = [process.communicate()[1].decode() for process in runs]
+    runs = [process.wait() for process in [warm.start(KILL, str(loaded.path), "nowhere") for _ in range(4)]]
     # One that comes late may find the key destroyed and says so; none draws with another key.
-    failures = [error for process, error in zip(runs, errors, strict=True) if process.returncode != 0]
-    assert [error for error in failures if "KeyLost" not in error] == []
-    assert any(process.returncode == 0 for process in runs)
+    assert [each.stderr for each in runs if each.returncode != 0 and "KeyLost" not in each.stderr] == []
+    assert any(each.returncode == 0 for each in runs)
     assert "complete already" in run(loaded).resumed
     assert len(charges(loaded)) == 1
     assert len(list(loaded.output_root.rglob("*.zarr"))) == 1
@@ -186,10 +186,7 @@ POINTS = {
 @pytest.mark.parametrize("point", POINTS)
 def test_a_killed_night_is_finished_by_the_next_run_with_one_charge(tmp_path, point):
     loaded = support.prepare(tmp_path)
-    killed = subprocess.run(
-        [sys.executable, "-c", KILL, str(loaded.path), point], cwd=Path(__file__).parents[3], check=False
-    )
-    assert killed.returncode == -signal.SIGKILL
+    assert warm.run(KILL, str(loaded.path), point).returncode == -signal.SIGKILL
     published_before = list(loaded.output_root.rglob("*.zarr"))
     outcome = run(loaded)
     assert (outcome.resumed is None) == (POINTS[point] is None)
@@ -209,8 +206,7 @@ def test_nothing_unfinished_stays_beside_a_release_that_another_container_finish
 ):
     loaded = support.prepare(tmp_path)
     number = [str(os.getpid())] if container == "the same process number" else []
-    command = [sys.executable, "-c", KILL, str(loaded.path), point, *number]
-    assert subprocess.run(command, cwd=Path(__file__).parents[3], check=False).returncode == -signal.SIGKILL
+    assert warm.run(KILL, str(loaded.path), point, *number).returncode == -signal.SIGKILL
     if container == "another host name":
         monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
     outcome = run(loaded)
@@ -315,12 +311,12 @@ number = int(sys.argv[2])
 asks = [number, number]
 def asked(*a, **k):
     if asks: os.kill(os.getpid(), asks.pop())
-    time.sleep(3)  # the sum is at work when the signals come
+    time.sleep(1.5)  # the sum is at work when the signals come
     raise RuntimeError
 
 give_back = Ledger.void_if_reserved
 def asked_again(*a, **k):
-    time.sleep(2.5)
+    time.sleep(1.0)
     os.kill(os.getpid(), number)
     time.sleep(0.5)
     return give_back(*a, **k)
@@ -335,8 +331,7 @@ main()
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_that_comes_again_and_again_ends_a_run_without_prefect_with_nothing_reserved(tmp_path, number):
     loaded = support.prepare(tmp_path)
-    command = [sys.executable, "-c", SIGNALLED, str(loaded.path), str(int(number))]
-    ended = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False)
+    ended = warm.run(SIGNALLED, str(loaded.path), str(int(number)))
     assert ended.returncode not in (0, -number), ended.stderr
     assert [entry.kind for entry in Ledger(loaded.ledger_url).history()] == ["BUDGET", "RESERVED", "VOID"]
     assert "Traceback" not in ended.stderr
@@ -346,7 +341,7 @@ def test_a_signal_that_comes_again_and_again_ends_a_run_without_prefect_with_not
 @pytest.mark.parametrize("point", ["after commit", "middle of the noise", "after staging"])
 def test_a_resumed_night_draws_the_very_same_noise(tmp_path, point):
     loaded = support.prepare(tmp_path)
-    subprocess.run([sys.executable, "-c", KILL, str(loaded.path), point], cwd=Path(__file__).parents[3], check=False)
+    warm.run(KILL, str(loaded.path), point)
     keys = KeyStore(loaded.keys_root)
     (charge_id,) = keys.list()
     secret = keys.read(charge_id)
@@ -520,12 +515,12 @@ def test_a_damaged_chunk_is_named_and_costs_nothing(tmp_path, damage, codec):
     no_trace(loaded)
 
 
-def test_a_damaged_chunk_is_named_by_workers_of_a_cluster_too(tmp_path):
+def test_a_damaged_chunk_is_named_by_workers_of_a_cluster_too(tmp_path, cluster):
     loaded = support.prepare(tmp_path, cluster="local")
     chunk = tmp_path / "records.zarr" / "records" / "c" / "3" / "0"
     chunk.write_bytes(chunk.read_bytes()[:-20])
-    with open_compute(loaded) as compute, pytest.raises(DataError, match="a chunk is cut short"):
-        run(loaded, compute=compute)
+    with pytest.raises(DataError, match="a chunk is cut short"):
+        run(loaded, compute=cluster)
     assert spent(loaded) == 0
     no_trace(loaded)
 

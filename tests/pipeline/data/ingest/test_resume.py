@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import signal
 import stat
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -14,6 +11,7 @@ from blockveil.pipeline.data.ingest import ingest_run as module
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest import readers
 from blockveil.pipeline.data.ingest import store_writer as writing
+from tests import warm
 from tests.pipeline.data.ingest import ingest_support as people
 
 UNITS = {
@@ -156,10 +154,7 @@ people.run(load_ingest(sys.argv[1]))
 
 def test_a_process_that_is_killed_for_good_gives_way_to_the_next(tmp_path):
     loaded = prepare(tmp_path, "rows", "parquet")
-    done = subprocess.run(
-        [sys.executable, "-c", KILL, str(loaded.path)], check=False, timeout=120, cwd=Path(__file__).parents[4]
-    )
-    assert done.returncode == -signal.SIGKILL
+    assert warm.run(KILL, str(loaded.path)).returncode == -signal.SIGKILL
     assert people.run(loaded).message == "went on where an earlier run had stopped"
     assert (people.stored(tmp_path) == people.expected(people.visits())).all()
 
