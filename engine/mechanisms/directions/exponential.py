@@ -116,16 +116,17 @@ class DirectionsDesign:
         Shape (d, k), int64: directions in columns, in steps of 2**-40, each to be divided by its length.
         """
         moment, concentration = integers(exact), Fraction(self.concentration)
-        basis = identity(self.dimension, 1 << _BASIS_BITS)
-        found = []
+        # The first basis is the identity, and need not be multiplied by: products take seconds where d is 256.
+        basis, inner = identity(self.dimension, 1 << _BASIS_BITS), moment * (1 << (2 * _BASIS_BITS))
+        drawn, found = None, []
         for draw in range(self.count):
-            certify(basis.T.dot(basis), 1 << (2 * _BASIS_BITS), _BASIS_SLACK_BITS)
-            inner = basis.T.dot(moment).dot(basis)
-            sampler = Sampler.of(inner, self.unit << (2 * _BASIS_BITS), concentration)
-            drawn = sampler.draw(KeyBits(key, 0, draw))
-            # From here on only released whole numbers are used.
+            if drawn is not None:
+                # Of what was drawn only released whole numbers are used.
+                basis = basis.dot(complement(drawn, _BASIS_BITS)) >> _BASIS_BITS
+                certify(basis.T.dot(basis), 1 << (2 * _BASIS_BITS), _BASIS_SLACK_BITS)
+                inner = basis.T.dot(moment).dot(basis)
+            drawn = Sampler.of(inner, self.unit << (2 * _BASIS_BITS), concentration).draw(KeyBits(key, 0, draw))
             found.append((basis.dot(drawn) + (1 << (_BASIS_BITS - 1))) >> _BASIS_BITS)
-            basis = basis.dot(complement(drawn, _BASIS_BITS)) >> _BASIS_BITS
         return np.stack(found, axis=1).astype(np.int64)
 
 
