@@ -8,7 +8,14 @@ import hashlib
 import itertools
 import os
 import shutil
+import sqlite3
+import ssl
 import tempfile
+from contextlib import closing
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -59,17 +66,48 @@ def known_secrets():
         yield
 
 
+def _empty_database(config):
+    """Where a Prefect server's database is kept as its migrations leave it: they take ten seconds of a core."""
+    return config.cache.mkdir(f"prefect-{version('prefect')}") / "prefect.db"
+
+
+def pytest_configure(config):
+    """Let the servers that tests start in the private home find their tables made, from the second run on."""
+    if hasattr(config, "cache") and _empty_database(config).exists():
+        shutil.copyfile(_empty_database(config), Path(_HOME) / "prefect.db")
+
+
 @pytest.fixture(scope="session")
-def prefect():
+def prefect(pytestconfig):
     """One Prefect server for all flow tests."""
+    from prefect.client import orchestration
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
     from prefect.testing.utilities import prefect_test_harness
+    from prefect.types import _datetime
 
+    contexts = mock.Mock(wraps=ssl, create_default_context=cache(ssl.create_default_context))
+    folder = tempfile.mkdtemp(prefix="blockveil-prefect-server-")
+    kept = _empty_database(pytestconfig) if hasattr(pytestconfig, "cache") else None
+    if kept is not None and kept.exists():
+        shutil.copyfile(kept, Path(folder) / "prefect-test.db")
     with (
+        mock.patch("prefect.testing.utilities.mkdtemp", lambda: folder),
+        # What Prefect asks the disk again and again: names of time zones, and every authority for each client.
+        mock.patch.object(_datetime, "available_timezones", cache(_datetime.available_timezones)),
+        mock.patch.object(orchestration, "ssl", contexts),
         prefect_test_harness(server_startup_timeout=120),
         temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}),  # its thread costs a second a flow
     ):
+        if kept is not None and not kept.exists():
+            _keep_database(Path(folder) / "prefect-test.db", kept)
         yield
+
+
+def _keep_database(made, kept):
+    new = kept.with_name(f"{os.getpid()}.db")
+    with closing(sqlite3.connect(made)) as source, closing(sqlite3.connect(new)) as copy:
+        source.backup(copy)
+    new.replace(kept)
 
 
 @pytest.fixture(scope="session")
