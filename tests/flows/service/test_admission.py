@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import shutil
 from contextlib import suppress
 from uuid import uuid4
 
@@ -14,6 +15,7 @@ from prefect.logging.handlers import APILogWorker
 
 from blockveil.flows.runs import deployed
 from blockveil.flows.runs import release_flow as module
+from blockveil.flows.runs.deployed import NotReviewed
 from blockveil.flows.service import admission, child, deployments
 from blockveil.flows.service.child import obey
 from blockveil.pipeline.base.errors import ConfigError
@@ -45,16 +47,32 @@ timezone = "Europe/Berlin"
 PWNED = {"prefect.deployments.steps.run_shell_script": {"script": "id > PWNED"}}
 
 
+@pytest.fixture(scope="module")
+def reviewed(tmp_path_factory, prefect):
+    """A reviewed folder, its deployments, and their registration on the server of the tests."""
+    folder = tmp_path_factory.mktemp("reviewed")
+    support.prepare(folder)
+    (folder / "deployments.toml").write_text(NIGHTS)
+    made = {each.full_name: each for each in deployments.build(load_deployments(folder))}
+    deployments.register(list(made.values()))
+    return folder, made
+
+
 @pytest.fixture
-def site(tmp_path, monkeypatch, prefect):
-    """A reviewed folder whose deployments are on the server of the tests."""
+def site(reviewed, tmp_path, monkeypatch):
+    """A copy of the reviewed folder whose budget is whole; the deployment that tests change is put right afterwards."""
+    folder, made = reviewed
     monkeypatch.setenv(module.CONFIG_ROOT, str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    support.prepare(tmp_path)
-    (tmp_path / "deployments.toml").write_text(NIGHTS)
-    loaded = load_deployments(tmp_path)
-    deployments.register(deployments.build(loaded))
-    return loaded
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    yield load_deployments(tmp_path)
+    if CHANGED:
+        deployments.register([made[name] for name in CHANGED])
+        CHANGED.clear()
+
+
+CHANGED = set()
+"""Deployments that are not on the server as they were registered."""
 
 
 @pytest.fixture
@@ -71,6 +89,7 @@ def number(name):
 
 
 def patch(name, body):
+    CHANGED.add(name)
     with get_client(sync_client=True) as client:
         client._client.patch(f"/deployments/{number(name)}", json=body).raise_for_status()
 
@@ -128,6 +147,11 @@ def test_a_run_of_an_untouched_deployment_is_admitted_with_what_the_folder_says(
     assert spent(site) > 0
 
 
+def test_a_deployment_that_somebody_has_changed_is_refused_before_anything_of_it_is_used(site, events):
+    patch("release/people", {"pull_steps": [PWNED]})
+    refused(asked("release/people"), site, events, "differs from the reviewed folder: pull_steps")
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -146,9 +170,12 @@ def test_a_run_of_an_untouched_deployment_is_admitted_with_what_the_folder_says(
     ],
     ids=lambda value: value if isinstance(value, str) else json.dumps(value)[:40],
 )
-def test_a_deployment_that_somebody_has_changed_is_refused_before_anything_of_it_is_used(site, events, field, value):
-    patch("release/people", {field: value})
-    refused(asked("release/people"), site, events, f"differs from the reviewed folder: {field}")
+def test_a_change_of_any_field_of_a_deployment_is_named(reviewed, site, field, value):
+    made = reviewed[1]["release/people"]
+    with get_client(sync_client=True) as client:
+        known = client.read_deployment_by_name(made.full_name)
+    assert admission.differences(made, known) == []
+    assert admission.differences(made, known.model_copy(update={field: value})) == [field]
 
 
 def test_a_deployment_whose_code_lies_in_a_block_is_refused(site, events):
@@ -171,7 +198,7 @@ def test_registering_again_puts_every_field_right(site, events):
         "parameter_openapi_schema": {"type": "object", "properties": {}},
     }
     patch("release/people", changed)
-    refused(asked("release/people"), site, events, "differs")
+    refused(asked("release/people"), site, events, "differs", *changed)
     deployments.register(deployments.build(site))
     assert start(asked("release/people", {"mode": "dry-run", "release": "people"}), site).is_completed()
 
@@ -253,9 +280,18 @@ def by_other_means(name, parameters):
         return client.read_flow_run(made.json()["id"])
 
 
-@pytest.mark.parametrize("what", HOSTILE)
-def test_hostile_values_of_the_form_are_refused(site, events, what):
+@pytest.mark.parametrize("what", ["a template", "many keys"])
+def test_a_run_with_hostile_values_in_its_form_is_refused(site, events, what):
     refused(by_other_means("release/people", HOSTILE[what]), site, events, "form")
+
+
+def test_hostile_values_of_the_form_are_refused(site):
+    run, deployment, flow_name = child._read(asked("release/people").id)
+    assert admission.admit(run, deployment, flow_name, site.root).parameters == run.parameters
+    for values in HOSTILE.values():
+        sent = run.model_copy(update={"parameters": {**run.parameters, **values}})
+        with pytest.raises(NotReviewed, match="form"):
+            admission.admit(sent, deployment, flow_name, site.root)
 
 
 def test_the_form_of_a_dry_run_may_ask_about_privacy_and_sizes_and_spends_nothing(site):
@@ -273,6 +309,7 @@ def test_policy_and_zone_are_those_of_the_folder_and_not_of_the_server(site, mon
         raise ConfigError("This test", "has seen enough", "Go on")
 
     monkeypatch.setattr(module, "_plan", stop)
+    CHANGED.add("release/people")
     with get_client(sync_client=True) as client:
         (schedule,) = client.read_deployment(number("release/people")).schedules
         body = {"schedule": {"cron": "0 0 * * *", "timezone": "Pacific/Kiritimati"}}
