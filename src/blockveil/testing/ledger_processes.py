@@ -1,6 +1,5 @@
 """Processes that use a ledger and may be killed: forked from one clean server, so that each starts in milliseconds."""
 
-import importlib
 import multiprocessing
 import os
 import pkgutil
@@ -21,9 +20,15 @@ from blockveil.testing.ledger_support import UNIT, reserve
 WAIT = 120
 
 _forked = multiprocessing.get_context("forkserver")
-_backends = [f"blockveil.pipeline.ledger.{name}" for name in ("sqlite", "postgres")]
-_commands = [f"blockveil.flows.cli.{name}_commands" for name in ("night", "budget", "ledger")]
-_forked.set_forkserver_preload([__name__, "psycopg", *_backends, *_commands])
+_modules = [
+    module.name
+    for package in (blockveil.flows.cli, blockveil.pipeline)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    if "migrations" not in module.name
+]
+"""What commands import when they run; imported once, by the server."""
+
+_forked.set_forkserver_preload([__name__, "psycopg", *_modules])
 
 
 def race(url, nights, parts=None):
@@ -71,7 +76,7 @@ def _burn():
 def as_nobody(commands, *, drop=True, tries=None):
     """Exit code and output of commands, by an account that owns nothing, or by this one.
 
-    All modules are imported before the account is left, which may not be allowed to read them.
+    All modules were imported before the account is left, which may not be allowed to read them.
     """
     said = _forked.Queue()
     with tempfile.TemporaryDirectory() as home:
@@ -92,7 +97,6 @@ def _as_nobody(commands, home, drop, tries, said):
     read_only._TRIES = tries or read_only._TRIES
     os.environ["HOME"] = os.environ["MPLCONFIGDIR"] = os.environ["TMPDIR"] = home
     os.chdir(home)
-    _import_all()
     if drop and os.geteuid() == 0:
         nobody = pwd.getpwnam("nobody")
         os.setgroups([])
@@ -104,14 +108,6 @@ def _as_nobody(commands, home, drop, tries, said):
         shown = "" if found.exception is None or isinstance(found.exception, SystemExit) else str(found.exception)
         told.append((found.exit_code, found.output + shown))
     said.put(told)
-
-
-def _import_all():
-    """Modules that commands import when they run."""
-    for package in (blockveil.flows.cli, blockveil.pipeline):
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if "migrations" not in module.name:
-                importlib.import_module(module.name)
 
 
 def reserve_without_rights(url):

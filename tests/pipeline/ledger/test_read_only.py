@@ -64,7 +64,6 @@ COMMANDS = [
     ["ledger", "verify", "CONFIG"],
     ["ledger", "head", "CONFIG"],
     ["report", "people/covariance/2026-11-20", "--config", "CONFIG", "--json"],
-    ["audit", "gaussian", "--epsilon", "1", "--delta", "1e-6", "--trials", "400"],
 ]
 
 
