@@ -16,7 +16,7 @@ from unittest import mock
 
 import pytest
 
-from blockveil.flows.cli import app, main
+from blockveil.flows.cli import app, main, night_commands
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
@@ -132,11 +132,11 @@ def test_a_run_goes_through_prefect_by_default(people):
     assert found.stderr == ""
 
 
-@pytest.mark.parametrize("how", [(process,), (blockveil, "--no-prefect")], ids=["prefect", "plain"])
-def test_an_exhausted_budget_ends_with_code_three(tmp_path, how):
+@pytest.mark.parametrize("how", [[], ["--no-prefect"]], ids=["prefect", "plain"])
+def test_an_exhausted_budget_ends_with_code_three(tmp_path, prefect, monkeypatch, how):
+    monkeypatch.setattr(night_commands.server, "at_hand", contextlib.nullcontext)
     loaded = support.prepare(tmp_path, budget=0.2)
-    command, *words = how
-    message = refusal(command("run", loaded.path, *words), 3)
+    message = refusal(blockveil("run", loaded.path, *how), 3)
     assert "left epsilon" in message
     assert "budget set" in message
     assert not [path for path in loaded.output_root.rglob("*") if not path.is_dir()]

@@ -16,7 +16,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.report import report_path
 from tests import support
-from tests.flows.cli.test_cli import process
+from tests.flows.cli.test_cli import blockveil
 from tests.pipeline.releases.test_release import NIGHT
 
 TLS, HERE = "tls://10.0.0.1:8786", f"inproc://10.0.0.1/{os.getpid()}/1"
@@ -164,9 +164,9 @@ def test_a_class_whose_cluster_talks_in_clear_on_this_machine_is_refused(tmp_pat
 def test_plan_run_and_report_say_that_a_cluster_is_insecure(tmp_path):
     loaded = in_clear(tmp_path, True)
     said = "whoever reaches a part of it can read un-noised sums"
-    planned = process("plan", loaded.path, "--date", str(NIGHT))
+    planned = blockveil("plan", loaded.path, "--date", str(NIGHT))
     assert f"Cluster         not encrypted (insecure = true): {said}" in planned.stdout, planned.stdout
-    done = process("run", loaded.path, "--no-prefect", "--date", str(NIGHT))
+    done = blockveil("run", loaded.path, "--no-prefect", "--date", str(NIGHT))
     assert done.returncode == 0, done.stderr
     assert f"Warning: the cluster is not encrypted (insecure = true): {said}" in done.stdout
     assert "The cluster that computed this release was not encrypted" in done.stdout
@@ -179,7 +179,7 @@ def test_plan_run_and_report_say_that_a_cluster_is_insecure(tmp_path):
 def test_plan_and_report_of_an_encrypted_cluster_say_nothing_of_the_kind(tmp_path):
     loaded = support.prepare(tmp_path, cluster="local")
     assert not make_plan(loaded, NIGHT).config.in_clear
-    done = process("run", loaded.path, "--no-prefect", "--date", str(NIGHT))
+    done = blockveil("run", loaded.path, "--no-prefect", "--date", str(NIGHT))
     assert done.returncode == 0, done.stderr
     assert "encrypted" not in done.stdout
     page = Path(report_path(next(loaded.output_root.rglob("*.zarr")))).read_text()

@@ -213,7 +213,7 @@ def explore(new_url, examples, steps):
 
 def test_any_order_of_calls_on_sqlite(tmp_path):
     names = iter(range(10**6))
-    explore(lambda: f"sqlite:///{tmp_path / f'{next(names)}.db'}", 25, 30)
+    explore(lambda: f"sqlite:///{tmp_path / f'{next(names)}.db'}", 8, 25)
 
 
 def test_any_order_of_calls_on_postgres(postgres):
