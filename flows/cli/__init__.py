@@ -55,7 +55,7 @@ def main() -> None:
     except BlockveilError as error:
         if "--debug" in sys.argv:
             raise
-        print(f"blockveil: {error}", file=sys.stderr)
+        print(f"blockveil: {error.in_full}", file=sys.stderr)
         sys.exit(error.exit_code)
     except SystemExit as end:
         if end.code == INTERRUPTED:  # the framework has swallowed the interrupt itself

@@ -12,6 +12,7 @@ from typing import ClassVar
 from blockveil.pipeline.base.printable import printable, short
 
 _LONGEST_WORD = 120
+_MOST_SHOWN = 50
 
 
 class BlockveilError(Exception):
@@ -42,6 +43,11 @@ class BlockveilError(Exception):
         """Two lines: what is wrong and why, then what to do."""
         return f"{self.value}. {self.rule}.\n{self.remedy}."
 
+    @property
+    def in_full(self) -> str:
+        """For a terminal: as the text, with all that was found at once where that is more."""
+        return str(self)
+
 
 def _plain(text: str) -> str:
     """Text without what steers a terminal, and with words of a bearable length: it may quote a config or a path."""
@@ -49,9 +55,38 @@ def _plain(text: str) -> str:
 
 
 class ConfigError(BlockveilError):
-    """The config or a parameter is not usable."""
+    """The config or a parameter is not usable.
+
+    Parameters
+    ----------
+    value, rule, remedy
+        See :class:`BlockveilError`.
+    others
+        Further problems of the same config, in the order in which a person meets them.
+    """
 
     exit_code = 2
+
+    def __init__(self, value: str, rule: str, remedy: str, others: Sequence[ConfigError] = ()) -> None:
+        super().__init__(value, rule, remedy)
+        self.args = (value, rule, remedy, tuple(others))
+        self.others = tuple(others)
+
+    def __str__(self) -> str:
+        """Two lines, and how many more problems there are."""
+        text = super().__str__()
+        return f"{text[:-1]} ({len(self.others)} more to correct)." if self.others else text
+
+    @property
+    def in_full(self) -> str:
+        """All problems, numbered."""
+        if not self.others:
+            return str(self)
+        found = [BlockveilError.__str__(each) for each in (self, *self.others)]
+        shown = [f"{number}. {text}".replace("\n", "\n   ") for number, text in enumerate(found[:_MOST_SHOWN], start=1)]
+        left = len(found) - len(shown)
+        more = [f"({left} more)"] if left else []
+        return "\n".join([f"there are {len(found)} problems.", *shown, *more])
 
 
 class BudgetExhausted(BlockveilError):

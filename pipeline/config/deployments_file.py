@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
 
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.explain import explain
-from blockveil.pipeline.config.fields import Name, Number, Section, Whole, refusal
+from blockveil.pipeline.config.fields import Name, Number, Section, Whole, refusal, rule
 from blockveil.pipeline.config.load import load_config
 from blockveil.pipeline.config.loaded import LoadedConfig
 from blockveil.pipeline.config.toml import read_toml
+from blockveil.pipeline.config.toml_lines import lines_of
 
 FILE_NAME = "deployments.toml"
 """Name of the file in the folder of configs."""
@@ -146,8 +147,8 @@ class Deployments(Section):
     alerts: AlertsSection = AlertsSection()
     """whom to tell"""
 
-    @model_validator(mode="after")
-    def _each_once(self) -> Deployments:
+    @rule
+    def _each_once(self) -> None:
         for table, names in (
             ("night", [night.config for night in self.night]),
             ("verify", [check.config for check in self.verify]),
@@ -157,7 +158,6 @@ class Deployments(Section):
             repeated = next((name for name in names if names.count(name) > 1), None)
             if repeated is not None:
                 raise refusal(table, f'"{repeated}" has two of them', "Each has one schedule", "Remove one")
-        return self
 
 
 @dataclass(frozen=True)
@@ -214,15 +214,24 @@ def load_deployments(path: str | os.PathLike[str], only: str | None = None) -> L
     """
     place = absolute(path, "The folder of configs")
     file = place / FILE_NAME if place.is_dir() else place
-    found = parse_deployments(read_toml(file, _RULE), file.name)
+    found = parse_deployments(read_toml(file, _RULE), file.name, file)
     root = file.parent
     names = {night.config for night in found.night} | {check.config for check in found.verify}
     names = names if only is None else names & {only}
     return LoadedDeployments(found, root, {name: load_config(root / f"{name}.toml") for name in sorted(names)})
 
 
-def parse_deployments(tree: Mapping[str, Any], source: str) -> Deployments:
-    """Validate a parsed deployments file; ``source`` is its name.
+def parse_deployments(tree: Mapping[str, Any], source: str, file: Path | None = None) -> Deployments:
+    """Validate a parsed deployments file.
+
+    Parameters
+    ----------
+    tree
+        The parsed file.
+    source
+        Its name, for messages.
+    file
+        Where it is, for the lines of messages.
 
     Raises
     ------
@@ -233,7 +242,7 @@ def parse_deployments(tree: Mapping[str, Any], source: str) -> Deployments:
     try:
         return Deployments.model_validate(tree)
     except ValidationError as error:
-        failure = explain(error, tree, source, root)
+        failure = explain(error, tree, source, root, None if file is None else lines_of(file))
     # Raised outside the handler: a chained pydantic error would print the whole input again.
     raise failure
 

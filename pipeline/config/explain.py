@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.model import ReleaseConfig
+from blockveil.pipeline.config.toml_lines import LineNumbers, Path
 
 Models = list[type[BaseModel]]
 
@@ -24,8 +25,8 @@ class _Place:
 
     Attributes
     ----------
-    key
-        Dotted key as a user writes it.
+    path
+        Keys and positions in lists.
     owners
         Models that may hold the last part of the key.
     description
@@ -34,16 +35,25 @@ class _Place:
         Model of the whole file.
     """
 
-    key: str
+    path: Path
     owners: Models
     description: str
     root: type[BaseModel]
 
+    @property
+    def key(self) -> str:
+        """Dotted key as a user writes it."""
+        return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path).removeprefix(".")
+
 
 def explain(
-    error: ValidationError, tree: Mapping[str, Any], source: str, root: type[BaseModel] = ReleaseConfig
+    error: ValidationError,
+    tree: Mapping[str, Any],
+    source: str,
+    root: type[BaseModel] = ReleaseConfig,
+    lines: LineNumbers | None = None,
 ) -> ConfigError:
-    """Turn a validation error into a ConfigError about its most telling problem.
+    """Turn a validation error into a ConfigError about its first problem, which knows of the others.
 
     Parameters
     ----------
@@ -55,15 +65,68 @@ def explain(
         Name of the config file, for the remedy.
     root
         Model of the whole config.
+    lines
+        Lines of the file's keys, where it has any.
     """
-    problems = error.errors(include_url=False)
-    # A misspelt key is also a missing one: naming the misspelling explains both.
-    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    sentence = _sentence(problem, _place(problem["loc"], tree, root), source)
+    found = _by_place(error.errors(include_url=False), tree, root)
+    line_of = {path: lines and lines.line_of(path) for path in found}
+    refused = [
+        _refused(*found[path], f"{source}, line {line_of[path]}" if line_of[path] else source)
+        for path in sorted(found, key=lambda path: line_of[path] or 0)
+    ]
+    return ConfigError(refused[0].value, refused[0].rule, refused[0].remedy, refused[1:])
+
+
+def _by_place(
+    problems: Sequence[ErrorDetails], tree: Mapping[str, Any], root: type[BaseModel]
+) -> dict[Path, tuple[_Place, list[ErrorDetails]]]:
+    """Problems by where a person finds them; alternatives of one value are one problem."""
+    found: dict[Path, tuple[_Place, list[ErrorDetails]]] = {}
+    for problem in _single(problems):
+        place = _place(problem["loc"], tree, root)
+        found.setdefault(_written(place, problem), (place, []))[1].append(problem)
+    kinds = {path: several[0]["type"] for path, (_, several) in found.items()}
+    misspelt = (found[path][0] for path, kind in kinds.items() if kind == "extra_forbidden")
+    meant = {(*place.path[:-1], _near(place)) for place in misspelt}
+    # A misspelt key is also a missing one, and a list whose entries are refused is also too short.
+    implied = {
+        path
+        for path, kind in kinds.items()
+        if (kind == "missing" and path in meant)
+        or (kind == "too_short" and any(path == other[: len(path)] != other for other in kinds))
+    }
+    return {path: each for path, each in found.items() if path not in implied}
+
+
+def _single(problems: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
+    """Problems, and several rules that one table does not keep as one problem each."""
+    for problem in problems:
+        if problem["type"] == "refusals":
+            for context in problem["ctx"]["refusals"]:
+                yield {**problem, "type": "refusal", "ctx": context}
+        else:
+            yield problem
+
+
+def _written(place: _Place, problem: ErrorDetails) -> Path:
+    """Where a person finds what a problem is about."""
+    key = problem.get("ctx", {}).get("key", "") if problem["type"] == "refusal" else ""
+    parts = re.findall(r"([^.\[\]]+)|\[(\d+)\]", key)
+    return (*place.path, *(int(position) if position else name for name, position in parts))
+
+
+def _refused(place: _Place, problems: Sequence[ErrorDetails], source: str) -> ConfigError:
+    if len(problems) > 1 and place.description and problems[0]["type"] != "refusal":
+        sentence = (
+            f"{place.key} = {_show(problems[0]['input'])}",
+            f"It is {place.description}",
+            f"Correct it in {source}",
+        )
+    else:
+        sentence = _sentence(problems[0], place, source)
     # A key or a name may hold line breaks; a message has none.
     value, rule, remedy = (" ".join(part.split()) for part in sentence)
-    more = len(problems) - 1
-    return ConfigError(value, rule, f"{remedy} ({more} more to correct)" if more else remedy)
+    return ConfigError(value, rule, remedy)
 
 
 def _sentence(problem: ErrorDetails, place: _Place, source: str) -> tuple[str, str, str]:
@@ -73,7 +136,7 @@ def _sentence(problem: ErrorDetails, place: _Place, source: str) -> tuple[str, s
             key = ".".join(part for part in (place.key, context["key"]) if part)
             return f"{key}: {context['value']}", context["rule"], f"{context['remedy']} ({source})"
         case "extra_forbidden":
-            return f"{place.key} is not a known key", "Every key must be known", _did_you_mean(place)
+            return f"{place.key} is not a known key", "Every key must be known", f"{_did_you_mean(place)} ({source})"
         case "missing":
             rule = f"It has no default{_about(place)}"
             return f"{place.key} is not given", rule, f"Add it to {_table(place.key)} in {source}"
@@ -93,23 +156,24 @@ def _sentence(problem: ErrorDetails, place: _Place, source: str) -> tuple[str, s
 def _place(location: tuple[int | str, ...], tree: Mapping[str, Any], root: type[BaseModel]) -> _Place:
     """Follow a location through the models, leaving out the tags of unions."""
     models: Models = [root]
-    parts: list[str] = []
+    path: Path = ()
     owners, description = models, ""
     here: Any = tree
     for part in location:
         if isinstance(part, int):
-            parts[-1] += f"[{part}]"
+            path = (*path, part)
         elif part.startswith("<") or (len(models) > 1 and _tagged(models, part)):
             models = _tagged(models, part)
             continue
         else:
-            parts.append(part)
-            owners = models
             field = next((m.model_fields[part] for m in models if part in m.model_fields), None)
+            if field is None and not models and not isinstance(here, Mapping):
+                continue  # the name of an alternative for one value
+            path, owners = (*path, part), models
             description = (field.description or "").strip() if field else ""
             models = list(_models(field.annotation)) if field else []
         here = here[part] if _has_key(here, part) else None
-    return _Place(".".join(parts), owners, description, root)
+    return _Place(path, owners, description, root)
 
 
 def _has_key(here: Any, part: int | str) -> bool:
@@ -129,12 +193,20 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models(argument)
 
 
+def _known(place: _Place) -> list[str]:
+    return sorted({name for model in place.owners for name in model.model_fields})
+
+
+def _near(place: _Place) -> str | None:
+    """The known key that a key is most like."""
+    return next(iter(difflib.get_close_matches(str(place.path[-1]), _known(place), n=1)), None)
+
+
 def _did_you_mean(place: _Place) -> str:
-    known = sorted({name for model in place.owners for name in model.model_fields})
+    known, near = _known(place), _near(place)
     before, _, key = place.key.rpartition(".")
-    near = difflib.get_close_matches(key, known, n=1)
-    if near:
-        return f"Did you mean {before + '.' if before else ''}{near[0]}?"
+    if near is not None:
+        return f"Did you mean {before + '.' if before else ''}{near}?"
     for section, field in place.root.model_fields.items():
         for model in _models(field.annotation):
             if key in model.model_fields and section != before:

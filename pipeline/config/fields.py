@@ -6,10 +6,12 @@ Numbers are strict: a text, a boolean, NaN or an infinity is never taken for a n
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Annotated, Any, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from functools import cache
+from types import FunctionType
+from typing import Annotated, Any, Protocol, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from blockveil.pipeline.base.printable import is_hidden
@@ -35,10 +37,43 @@ def _title(section: type[Any]) -> str:
     return section.__name__.removesuffix("Section")  # what a form calls it
 
 
+Rule = TypeVar("Rule", bound=Callable[[Any], None])
+
+
+def rule(check: Rule) -> Rule:
+    """Mark a method that raises a :func:`refusal` where values of its table do not go together."""
+    _RULES.add(check)
+    return check
+
+
+_RULES: set[Callable[[Any], None]] = set()
+
+
 class Section(BaseModel):
-    """A table of the config: read-only, and every key in it must be known."""
+    """A table of the config: read-only, every key in it must be known, and all its rules are checked at once."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, model_title_generator=_title)
+
+    @model_validator(mode="after")
+    def _keeps_its_rules(self) -> Self:
+        found = []
+        for check in _rules(type(self)):
+            try:
+                check(self)
+            except PydanticCustomError as error:
+                found.append(error)
+        if not found:
+            return self
+        if len(found) == 1:
+            raise found[0]
+        raise PydanticCustomError("refusals", "several rules", {"refusals": [error.context for error in found]})
+
+
+@cache
+def _rules(section: type[Section]) -> tuple[Callable[[Any], None], ...]:
+    """Rules of a table, those of its bases first."""
+    methods = {name: each for base in reversed(section.__mro__) for name, each in vars(base).items()}
+    return tuple(each for each in methods.values() if isinstance(each, FunctionType) and each in _RULES)
 
 
 class Named(Protocol):

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, Length, Section, refusal, unique_names
+from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, Length, Section, refusal, rule, unique_names
 
 Span = tuple[float, float]
 
@@ -46,8 +46,8 @@ class BoxFeature(Section):
     impute: Bound | None = None
     """the public value that replaces a missing one"""
 
-    @model_validator(mode="after")
-    def _ordered(self) -> BoxFeature:
+    @rule
+    def _ordered(self) -> None:
         # A width below the smallest length would overflow when records are divided by it.
         if not self.upper - self.lower >= SMALLEST:
             raise refusal(
@@ -56,7 +56,6 @@ class BoxFeature(Section):
                 "lower must be below upper",
                 "Give public bounds that most records respect",
             )
-        return self
 
 
 class PointFeature(Section):
@@ -91,8 +90,8 @@ class BoxGeometry(Section):
     ]
     """one table a column, in the order of the columns"""
 
-    @model_validator(mode="after")
-    def _origin_inside(self) -> BoxGeometry:
+    @rule
+    def _origin_inside(self) -> None:
         outside = [f.name for f in self.features if self.origin == "zero" and not f.lower <= 0.0 <= f.upper]
         if outside:
             raise refusal(
@@ -101,7 +100,6 @@ class BoxGeometry(Section):
                 "Moments are taken about a point inside the bounds",
                 'Set origin = "midpoint", or widen the bounds to contain 0',
             )
-        return self
 
     def spans(self) -> tuple[Span, ...]:
         """Interval that contains each feature of every admissible record."""
@@ -153,8 +151,8 @@ class EllipsoidGeometry(Section):
         """Semi-axes in column order, raw units; empty where a matrix gives the shape."""
         return [feature.semi_axis for feature in self.features if feature.semi_axis is not None]
 
-    @model_validator(mode="after")
-    def _one_shape(self) -> EllipsoidGeometry:
+    @rule
+    def _one_shape(self) -> None:
         diagonal = self.shape == "diagonal"
         for position, feature in enumerate(self.features):
             if diagonal != (feature.semi_axis is not None):
@@ -166,7 +164,6 @@ class EllipsoidGeometry(Section):
                 )
         if diagonal and self.shape_sha256 is not None:
             raise refusal("shape_sha256", "given without a matrix file", "It pins a matrix file", "Remove it")
-        return self
 
     def spans(self) -> tuple[Span, ...]:
         """Interval that contains each feature of every admissible record; unbounded where a matrix gives the shape."""

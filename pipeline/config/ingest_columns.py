@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, Strict, model_validator
+from pydantic import Field, Strict
 
-from blockveil.pipeline.config.fields import Bound, Label, Section, Whole, refusal
+from blockveil.pipeline.config.fields import Bound, Label, Section, Whole, refusal, rule
 
 Missing = Literal["refuse", "drop"]
 Encode = Literal["one-hot", "code"]
@@ -99,15 +99,14 @@ class CategoryColumn(_Encoded):
         other = ("other",) if self.unknown == "other" else ()
         return self._outputs((*map(str, self.categories), *other))
 
-    @model_validator(mode="after")
-    def _coherent(self) -> CategoryColumn:
+    @rule
+    def _coherent(self) -> None:
         labels = [str(category) for category in self.categories]
         check_different("categories", [*labels, "other"] if self.unknown == "other" else labels)
         if self.unknown == "zeros" and self.encode == "code":
             raise refusal(
                 "unknown", '"zeros" with encode = "code"', "Code 0 is the first category", 'Write "other" instead'
             )
-        return self
 
 
 class BinsColumn(_Encoded):
@@ -128,14 +127,13 @@ class BinsColumn(_Encoded):
         pairs = zip(self.edges, self.edges[1:], strict=False)
         return self._outputs(tuple(f"{low:.6g} to {high:.6g}" for low, high in pairs))
 
-    @model_validator(mode="after")
-    def _coherent(self) -> BinsColumn:
+    @rule
+    def _coherent(self) -> None:
         if any(low >= high for low, high in zip(self.edges, self.edges[1:], strict=False)):
             raise refusal("edges", "they do not increase", "Each edge is above the one before", "Sort the edges")
         constant = self.missing
         if not isinstance(constant, str) and not self.edges[0] <= constant <= self.edges[-1]:
             raise refusal("missing", f"{constant!r}", "A constant must lie in a bin", "Choose one between the edges")
-        return self
 
 
 Column = Annotated[

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, ValidationError, model_validator
+from pydantic import Field, StringConstraints, ValidationError
 
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.base.spelling import REMEDIES, RULES, PartType, is_canonical
 from blockveil.pipeline.config.explain import explain
-from blockveil.pipeline.config.fields import Label, LocalPath, Location, Number, Section, Whole, refusal
+from blockveil.pipeline.config.fields import Label, LocalPath, Location, Number, Section, Whole, refusal, rule
 from blockveil.pipeline.config.ingest_columns import Column, Missing, NumberColumn, check_different, repeated
 from blockveil.pipeline.config.toml import read_toml
+from blockveil.pipeline.config.toml_lines import lines_of
 
 DType = Literal["float32", "float64", "int8", "int16", "int32", "int64"]
 
@@ -41,11 +42,10 @@ class OnlySection(Section):
         """The one spelling of the value."""
         return str(self.equals)
 
-    @model_validator(mode="after")
-    def _spelled(self) -> OnlySection:
+    @rule
+    def _spelled(self) -> None:
         if not is_canonical(self.value, self.type):
             raise refusal("equals", f'"{self.value}" of type "{self.type}"', RULES[self.type], REMEDIES[self.type])
-        return self
 
 
 class IngestSection(Section):
@@ -117,10 +117,9 @@ class _Arrays(_Files):
         groups = ((part,) if isinstance(part, str) else repeated(part.name, part.count) for part in self.names)
         return tuple(name for group in groups for name in group)
 
-    @model_validator(mode="after")
-    def _different(self) -> _Arrays:
+    @rule
+    def _different(self) -> None:
         check_different("names", self.columns)
-        return self
 
 
 class NpySource(_Arrays):
@@ -246,8 +245,8 @@ class IngestConfig(Section):
         """Whether elements are stored as whole numbers."""
         return self.ingest.dtype.startswith("int")
 
-    @model_validator(mode="after")
-    def _coherent(self) -> IngestConfig:
+    @rule
+    def _coherent(self) -> None:
         check_different("columns", self.outputs)
         if isinstance(self.source, _Arrays):
             unknown = set(self.inputs) - set(self.source.columns)
@@ -271,7 +270,6 @@ class IngestConfig(Section):
                 "They are stored as floats",
                 'Set dtype = "float32" or "float64"',
             )
-        return self
 
 
 @dataclass(frozen=True)
@@ -308,7 +306,7 @@ def load_ingest(path: str | os.PathLike[str]) -> LoadedIngest:
     try:
         config = IngestConfig.model_validate(tree)
     except ValidationError as error:
-        failure = explain(error, tree, file.name, IngestConfig)
+        failure = explain(error, tree, file.name, IngestConfig, lines_of(file))
     else:
         loaded = LoadedIngest(config, absolute(file, "The config"))
         _ = loaded.target  # there can be such a place

@@ -20,6 +20,7 @@ from blockveil.pipeline.config.loaded import DIRECTIONS, SHAPE, LoadedConfig, pi
 from blockveil.pipeline.config.mechanism_sections import AllocatedSection
 from blockveil.pipeline.config.model import ReleaseConfig
 from blockveil.pipeline.config.toml import parse_toml, read_toml
+from blockveil.pipeline.config.toml_lines import lines_of
 from blockveil.pipeline.config.unvetted import named_by
 
 _NO_OVERRIDES: Mapping[str, str] = MappingProxyType({})
@@ -56,7 +57,8 @@ def load_config(
     try:
         config = model.model_validate(tree)
     except ValidationError as error:
-        failure = explain(error, tree, file.name if not overrides else f"{file.name} or its overrides", model)
+        source = file.name if not overrides else f"{file.name} or its overrides"
+        failure = explain(error, tree, source, model, None if overrides else lines_of(file))
     else:
         return _resolved(LoadedConfig(config, absolute(file, "The config")))
     # Raised outside the handler: a chained pydantic error would print the whole input again.

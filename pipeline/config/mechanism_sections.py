@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 
-from pydantic import Discriminator, Field, StringConstraints, Tag, create_model, model_validator
+from pydantic import Discriminator, Field, StringConstraints, Tag, create_model
 
 from blockveil.engine.mechanisms.declaration import (
     MechanismDeclaration,
@@ -17,7 +17,7 @@ from blockveil.engine.mechanisms.declaration import (
     WholeBetween,
 )
 from blockveil.engine.mechanisms.registry import declarations
-from blockveil.pipeline.config.fields import Label, Length, Number, Section, Whole, refusal
+from blockveil.pipeline.config.fields import Label, Length, Number, Section, Whole, refusal, rule
 
 
 def _aim_tag(value: Any) -> str:
@@ -113,8 +113,8 @@ class AllocatedSection(MechanismSection):
     directions_source: Label | None = None
     """where the directions come from: the identifier of a release that was paid for, or the public knowledge"""
 
-    @model_validator(mode="after")
-    def _sourced(self) -> AllocatedSection:
+    @rule
+    def _sourced(self) -> None:
         if self.directions is None:
             extra = next((key for key in ("directions_sha256", "directions_source") if getattr(self, key)), None)
             if extra is not None:
@@ -126,7 +126,6 @@ class AllocatedSection(MechanismSection):
                 "Directions are public or come from a release that was paid for, and the plan says which",
                 'State it, such as "people/covariance/2026-11-21"',
             )
-        return self
 
     def _named(self) -> dict[str, dict[str, float]]:
         match self.allocation:

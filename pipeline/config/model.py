@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, Strict, StringConstraints, create_model, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, StringConstraints, create_model
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.config.fields import (
@@ -24,6 +24,7 @@ from blockveil.pipeline.config.fields import (
     Section,
     Whole,
     refusal,
+    rule,
 )
 from blockveil.pipeline.config.mechanism_sections import Mechanism
 from blockveil.pipeline.config.query_sections import Query
@@ -146,8 +147,8 @@ class Address(Section):
     insecure: Insecure = False
     """whether the parts of the cluster may talk in clear: whoever reaches one of them can then run code on it"""
 
-    @model_validator(mode="after")
-    def _encrypted(self) -> Address:
+    @rule
+    def _encrypted(self) -> None:
         if self.address.startswith("tcp://") and not self.insecure:
             raise refusal(
                 "address",
@@ -164,7 +165,6 @@ class Address(Section):
                 "tls_authority, tls_certificate and tls_key go together, with a tls:// address",
                 "Give all three or none",
             )
-        return self
 
 
 class ApprovalSection(Section):
@@ -265,8 +265,8 @@ class ReleaseConfig(Section):
         """Whether the parts of the cluster may talk to each other without encryption."""
         return isinstance(self.cluster, Address | ClusterClass) and self.cluster.insecure
 
-    @model_validator(mode="after")
-    def _delta_protects_everyone(self) -> ReleaseConfig:
+    @rule
+    def _delta_protects_everyone(self) -> None:
         rows, delta = self.query.rows_at_most, self.privacy.delta
         # A delta of 1/n allows a mechanism that publishes one record of n in clear: it must be below that.
         if delta >= 1.0 / rows:
@@ -276,10 +276,9 @@ class ReleaseConfig(Section):
                 "delta must be well below 1 / rows_at_most, or publishing a random record in clear would be allowed",
                 f"Lower delta, for instance to {0.01 / rows:.0e}",
             )
-        return self
 
-    @model_validator(mode="after")
-    def _rows_of_a_unit_stay_private(self) -> ReleaseConfig:
+    @rule
+    def _rows_of_a_unit_stay_private(self) -> None:
         if (self.privacy.rows_per_unit or 1) > 1 and self.privacy.neighbours is Neighbours.REPLACE_ONE:
             raise refusal(
                 "privacy.rows_per_unit",
@@ -287,12 +286,11 @@ class ReleaseConfig(Section):
                 "Under replace-one the number of records is public, and units with several rows differ in it",
                 'Set neighbours = "add-remove", or ingest one row or record a unit',
             )
-        return self
 
-    @model_validator(mode="after")
-    def _parts_are_disjoint(self) -> ReleaseConfig:
+    @rule
+    def _parts_are_disjoint(self) -> None:
         if self.data.part_of is None:
-            return self
+            return
         if self.privacy.neighbours is not Neighbours.ADD_REMOVE:
             raise refusal(
                 "data.part_of",
@@ -308,12 +306,11 @@ class ReleaseConfig(Section):
                 "The charge of a part is for records that are units of their own, and is neither split nor shared",
                 "Leave part_of out, or the others",
             )
-        return self
 
-    @model_validator(mode="after")
-    def _nights_can_share_noise(self) -> ReleaseConfig:
+    @rule
+    def _nights_can_share_noise(self) -> None:
         if self.continual is None:
-            return self
+            return
         if self.mechanism.kind not in ("gaussian", "shaped-gaussian"):
             raise refusal(
                 "mechanism.kind",
@@ -335,9 +332,7 @@ class ReleaseConfig(Section):
                 "One charge for several nights is for single rows and is not split",
                 "Leave rows_per_unit and share out, or leave [continual] out",
             )
-        return self
 
-    @model_validator(mode="after")
-    def _named_features_exist(self) -> ReleaseConfig:
+    @rule
+    def _named_features_exist(self) -> None:
         self.mechanism.check_features(self.query.columns)
-        return self

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
-from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, LocalPath, Section, Whole, refusal
+from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, LocalPath, Section, Whole, refusal, rule
 
 
 class Target(Section):
@@ -38,8 +38,8 @@ class ModelSection(Section):
     weights_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
     """the SHA-256 of the file of the weights, 64 hexadecimal digits"""
 
-    @model_validator(mode="after")
-    def _whole(self) -> ModelSection:
+    @rule
+    def _whole(self) -> None:
         number, target = self.predicts == "squared", self.target
         bounds = target.lower is not None and target.upper is not None and target.upper - target.lower >= SMALLEST
         if number != bounds or number == (target.classes is not None):
@@ -67,4 +67,3 @@ class ModelSection(Section):
                 "At zero weights all hidden units stay the same for ever",
                 "Give a file of random weights; `blockveil weights` makes one",
             )
-        return self

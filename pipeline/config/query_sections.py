@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
-from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, Length, Section, Whole, refusal, unique_names
+from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, Length, Section, Whole, refusal, rule, unique_names
 from blockveil.pipeline.config.geometry_section import (
     BoxFeature,
     BoxGeometry,
@@ -50,10 +50,9 @@ class OneShapeSection(Asked):
         """Names of the columns of the records."""
         return tuple(feature.name for feature in self.geometry.features)
 
-    @model_validator(mode="after")
-    def _imputed(self) -> OneShapeSection:
+    @rule
+    def _imputed(self) -> None:
         check_imputed("geometry", self.geometry, self.missing)
-        return self
 
 
 class MomentSection(OneShapeSection):
@@ -99,8 +98,8 @@ class OuterProductsSection(Asked):
         """Names of the columns of the records."""
         return tuple(feature.name for side in (self.left, self.right) for feature in side.features)
 
-    @model_validator(mode="after")
-    def _sides(self) -> OuterProductsSection:
+    @rule
+    def _sides(self) -> None:
         for key, side in self.geometries.items():
             check_imputed(key, side, self.missing)
             if isinstance(side, EllipsoidGeometry) and side.shape != "diagonal":
@@ -108,7 +107,6 @@ class OuterProductsSection(Asked):
                     f"{key}.shape", f'"{side.shape}"', "A factor's ellipsoid has semi-axes", 'Set shape = "diagonal"'
                 )
         unique_names((*self.left.features, *self.right.features))
-        return self
 
 
 class GradientsSection(Section):
@@ -139,8 +137,8 @@ class GradientsSection(Section):
         """Names of the columns of the records."""
         return (*(feature.name for feature in self.geometry.features), self.model.target.name)
 
-    @model_validator(mode="after")
-    def _settled(self) -> GradientsSection:
+    @rule
+    def _settled(self) -> None:
         check_imputed("geometry", self.geometry, self.missing)
         if self.geometry.norm_at_most is not None:
             raise refusal(
@@ -156,7 +154,6 @@ class GradientsSection(Section):
                 "The target is a column of its own, the last one",
                 "Rename one of them",
             )
-        return self
 
 
 MOST_AXES = 16
@@ -186,8 +183,8 @@ class Axis(Section):
         """Number of cells."""
         return self.cells if self.edges is None and self.cells is not None else len(self.edges or ()) - 1
 
-    @model_validator(mode="after")
-    def _named(self) -> Axis:
+    @rule
+    def _named(self) -> None:
         if self.name in _TAKEN or self.name.startswith(_TAKEN_STARTS) or self.name.endswith("_edge"):
             raise refusal(
                 "name",
@@ -195,10 +192,9 @@ class Axis(Section):
                 "An axis gives its name to a dimension of the counts",
                 "Call it otherwise; columns of the records are taken in their order, whatever the axes are called",
             )
-        return self
 
-    @model_validator(mode="after")
-    def _ordered(self) -> Axis:
+    @rule
+    def _ordered(self) -> None:
         if (self.edges is None) == (self.cells is None) or (self.edges is not None and self.lower is not None):
             raise refusal(
                 "edges",
@@ -224,7 +220,6 @@ class Axis(Section):
                 "lower must be below upper",
                 "Give the public extent of the grid",
             )
-        return self
 
 
 class CountsSection(Section):
@@ -253,8 +248,8 @@ class CountsSection(Section):
         """Names of the columns of the records."""
         return tuple(axis.name for axis in self.axes)
 
-    @model_validator(mode="after")
-    def _within_the_grid(self) -> CountsSection:
+    @rule
+    def _within_the_grid(self) -> None:
         cells = [axis.size for axis in self.axes]
         if prod(cells) > MOST_CELLS:
             raise refusal(
@@ -271,7 +266,6 @@ class CountsSection(Section):
                 "Leave it out, or count two columns",
             )
         check_workload(self.workload, (1 if len(cells) == 1 else cells[0], cells[-1]))
-        return self
 
 
 AnyQuery = MomentSection | DirectionsSection | RowsSection | OuterProductsSection | GradientsSection | CountsSection
