@@ -91,7 +91,7 @@ def prefect(pytestconfig):
     if kept is not None and kept.exists():
         shutil.copyfile(kept, Path(folder) / "prefect-test.db")
     with (
-        mock.patch("prefect.testing.utilities.mkdtemp", lambda: folder),
+        mock.patch("prefect.testing.utilities.mkdtemp", return_value=folder),
         # What Prefect asks the disk again and again: names of time zones, and every authority for each client.
         mock.patch.object(_datetime, "available_timezones", cache(_datetime.available_timezones)),
         mock.patch.object(orchestration, "ssl", contexts),
