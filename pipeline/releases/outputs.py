@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import platform
 from dataclasses import asdict
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -72,7 +73,7 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
         **({"computed_in_clear": True} if config.in_clear else {}),
         "plan_digest": plan.digest,
         "ledger": {"charge_id": charge.charge_id, "sequence": charge.sequence, "row_hash": charge.row_hash},
-        "software": _software(),
+        "software": dict(_software()),
     }
 
 
@@ -102,6 +103,7 @@ def _reliable(arrays: ReleaseArrays) -> bool:
     return float(arrays["count"][0]) > max(4.0 * float(arrays["count_standard_deviation"][0]), 0.0)
 
 
+@cache
 def _software() -> dict[str, str]:
     packages = ("blockveil", "numpy", "scipy", "zarr", "dask", "cryptography")
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}

@@ -325,7 +325,7 @@ def test_an_export_is_imported_whole_or_refused(ledger, tmp_path_factory, form, 
     assert exported(ledger, form) == text
 
 
-@fuzz
+@settings(suppress_health_check=list(HealthCheck), max_examples=settings.default.max_examples * 2 // 5)
 @given(data=st.data())
 def test_damaged_records_are_refused_and_spend_nothing(tmp_path_factory, data):
     place = tmp_path_factory.mktemp("records")

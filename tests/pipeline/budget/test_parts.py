@@ -322,6 +322,7 @@ class TestRelease:
         with pytest.raises(BudgetExhausted):
             release(load(visits), DATES[1])
 
+    @pytest.mark.usefixtures("pictures_in_words")
     def test_the_report_and_the_plan_say_what_is_charged(self, visits):
         loaded = load(visits)
         plan = make_plan(loaded, DATES[0])

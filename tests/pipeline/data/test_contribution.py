@@ -20,6 +20,7 @@ from tests import support
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.data.ingest.test_contract import RELEASE
 
+pytestmark = pytest.mark.usefixtures("pictures_in_words")
 NIGHT = date(2026, 11, 20)
 GROUP = "protected as a group of k, by k times the loss"
 IDENTIFIERS = "somebody with k identifiers is k units"

@@ -165,6 +165,7 @@ def test_blocks_do_not_change_a_bit(tmp_path, query):
         'kind = "imgm"\nshape = { x1 = 1.0, x2 = 1.0, x3 = 2.0, x4 = 1.5 }',
     ],
 )
+@pytest.mark.usefixtures("pictures_in_words")
 def test_every_kind_of_mechanism_is_released_at_the_loss_that_it_has(tmp_path, mechanism):
     loaded = prepare(tmp_path, ROWS, mechanism=mechanism)
     plan, outcome = run(loaded)
@@ -179,6 +180,7 @@ def test_every_kind_of_mechanism_is_released_at_the_loss_that_it_has(tmp_path, m
     assert make_report(Workspace.open(plan), outcome).markdown
 
 
+@pytest.mark.usefixtures("pictures_in_words")
 def test_the_table_of_auto_is_in_plan_ledger_and_release_and_its_choice_is_the_least(tmp_path):
     loaded = prepare(tmp_path, OUTER, mechanism='kind = "auto"\nminimise = "spectral"')
     plan, outcome = run(loaded)

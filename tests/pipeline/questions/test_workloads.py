@@ -22,6 +22,7 @@ from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import make_report
 from tests import support
 
+pytestmark = pytest.mark.usefixtures("pictures_in_words")
 NIGHT = date(2026, 11, 20)
 TABLE = """kind = "counts"
 rows_at_most = 5000
@@ -117,7 +118,7 @@ def test_cells_and_answers_are_near_the_truth_with_honest_errors_and_a_report(tm
     assert spent.pure_epsilon == pytest.approx(plan.charge.epsilon, rel=1e-6)
     assert spent.epsilon(1e-6) <= 2.0 * (1 + 1e-9)
     assert "workload answer" in dict(describe(plan, None))["Expected error"]
-    assert "svg" in make_report(Workspace.open(plan), outcome).path.read_text()
+    assert "Heat map" in make_report(Workspace.open(plan), outcome).path.read_text()
 
 
 @pytest.mark.parametrize("mechanism", ["matrix-mechanism", "binary hierarchy"])

@@ -16,6 +16,7 @@ from blockveil.pipeline.releases.night import Workspace, measure, reserve, run_r
 from blockveil.pipeline.report import make_report
 from tests import support
 
+pytestmark = pytest.mark.usefixtures("pictures_in_words")
 NIGHT = date(2026, 11, 20)
 QUERY = """[query]
 kind = "principal-directions"

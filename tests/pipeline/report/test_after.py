@@ -15,6 +15,7 @@ from tests import support
 from tests.pipeline.public import test_noise_directions as directed
 from tests.pipeline.questions import test_queries as queries
 
+pytestmark = pytest.mark.usefixtures("pictures_in_words")
 NIGHT = date(2026, 11, 20)
 
 

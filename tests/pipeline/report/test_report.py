@@ -51,6 +51,7 @@ def test_a_page_is_written_beside_the_release_and_fetches_nothing(tmp_path, kind
     assert again.path.read_text() == text, "the same release and ledger give the same page"
 
 
+@pytest.mark.usefixtures("pictures_in_words")
 @pytest.mark.parametrize("bits", [8, 16])
 def test_a_release_of_few_bits_says_how_far_rounding_can_put_it_off(tmp_path, bits):
     loaded = support.prepare(tmp_path)
@@ -80,6 +81,7 @@ def test_the_policy_of_the_page_allows_its_own_style_and_nothing_from_outside(tm
     assert not re.search(r"<[^>]+ style=", text)
 
 
+@pytest.mark.usefixtures("pictures_in_words")
 def test_the_json_says_what_the_page_says_and_is_plain(tmp_path):
     workspace, outcome = released(tmp_path)
     made = report.make_report(workspace, outcome)
@@ -250,6 +252,7 @@ def test_a_release_that_does_not_say_its_noise_is_refused():
         Facts(release)
 
 
+@pytest.mark.usefixtures("pictures_in_words")
 def test_a_release_with_hardly_any_records_carries_a_warning(tmp_path):
     workspace, outcome = released(tmp_path, values=support.records()[:1])
     assert not read_release(outcome.path).attributes["reliable"]
@@ -330,6 +333,7 @@ class TestPlainWords:
         assert "at most 73.2 %" in words.plain_words(self.guarantee(1.0, 1e-9, epsilon=1.0))
 
 
+@pytest.mark.usefixtures("pictures_in_words")
 def test_a_report_does_not_depend_on_the_order_in_which_a_folder_lists_its_files(tmp_path, monkeypatch):
     _, outcome = released(tmp_path)
     written = [report.write_report(outcome.path).data.read_bytes()]

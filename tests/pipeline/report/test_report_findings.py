@@ -19,6 +19,8 @@ from tests import support
 from tests.pipeline.releases.test_release import NIGHT
 from tests.pipeline.report.test_report import other_kind
 
+pytestmark = pytest.mark.usefixtures("pictures_in_words")
+
 D = 400
 
 
