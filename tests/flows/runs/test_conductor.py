@@ -40,8 +40,8 @@ def kinds(loaded):
     return [entry.kind for entry in Ledger(loaded.ledger_url).history()]
 
 
-def test_a_run_plans_once_and_opens_the_ledger_once(run, people, monkeypatch):
-    plans, ledgers, plan, opened = [], [], planning.make_plan, Ledger.__init__
+def test_a_run_plans_once_opens_the_ledger_once_and_takes_the_steps_in_order(run, people, monkeypatch, request):
+    plans, ledgers, taken, plan, opened = [], [], [], planning.make_plan, Ledger.__init__
 
     def planned(*args):
         plans.append(args)
@@ -54,20 +54,15 @@ def test_a_run_plans_once_and_opens_the_ledger_once(run, people, monkeypatch):
     for module in list(sys.modules.values()):
         if vars(module).get("make_plan") is plan:
             monkeypatch.setattr(module, "make_plan", planned)
+    for name in ("reserve", "measure", "publish", "seal"):
+        work = getattr(night, name)
+        monkeypatch.setattr(night, name, lambda *args, work=work, name=name: (taken.append(name), work(*args))[1])
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "__init__", opening)
         run()
     assert kinds(people)[-1] == "RELEASED"
     assert len(plans) == 1
     assert len(ledgers) == 1
-
-
-def test_both_runners_take_the_steps_in_the_order_that_is_written_once(run, people, monkeypatch, request):
-    taken = []
-    for name in ("reserve", "measure", "publish", "seal"):
-        work = getattr(night, name)
-        monkeypatch.setattr(night, name, lambda *args, work=work, name=name: (taken.append(name), work(*args))[1])
-    run()
     assert taken == ["reserve", "measure", "publish", "seal"]
     if request.node.callspec.params["run"] == "plain":
         return

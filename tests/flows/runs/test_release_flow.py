@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import stat
 import time
@@ -28,6 +29,7 @@ from blockveil.flows.runs import overrides
 from blockveil.flows.runs import release_flow as module
 from blockveil.flows.runs.pace import pace
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import night, publishing
@@ -46,6 +48,24 @@ def people(tmp_path, monkeypatch, prefect):
         return support.prepare(tmp_path, **options)
 
     return make
+
+
+@pytest.fixture(scope="module")
+def first_night(tmp_path_factory, prefect):
+    """A folder with one released night, whose budget holds no second one, and the state of its run."""
+    folder = tmp_path_factory.mktemp("first")
+    support.prepare(folder, budget=1.1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(module.CONFIG_ROOT, str(folder))
+        return folder, run()
+
+
+@pytest.fixture
+def released(first_night, tmp_path, monkeypatch):
+    """A copy of that folder."""
+    shutil.copytree(first_night[0], tmp_path, dirs_exist_ok=True)
+    monkeypatch.setenv(module.CONFIG_ROOT, str(tmp_path))
+    return load_config(tmp_path / "people.toml")
 
 
 def run(mode="release", night=NIGHT, overrides=None):
@@ -74,9 +94,9 @@ def spent(loaded):
     return Ledger(loaded.ledger_url).budget("people").spent_mu
 
 
-def test_a_release_completes_with_name_tags_and_all_artifacts(people):
-    loaded = people()
-    state = run()
+def test_a_release_completes_with_name_tags_and_all_artifacts(first_night):
+    folder, state = first_night
+    loaded = load_config(folder / "people.toml")
     assert state.is_completed(), state.message
     assert state.message == "Released people/covariance/2026-11-20."
     found = artifacts(state)
@@ -145,10 +165,9 @@ def test_progress_has_a_pace_and_a_time_left_and_no_number_of_records(share, sec
     assert pace(share, seconds) == said
 
 
-def test_each_step_is_a_task_and_keeps_no_result(people):
-    people()
+def test_each_step_is_a_task_and_keeps_no_result(first_night):
     steps = ["measure and add noise", "plan", "publish", "report", "reserve budget", "seal"]
-    assert sorted(task_names(run())) == steps
+    assert sorted(task_names(first_night[1])) == steps
 
 
 def test_tags_that_a_run_has_already_stay(people):
@@ -166,14 +185,12 @@ def test_every_field_of_the_form_is_described():
     assert fields["mode"]["default"] == "dry-run"
 
 
-def test_the_same_night_again_costs_nothing_and_says_so(people):
-    loaded = people()
-    run()
-    before = spent(loaded)
+def test_the_same_night_again_costs_nothing_and_says_so(released):
+    before = spent(released)
     state = run()
     assert state.is_completed()
     assert "complete already" in state.message
-    assert spent(loaded) == before
+    assert spent(released) == before
 
 
 def test_a_dry_run_spends_nothing_and_shows_the_plan(people):
@@ -186,9 +203,7 @@ def test_a_dry_run_spends_nothing_and_shows_the_plan(people):
     assert not loaded.output_root.exists()
 
 
-def test_an_exhausted_budget_is_a_named_state_with_what_is_left(people):
-    people(budget=1.1)
-    run()
+def test_an_exhausted_budget_is_a_named_state_with_what_is_left(released):
     state = run(night=date(2026, 11, 21))
     assert state.is_failed()
     assert state.name == "BudgetExhausted"
@@ -206,9 +221,7 @@ def test_bad_data_is_a_named_state_that_gives_the_budget_back(people):
     assert spent(loaded) == 0
 
 
-def test_a_changed_config_is_refused_with_the_difference(people, tmp_path):
-    people()
-    run()
+def test_a_changed_config_is_refused_with_the_difference(released, tmp_path):
     support.write_config(tmp_path, epsilon=0.5)
     state = run()
     assert state.name == "ReleaseConflict"
@@ -286,8 +299,15 @@ def test_a_store_that_stays_away_is_asked_again_and_then_named_and_damage_is_not
     assert spent(loaded) == 0
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), TerminationSignal(signal.SIGTERM)])
-@pytest.mark.parametrize("step", ["hold", "find_published"])
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        ("hold", KeyboardInterrupt()),
+        ("hold", SystemExit(1)),
+        ("hold", TerminationSignal(signal.SIGTERM)),
+        ("find_published", TerminationSignal(signal.SIGTERM)),
+    ],
+)
 def test_an_interrupt_gives_the_budget_back_and_goes_on(people, monkeypatch, error, step):
     def interrupted(*_):
         raise error
@@ -385,7 +405,6 @@ ELSEWHERE = '{kind = "address", address = "tcp://127.0.0.1:9"}'
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("privacy.epsilon", "2"),
         ("output.ledger", '"other.db"'),
         ("query.rows_at_most", "2"),
         ("data.store", '"other.zarr"'),
@@ -395,9 +414,16 @@ ELSEWHERE = '{kind = "address", address = "tcp://127.0.0.1:9"}'
         ("cluster.insecure", "true"),
     ],
 )
-def test_a_release_cannot_override_what_decides_it_nor_where_its_records_go(people, key, value):
+def test_a_release_cannot_override_what_decides_it_nor_where_its_records_go(tmp_path, monkeypatch, key, value):
+    support.write_config(tmp_path)
+    monkeypatch.setenv(module.CONFIG_ROOT, str(tmp_path))
+    with pytest.raises(ConfigError, match="may not be overridden"):
+        module.resolve("people", {key: value}, overrides.RELEASE)
+
+
+def test_a_run_that_would_override_what_decides_it_spends_nothing(people):
     loaded = people()
-    state = run(overrides={key: value})
+    state = run(overrides={"privacy.epsilon": "2"})
     assert state.name == "BadConfig"
     assert "may not be overridden" in state.message
     assert spent(loaded) == 0
