@@ -21,7 +21,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.keys import KeyStore
-from tests import support
+from tests import support, warm
 
 ROOT = Path(__file__).parents[3]
 
@@ -88,7 +88,8 @@ def test_a_plan_as_json_holds_every_number_and_answers_what_if(tmp_path):
 
 
 def test_a_run_without_prefect_releases_and_a_second_one_says_that_it_is_done(people):
-    first = process("run", people.path, "--no-prefect", "--date", "2026-11-20")
+    command = "from blockveil.flows.cli import main; main()"
+    first = warm.run(command, "run", str(people.path), "--no-prefect", "--date", "2026-11-20")
     assert first.returncode == 0, first.stderr
     assert first.stderr == "", "no progress where there is no terminal"
     for word in ("multiplies the probability", "Records", "Left", ".zarr", ".html"):
@@ -170,9 +171,7 @@ sys.argv = ["blockveil", "run", sys.argv[1], "--no-prefect", "--date", "2026-11-
 from blockveil.flows.cli import main
 main()
 """
-    command = [sys.executable, "-c", script, str(people.path)]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
-    assert "run the same command again" in refusal(found, 130)
+    assert "run the same command again" in refusal(warm.run(script, str(people.path)), 130)
     ledger = Ledger(people.ledger_url)
     assert [entry.kind for entry in ledger.history()] == ["BUDGET", "RESERVED", "VOID"]  # it gave back what it held
     assert blockveil("run", people.path, "--no-prefect", "--date", "2026-11-20").returncode == 0
@@ -293,8 +292,7 @@ def test_a_budget_is_set_and_not_below_what_is_spent(people):
 def test_a_dead_reservation_is_given_back_by_hand_and_a_release_is_not(people):
     from tests.pipeline.releases.test_release import KILL
 
-    dead = [sys.executable, "-c", KILL, str(people.path), "after reserve"]
-    subprocess.run(dead, cwd=ROOT, check=False)
+    warm.run(KILL, str(people.path), "after reserve")
     assert Ledger(people.ledger_url).budget("people").charges == 1
     done = blockveil("ledger", "void", people.path, "people/covariance/2026-11-20")
     assert "given back" in done.stdout

@@ -14,7 +14,7 @@ from blockveil.pipeline.data import quickstart
 from blockveil.pipeline.ledger import Ledger, line
 from blockveil.testing.ledger_processes import race_when_busy
 from blockveil.testing.ledger_support import grant, make, reserve
-from tests import support
+from tests import support, warm
 
 NOBODY = 65534
 root_alone = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another account")
@@ -98,7 +98,8 @@ def test_where_a_group_may_write_by_default_a_new_ledger_is_for_its_owner_alone(
         "quickstart.write_records(Path(sys.argv[2]), Path(sys.argv[1]) / 'demo' / 'records.zarr')\n"
         "reserve(grant(f'sqlite:///{sys.argv[1]}/demo/ledger.db'), '1')\n"
     )
-    subprocess.run([sys.executable, "-c", code, tmp_path, quickstart.SOURCE], check=True, timeout=120)
+    made = warm.run(code, str(tmp_path), str(quickstart.SOURCE))
+    assert made.returncode == 0, made.stderr
     for name in ("a/b", "demo"):
         assert (tmp_path / name).stat().st_mode & 0o022 == 0
         assert {file.stat().st_mode & 0o777 for file in (tmp_path / name).glob("ledger.db*")} == {0o600}
@@ -160,7 +161,8 @@ def test_a_process_that_is_forked_meanwhile_keeps_nobody_waiting(tmp_path):
         "with line.stood_in(lock):\n    child = os.fork()\n    if child == 0:\n        time.sleep(600)\n"
         "with line.stood_in(lock):\n    os.kill(child, 9)\n"
     )
-    subprocess.run([sys.executable, "-c", code, tmp_path / "lock"], check=True, timeout=100)
+    done = warm.run(code, str(tmp_path / "lock"))
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("way", ["a link", "a folder"])

@@ -1,7 +1,6 @@
 """The ledger in an SQLite file, and what only a file can suffer."""
 
 import contextlib
-import os
 import sqlite3
 import subprocess
 import sys
@@ -16,8 +15,7 @@ from blockveil.testing.ledger import Administrator, LedgerContract
 from blockveil.testing.ledger_processes import STEPS, attempt, reserve_without_rights
 from blockveil.testing.ledger_support import make, reserve
 from blockveil.testing.parts import PartsContract
-
-ROOT = Path(__file__).parents[3]
+from tests import warm
 
 
 class TestSqlite(LedgerContract, PartsContract):
@@ -114,10 +112,8 @@ def test_the_ledgers_file_is_private(tmp_path):
 
 FULL = """
 import resource, sys
-sys.path.insert(0, sys.argv[2])
 from pathlib import Path
 from blockveil.pipeline.base.errors import StoreError
-from blockveil.testing.ledger_processes import reserve_without_rights
 from blockveil.testing.ledger_support import make, reserve
 import signal
 ledger = make(Path(sys.argv[1]), 1000.0)
@@ -132,13 +128,8 @@ except StoreError as error:
 
 
 def test_a_full_disk_refuses_and_leaves_no_half_entry(tmp_path):
-    found = subprocess.run(
-        [sys.executable, "-c", FULL, str(tmp_path), str(ROOT)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ,
-    )
+    found = warm.run(FULL, str(tmp_path))
+    assert found.returncode == 0, found.stderr
     assert 'refused The ledger cannot be written: the disk of "ledger.db" is full' in found.stdout
     # Known where the disk is full before the commit; else the next attempt finds the entry, or that there is none.
     assert "nothing was booked" in found.stdout or "found again and not booked twice" in found.stdout
