@@ -166,13 +166,17 @@ class TableBatch:
 
     def _integer(self, name: str, column: pa.Array | None = None, rule: str = "") -> pa.Array:
         column = self._columns[name] if column is None else column
-        if not (pa.types.is_integer(column.type) or pa.types.is_null(column.type)):
-            raise Unfit(name, f"is of type {column.type}", rule or "Whole numbers need a column of integers")
+        kind = column.type
+        if pa.types.is_floating(kind) and not rule:
+            return _whole_floats(name, column)
+        if not (pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)):
+            raise Unfit(name, f"is of type {kind}", rule or "Whole numbers need a column of whole numbers")
         try:
             return column.cast(pa.int64())
         except pa.ArrowInvalid:
             pass
-        raise Unfit(name, "holds a number beyond 64 bits", "Whole numbers lie between -2^63 and 2^63 - 1")
+        problem = "holds a number that is not whole, or is beyond 64 bits"
+        raise Unfit(name, problem, "Whole numbers lie between -2^63 and 2^63 - 1")
 
     def _flag(self, name: str) -> pa.Array:
         column = self._columns[name]
@@ -312,6 +316,23 @@ def _checked_flags(names: Sequence[str], values: Whole) -> Whole:
     fits = np.all((values == 0) | (values == 1), axis=0)
     _check_all(fits, names, "holds a number other than 0 and 1", "A boolean is true or false, or 1 or 0")
     return values
+
+
+def _whole_floats(name: str, column: pa.Array) -> pa.Array:
+    """Whole numbers that were written as floats, as of columns with gaps; int64, null for a missing one."""
+    values = column.to_numpy(zero_copy_only=False)
+    gone = np.isnan(values)
+    # Beyond, two whole numbers are one float: the number in the file may have been another.
+    most = 2.0 ** (np.finfo(values.dtype).nmant + 1)
+    values = np.where(gone, 0.0, values)
+    if not np.all((values == np.rint(values)) & (np.abs(values) < most)):
+        raise Unfit(
+            name,
+            f"holds a number that is not whole, or that {column.type} does not hold exactly",
+            f"Whole numbers in such a column lie between -{most:.0f} and {most:.0f}",
+            'Declare it a "number", store whole numbers (dtype = "int64"), or correct the source',
+        )
+    return pa.array(values.astype(np.int64), mask=gone)
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -22,9 +22,9 @@ from blockveil.pipeline.base.errors import BlockveilError, ConfigError, DataErro
 from blockveil.pipeline.config.ingest_columns import (
     BinsColumn,
     BooleanColumn,
+    CategoryColumn,
     Column,
     NumberColumn,
-    WholeColumn,
 )
 from blockveil.pipeline.config.ingest_file import (
     CsvSource,
@@ -249,12 +249,19 @@ class Reader:
             column = header[int(number[1])]
         except Exception:  # noqa: BLE001 - the column's name is a help, not a need
             column = f"number {int(number[1]) + 1}"
-        kind = _csv_types(self._config).get(column)
+        kind = _CALLED.get(_csv_types(self._config).get(column), "value of its type")
         return DataError(
-            f'File "{file.name}", column "{column}" holds a text that is not a {kind or "value of its type"}',
+            f'File "{file.name}", column "{column}" holds a text that is not a {kind}',
             "A value is of the kind that the config declares, or one of source.missing_values",
             "Correct the file, the column's kind, or source.missing_values",
         )
+
+
+_LONG = pa.decimal128(28, 9)
+"""Every whole number of 64 bits, and the zeros behind its point that programs write where a column has gaps."""
+
+_CALLED = {pa.float64(): "number", _LONG: "number of 64 bits", pa.bool_(): "boolean", pa.string(): "text"}
+"""Types of CSV columns for a person."""
 
 
 def _csv_types(config: IngestConfig) -> dict[str, pa.DataType]:
@@ -265,30 +272,30 @@ def _csv_types(config: IngestConfig) -> dict[str, pa.DataType]:
         # Always as it is written: a spelling that is not the one of its value is then seen, and refused.
         types[config.ingest.only.column] = pa.string()
     for column in config.columns:
-        kind = _csv_type(column)
+        kind = _csv_type(column, config.integer)
         for name in column.inputs:
             types[name] = _common(name, types.get(name, kind), kind)
     return types
 
 
-def _csv_type(column: Column) -> pa.DataType:
-    """What a column of the store reads from a CSV file."""
+def _csv_type(column: Column, long: bool) -> pa.DataType:
+    """What a column of the store reads from a CSV file: whole numbers as floats unless the store holds long ones."""
     match column:
         case NumberColumn() | BinsColumn():
             return pa.float64()
-        case WholeColumn():
-            return pa.int64()
         case BooleanColumn():
             return pa.bool_()
-    return pa.string() if isinstance(column.categories[0], str) else pa.int64()
+        case CategoryColumn() if isinstance(column.categories[0], str):
+            return pa.string()
+    return _LONG if long else pa.float64()
 
 
 def _common(name: str, known: pa.DataType, kind: pa.DataType) -> pa.DataType:
     """The type that serves both declarations of a column; whole numbers are numbers, and can be binned."""
     if known == kind:
         return known
-    if {known, kind} == {pa.float64(), pa.int64()}:
-        return pa.int64()
+    if {known, kind} == {pa.float64(), _LONG}:
+        return _LONG
     raise ConfigError(
         f'Column "{name}" is declared as two types that a CSV file cannot give at once',
         "A column of a CSV file is read as text, whole numbers, real numbers or booleans",

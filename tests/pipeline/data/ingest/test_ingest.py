@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
+from blockveil.pipeline.base.errors import DataError
 from blockveil.pipeline.data.ingest import ingest_run as module
 from blockveil.pipeline.data.ingest import readers
 from blockveil.pipeline.data.ingest import store_writer as writing
@@ -160,6 +161,43 @@ def test_whole_numbers_of_64_bits_stay_exact(tmp_path):
     people.write_parquet(tmp_path, pa.table({"id": far}))
     people.run(people.configure(tmp_path, [{"name": "id", "kind": "whole", "missing": "refuse"}], dtype="int64"))
     assert people.stored(tmp_path)[:, 0].tolist() == far
+
+
+CODE = {"name": "level", "kind": "category", "categories": [1, 2], "unknown": "refuse", "encode": "code"}
+GAPS = [{"name": "stay", "kind": "whole", "missing": -1}, {**CODE, "missing": "drop"}]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_columns_with_gaps_are_whole_although_programs_write_them_with_a_point(tmp_path, kind, dtype):
+    stay, level = [517.0, None, -3.0, 8.0], [2.0, 1.0, 2.0, None]
+    if kind == "csv":
+        (tmp_path / "in").mkdir()
+        lines = [f"{'' if a is None else a},{'' if b is None else b}" for a, b in zip(stay, level, strict=True)]
+        (tmp_path / "in" / "visits.csv").write_text("\n".join(["stay,level", *lines, ""]))
+    else:
+        people.write_parquet(tmp_path, pa.table({"stay": stay, "level": level}))
+    people.run(people.configure(tmp_path, GAPS, f'kind = "{kind}"\nfiles = ["in"]', dtype=dtype))
+    assert people.stored(tmp_path).tolist() == [[517, 1], [-1, 0], [-3, 1]]
+
+
+def test_whole_numbers_of_64_bits_stay_exact_in_csv_too(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "visits.csv").write_text("id\n9223372036854775807\n-9223372036854775808\n9007199254740993.0\n")
+    columns = [{"name": "id", "kind": "whole", "missing": "refuse"}]
+    people.run(people.configure(tmp_path, columns, 'kind = "csv"\nfiles = ["in"]', dtype="int64"))
+    assert people.stored(tmp_path)[:, 0].tolist() == [2**63 - 1, -(2**63), 2**53 + 1]
+
+
+@pytest.mark.parametrize("written", ["1.5", "1e30", "9223372036854775808"])
+def test_a_number_that_is_not_whole_is_refused_in_csv(tmp_path, written):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "visits.csv").write_text(f"id\n1\n{written}\n")
+    columns = [{"name": "id", "kind": "whole", "missing": "refuse"}]
+    for dtype in ("float32", "int64"):
+        with pytest.raises(DataError, match='column "id" holds a ') as caught:
+            people.run(people.configure(tmp_path, columns, 'kind = "csv"\nfiles = ["in"]', dtype=dtype))
+        assert written not in str(caught.value)
 
 
 def test_the_store_is_private_complete_checksummed_and_has_its_layout(tmp_path):

@@ -57,7 +57,11 @@ def refused(tmp_path):
         (pa.array([1.0, 1e39]), COST, "beyond float32"),
         (pa.array(["x", CANARY]), COST, "is of type string"),
         (pa.array([True, False]), COST, "is of type bool"),
-        (pa.array([1.0, 2.0]), WHOLE, "is of type double"),
+        (pa.array([1.0, 2.5]), WHOLE, "not whole, or that double does not hold exactly"),
+        (pa.array([1.0, 2.0**53]), WHOLE, "not whole, or that double does not hold exactly"),
+        (pa.array([1.0, 2.0**24], pa.float32()), WHOLE, "not whole, or that float does not hold exactly"),
+        (pa.array([1.0, float("inf")]), WHOLE, "not whole"),
+        (pa.array([1.0, None]), WHOLE, "missing value"),
         (pa.array([1, 2**24 + 1]), WHOLE, "beyond float32"),
         (pa.array([1, 2**63], pa.uint64()), WHOLE, "beyond 64 bits"),
         (pa.array([1, None]), WHOLE, "missing value"),
@@ -86,7 +90,7 @@ def test_whole_numbers_beyond_the_type_are_refused(tmp_path, refused):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (f"cost,ward\n1,a\nx{CANARY},b\n", 'column "cost" holds a text that is not a double'),
+        (f"cost,ward\n1,a\nx{CANARY},b\n", 'column "cost" holds a text that is not a number'),
         (f"cost,ward\n1,a\n2,b,{CANARY}\n", "lines of different length"),
         (f"cost,ward\n1,a\n{CANARY}", "lines of different length"),
         ("", "is empty"),
