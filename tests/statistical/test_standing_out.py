@@ -82,7 +82,7 @@ def test_noise_alone_is_a_finding_in_at_most_five_of_a_hundred_releases(d, trial
 
 
 def test_a_scale_five_percent_too_small_is_found_out():
-    trials = 4000
+    trials = 2000
     assert counted([Noisy(23, 0)], trials)[0] <= most(trials)
     assert counted([Noisy(23, 0, scale=1.0 / 0.95)], trials)[0] > most(trials)
 
