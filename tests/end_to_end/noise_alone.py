@@ -26,21 +26,25 @@ import blockveil.engine.noise.discrete_gaussian
 from blockveil.engine.mechanisms.counts.buckets import BucketsDesign
 from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign
 from blockveil.engine.noise import design
+from blockveil.flows.service import server
 from blockveil.pipeline.ledger import Ledger, chain, ledger
 from blockveil.pipeline.releases import keys, night, outputs
 
 NIGHT = "2026-11-20"
 MOMENT = "2026-11-20T02:30:00+00:00"
 
-MUTANT = os.environ.get("NOISE_ALONE_MUTANT")
-"""A leak to plant, to see that it is found."""
+leak = ""
+"""Name of the present folder; one that names a leak has it planted, to see that it is found."""
+
+logged = io.StringIO()
+"""What was logged since the last folder."""
 
 _add_noise, _derive = design.add_noise, blockveil.engine.noise.discrete_gaussian.NoiseKey.derive.__func__
 _attributes, _measure = outputs.attributes, night.measure
 
 
 def _alone(exact, steps, noise, shift=0):
-    moved = int(exact.sum()) % 1000 if MUTANT == "a sum moves a number" else 0
+    moved = int(exact.sum()) % 1000 if leak == "a sum moves a number" else 0
     return _add_noise(np.zeros_like(exact), steps, noise, shift) + moved
 
 
@@ -49,17 +53,17 @@ def _on_zeros(draw):
 
 
 def _measured(workspace, reservation, *args):
-    if MUTANT == "the number of rows is logged":
+    if leak == "the number of rows is logged":
         logging.getLogger("blockveil.pipeline").debug("%d rows", reservation.dataset.rows)
     found = _measure(workspace, reservation, *args)
-    if MUTANT == "the number of rows is the size of a file":
+    if leak == "the number of rows is the size of a file":
         (found.path / "padding").write_bytes(bytes(reservation.dataset.rows))
     return found
 
 
 def _attributed(plan, charge, arrays, *args):
     found = _attributes(plan, charge, arrays, *args)
-    if MUTANT == "the fingerprint is published":
+    if leak == "the fingerprint is published":
         entry = next(e for e in Ledger(plan.loaded.ledger_url).history() if e.kind == "RESERVED")
         found["plan_digest"] = hashlib.sha256(entry.payload["spec_digest"].encode()).hexdigest()
     return found
@@ -88,34 +92,32 @@ def fix():
     keys.token_bytes = lambda length: bytes(range(length))
 
 
-def commands(config, conductor):
-    """A night as people live it: asked, granted, run, run again, and looked at."""
-    plain = conductor == "plain"
+def commands(config, conductor, folder):
+    """A night as people live it: asked, granted, run, and looked at; one of them run again, and reported again."""
+    plain, again = conductor == "plain", folder.name == "covariance"
     run = ["run", config, "--date", NIGHT, *(["--no-prefect"] if plain else [])]
     grant = ["--epsilon", "900", "--delta", "1e-4"]
     return [
         ["plan", config, "--date", NIGHT, "--json"],
         ["budget", "set", config, *grant],
         [*run, "--debug"],
-        *([run] if plain else []),  # a process has one temporary server
+        *([run] if plain and again else []),  # a process has one temporary server
         ["budget", "show", config],
         ["ledger", "show", config, "--all"],
         ["ledger", "export", config, "--format", "openlineage"],
-        ["report", "people/covariance/" + NIGHT, "--config", config, "--output", "page.html"],
+        *([["report", "people/covariance/" + NIGHT, "--config", config, "--output", "page.html"]] if again else []),
     ]
 
 
 def lived(folder, conductor):
     """Release a config of a folder; all that is shown and logged goes to files beside it."""
+    global leak
     from blockveil.flows.cli import main
 
+    leak = folder.name
     os.chdir(folder)
-    shown, logged = io.StringIO(), io.StringIO()
-    handler = logging.StreamHandler(logged)
-    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
-    logging.getLogger().addHandler(handler)
-    codes = []
-    for words in commands("people.toml", conductor):
+    shown, codes = io.StringIO(), []
+    for words in commands("people.toml", conductor, folder):
         sys.argv = ["blockveil", *words]
         with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
             try:
@@ -123,15 +125,21 @@ def lived(folder, conductor):
                 codes.append(0)
             except SystemExit as end:
                 codes.append(end.code or 0)
-    logging.getLogger().removeHandler(handler)
     Path("shown").write_text(shown.getvalue())
     Path("logged").write_text(logged.getvalue())
+    logged.seek(0)
+    logged.truncate()
     Path("codes").write_text(json.dumps(codes))
 
 
 if __name__ == "__main__":
+    handler = logging.StreamHandler(logged)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
     logging.getLogger().setLevel(logging.DEBUG)
+    logging.getLogger().addHandler(handler)
     conductor, *folders = sys.argv[1:]
-    for folder in folders:
-        fix()
-        lived(folder, conductor)
+    # A command has a temporary server of its own; several share one, for its start takes longer than they do.
+    with server.at_hand() if conductor == "prefect" and len(folders) > 1 else contextlib.nullcontext():
+        for folder in folders:
+            fix()
+            lived(Path(folder), conductor)

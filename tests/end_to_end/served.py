@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,13 +16,15 @@ import urllib.error
 import urllib.request
 from base64 import b64encode
 from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from blockveil.flows.service import login
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds to wait for a step. It takes a few; a machine may be busy, and a broken one never does it."""
 
 COMMAND = [sys.executable, "-c", "from blockveil.flows.cli import main; main()"]
@@ -35,7 +38,8 @@ def free_port():
     """A port that nobody listens at, and that no other test process gets while this one lives."""
     place = Path(tempfile.gettempdir()) / f"blockveil-ports-{os.getuid()}"
     place.mkdir(exist_ok=True)
-    for port in random.sample(PORTS, len(PORTS)):
+    for _ in PORTS:
+        port = random.choice(PORTS)
         lock = os.open(place / str(port), os.O_RDWR | os.O_CREAT)  # open, and so locked, until the process ends
         with socket.socket() as tried, contextlib.suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -43,6 +47,35 @@ def free_port():
             return port
         os.close(lock)
     raise RuntimeError("no port is free")
+
+
+MIGRATE = (
+    "import asyncio; from prefect.server.database import provide_database_interface as database; "
+    "asyncio.run(database().create_db())"
+)
+
+
+@cache
+def tables():
+    """Database of a Prefect server that has just been made: its migrations take ten seconds of a core."""
+    kept = Path(tempfile.gettempdir()) / f"blockveil-tables-{os.getuid()}" / f"prefect-{version('prefect')}.db"
+    kept.parent.mkdir(mode=0o700, exist_ok=True)
+    with (kept.parent / "lock").open("w") as lock, tempfile.TemporaryDirectory(dir=kept.parent) as home:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            subprocess.run([sys.executable, "-c", MIGRATE], env={**os.environ, "PREFECT_HOME": home}, check=True)
+            assert not Path(home, "prefect.db-wal").exists()
+            Path(home, "prefect.db").replace(kept)
+    return kept
+
+
+def with_tables(home):
+    """A Prefect home in which a server finds its tables made."""
+    home.mkdir(exist_ok=True)
+    if not (home / "prefect.db").exists():
+        shutil.copyfile(tables(), home / "prefect.db")
+        (home / "prefect.db").chmod(0o600)
+    return home
 
 
 class Served:
@@ -125,8 +158,7 @@ class Served:
 @contextmanager
 def serve(folder, home, command=COMMAND, **environment):
     """Start it, wait until it serves, and stop it as a service manager does."""
-    port, log = free_port(), home / "serve.log"
-    home.mkdir(exist_ok=True)
+    port, log = free_port(), with_tables(home) / "serve.log"
     with (
         log.open("ab") as file,
         subprocess.Popen(

@@ -10,6 +10,7 @@ from pathlib import Path
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.releases.keys import KeyStore
 from tests import support
+from tests.end_to_end.served import with_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,13 +34,13 @@ def run(script, path, home):
     process = subprocess.Popen(
         [sys.executable, "-c", script, str(path)],
         cwd=ROOT,
-        env={**os.environ, "PREFECT_HOME": str(home)},
+        env={**os.environ, "PREFECT_HOME": str(with_tables(home))},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
     )
-    code = process.wait(timeout=200)
+    code = process.wait(timeout=600)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with process.stdout as shown:

@@ -15,6 +15,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.keys import KeyStore
 from tests import support
+from tests.end_to_end.served import with_tables
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.releases.test_release import NIGHT
 
@@ -128,10 +129,15 @@ def blockveil(folder, loaded, out, home, *words):
     return subprocess.run(
         [sys.executable, str(script), str(loaded.path), str(out), "--debug", *words],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": str(home), "PREFECT_LOGGING_LEVEL": "DEBUG"},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PREFECT_HOME": str(with_tables(home)),
+            "PREFECT_LOGGING_LEVEL": "DEBUG",
+        },
         capture_output=True,
         check=False,
-        timeout=250,
+        timeout=600,
     )
 
 
