@@ -45,7 +45,7 @@ def test_a_program_that_imports_prefect_first_is_seen_to_look_up_its_makers(tmp_
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "prefect"])
 def test_a_first_run_looks_up_nobody(tmp_path, first_day, plain):
     environment, seen = first_day
-    loaded = support.prepare(tmp_path, cluster="local")
+    loaded = support.prepare(tmp_path, cluster="local" if plain else "threads")  # processes of either kind
     words = [BLOCKVEIL, "run", str(loaded.path), "--date", "2026-11-20", *(["--no-prefect"] if plain else [])]
     assert "Released people/covariance/2026-11-20" in watched.to_its_end(words, environment, tmp_path)
     assert_private(seen, "distributed", *([] if plain else ["prefect"]))
@@ -80,7 +80,7 @@ def test_a_first_worker_and_a_run_of_it_look_up_nobody(tmp_path, first_day):
     environment, seen = first_day
     loaded = site(tmp_path)
     with serve(tmp_path, tmp_path / "served", PREFECT_RUNNER_POLL_FREQUENCY="600") as served:
-        subprocess.run([BLOCKVEIL, "deploy", str(tmp_path)], env=served.client, check=True, timeout=240)
+        subprocess.run([BLOCKVEIL, "deploy", str(tmp_path)], env=served.client, check=True, timeout=600)
         known = {name: served.client[name] for name in ("PREFECT_API_URL", "PREFECT_API_AUTH_STRING")}
         words = [BLOCKVEIL, "worker", str(tmp_path)]
         with watched.on_a_terminal(words, {**environment, **known}, tmp_path) as (process, read):
