@@ -44,7 +44,7 @@ def test_raw_values_that_a_killed_run_spilled_are_gone_after_the_next(tmp_path, 
             cwd=ROOT,
             env={**os.environ, **always},
             capture_output=True,
-            timeout=200,
+            timeout=600,
             check=False,
         )
 

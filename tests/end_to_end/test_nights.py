@@ -10,7 +10,6 @@ from blockveil.flows.runs.steps import FAILURES
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from tests import support
-from tests.end_to_end import served as served_by
 from tests.end_to_end.served import kill_all, serve
 from tests.postgres_server import CannotStart, PostgresServer
 
@@ -95,8 +94,7 @@ def prefect_in_postgres():
 @pytest.mark.slow
 @pytest.mark.timeout(2700)
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
-def test_of_twelve_nights_none_is_lost_or_doubled_by_three_kills_and_a_stop(tmp_path, request, monkeypatch, database):
-    monkeypatch.setattr(served_by, "PATIENCE", 300.0)  # a service on a busy machine takes minutes to start
+def test_of_twelve_nights_none_is_lost_or_doubled_by_three_kills_and_a_stop(tmp_path, request, database):
     environment = request.getfixturevalue("prefect_in_postgres") if database == "postgres" else {}
     first = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=5)
     configs = site(tmp_path, first)

@@ -54,7 +54,7 @@ def running(line, folder, routes):
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(30)
+            process.wait(300)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

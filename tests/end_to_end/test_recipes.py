@@ -47,7 +47,7 @@ def package(tmp_path_factory):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     pip = ["-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", str(folder / "site")]
-    subprocess.run([sys.executable, *pip, str(folder)], check=True, timeout=250, capture_output=True)
+    subprocess.run([sys.executable, *pip, str(folder)], check=True, timeout=600, capture_output=True)
     return folder
 
 
@@ -58,7 +58,7 @@ def toy(package, tmp_path):
     def run(*arguments):
         env = {**os.environ, "PYTHONPATH": str(package / "site"), "TOY_LEDGER": f"toyfile://{tmp_path}/toy.db"}
         command = [sys.executable, *arguments]
-        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=250, check=False)
+        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600, check=False)
 
     return run
 

@@ -219,7 +219,7 @@ def test_the_commands_of_the_units_release_a_night_on_an_encrypted_cluster_with_
                 cwd=tmp_path,
                 capture_output=True,
                 text=True,
-                timeout=200,
+                timeout=600,
                 check=False,
             )
 
