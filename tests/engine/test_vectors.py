@@ -55,7 +55,9 @@ def analytic_gaussian_B(i):
 def analytic_gaussian_B_eps0(i):
     delta = number(i["delta"])
     log_delta = math.log(delta)  # the root is above delta, however small that is
-    return {"B": brentq(lambda mu: gaussian_log_delta(mu, 0.0) - log_delta, delta, 100.0, xtol=1e-300, rtol=1e-15)}
+    # From 100 down to 1e-300 takes a thousand halvings, and to stop at an absolute error leaves it wrong.
+    search = {"xtol": math.ulp(0.0), "rtol": 1e-15, "maxiter": 5000}
+    return {"B": brentq(lambda mu: gaussian_log_delta(mu, 0.0) - log_delta, delta, 100.0, **search)}
 
 
 def gaussian_profile_logdelta(i):
