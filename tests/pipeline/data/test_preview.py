@@ -1,8 +1,6 @@
 """A plan looks at what a store says of its records, refuses what a run would refuse, and looks at nothing else."""
 
 import json
-import subprocess
-import sys
 from datetime import date
 
 import numpy as np
@@ -17,7 +15,7 @@ from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.datasets import open_records
 from blockveil.pipeline.data.preview import look
 from blockveil.pipeline.plan.planning import make_plan
-from tests import support
+from tests import support, warm
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.data.ingest.test_contract import RELEASE
 from tests.pipeline.data.test_objects import SECRET, bucket, pointed, server, upload  # noqa: F401 - fixtures
@@ -144,7 +142,7 @@ def test_nothing_but_metadata_is_opened_and_nothing_is_listed(tmp_path, layout):
     ingested(tmp_path, layout=layout)
     loaded = configured(tmp_path, more=", rows_per_unit = 2")
     program = LOOK.format(store=tmp_path / "out.zarr", config=loaded.path)
-    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    shown = warm.run(program)
     opened = {tuple(line.split(" ")) for line in shown.stdout.splitlines()}
     assert ("open", "zarr.json") in opened
     assert opened <= {("open", name) for name in METADATA}

@@ -36,6 +36,7 @@ from blockveil.pipeline.releases.publishing import (
     stage_release,
     sweep_staging,
 )
+from tests import warm
 
 RELEASE = "people/moments/2026-11-20"
 ATTRIBUTES = {
@@ -456,9 +457,7 @@ class TestFileSystem:
     """A file system that refuses is explained, and nothing half-written stays."""
 
     def test_a_full_disk_is_explained_and_leaves_nothing(self, tmp_path: Path) -> None:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        command = [sys.executable, "-c", FILL_THE_DISK, str(tmp_path)]
-        found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        found = warm.run(FILL_THE_DISK, str(tmp_path))
         assert "the disk or quota is full" in found.stdout
         assert "Free some space" in found.stdout
         assert names(tmp_path) == []
