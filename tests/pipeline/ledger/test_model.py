@@ -224,10 +224,10 @@ def test_any_order_of_calls_on_postgres(postgres):
 @pytest.mark.timeout(1800)
 def test_any_order_of_calls_at_length_on_sqlite(tmp_path):
     names = iter(range(10**6))
-    explore(lambda: f"sqlite:///{tmp_path / f'{next(names)}.db'}", 300, 50)
+    explore(lambda: f"sqlite:///{tmp_path / f'{next(names)}.db'}", 75, 50)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_any_order_of_calls_at_length_on_postgres(postgres):
-    explore(lambda: postgres.url(postgres.new_database()), 40, 50)
+    explore(lambda: postgres.url(postgres.new_database()), 15, 50)
