@@ -1,0 +1,115 @@
+"""The pages on choosing parameters show what the programs compute."""
+
+import math
+import re
+import tomllib
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+from scipy.stats import norm
+
+from blockveil.engine.estimates.error_bounds import unit_deviation
+from blockveil.engine.guarantees.calibration import gaussian_mu
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.config.ingest_file import ChosenRows
+from blockveil.pipeline.plan.planning import make_plan
+
+PAGES = Path(__file__).parents[1] / "docs" / "how-to"
+EPSILON = (PAGES / "epsilon.md").read_text()
+NIGHTS = (1, 7, 30, 365)
+
+
+def rounded_up(probability):
+    tenths = math.ceil(1000 * probability)
+    return "100 %" if tenths >= 1000 else f"{tenths / 10:.1f} %"
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 1, 2, 3, 5, 10])
+def test_the_table_of_guesses_is_computed_and_never_understates(epsilon):
+    (cells,) = re.findall(rf"^\| {epsilon:g} \| (.*) \|$", EPSILON, re.MULTILINE)
+    mu = gaussian_mu(epsilon, 1e-6)
+    whole = (math.exp(epsilon) + 1e-6) / (1 + math.exp(epsilon))
+    together = [norm.cdf(mu * math.sqrt(nights) / 2) for nights in NIGHTS]
+    assert cells.split(" | ") == [f"{mu:.3f}", rounded_up(whole), *map(rounded_up, together)]
+
+
+def test_a_year_of_small_epsilons_reveals_more_than_one_release_at_epsilon_3():
+    year, once = gaussian_mu(0.3, 1e-6) * math.sqrt(365), gaussian_mu(3.0, 1e-6)
+    assert year > once
+
+
+def test_a_smaller_delta_costs_30_per_cent_more_noise():
+    assert gaussian_mu(1.0, 1e-6) / gaussian_mu(1.0, 1e-9) == pytest.approx(1.30, abs=0.005)
+    assert "at epsilon 1, 30 % more" in EPSILON
+
+
+BOUNDS = (PAGES / "bounds.md").read_text()
+QUICKSTART = Path(__file__).parents[1] / "configs" / "quickstart.toml"
+
+
+def noise(loaded):
+    """Standard deviation of the covariance of the first and the fifth feature, up to a factor that stays the same."""
+    answer = make_plan(loaded, date(2026, 11, 20)).answer
+    spread = answer.design.spread.rows[1:] * answer.question.coordinates.to_raw()
+    return unit_deviation(answer.design) * spread[0] * spread[4]
+
+
+def changed(loaded, section, **update):
+    new = getattr(loaded.config, section).model_copy(update=update)
+    return replace(loaded, config=loaded.config.model_copy(update={section: new}))
+
+
+def shaped(loaded, **update):
+    geometry = loaded.config.query.geometries["geometry"].model_copy(update=update)
+    return changed(loaded, "query", geometry=geometry)
+
+
+def halved(feature):
+    middle, quarter = (feature.lower + feature.upper) / 2, (feature.upper - feature.lower) / 4
+    return feature.model_copy(update={"lower": middle - quarter, "upper": middle + quarter})
+
+
+def longest(features):
+    return math.hypot(*((feature.upper - feature.lower) / 2 for feature in features))
+
+
+CHANGES = {
+    "all bounds half as wide": lambda loaded, features: shaped(loaded, features=tuple(map(halved, features))),
+    "`norm_at_most` at half of the longest record in the box": lambda loaded, features: shaped(
+        loaded, norm_at_most=longest(features) / 2
+    ),
+    "`norm_at_most` at a quarter of it": lambda loaded, features: shaped(loaded, norm_at_most=longest(features) / 4),
+    "the first 12 features alone": lambda loaded, features: shaped(loaded, features=features[:12]),
+    "the first 6 features alone": lambda loaded, features: shaped(loaded, features=features[:6]),
+    "epsilon 2 in place of 1": lambda loaded, _: changed(loaded, "privacy", epsilon=2.0),
+    "two rows per unit in place of one": lambda loaded, _: changed(loaded, "privacy", rows_per_unit=2),
+    "ten rows per unit in place of one": lambda loaded, _: changed(loaded, "privacy", rows_per_unit=10),
+}
+
+
+@pytest.fixture(scope="module")
+def quickstart():
+    """The demo's config, its features, and its noise."""
+    loaded = load_config(QUICKSTART)
+    return loaded, loaded.config.query.geometries["geometry"].features, noise(loaded)
+
+
+def test_the_page_on_bounds_lists_what_is_planned_here():
+    rows = re.findall(r"^\| (.+?) \| [\d.]+ \|$", BOUNDS, re.MULTILINE)
+    assert rows == list(CHANGES)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_cost_of_each_choice_is_planned(quickstart, change):
+    loaded, features, usual = quickstart
+    (shown,) = re.findall(rf"^\| {re.escape(change)} \| ([\d.]+) \|$", BOUNDS, re.MULTILINE)
+    assert f"{noise(CHANGES[change](loaded, features)) / usual:.2f}" == shown
+
+
+def test_the_config_of_the_page_on_many_rows_is_valid_and_bounds_what_it_says():
+    page = (PAGES / "many-rows.md").read_text()
+    unit, privacy = map(tomllib.loads, re.findall(r"```toml\n(.*?)```", page, re.DOTALL))
+    section = ChosenRows.model_validate(unit["unit"])
+    assert (section.name, section.rows_at_most) == (privacy["privacy"]["unit"], privacy["privacy"]["rows_per_unit"])
