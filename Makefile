@@ -36,7 +36,8 @@ demo: $(V)/.stamp ## set up, then release a private covariance of real data
 	$(B)/blockveil demo
 
 test: check ## set up, check style, types and layers, and run the tests
-	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)) --dist loadfile -m "not slow" $(again)
+	@# They wait for servers and disks too: twice as many at once as there are cores; a file's tests share what it starts.
+	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist loadfile -m "not slow" $(again)
 
 test-slow: $(V)/.stamp ## the tests that take long
 	@# They wait for servers and clocks more than they compute: twice as many at once as there are cores, test by test.

@@ -11,7 +11,7 @@ from blockveil.pipeline.ledger import Ledger
 from tests import browser, support
 from tests.end_to_end.served import PATIENCE, kill_all, serve
 
-pytestmark = browser.needed
+pytestmark = [browser.needed, pytest.mark.slow]
 
 NIGHT = """
 [[night]]
@@ -232,7 +232,6 @@ def test_a_what_if_question_is_asked_in_the_form_and_spends_nothing(site, page):
     assert site.ledger.head() == before
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_night_that_lost_its_machine_is_finished_at_the_next_start_and_its_pages_say_so(tmp_path, page):
     loaded, home = support.prepare(tmp_path), tmp_path / "home"

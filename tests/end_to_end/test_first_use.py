@@ -42,13 +42,12 @@ def test_a_program_that_imports_prefect_first_is_seen_to_look_up_its_makers(tmp_
     assert seen.lines("host") != []
 
 
-@pytest.mark.parametrize("plain", [True, False], ids=["plain", "prefect"])
-def test_a_first_run_looks_up_nobody(tmp_path, first_day, plain):
+def test_a_first_run_looks_up_nobody(tmp_path, first_day):
     environment, seen = first_day
-    loaded = support.prepare(tmp_path, cluster="local" if plain else "threads")  # processes of either kind
-    words = [BLOCKVEIL, "run", str(loaded.path), "--date", "2026-11-20", *(["--no-prefect"] if plain else [])]
+    loaded = support.prepare(tmp_path, cluster="local")
+    words = [BLOCKVEIL, "run", str(loaded.path), "--date", "2026-11-20", "--no-prefect"]
     assert "Released people/covariance/2026-11-20" in watched.to_its_end(words, environment, tmp_path)
-    assert_private(seen, "distributed", *([] if plain else ["prefect"]))
+    assert_private(seen, "distributed")
 
 
 @pytest.mark.slow

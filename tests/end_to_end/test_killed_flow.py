@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.releases.keys import KeyStore
 from tests import support
@@ -47,6 +49,7 @@ def run(script, path, home):
         return code, shown.read()
 
 
+@pytest.mark.slow
 def test_a_killed_flow_is_finished_by_the_next_with_one_charge(tmp_path):
     loaded = support.prepare(tmp_path)
     code, _ = run(KILLED, loaded.path, tmp_path / "home")

@@ -141,7 +141,7 @@ def blockveil(folder, loaded, out, home, *words):
     )
 
 
-@pytest.mark.parametrize("outcome", ["released", "refused"])
+@pytest.mark.parametrize("outcome", ["released", pytest.param("refused", marks=pytest.mark.slow)])
 def test_nothing_private_is_left_or_shown_anywhere(tmp_path, outcome):
     people, out, home = tmp_path / "people", tmp_path / "out", tmp_path / "home"
     for folder in (people, out, home):

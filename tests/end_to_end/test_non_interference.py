@@ -283,6 +283,7 @@ def by_prefect(folder, cases, cluster):
     return {case: same(sides, case) for case in cases}, tables
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_release_by_prefect_and_dask_depends_on_nothing_but_the_noise(tmp_path):
     assert by_prefect(tmp_path, ["covariance"], "local") == ({"covariance": []}, [])

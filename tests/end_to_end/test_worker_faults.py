@@ -86,6 +86,16 @@ def check_release(loaded, outcome, expected):
     no_trace(loaded)
 
 
+def two_workers(started, client):
+    """Wait for both workers; a test before may have killed them faster than their nannies start others."""
+    try:
+        client.wait_for_workers(2, timeout=30)
+    except TimeoutError:
+        started.scale(0)
+        started.scale(2)
+        client.wait_for_workers(2, timeout=200)
+
+
 @contextlib.contextmanager
 def faults(client, folder, number, *phases):
     """Have the first task of each phase send a signal to its own worker; a file says that it has not happened yet."""
@@ -121,7 +131,7 @@ def faults(client, folder, number, *phases):
 
 def test_workers_that_join_and_leave_during_a_run_change_no_bit(tmp_path, known, expected, cluster):
     started, client = cluster
-    client.wait_for_workers(2, timeout=60)
+    two_workers(started, client)
     loaded, told = prepare(tmp_path, at(started)), []
 
     def tell(stage, share):
@@ -148,7 +158,7 @@ def test_workers_that_join_and_leave_during_a_run_change_no_bit(tmp_path, known,
 
 def test_a_worker_that_joins_with_other_code_gets_no_task(tmp_path, cluster):
     started, client = cluster
-    client.wait_for_workers(2, timeout=60)
+    two_workers(started, client)
     with open_compute(prepare(tmp_path, at(started))) as compute:
         ours = compute._client
         wrong = pickle.dumps(workers.SameCode({**workers.versions(), "numpy": "0.0.1"}))
@@ -190,7 +200,7 @@ def test_a_worker_that_joins_with_other_code_gets_no_task(tmp_path, cluster):
 
 def test_a_worker_that_dies_in_every_phase_costs_one_charge_and_no_bit(tmp_path, monkeypatch, known, expected, cluster):
     started, client = cluster
-    client.wait_for_workers(2, timeout=60)
+    two_workers(started, client)
     loaded, finish = prepare(tmp_path, at(started)), publishing.Draft.finish
 
     def killed_first(*args):
@@ -233,7 +243,7 @@ def missed_at_once(client, folder, *phases):
 
 def test_a_worker_that_hangs_is_left_and_no_bit_changes(tmp_path, known, expected, cluster):
     started, client = cluster
-    client.wait_for_workers(2, timeout=60)
+    two_workers(started, client)
     loaded, phases = prepare(tmp_path, at(started)), ("sum", "noise")
     stopping = faults(client, tmp_path, signal.SIGSTOP, *phases)
     with stopping, missed_at_once(client, tmp_path, *phases), open_compute(loaded) as compute:

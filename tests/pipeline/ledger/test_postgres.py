@@ -34,6 +34,7 @@ def url(postgres, database):
     return postgres.url(database)
 
 
+@pytest.mark.slow
 class TestPostgres(LedgerContract, PartsContract):
     """The contract, on PostgreSQL."""
 

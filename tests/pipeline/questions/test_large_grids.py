@@ -131,6 +131,7 @@ def test_a_report_of_many_columns_reads_the_same_numbers_with_more_axes_along_th
     assert places[0] == places[1]
 
 
+@pytest.mark.slow
 def test_a_grid_that_no_worker_could_hold_is_released_within_their_memory(tmp_path):
     grid, rows, memory = (24, 840, 841), 100_000, 0.42
     loaded, records = prepare(tmp_path, grid, rows, memory, cluster="alone")

@@ -93,6 +93,7 @@ def test_blocks_hold_the_bits_of_the_whole(tmp_path, monkeypatch, kind):
     assert {key for key in attributes if attributes[key] != again[key]} <= {"ledger", "output_digest"}
 
 
+@pytest.mark.slow
 def test_a_cluster_writes_the_same_blocks(tmp_path, monkeypatch):
     _, whole, _ = released(tmp_path / "whole", "covariance", monkeypatch)
     monkeypatch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 1000)
