@@ -40,8 +40,9 @@ test: check ## set up, check style, types and layers, and run the tests
 	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist loadfile -m "not slow" $(again)
 
 test-slow: $(V)/.stamp ## the tests that take long
-	@# They wait for servers and clocks more than they compute: twice as many at once as there are cores, test by test.
-	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist load -m slow $(again)
+	@# They wait for servers and clocks more than they compute: twice as many at once as there are cores. The
+	@# last ones are shared out again, for single tests take 20 minutes.
+	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal -m slow $(again)
 
 check: $(V)/.stamp ## style, types and layers
 	$(B)/ruff check .

@@ -34,7 +34,6 @@ from blockveil.engine.mechanisms.contract import Mechanism, NotApplicable
 from blockveil.engine.mechanisms.declaration import MechanismDeclaration
 from blockveil.engine.mechanisms.registry import declarations, declared
 from blockveil.engine.noise.additive import NoiseDesign, add_noise
-from blockveil.engine.noise.discrete_gaussian import Grid
 from blockveil.engine.records.geometry import Body, Box, CappedBox
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.sensitivity import rotation
@@ -226,7 +225,7 @@ def _additive(
     problem: Problem, design: NoiseDesign, guarantee: ApproxDP, pairs: Pairs, mutant: str | None
 ) -> list[Subject]:
     """The rounded answers behind noise of the release's law, and behind its secure sampler."""
-    gaussian = isinstance(design.grid, Grid)
+    gaussian = design.gaussian
     order = 2 if gaussian else 1
     difference = max((_difference(design, *pair) for pair in pairs), key=lambda d: float(np.linalg.norm(d, order)))
     sizes = np.full(difference.size, design.grid.privacy_scale)
