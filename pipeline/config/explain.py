@@ -116,14 +116,16 @@ def _written(place: _Place, problem: ErrorDetails) -> Path:
 
 
 def _refused(place: _Place, problems: Sequence[ErrorDetails], source: str) -> ConfigError:
-    if len(problems) > 1 and place.description and problems[0]["type"] != "refusal":
+    # A refusal may leave out what was written, as it could be a secret: then no other alternative shows it.
+    refusal = next((problem for problem in problems if problem["type"] == "refusal"), None)
+    if len(problems) > 1 and place.description and refusal is None:
         sentence = (
             f"{place.key} = {_show(problems[0]['input'])}",
             f"It is {place.description}",
             f"Correct it in {source}",
         )
     else:
-        sentence = _sentence(problems[0], place, source)
+        sentence = _sentence(refusal or problems[0], place, source)
     # A key or a name may hold line breaks; a message has none.
     value, rule, remedy = (" ".join(part.split()) for part in sentence)
     return ConfigError(value, rule, remedy)

@@ -19,6 +19,8 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.base.canonical import canonical_json, digest
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig, ReleaseConfig, load_config, release_world
+from blockveil.pipeline.config.explain import explain
+from blockveil.pipeline.config.fields import Reference, Section, Whole
 
 BOX = """
 [release]
@@ -144,6 +146,17 @@ class TestAllAtOnce:
             load(BOX.replace('"relative-error"', "3"))
         assert caught.value.others == ()
         assert caught.value.value == "mechanism.optimise_for = 3"
+
+    def test_what_a_rule_does_not_repeat_no_other_alternative_of_the_value_shows(self) -> None:
+        class Table(Section):
+            place: Whole | Reference
+            """the place"""
+
+        with pytest.raises(ValidationError) as caught:
+            Table.model_validate({"place": "hunter2-31415926"})
+        message = explain(caught.value, {"place": "hunter2-31415926"}, "a file", Table).in_full
+        assert "this is not a reference" in message
+        assert "31415926" not in message
 
 
 class TestValues:
