@@ -8,19 +8,20 @@ import re
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, parse_date, print_rows, read_config, say
+from blockveil.flows.cli.common import Debug, Json, parse_date, print_rows, read_config, say
 from blockveil.flows.runs import budgets
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.released import split_release_id
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.ledger.guessing import Together
 from blockveil.pipeline.plan.planning import plan_near
-from blockveil.pipeline.plan.summary import Rows, budget_lines
+
+if TYPE_CHECKING:
+    from blockveil.pipeline.report.burndown import Balance
 
 Named = Annotated[
     str, typer.Argument(metavar="RELEASE", help="Release id (with --config), pointer or folder.", show_default=False)
@@ -30,7 +31,6 @@ Config = Annotated[
     Path | None, typer.Option("--config", help="Config of the release: where release ids are found, and its budget.")
 ]
 Output = Annotated[Path | None, typer.Option("--output", help="Page to write, .html; beside the release otherwise.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the JSON instead of a summary.")]
 
 
 def report(
@@ -47,8 +47,8 @@ def report(
     path = _find(release, loaded)
     if output is not None and output.suffix != ".html":
         raise ConfigError(f'--output "{output}" does not end in .html', "A report is an HTML page", "Correct it")
-    earlier, budget = None if against is None else _find(against, loaded), _budget(path, loaded)
-    show = partial(_report, path, *budget) if earlier is None else partial(_compare, path, earlier)
+    earlier = None if against is None else _find(against, loaded)
+    show = partial(_report, path, loaded) if earlier is None else partial(_compare, path, earlier)
     folder = Path(os.path.realpath(path)).parent
     if output is not None or os.access(folder, os.W_OK):
         show(output, as_json, kept=True)
@@ -60,12 +60,10 @@ def report(
         say(f'No page was written: this account may not write to "{folder.name}". Give --output for one.')
 
 
-def _report(
-    path: Path, budget: Rows, together: Together | None, output: Path | None, as_json: bool, *, kept: bool
-) -> None:
+def _report(path: Path, loaded: LoadedConfig | None, output: Path | None, as_json: bool, *, kept: bool) -> None:
     from blockveil.pipeline.report import write_report
 
-    made = write_report(path, budget, output, together)
+    made = write_report(path, _balance(path, loaded), output)
     if as_json:
         say(made.data.read_text(encoding="utf-8"), nl=False)
         return
@@ -112,13 +110,14 @@ def _find(named: str, loaded: LoadedConfig | None) -> Path:
     return loaded.output_root / dataset / name / f"{night}.json"
 
 
-def _budget(path: Path, loaded: LoadedConfig | None) -> tuple[Rows, Together | None]:
+def _balance(path: Path, loaded: LoadedConfig | None) -> Balance:
     """What is left of the data set's budget, and what a guess reaches; nothing where no config names its ledger."""
+    from blockveil.pipeline.report.burndown import UNKNOWN, Balance
+
     # A release lies in <root>/<dataset>/<name>.
     if loaded is None or path.resolve().parent.parent.name != loaded.config.release.dataset:
-        return [], None
+        return UNKNOWN
     plan = plan_near(loaded, parse_date(None))
-    status = budgets.granted(plan, Ledger(plan.loaded.ledger_url))
-    if status is None:
-        return [], None
-    return budget_lines(status, plan.charge_of_a_night, plan.new_part), Together.of(status)
+    ledger = Ledger(plan.loaded.ledger_url)
+    status = budgets.granted(plan, ledger)
+    return UNKNOWN if status is None else Balance.of(ledger, plan, status)

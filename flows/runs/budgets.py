@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from blockveil.pipeline.ledger import BudgetStatus, Ledger
+from blockveil.pipeline.ledger.guessing import Together
 from blockveil.pipeline.plan import approval
 from blockveil.pipeline.plan.planning import Plan
 
@@ -57,3 +60,17 @@ def nights_left(plan: Plan, ledger: Ledger, status: BudgetStatus) -> int:
 def approval_needed(plan: Plan, ledger: Ledger) -> approval.ApprovalRequest | None:
     """What a person must be asked before this release is charged, or None."""
     return approval.question(plan, granted(plan, ledger), is_paid(plan, ledger))
+
+
+def in_numbers(status: BudgetStatus) -> dict[str, Any]:
+    """A budget in numbers, for programs: shares of it add up, epsilons do not."""
+    return {
+        "dataset": status.dataset,
+        "epsilon": status.epsilon,
+        "delta": status.delta,
+        "releases": status.charges,
+        "spent_share": status.cap.used(status.spent),
+        "spent_epsilon": status.spent_epsilon,
+        "left_epsilon": status.left_epsilon,
+        "guess_right_at_most": Together.of(status),
+    }

@@ -6,16 +6,15 @@ Everything is computed from published values and public parameters, in memory th
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from blockveil.pipeline.base import durable, staging
 from blockveil.pipeline.data.released import open_release
-from blockveil.pipeline.ledger.guessing import Together
-from blockveil.pipeline.plan.summary import budget_lines
 from blockveil.pipeline.releases.workspace import Outcome, Workspace
-from blockveil.pipeline.report import burndown, comparison_page, facts, machine_readable, markdown, page, pictures
+from blockveil.pipeline.report import comparison_page, facts, machine_readable, markdown, page, pictures
+from blockveil.pipeline.report.burndown import UNKNOWN, Balance
 from blockveil.pipeline.report.comparison import Comparison, compare
 from blockveil.pipeline.report.facts import Rows
 from blockveil.pipeline.report.matrix import Shown
@@ -94,28 +93,22 @@ def make_report(workspace: Workspace, outcome: Outcome) -> Report:
     StoreError
         The release is damaged or the report cannot be written.
     """
-    status = workspace.budget()
-    rows = budget_lines(status, workspace.plan.charge_of_a_night, workspace.plan.new_part)
-    made = write_report(outcome.path, rows, together=Together.of(status))
-    return replace(made, spent=burndown.picture(workspace.ledger.history(status.dataset), status))
+    plan = workspace.plan
+    return write_report(outcome.path, Balance.of(workspace.ledger, plan, workspace.budget()))
 
 
-def write_report(
-    release: Path, budget: Rows = (), output: Path | None = None, together: Together | None = None
-) -> Report:
+def write_report(release: Path, balance: Balance = UNKNOWN, output: Path | None = None) -> Report:
     """Write the report of a published release.
 
     Parameters
     ----------
     release
         Its pointer or folder.
-    budget
-        Lines of what is left, where that is to be shown.
+    balance
+        What is left of its budget, where that is to be shown.
     output
         Page to write, ``.html``; beside the release where not given. The JSON has the same name with ``.json``,
         beside the release with ``.report.json``.
-    together
-        What a guess reaches with the other releases of its budget, where that is to be shown.
 
     Raises
     ------
@@ -123,10 +116,10 @@ def write_report(
         The release is damaged or the report cannot be written.
     """
     opened = open_release(release)
-    found = facts.Facts(opened, together)
+    found, budget = facts.Facts(opened, balance.together), balance.rows
     path = output or report_path(opened.path)
     data = path.with_suffix(".json" if output else ".report.json")
-    save(path, page.html(found, budget, opened.path.name))
+    save(path, page.html(found, budget, opened.path.name, balance.spent))
     save(data, text_of(machine_readable.content(found, budget, opened.path.name)))
     return Report(
         path,
@@ -139,6 +132,7 @@ def write_report(
         facts.error_table(found),
         facts.comparison_rows(found),
         list(budget),
+        balance.spent,
     )
 
 

@@ -1,14 +1,18 @@
-"""How a data set's budget was spent: a picture of the ledger's entries."""
+"""How a data set's budget was spent: a picture of the ledger's entries, and lines of what is left."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from blockveil.pipeline.budget.filter import NOTHING, Cap, Ticks
 from blockveil.pipeline.budget.parts import Tally
-from blockveil.pipeline.ledger import BudgetStatus, Entry
+from blockveil.pipeline.ledger import BudgetStatus, Entry, Ledger
 from blockveil.pipeline.ledger.entries import counted
-from blockveil.pipeline.plan.summary import share_text
+from blockveil.pipeline.ledger.guessing import Together
+from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.plan.summary import budget_lines, share_text
+from blockveil.pipeline.report.facts import Rows
 from blockveil.pipeline.report.pictures import Picture, burn_down
 from blockveil.pipeline.report.words import number
 
@@ -41,3 +45,42 @@ def picture(entries: Sequence[Entry], budget: BudgetStatus) -> Picture:
         f"{share_text(budget.cap.used(budget.spent))} of it spent by {budget.charges} releases."
     )
     return burn_down(points(entries, budget.cap), text)
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What a ledger says of the budget of a release.
+
+    Attributes
+    ----------
+    rows
+        Lines of what is left.
+    together
+        What a guess reaches with the other releases of the budget; None where no ledger was asked.
+    spent
+        Picture of the budget spent so far, likewise.
+    """
+
+    rows: Rows = ()
+    together: Together | None = None
+    spent: Picture | None = None
+
+    @classmethod
+    def of(cls, ledger: Ledger, plan: Plan, status: BudgetStatus) -> Balance:
+        """Balance of a plan's budget.
+
+        Parameters
+        ----------
+        ledger
+            The ledger that its config names.
+        plan
+            A release that the budget pays.
+        status
+            The budget, as that ledger has it.
+        """
+        rows = budget_lines(status, plan.charge_of_a_night, plan.new_part)
+        return cls(rows, Together.of(status), picture(ledger.history(status.dataset), status))
+
+
+UNKNOWN = Balance()
+"""Where no ledger was asked."""

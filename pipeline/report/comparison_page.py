@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from blockveil.pipeline.base.printable import as_html
-from blockveil.pipeline.report import page
+from blockveil.pipeline.report import markup
 from blockveil.pipeline.report.comparison import Change, Comparison
 from blockveil.pipeline.report.facts import Rows
 from blockveil.pipeline.report.machine_readable import VERSION, plain
@@ -86,10 +86,10 @@ def change_rows(changes: tuple[Change, ...]) -> list[dict[str, str]]:
     ]
 
 
-def html(found: Comparison) -> str:
-    """Whole page."""
+def html(found: Comparison, back: str = "") -> str:
+    """Whole page, below a line of markup where one is given."""
     numbers = [
-        f"<h2>Difference of the {as_html(name.replace('_', ' '))}</h2>" + page.grid(change_rows(changes[:200]))
+        f"<h2>Difference of the {as_html(name.replace('_', ' '))}</h2>" + markup.grid(change_rows(changes[:200]))
         for name, changes in found.numbers.items()
     ]
     text = (
@@ -98,19 +98,20 @@ def html(found: Comparison) -> str:
     )
     picture = difference_map(found.cells, found.release.matrix, found.band, text)
     parts = [
-        page.heading(title(found)),
-        page.promise(sentence(found)),
-        *(page.warning(line) for line in found.warnings),
+        *([back] if back else []),
+        markup.heading(title(found)),
+        markup.promise(sentence(found)),
+        *(markup.warning(line) for line in found.warnings),
         "<h2>What differs</h2><p>A difference has the noise of both releases. The band holds all differences at once, "
         "in 95 of 100 pairs of nights on which nothing has changed; that of means and covariances is wider where the "
-        "count is uncertain.</p>" + page.pairs(lines(found)),
-        page.figure(picture),
-        *(["<h2>Largest differences</h2>" + page.grid(change_rows(found.largest))] if found.largest else []),
+        "count is uncertain.</p>" + markup.pairs(lines(found)),
+        markup.figure(picture),
+        *(["<h2>Largest differences</h2>" + markup.grid(change_rows(found.largest))] if found.largest else []),
         *numbers,
         "<h2>What differs between the configs</h2>" + _configs(found),
         "<h2>Costs no privacy</h2><p>Both releases were paid for; comparing them reads nothing else.</p>",
     ]
-    return page.document(title(found), parts)
+    return markup.document(title(found), parts)
 
 
 def _configs(found: Comparison) -> str:

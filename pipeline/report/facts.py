@@ -15,7 +15,7 @@ from blockveil.pipeline.report import after
 from blockveil.pipeline.report.matrix import ReleasedMatrix, Shown
 from blockveil.pipeline.report.scan import BeyondNoise, ReleasedEntry, Scan, scan
 from blockveil.pipeline.report.spectrum import Spectrum, spectrum
-from blockveil.pipeline.report.words import number, origin
+from blockveil.pipeline.report.words import names_apart, number, origin
 
 Rows = Sequence[tuple[str, str]]
 
@@ -379,12 +379,12 @@ def comparison_rows(facts: Facts) -> list[dict[str, str]]:
 
 
 def compared_text(compared: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
-    """Rows of a comparison of mechanisms as text."""
+    """Rows of a comparison of mechanisms as text; no two of them have the same name."""
     return [
         {
-            "mechanism": row["mechanism"],
+            "mechanism": name,
             "expected error": number(row["error"]) if row["error"] is not None else row["reason"],
             "parameters": json.dumps(row["parameters"]) if len(json.dumps(row["parameters"])) < 200 else "by feature",
         }
-        for row in compared
+        for name, row in zip(names_apart(compared), compared, strict=True)
     ]

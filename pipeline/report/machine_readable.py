@@ -7,9 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from blockveil.pipeline.report import facts as found
-from blockveil.pipeline.report import promises
+from blockveil.pipeline.report import own_units, promises
 from blockveil.pipeline.report.facts import Facts, Rows
 from blockveil.pipeline.report.loading import loading
+from blockveil.pipeline.report.reader_limits import limits
 from blockveil.pipeline.report.words import guess_at_most
 
 VERSION = 2
@@ -40,10 +41,12 @@ def content(facts: Facts, budget: Rows, folder: str) -> dict[str, Any]:
             "matrix": _matrix(facts),
             "numbers": vectors,
             "estimates": found.estimates(facts),
+            "in_own_units": own_units.plain_estimates(facts),
             "spectrum": _spectrum(facts),
             "error": a.get("error"),
             "origin": {name: a[name] for name in ("output_digest", "plan_digest", "ledger", "software")},
             "budget": dict(budget),
+            "limits": limits(facts),
             "loading": dict(loading(facts, folder)),
         }
     )

@@ -8,7 +8,7 @@ from blockveil.pipeline.base.printable import as_code, as_markdown
 from blockveil.pipeline.report import facts as found
 from blockveil.pipeline.report import promises
 from blockveil.pipeline.report.facts import Facts, Rows
-from blockveil.pipeline.report.page import data_uri
+from blockveil.pipeline.report.markup import data_uri
 from blockveil.pipeline.report.pictures import CARD, Picture
 
 _WIDEST = 80

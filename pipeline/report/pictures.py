@@ -7,7 +7,7 @@ blue and vermilion), and no meaning is carried by colour alone: marks differ in 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -68,7 +68,9 @@ def heat_map(facts: Facts) -> Picture:
     signed = matrix.symmetric or bool((cells.clear & (cells.values < 0)).any())
     each = "" if cells.values.shape == matrix.shape else f"; a cell is the mean of {_per_cell(facts)} entries"
     title = f"Released {_shown(facts)}{each}\n{_GREY}"
-    drawn = _Map(cells, matrix, title, -largest if signed else 0.0, largest, _caption(facts))
+    drawn = _Map(
+        cells, matrix, title, -largest if signed else 0.0, largest, _caption(facts), _numbers(facts), _blank(facts)
+    )
     strongest = "; ".join(
         f"{facts.where(entry)} {entry.relative:.2f}"
         if matrix.symmetric
@@ -83,6 +85,59 @@ def heat_map(facts: Facts) -> Picture:
 
 
 _GREY = "grey: no further from zero than noise alone goes, or no ratio"
+
+NUMBERED = 6
+"""A matrix of at most so many rows and columns carries its numbers in its cells."""
+
+
+def heat_map_caption(facts: Facts) -> str:
+    """How the heat map is read."""
+    grey = "Grey is what is no further from zero than noise alone goes, or what has no ratio to the diagonal."
+    if not facts.matrix.symmetric:
+        return f"{grey} In brackets: numbers of such cells." if _is_numbered(facts) else grey
+    if not _blank(facts):
+        return grey
+    if not _is_numbered(facts):
+        return f"{grey} The diagonal is blank where it stands out: a ratio of an entry to itself is 1."
+    own = "standard deviations" if facts.kind == "covariance" else "released entries"
+    return f"{grey} In brackets: numbers of such cells. On the diagonal: {own}, in units of their own."
+
+
+def _is_numbered(facts: Facts) -> bool:
+    return max(facts.matrix.shape) <= NUMBERED
+
+
+def _blank(facts: Facts) -> bool:
+    """Whether the diagonal is left without a colour: it is 1 by definition, and would outshine what was found."""
+    return facts.matrix.symmetric and facts.scan.cells.values.shape == facts.matrix.shape
+
+
+def _numbers(facts: Facts) -> list[list[str]] | None:
+    """What is written into each cell of a small matrix; in brackets what noise alone may give."""
+    if not _is_numbered(facts):
+        return None
+    cells, matrix = facts.scan.cells, facts.matrix
+    values, clear = cells.values, cells.clear
+    written = [[_ratio(x) if matrix.symmetric else _compact(x) for x in row] for row in values.tolist()]
+    found = [
+        [text if clear[i, j] or text == "–" else f"({text})" for j, text in enumerate(row)]
+        for i, row in enumerate(written)
+    ]
+    if matrix.symmetric:
+        for i, entry in enumerate(matrix.diagonal("kind").tolist()):
+            text = _compact(entry if facts.kind != "covariance" else max(entry, 0.0) ** 0.5)
+            found[i][i] = text if clear[i, i] else "–" if facts.kind == "covariance" else f"({text})"
+    return found
+
+
+def _ratio(value: float) -> str:
+    """A ratio to the diagonal; nothing where there is none."""
+    return "–" if value == 0.0 or abs(value) > 1.0 + 1e-9 else f"{value:.2f}"
+
+
+def _compact(value: float) -> str:
+    text = number(value)
+    return text if len(text) <= 9 else f"{value:.3g}"
 
 
 def _caption(facts: Facts) -> str:
@@ -114,20 +169,15 @@ class _Map:
     least: float
     largest: float
     label: str = ""
+    numbers: list[list[str]] | None = None
+    blank: bool = False
 
     def draw(self, theme: Theme) -> str:
         with matplotlib.rc_context(_STYLE):
             figure = Figure(figsize=(6.6, 5.8), facecolor="none")
             axes = figure.add_subplot()
-            rows, columns = self.cells.values.shape
-            aspect: Literal["equal", "auto"] = "equal" if 0.4 < rows / columns < 2.5 else "auto"
-            colours = theme.diverging if self.least < 0 else theme.sequential
-            # Counts often have few large entries: the root spreads small ones over more colours.
-            scale = Normalize if self.least < 0 else partial(PowerNorm, 0.5)
-            norm = scale(vmin=self.least, vmax=self.largest, clip=True)
-            image = axes.imshow(self.cells.values, cmap=colours, norm=norm, interpolation="nearest", aspect=aspect)
-            hidden = np.where(self.cells.clear, np.nan, 0.0)
-            axes.imshow(hidden, cmap=ListedColormap([theme.hidden]), interpolation="nearest", aspect=aspect)
+            image = self._cells(axes, theme)
+            self._write(axes, image, theme)
             self._label(axes)
             axes.set_title(self.title, color=theme.ink, fontsize=9.5)
             if self.label:
@@ -139,6 +189,31 @@ class _Map:
             bar.ax.tick_params(colors=theme.ink)
             _plain(axes, theme)
             return _svg(figure, theme)
+
+    def _cells(self, axes: Any, theme: Theme) -> Any:
+        """Colours of the cells, and grey over those that noise alone may give."""
+        rows, columns = self.cells.values.shape
+        aspect: Literal["equal", "auto"] = "equal" if 0.4 < rows / columns < 2.5 else "auto"
+        colours = theme.diverging if self.least < 0 else theme.sequential
+        # Counts often have few large entries: the root spreads small ones over more colours.
+        scale = Normalize if self.least < 0 else partial(PowerNorm, 0.5)
+        norm = scale(vmin=self.least, vmax=self.largest, clip=True)
+        values = self.cells.values.copy()
+        if self.blank:
+            np.fill_diagonal(values, np.nan)
+        image = axes.imshow(values, cmap=colours, norm=norm, interpolation="nearest", aspect=aspect)
+        hidden = np.where(self.cells.clear, np.nan, 0.0)
+        axes.imshow(hidden, cmap=ListedColormap([theme.hidden]), interpolation="nearest", aspect=aspect)
+        return image
+
+    def _write(self, axes: Any, image: Any, theme: Theme) -> None:
+        """Numbers in the cells, dark on light colours and light on dark ones."""
+        size = 9.0 if max(self.cells.values.shape) <= 4 else 7.5
+        for i, row in enumerate(self.numbers or ()):
+            for j, text in enumerate(row):
+                own = not self.cells.clear[i, j] or (self.blank and i == j)
+                ink = theme.ink if own else _ink_on(image.cmap(image.norm(self.cells.values[i, j])))
+                axes.text(j, i, text, ha="center", va="center", color=ink, fontsize=size)
 
     def _label(self, axes: Any) -> None:
         """Names where each entry has its cell and they fit, else positions."""
@@ -152,6 +227,12 @@ class _Map:
             ticks = np.unique(np.linspace(0, length - 1, 6).round().astype(int))
             names = [_short(self.matrix.name(axis, int(tick * whole // length))) for tick in ticks]
             place(ticks, names, **turned)
+
+
+def _ink_on(colour: Sequence[float]) -> str:
+    """Black or white, whichever is read better on a colour."""
+    red, green, blue, *_ = colour
+    return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "#ffffff"
 
 
 def _short(name: str) -> str:
@@ -275,5 +356,6 @@ __all__ = [
     "burn_down",
     "difference_map",
     "heat_map",
+    "heat_map_caption",
     "spectrum",
 ]  # fmt: skip

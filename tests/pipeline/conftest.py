@@ -2,10 +2,16 @@
 
 import pytest
 
-from blockveil.pipeline.report import page
+from blockveil.pipeline.report import halves, markup, site_index
 
 
 @pytest.fixture
 def pictures_in_words(monkeypatch):
     """Pages with what pictures say in place of them: to draw them takes longer than all else of a small release."""
-    monkeypatch.setattr(page, "figure", lambda picture: f'<img alt="{page.as_html(picture.text)}">')
+
+    def in_words(picture, caption=""):
+        return f'<img alt="{markup.as_html(picture.text)}">{caption}'
+
+    monkeypatch.setattr(markup, "figure", in_words)
+    for module in (halves, site_index):
+        monkeypatch.setattr(module, "figure", in_words)

@@ -42,7 +42,7 @@ def test_a_page_is_written_beside_the_release_and_fetches_nothing(tmp_path, kind
     for said in ("multiplies the probability", "by tossing a coin", "Noise and signal", "known-limits", "income"):
         assert said in text
     assert outcome.output_digest in text
-    assert text.count("<img") == text.count("<source") == 2
+    assert text.count("<img") == text.count("<source") == 3
     assert text.count('alt="Heat map') == text.count('alt="Spectrum') == 1
     assert not re.search(r"(src|srcset|href)=\"(?!data:)", text)
     assert "<script" not in text
@@ -62,7 +62,7 @@ def test_a_release_of_few_bits_says_how_far_rounding_can_put_it_off(tmp_path, bi
     said = dict(describe(plan, None)).get("Rounding")
     assert (said is None) == (bits == 16)
     assert read_release(outcome.path).attributes["error"].get("rounding") == said
-    text = report.write_report(outcome.path, []).path.read_text()
+    text = report.write_report(outcome.path).path.read_text()
     assert ("Rounding, which is not in it" in text) == (bits == 8)
     assert said is None or said in text
 

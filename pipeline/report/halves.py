@@ -1,0 +1,151 @@
+"""The two halves of a report: what a reader asks for, in the order of the questions, and what a specialist checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blockveil.pipeline.base.printable import as_html
+from blockveil.pipeline.report import after, own_units, promises
+from blockveil.pipeline.report import facts as found
+from blockveil.pipeline.report.facts import Facts, Rows
+from blockveil.pipeline.report.loading import loading
+from blockveil.pipeline.report.markup import figure, folded, grid, pairs, paragraph, promise, section, warning
+from blockveil.pipeline.report.pictures import Picture, heat_map, heat_map_caption, spectrum
+from blockveil.pipeline.report.reader_limits import limits
+
+FEW = 40
+"""Rows of a table that a reader is shown without opening it."""
+
+_PLUS_MINUS = "The number after ± is the standard deviation of the noise that was added for privacy."
+_AT_MOST = "The number after ± is at most the standard deviation of the noise that was added for privacy."
+
+
+def for_the_reader(facts: Facts, budget: Rows, spent: Picture | None) -> list[str]:
+    """Promise, findings, pictures, budget and limits.
+
+    Parameters
+    ----------
+    facts
+        The release.
+    budget
+        Lines of what is left; empty where no ledger was asked.
+    spent
+        How it was spent, or None.
+    """
+    return [
+        *([warning(found.finding(facts))] if facts.nothing else []),
+        *([warning(found.UNRELIABLE)] if not facts.reliable else []),
+        *([warning(found.IN_CLEAR)] if facts.in_clear else []),
+        _promise(facts),
+        section("What stands out of the noise?", *_findings(facts)),
+        section(_asked(facts), *_estimates(facts)),
+        section("How many directions are more than noise?", paragraph(_sentence(found.spectrum_line(facts)[1]))),
+        figure(spectrum(facts)),
+        *([section("What is left of the budget?", *_budget(budget, spent))] if budget else []),
+        section("What does the promise not cover?", _limits(facts)),
+    ]
+
+
+def _promise(facts: Facts) -> str:
+    exact, *words = promises.promises(facts)
+    if facts.together is None:
+        words.append(
+            "What this release and all others of its budget promise together is known to the ledger, which this page "
+            "was written without."
+        )
+    large = promises.too_large(facts)
+    return section(
+        "What is promised?",
+        promise(*words),
+        *([warning(large)] if large is not None else []),
+        paragraph(f"In the terms of differential privacy: {exact}", "exact"),
+    )
+
+
+def _findings(facts: Facts) -> list[str]:
+    rows, left_out = own_units.strongest(facts), found.not_estimable(facts)
+    count = facts.matrix.vectors().get("count")
+    records = [] if count is None else [paragraph(_records(*(float(part) for part in count)))]
+    parts = [paragraph(found.finding(facts), "found"), *records, figure(heat_map(facts), heat_map_caption(facts))]
+    if rows:
+        noise = _AT_MOST if facts.matrix.symmetric else _PLUS_MINUS
+        parts += [paragraph(f"The strongest of those that stand out. {noise}"), grid(rows)]
+    return [*parts, paragraph(left_out)] if left_out else parts
+
+
+def _records(count: float, deviation: float) -> str:
+    if deviation == 0.0:
+        return f"The release is of {count:,.0f} records, a number that is public."
+    return f"The release is of {own_units.measured(count, deviation)} records."
+
+
+def _asked(facts: Facts) -> str:
+    return "What does it say of each feature?" if facts.matrix.symmetric else "What does it say of each column?"
+
+
+def _estimates(facts: Facts) -> list[str]:
+    rows = own_units.by_feature(facts)
+    unit = (
+        "Means and standard deviations are in the unit in which the range of the feature was declared. A standard "
+        "deviation that does not stand out of the noise is hidden by it, and is at most what is shown. "
+    )
+    said = paragraph(f"{unit if 'standard deviation' in rows[0] else ''}{_PLUS_MINUS} {found.left_out(facts)}".strip())
+    table = grid(rows)
+    return [said, table if len(rows) <= FEW else folded(f"All {len(rows)} rows", table)]
+
+
+def _budget(budget: Rows, spent: Picture | None) -> list[str]:
+    picture = [] if spent is None else [figure(spent)]
+    return [paragraph("The budget as it stood when this page was written."), pairs(budget), *picture]
+
+
+def _limits(facts: Facts) -> str:
+    rows = "".join(f"<li>{as_html(said)}</li>" for said in limits(facts))
+    more = "These are the ten that a reader needs; docs/known-limits.md of the project has all of them."
+    return f'<ol class="limits">{rows}</ol>{paragraph(more)}'
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def for_the_specialist(facts: Facts, folder: str) -> list[str]:
+    """What a specialist checks, each part folded; ``folder`` is the release's, for the loading examples."""
+    return [
+        "<h2>For the specialist</h2>",
+        folded("Guarantee", pairs(found.guarantee_rows(facts))),
+        folded("Noise and signal", pairs([*found.error_lines(facts), found.spectrum_line(facts)]), *_raw(facts)),
+        *_after(facts.attributes.get("error") or {}),
+        *_compared(found.comparison_rows(facts)),
+        folded("Origin of this release", pairs(found.origin_rows(facts))),
+        folded(
+            "How to load it",
+            *(f"<p>{as_html(name)}</p><pre>{as_html(code)}</pre>" for name, code in loading(facts, folder)),
+        ),
+    ]
+
+
+def _raw(facts: Facts) -> list[str]:
+    """Estimates as they are released, with squares and products of units."""
+    said = "Noise is given as a standard deviation, in the unit of the estimate. "
+    parts = ["<h3>Estimates and their noise</h3>", paragraph((said + found.left_out(facts)).strip())]
+    rows = found.strongest_table(facts)
+    strongest = ["<h3>Strongest of the entries that stand out of the noise</h3>", grid(rows)] if rows else []
+    return [*parts, grid(found.error_table(facts)), *strongest]
+
+
+def _after(error: after.Error) -> list[str]:
+    """Error before and after post-processing, and of leading subspaces, where the release tells."""
+    sizes, subspaces = after.sizes(error), after.subspaces(error)
+    if not sizes:
+        return []
+    parts = [paragraph(after.explanation(error)), grid(sizes)]
+    of = error.get("subspace", {}).get("of", "")
+    lost = f"Squared sine distance of leading subspaces from the truth, at most their dimension; of the {of}."
+    parts += [paragraph(lost), grid(subspaces)] if subspaces else []
+    return [folded("Error before and after post-processing", *parts)]
+
+
+def _compared(rows: Sequence[dict[str, str]]) -> list[str]:
+    """Why this mechanism was chosen, where it was chosen automatically."""
+    return [folded("Mechanisms compared", grid(rows))] if rows else []
