@@ -1,7 +1,12 @@
-"""What a run's page shows: plan, progress, report, error and budget. A server that is away never fails a release."""
+"""What a run's page shows: a summary first, then one artifact for each question, named by what it answers.
+
+The summary is made with the plan, so that it is the oldest, and is written anew when the release is there. A server
+that is away never fails a release.
+"""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -11,11 +16,14 @@ from uuid import UUID
 
 from prefect import get_client, get_run_logger, runtime
 from prefect.artifacts import (
+    create_link_artifact,
     create_markdown_artifact,
     create_progress_artifact,
     create_table_artifact,
     update_progress_artifact,
 )
+from prefect.client.schemas.actions import ArtifactUpdate
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterKey
 
 from blockveil.flows.runs import budgets
 from blockveil.flows.runs.pace import duration, pace
@@ -29,6 +37,13 @@ from blockveil.pipeline.report import Report, facts, markdown
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
+SUMMARY = "summary"
+"""Key of the artifact that comes first."""
+
+SITE = "BLOCKVEIL_SITE"
+"""Environment variable: address of the site of all releases."""
+
+_SHORT = ("Warning", "Guarantee", "In words", "Expected error", "Charge", "Left", "Budget", "Nights left")
 _UPDATE_SECONDS = 1.0
 
 
@@ -61,9 +76,12 @@ def show_plan(workspace: Workspace, store: Looked | None) -> None:
     rows = summary.describe(plan, budgets.granted(plan, ledger), store=store, paid=budgets.is_paid(plan, ledger))
     for warning in summary.warnings(plan):
         get_run_logger().warning("%s: %s", plan.release_id, warning)
+    short = [row for row in rows if row[0] in _SHORT]
+    _summary(f"# {plan.release_id}\n\nPlanned: nothing has been read or spent.\n\n{markdown.pairs(short)}\n")
+    _link_site(plan)
     _markdown(
         f"## Plan of {plan.release_id}\n\nNothing has been read or spent.\n\n{markdown.pairs(rows)}\n",
-        "release-plan",
+        "what-it-costs",
         "What this release costs and how exact it will be; no data was read for it",
     )
     _show_compared(plan)
@@ -91,20 +109,41 @@ def show_what_if(plan: Plan, rows: Sequence[tuple[str, str]]) -> None:
 def _show_compared(plan: Plan) -> None:
     if plan.compared:
         compared = facts.compared_text([asdict(candidate) for candidate in plan.compared])
-        _rows(compared, "mechanisms-compared", "Expected error of every mechanism; the best is used")
+        _rows(compared, "which-mechanism", "Expected error of every mechanism; the best is used")
 
 
 def show_report(release_id: str, made: Report) -> None:
-    """Show the finished release: report, guarantee, pictures, noise beside each estimate, and the budget."""
-    _markdown(made.markdown, "release-report", f"Report of {release_id}")
-    _markdown(made.guarantee, "release-guarantee", "What is promised, in words and in numbers to check")
-    _markdown(made.heat_map, "release-heat-map", "The released matrix; what noise alone may give is grey")
-    _markdown(made.spectrum, "release-spectrum", "Its spectrum beside what noise alone reaches")
-    _rows(made.errors, "release-error", "Noise beside each estimate")
-    _rows([{"what": what, "value": value} for what, value in made.budget], "privacy-budget", "What is left")
+    """Show the finished release: summary, promise, pictures, estimates with their noise, and the budget."""
+    _summary(made.markdown)
+    _markdown(made.guarantee, "what-is-promised", "What is promised, in words and in numbers to check")
+    _markdown(made.heat_map, "what-stands-out", "The released matrix; what noise alone may give is grey")
+    _markdown(made.spectrum, "which-directions-stand-out", "Its spectrum beside what noise alone reaches")
+    _rows(made.errors, "what-each-feature-says", "Each estimate and its noise")
+    _rows([{"what": what, "value": value} for what, value in made.budget], "what-is-left", "What is left of the budget")
     if made.burn_down:
-        _markdown(made.burn_down, "budget-burn-down", "How the budget was spent")
+        _markdown(made.burn_down, "what-was-spent", "How the budget was spent")
     get_run_logger().info("Released %s. Report: %s", release_id, made.path)
+
+
+@_optional
+def _summary(text: str) -> None:
+    """Write the summary of this run, once or anew."""
+    of_run = ArtifactFilterFlowRunId(any_=[runtime.flow_run.id])
+    wanted = ArtifactFilter(flow_run_id=of_run, key=ArtifactFilterKey(any_=[SUMMARY]))
+    with get_client(sync_client=True) as client:
+        for found in client.read_artifacts(artifact_filter=wanted):
+            client.update_artifact(found.id, ArtifactUpdate(data=text))
+            return
+    create_markdown_artifact(text, key=SUMMARY, description="What this run is about, in short")
+
+
+@_optional
+def _link_site(plan: Plan) -> None:
+    """Link to the site of all releases, where the service has one."""
+    address = os.environ.get(SITE)
+    if address:
+        text = f"All releases and budgets, and {plan.release_id} once it is there"
+        create_link_artifact(address, text, key="where-all-releases-are", description="The site; it asks for the login")
 
 
 @_optional
@@ -130,7 +169,7 @@ class Teller:
         Receives progress beside Prefect, for a terminal.
     """
 
-    def __init__(self, what: str, key: str = "release-progress", heard: Tell | None = None) -> None:
+    def __init__(self, what: str, key: str = "where-it-stands", heard: Tell | None = None) -> None:
         self._what, self._heard = what, heard
         self._artifact = self._create(what, key)
         self._started = time.monotonic()

@@ -149,7 +149,7 @@ def test_a_release_waits_for_a_person_who_approves_it_in_the_browser_and_then_th
 
     page.goto(f"{site.url}/runs/flow-run/{run}")
     page.get_by_text("Artifacts", exact=True).click()
-    page.get_by_text(re.compile("release-report", re.IGNORECASE)).first.wait_for()
+    page.get_by_text(re.compile("summary", re.IGNORECASE)).first.wait_for()
     keep(page, "run")
     page.get_by_text(re.compile(r"people/asked/\S+: done")).first.wait_for()
     open_every_artifact(site, page, run)
@@ -166,8 +166,9 @@ def open_every_artifact(site, page, run):
     """Each is shown, and each picture of it is drawn."""
     found = site.ask("/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})
     assert {each["key"] for each in found} == {
-        "release-plan", "release-progress", "release-report", "release-guarantee", "release-heat-map",
-        "release-spectrum", "release-error", "privacy-budget", "budget-burn-down",
+        "summary", "what-it-costs", "where-it-stands", "what-is-promised", "what-stands-out",
+        "which-directions-stand-out", "what-each-feature-says", "what-is-left", "what-was-spent",
+        "where-all-releases-are",
     }  # fmt: skip
     for each in found:
         page.goto(f"{site.url}/artifacts/artifact/{each['id']}")

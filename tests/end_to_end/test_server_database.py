@@ -70,7 +70,7 @@ def test_an_older_database_is_upgraded_with_all_that_it_holds_and_runs_beyond_th
         served.wait(lambda: not asked(database, f"select 1 from flow_run where id = '{tried}'"), "it was not removed")
         assert served.ask(f"/flow_runs/{released}")["state"]["type"] == "COMPLETED"
         found = served.ask("/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [released]}}})
-        assert "release-guarantee" in {each["key"] for each in found}
+        assert "what-is-promised" in {each["key"] for each in found}
 
     asked(database, "vacuum")
     assert asked(backup, "pragma integrity_check") == [("ok",)]

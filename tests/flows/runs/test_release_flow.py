@@ -100,18 +100,18 @@ def test_a_release_completes_with_name_tags_and_all_artifacts(first_night):
     assert state.is_completed(), state.message
     assert state.message == "Released people/covariance/2026-11-20."
     found = artifacts(state)
-    assert {"release-plan", "release-report", "release-error", "privacy-budget", "release-progress"} <= found.keys()
-    for key in ("release-heat-map", "release-spectrum", "budget-burn-down"):
+    assert {"what-it-costs", "summary", "what-each-feature-says", "what-is-left", "where-it-stands"} <= found.keys()
+    for key in ("what-stands-out", "which-directions-stand-out", "what-was-spent"):
         assert found[key].data.count("data:image/svg+xml;base64,") == 1
         assert len(found[key].data) < 200_000
-    for key in ("release-report", "release-guarantee"):
+    for key in ("summary", "what-is-promised"):
         assert "multiplies the probability" in found[key].data
-    assert "by tossing a coin" in found["release-guarantee"].data
-    assert str(loaded.output_root) in found["release-report"].data
-    assert "Nothing has been read or spent" in found["release-plan"].data
-    assert float(found["release-progress"].data) == 100.0
-    assert re.fullmatch(r"people/covariance/2026-11-20: done in \d+ s", found["release-progress"].description)
-    assert "mechanisms-compared" not in found
+    assert "by tossing a coin" in found["what-is-promised"].data
+    assert str(loaded.output_root) in found["summary"].data
+    assert "Nothing has been read or spent" in found["what-it-costs"].data
+    assert float(found["where-it-stands"].data) == 100.0
+    assert re.fullmatch(r"people/covariance/2026-11-20: done in \d+ s", found["where-it-stands"].description)
+    assert "which-mechanism" not in found
     about = flow_run(state)
     assert about.name == "people 2026-11-20 (release)"
     assert {"dataset:people", "release:covariance", "date:2026-11-20"} <= set(about.tags)
@@ -124,7 +124,7 @@ def test_a_mechanism_that_was_chosen_shows_what_it_was_compared_with(people, tmp
     chosen = 'kind = "auto"\nminimise = "total"'
     config.write_text(config.read_text().replace('kind = "shaped-gaussian"\noptimise_for = "relative-error"', chosen))
     state = run(mode="dry-run")
-    rows = json.loads(artifacts(state)["mechanisms-compared"].data)
+    rows = json.loads(artifacts(state)["which-mechanism"].data)
     assert len(rows) > 3
     assert {"mechanism", "parameters", "expected error"} == rows[0].keys()
 
@@ -199,7 +199,7 @@ def test_a_dry_run_spends_nothing_and_shows_the_plan(people):
     assert state.is_completed()
     assert "nothing was read" in state.message
     assert spent(loaded) == 0
-    assert "Expected error" in artifacts(state)["release-plan"].data
+    assert "Expected error" in artifacts(state)["what-it-costs"].data
     assert not loaded.output_root.exists()
 
 
@@ -389,7 +389,7 @@ def test_a_dry_run_before_any_budget_is_granted_shows_the_plan(people):
     people().ledger_path.unlink()
     state = run(mode="dry-run")
     assert state.is_completed(), state.message
-    assert "none granted yet" in artifacts(state)["release-plan"].data
+    assert "none granted yet" in artifacts(state)["what-it-costs"].data
 
 
 @pytest.mark.parametrize("name", ["../people", "/etc/passwd", "People", "", "a/b", "people.toml", "x" * 80])
@@ -432,7 +432,7 @@ def test_a_run_that_would_override_what_decides_it_spends_nothing(people):
 def test_a_dry_run_answers_what_if_and_leaves_the_places_of_output_alone(people):
     people()
     state = run(mode="dry-run", overrides={"privacy.epsilon": "2.0", "query.rows_at_most": "500"})
-    assert "by at most e^2 and adds at most 1e-06" in artifacts(state)["release-plan"].data
+    assert "by at most e^2 and adds at most 1e-06" in artifacts(state)["what-it-costs"].data
     for key in ("output", "output.ledger", "output.keys"):
         assert run(mode="dry-run", overrides={key: '"other.db"'}).name == "BadConfig"
 

@@ -563,7 +563,7 @@ def test_what_if_questions_show_cost_and_cannot_spend(site):
     assert planning.plan(question=question, return_state=True).is_completed()
     question["mechanism"] = {"kind": "auto", "minimise": "total"}
     state = planning.plan(question=question, return_state=True)
-    assert "shaped-gaussian" in artifact(state, "mechanisms-compared").data
+    assert "shaped-gaussian" in artifact(state, "which-mechanism").data
 
 
 @pytest.mark.slow
