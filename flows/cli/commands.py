@@ -56,6 +56,11 @@ COMMANDS = {
         "Write the report of a release, HTML and JSON; with --against a comparison of two. "
         "Reads published values only.",
     ),
+    "site": Listed(
+        "site_command",
+        "site",
+        "Write pages of all releases: findings, budgets, nights left, and what changed since the night before.",
+    ),
     "step": Listed(
         "step_command",
         "step",

@@ -1,0 +1,134 @@
+"""Static pages of all releases: what was found, what each budget has left, and what changed since the night before.
+
+Published values and public facts of the ledger alone. A page of a release is made of that release only, and is taken
+from the present site where neither it nor the code has changed; budgets are on the first page, which is always made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from blockveil.pipeline.base.errors import BlockveilError
+from blockveil.pipeline.data.released import open_release
+from blockveil.pipeline.report import comparison_page, facts, page, site_index
+from blockveil.pipeline.report.budgets_found import look_at_budgets
+from blockveil.pipeline.report.comparison import CannotCompare, compare
+from blockveil.pipeline.report.markup import link
+from blockveil.pipeline.report.releases_found import FoundNight, look_at, nights_of
+from blockveil.pipeline.report.site_folder import SiteDraft, replacing
+from blockveil.pipeline.report.site_index import Shelf, ShownNight
+
+INDEX = "index.html"
+DATA = "releases.json"
+
+
+@dataclass(frozen=True)
+class MadeSite:
+    """A site that was made.
+
+    Attributes
+    ----------
+    output
+        Where it is.
+    releases
+        How many releases it shows.
+    made
+        How many pages were made now; the others were taken from the site before.
+    unreadable
+        What could not be shown: releases that are damaged, and configs that cannot be used.
+    """
+
+    output: Path
+    releases: int
+    made: int
+    unreadable: tuple[str, ...]
+
+
+def make_site(source: Path, output: Path, today: date, code: str) -> MadeSite:
+    """Make the pages of all releases of a folder of configs, or of a folder of releases.
+
+    Parameters
+    ----------
+    source
+        The folder.
+    output
+        Where the site is to be; a link that is replaced at once.
+    today
+        Day from which nights that are left are counted.
+    code
+        Which code this is: pages that other code has made are made again.
+
+    Raises
+    ------
+    ConfigError
+        There is nothing to show.
+    StoreError
+        The site cannot be written.
+    """
+    found = look_at(source)
+    budgets = look_at_budgets(found.configs.values(), today)
+    writer = _Writer(code)
+    with replacing(output) as draft:
+        shelves = []
+        for number, root in enumerate(found.roots, start=1):
+            folder = f"root-{number}/" if len(found.roots) > 1 else ""
+            for name, nights in nights_of(root).items():
+                shelves.append(Shelf(name, tuple(writer.show(draft, folder, name, nights))))
+        shown = site_index.Contents(tuple(shelves), budgets, found.unusable, today)
+        draft.write(INDEX, site_index.html(shown).encode(), [], "")
+        draft.write(DATA, site_index.text_of(shown).encode(), [], "")
+    total = sum(len(shelf.nights) for shelf in shelves)
+    return MadeSite(output, total, writer.made, (*found.unusable, *writer.unreadable))
+
+
+class _Writer:
+    """Writes the pages of releases, each once."""
+
+    def __init__(self, code: str) -> None:
+        self._code = code
+        self.made, self.unreadable = 0, list[str]()
+
+    def show(self, draft: SiteDraft, folder: str, name: str, nights: list[FoundNight]) -> list[ShownNight]:
+        """Pages of the nights of one release, and of the newest against the one before it."""
+        shown = [self._night(draft, folder, night) for night in nights]
+        if len(nights) > 1 and all(each.page for each in shown[-2:]):
+            last, changed = self._change(draft, f"{folder}{name}", nights[-2], nights[-1])
+            shown[-1] = ShownNight(shown[-1].release_id, shown[-1].page, shown[-1].said, last, changed)
+        return shown
+
+    def _night(self, draft: SiteDraft, folder: str, night: FoundNight) -> ShownNight:
+        path, of = f"{folder}{night.release_id}.html", [night.output_digest, self._code]
+        said = draft.again(path, of)
+        if said is None:
+            try:
+                found = facts.Facts(open_release(night.pointer))
+                text = page.html(found, [], f"{night.night}-{night.output_digest[:16]}.zarr", back=_back(path))
+            except (BlockveilError, KeyError, ValueError):  # of an attribute that somebody has changed
+                self.unreadable.append(night.release_id)
+                return ShownNight(night.release_id, "", "This release cannot be read: it is damaged.")
+            said = facts.finding(found)
+            draft.write(path, text.encode(), of, said)
+            self.made += 1
+        return ShownNight(night.release_id, path, said)
+
+    def _change(self, draft: SiteDraft, folder: str, before: FoundNight, night: FoundNight) -> tuple[str, str]:
+        """Page and sentence of what differs between two nights; no page where they cannot be compared."""
+        path = f"{folder}/{night.night}-against-{before.night}.html"
+        of = [night.output_digest, before.output_digest, self._code]
+        said = draft.again(path, of)
+        if said is not None:
+            return path, said
+        try:
+            found = compare(open_release(night.pointer), open_release(before.pointer))
+        except CannotCompare as refusal:
+            return "", f"{refusal.value}."
+        said = comparison_page.sentence(found)
+        draft.write(path, comparison_page.html(found, back=_back(path)).encode(), of, said)
+        self.made += 1
+        return path, said
+
+
+def _back(path: str) -> str:
+    return f"<p>{link('../' * path.count('/') + INDEX, 'All releases')}</p>"

@@ -1,0 +1,169 @@
+"""The first page of a site, and the same for programs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from blockveil.pipeline.base.printable import as_html
+from blockveil.pipeline.report.budgets_found import FoundBudget
+from blockveil.pipeline.report.machine_readable import plain
+from blockveil.pipeline.report.markup import (
+    document,
+    figure,
+    folded,
+    heading,
+    link,
+    pairs,
+    paragraph,
+    section,
+    table,
+    warning,
+)
+
+VERSION = 1
+"""Raised when a key of the JSON changes its meaning or goes."""
+
+
+@dataclass(frozen=True)
+class ShownNight:
+    """One release of a site.
+
+    Attributes
+    ----------
+    release_id
+        ``dataset/name/date``.
+    page
+        Its page in the site; empty where it cannot be read.
+    said
+        What it found, in one sentence.
+    against, changed
+        Page and sentence of what differs from the night before; empty where nothing was compared.
+    """
+
+    release_id: str
+    page: str
+    said: str
+    against: str = ""
+    changed: str = ""
+
+    @property
+    def night(self) -> str:
+        """Logical date, ISO."""
+        return self.release_id.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """All nights of one ``dataset/name``, the newest last."""
+
+    name: str
+    nights: tuple[ShownNight, ...]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a site shows.
+
+    Attributes
+    ----------
+    shelves
+        Releases.
+    budgets
+        What pays for them, where configs name ledgers.
+    unusable
+        Names of configs that cannot be used.
+    today
+        Day from which nights that are left are counted.
+    """
+
+    shelves: tuple[Shelf, ...]
+    budgets: tuple[FoundBudget, ...]
+    unusable: tuple[str, ...]
+    today: date
+
+
+def html(shown: Contents) -> str:
+    """Whole page."""
+    left = {ahead.release: ahead.words for budget in shown.budgets for ahead in budget.ahead}
+    total = sum(len(shelf.nights) for shelf in shown.shelves)
+    under = f"{total:,} release{'' if total == 1 else 's'}; budgets and nights left as of {shown.today}"
+    unusable = f"These configs cannot be used, so that their budgets are not shown: {', '.join(shown.unusable)}."
+    parts = [
+        heading("Releases and budgets", under),
+        *([warning(unusable)] if shown.unusable else []),
+        section("What is there?", *_latest(shown.shelves, left)),
+        *(_budget(budget) for budget in shown.budgets),
+        section("Every night", *(_nights(shelf) for shelf in shown.shelves)) if shown.shelves else "",
+        paragraph("Everything here was published and paid for, or is public in a ledger. Reading it costs no privacy."),
+    ]
+    return document("Releases and budgets", parts)
+
+
+def _latest(shelves: tuple[Shelf, ...], left: dict[str, str]) -> list[str]:
+    if not shelves:
+        return [paragraph("Nothing was released yet.")]
+    rows = []
+    for shelf in shelves:
+        newest = shelf.nights[-1]
+        page = link(newest.page, newest.night) if newest.page else as_html(newest.night)
+        changed = as_html(newest.changed or "There is no night before it.")
+        more = f" {link(newest.against, 'See both nights')}" if newest.against else ""
+        rows.append(
+            {
+                "release": as_html(shelf.name),
+                "night": f"{page}<br>{as_html(newest.said)}",
+                "changed since the night before": changed + more,
+                "nights left": as_html(left.get(shelf.name, "not known")),
+            }
+        )
+    return [table(rows)]
+
+
+def _budget(budget: FoundBudget) -> str:
+    title = f"What is left of the budget of {budget.account}?"
+    if budget.balance is None:
+        return section(title, paragraph(budget.problem))
+    spent = [] if budget.balance.spent is None else [figure(budget.balance.spent)]
+    rows = [(ahead.release, ahead.words) for ahead in budget.ahead]
+    return section(title, pairs([*budget.balance.rows, *rows]), *spent)
+
+
+def _nights(shelf: Shelf) -> str:
+    rows = [
+        {"night": link(each.page, each.night) if each.page else as_html(each.night), "what": as_html(each.said)}
+        for each in reversed(shelf.nights)
+    ]
+    return folded(f"{shelf.name}: {len(rows)}", table(rows))
+
+
+def text_of(shown: Contents) -> str:
+    """The same as JSON."""
+    content: dict[str, Any] = {
+        "blockveil_site": VERSION,
+        "as_of": shown.today.isoformat(),
+        "releases": [
+            {
+                "release_id": night.release_id,
+                "page": night.page or None,
+                "finding": night.said,
+                "against": night.against or None,
+                "changed": night.changed or None,
+            }
+            for shelf in shown.shelves
+            for night in shelf.nights
+        ],
+        "budgets": [
+            {
+                "account": budget.account,
+                "problem": budget.problem or None,
+                **budget.numbers,
+                "nights_left": {ahead.release: ahead.nights for ahead in budget.ahead},
+            }
+            for budget in shown.budgets
+        ],
+        "unusable_configs": list(shown.unusable),
+    }
+    return json.dumps(plain(content), indent=2, allow_nan=False, ensure_ascii=False) + "\n"

@@ -1,0 +1,222 @@
+"""A site of releases: what it shows, what it never shows, and how it takes the place of the one before."""
+
+import json
+import re
+from datetime import date
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.pipeline.base.errors import ConfigError, StoreError
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import run_release
+from blockveil.pipeline.report import releases_found, site_index
+from blockveil.pipeline.report.release_site import make_site
+from tests import support
+
+pytestmark = pytest.mark.usefixtures("pictures_in_words")
+
+NIGHTS = date(2026, 11, 20), date(2026, 11, 21)
+TODAY = date(2026, 11, 22)
+
+
+@pytest.fixture
+def people(tmp_path, monkeypatch):
+    """A folder of one config with two released nights, of noise of known keys."""
+    keys = (NoiseKey(bytes([number]) * 32) for number in range(len(NIGHTS)))
+    monkeypatch.setattr(NoiseKey, "derive", classmethod(lambda *_: next(keys)))
+    folder = tmp_path / "configs"
+    folder.mkdir()
+    loaded = support.prepare(folder, budget=9.0)
+    for night in NIGHTS:
+        run_release(make_plan(loaded, night), ThreadCompute(2), "t", lambda *a: None)
+    return loaded
+
+
+class Links(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.found = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found += [value for name, value in attrs if name in ("href", "src", "srcset", "action")]
+
+
+def pages(output):
+    return {str(path.relative_to(output.resolve())): path.read_bytes() for path in output.resolve().rglob("*.*")}
+
+
+def test_it_shows_each_night_the_budget_the_nights_left_and_what_changed(people, tmp_path):
+    output = tmp_path / "site"
+    made = make_site(people.base, output, TODAY, "code")
+    assert (made.releases, made.made, made.unreadable) == (2, 3, ())
+    text = (output / "index.html").read_text()
+    for said in (
+        "people/covariance",
+        "2026-11-21",
+        "No covariance entry differs",
+        "of it by 2 releases",
+        "every night until 20",
+    ):
+        assert said in text
+    page = (output / "people/covariance/2026-11-21.html").read_text()
+    assert "What is promised?" in page
+    assert '<a href="../../index.html">' in page
+    assert "2026-11-21 against" in (output / "people/covariance/2026-11-21-against-2026-11-20.html").read_text()
+    content = json.loads((output / "releases.json").read_text())
+    assert content["blockveil_site"] == site_index.VERSION
+    assert [each["release_id"][-10:] for each in content["releases"]] == ["2026-11-20", "2026-11-21"]
+    (budget,) = content["budgets"]
+    assert budget["releases"] == 2
+    assert budget["nights_left"]["people/covariance"] > 0
+
+
+def test_every_link_leads_to_a_page_of_the_site_and_nothing_is_loaded(people, tmp_path):
+    output = tmp_path / "site"
+    make_site(people.base, output, TODAY, "code")
+    for name, content in pages(output).items():
+        if name.endswith(".html"):
+            for target in (each for each in Links(content.decode()).found if not each.startswith("data:")):
+                assert ((output / name).parent / target).resolve().is_file(), target
+            assert b"<script" not in content
+            assert b"default-src 'none'" in content
+
+
+def test_it_holds_nothing_that_is_not_public(people, tmp_path):
+    """Neither fingerprints of records nor paths, addresses of ledgers, times of entries or un-noised values."""
+    output = tmp_path / "site"
+    make_site(people.base, output, TODAY, "code")
+    private = [str(tmp_path), "ledger.db", f"{support.CANARY:.4f}", "271828", "271,828", "T0", "fingerprint"]
+    for name, content in pages(output).items():
+        text = re.sub(r'src(set)?="data:[^"]+"', "", content.decode())
+        assert not [word for word in private if word in text], name
+
+
+def test_the_same_again_changes_no_file_and_makes_no_page(people, tmp_path):
+    output = tmp_path / "site"
+    make_site(people.base, output, TODAY, "code")
+    before, place = pages(output), output.resolve()
+    assert make_site(people.base, output, TODAY, "code").made == 0
+    assert (pages(output), output.resolve()) == (before, place)
+    assert make_site(people.base, output, TODAY, "other code").made == 3
+    assert {file.name for file in tmp_path.iterdir()} == {"configs", "site", output.resolve().name}
+
+
+def test_a_page_that_somebody_has_changed_is_made_again(people, tmp_path):
+    output = tmp_path / "site"
+    make_site(people.base, output, TODAY, "code")
+    (output / "people/covariance/2026-11-20.html").write_text("<script>")
+    (output / "pages.json").write_text("[" * 9)
+    make_site(people.base, output, TODAY, "code")
+    assert "<script" not in (output / "people/covariance/2026-11-20.html").read_text()
+
+
+def test_after_a_failure_the_site_before_stays_and_nothing_is_left_behind(people, tmp_path, monkeypatch):
+    output = tmp_path / "site"
+    make_site(people.base, output, TODAY, "code")
+    before = pages(output)
+
+    def broken(shown):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(site_index, "html", broken)
+        with pytest.raises(StoreError, match="disk or quota is full"):
+            make_site(people.base, output, date(2026, 12, 1), "code")
+    assert pages(output) == before
+    assert {file.name for file in tmp_path.iterdir()} == {"configs", "site", output.resolve().name}
+
+
+@pytest.mark.parametrize("what", ["file", "folder", "link"])
+def test_something_else_at_the_place_is_never_replaced(people, tmp_path, what):
+    output = tmp_path / "site"
+    if what == "file":
+        output.write_text("mine")
+    elif what == "folder":
+        output.mkdir()
+        (output / "mine").write_text("mine")
+    else:
+        output.symlink_to(people.base)
+    with pytest.raises(StoreError, match="no site that was made here"):
+        make_site(people.base, output, TODAY, "code")
+    assert output.exists()
+
+
+def test_an_empty_folder_that_was_made_for_it_is_used(people, tmp_path):
+    (tmp_path / "site").mkdir()
+    make_site(people.base, tmp_path / "site", TODAY, "code")
+    assert (tmp_path / "site" / "index.html").is_file()
+
+
+def test_a_folder_of_releases_alone_is_shown_without_budgets(people, tmp_path):
+    make_site(people.output_root, tmp_path / "site", TODAY, "code")
+    text = (tmp_path / "site" / "index.html").read_text()
+    assert "not known" in text
+    assert "budget of people" not in text
+
+
+def test_a_folder_with_nothing_to_show_is_refused(tmp_path):
+    for place in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(ConfigError):
+            make_site(place, tmp_path / "site", TODAY, "code")
+    assert not (tmp_path / "site").exists()
+
+
+def test_a_damaged_release_and_a_config_that_cannot_be_used_are_named_and_stop_nothing(people, tmp_path):
+    (people.base / "broken.toml").write_text("[release]\nname = 1\n")
+    first = next(people.output_root.rglob("2026-11-20-*.zarr"))
+    next((first / "mean" / "c").rglob("*")).unlink()
+    made = make_site(people.base, tmp_path / "site", TODAY, "code")
+    assert made.unreadable == ("broken", "people/covariance/2026-11-20")
+    text = (tmp_path / "site" / "index.html").read_text()
+    assert "cannot be used, so that their budgets are not shown: broken." in text
+    assert "This release cannot be read" in text
+
+
+def test_a_budget_that_is_not_granted_or_whose_ledger_is_damaged_is_said_to_be_so(people, tmp_path):
+    output = tmp_path / "site"
+    people.ledger_path.write_bytes(b"no ledger")
+    make_site(people.base, output, TODAY, "code")
+    assert "Its ledger cannot be read" in (output / "index.html").read_text()
+    people.ledger_path.unlink()
+    make_site(people.base, output, TODAY, "code")
+    assert "Nobody has granted it yet." in (output / "index.html").read_text()
+    assert not people.ledger_path.exists(), "a site makes no ledger"
+
+
+@pytest.mark.parametrize("name", ["../evil", "a\nb", "<b>", ".hidden", "UPPER", "x" * 64])
+def test_a_pointer_with_an_unsafe_name_is_no_release(tmp_path, name):
+    folder = tmp_path / "people" / "covariance"
+    folder.mkdir(parents=True)
+    for path in (
+        folder / f"{name.replace('/', '_')}.json",
+        folder / "2026-13-01.json",
+        folder / "2026-11-20.report.json",
+    ):
+        path.write_text("{}")
+    assert list(releases_found.pointers(tmp_path)) == []
+
+
+def test_hostile_text_of_a_release_stays_text(people, tmp_path):
+    first = next(people.output_root.rglob("2026-11-20-*.zarr"))
+    attributes = first / "zarr.json"
+    attributes.write_text(attributes.read_text().replace("one person", "<script>alert(1)</script>"))
+    make_site(people.base, tmp_path / "site", TODAY, "code")
+    assert b"<script" not in b"".join(pages(tmp_path / "site").values())
+
+
+def test_two_folders_of_releases_with_one_name_have_pages_of_their_own(people, tmp_path):
+    other = (people.base / "people.toml").read_text().replace('root = "releases"', 'root = "elsewhere"')
+    (people.base / "other.toml").write_text(other)
+    copied = people.base / "elsewhere" / "people" / "covariance"
+    copied.mkdir(parents=True)
+    for path in Path(people.output_root, "people", "covariance").glob("2026-11-20*.json"):
+        (copied / path.name).write_bytes(path.read_bytes())
+    made = make_site(people.base, tmp_path / "site", TODAY, "code")
+    assert made.releases == 3
+    names = set(pages(tmp_path / "site"))
+    assert "root-2/people/covariance/2026-11-21.html" in names
