@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
-from blockveil.flows.cli.common import Debug, say
+from blockveil.flows.cli.common import Debug, Json, print_json, say
 from blockveil.pipeline.base.errors import ConfigError
 
 REFUTED = 10
@@ -29,6 +29,7 @@ def audit(
     mutant: Mutant = None,
     trials: Trials = 400_000,
     seed: Seed = 0,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Bound the true loss of a mechanism from below. Reads no data; exit code 10 if a claim is refuted."""
@@ -40,11 +41,14 @@ def audit(
     except ValueError as error:
         raise ConfigError("This audit cannot be made", str(error), "Correct the parameter") from None
     found = run_audit(mechanism, guarantee, trials, seed, lambda *_: None, mutant)
-    for row in found.rows():
+    if as_json:
+        print_json({"cases": found.rows(), "sentence": found.sentence, "refuted": found.flagged})
+    for row in () if as_json else found.rows():
         claim = f"claimed {row['claimed epsilon']} at delta {row['at delta']}, measured {row['measured epsilon']}"
         claim += f", exact delta {row['exact delta']}" if row["exact delta"] else ""
         shown = f"; would have shown {row['would have shown']}" if row["would have shown"] else ""
         say(f"{row['verdict']:<12} {claim:<82} {row['case']}{shown}")
-    say(found.sentence)
+    if not as_json:
+        say(found.sentence)
     if found.flagged:
         sys.exit(REFUTED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from contextlib import suppress
@@ -17,7 +16,18 @@ import typer
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.domination import dominating, fixed_delta, fixed_epsilon
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.flows.cli.common import Config, Date, Debug, parse_date, print_rows, read_config, say
+from blockveil.flows.cli.common import (
+    Config,
+    Date,
+    Debug,
+    Json,
+    parse_date,
+    print_answer,
+    print_json,
+    print_rows,
+    read_config,
+    say,
+)
 from blockveil.flows.runs import budgets
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.durable import replace_file, store_error
@@ -44,7 +54,6 @@ ELSEWHERE = "elsewhere"
 
 Configs = Annotated[list[Path], typer.Argument(help="Config files of the releases of one night.", show_default=False)]
 EventsFile = Annotated[Path, typer.Argument(help="File of events, TOML.", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 
 
 @app.command("set")
@@ -79,6 +88,7 @@ def set_(
         str | None,
         typer.Option(help="Why a budget is granted although the ledger has forgotten releases; kept for ever."),
     ] = None,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Grant or change the config's budget, for its privacy unit and neighbouring relation."""
@@ -98,17 +108,19 @@ def set_(
         periods=() if no_periods else None if per is None else parse_periods(per),
         after_loss=after_loss,
     )
-    print_rows(budget_lines(status))
+    print_answer(budget_lines(status), as_json, in_numbers=budgets.in_numbers(status))
 
 
 @app.command()
-def show(config: Config, debug: Debug = False) -> None:
+def show(config: Config, as_json: Json = False, debug: Debug = False) -> None:
     """Show what the config's data set has spent, what is left, and how many more such releases fit."""
     del debug
     loaded = read_config(config)
     status = Ledger(loaded.ledger_url).budget(loaded.config.release.account)
     plan = plan_near(loaded, parse_date(None))
-    print_rows(budget_lines(status, plan.charge_of_a_night, plan.new_part))
+    left = status.nights_left(plan.charge_of_a_night, plan.new_part) if plan.charge_of_a_night is not None else None
+    lines = budget_lines(status, plan.charge_of_a_night, plan.new_part)
+    print_answer(lines, as_json, in_numbers=budgets.in_numbers(status), nights_left=left)
 
 
 @app.command()
@@ -130,7 +142,7 @@ def forecast(
 
         _write(picture, forecast_picture.picture(found, budget, history, today, _form(picture)))
     if as_json:
-        say(json.dumps(found.plain(), indent=2))
+        print_json(found.plain())
     else:
         print_rows(ahead.lines(found))
 
@@ -198,7 +210,7 @@ def split(
             {"release": plan.release_id, "share": share, "epsilon": plan.guarantee.epsilon, "mu": plan.charge.mu}
             for plan, share in zip(found.plans, found.shares, strict=True)
         ]
-        say(json.dumps({"delta": privacy.delta, "together": together, "held": hold, "releases": rows}, indent=2))
+        print_json({"delta": privacy.delta, "together": together, "held": hold, "releases": rows})
         return
     for plan, share in zip(found.plans, found.shares, strict=True):
         error = plan.answer.error_sentence()
@@ -249,7 +261,7 @@ def price(
         stated = {"epsilon": bound, "delta": delta, "mu": above.mu, "failure": above.failure}
         if epsilon is not None and there is not None:
             stated |= {"at_epsilon": epsilon, "delta_there": there}
-        say(json.dumps({**stated, "neighbours": read.neighbours.value, "unit": read.unit}, indent=2))
+        print_json({**stated, "neighbours": read.neighbours.value, "unit": read.unit})
         return
     rows = [
         ("Events", f"{sum(step.count for step in read.series):,}, {read.neighbours.value}, {read.unit}"),
@@ -271,6 +283,7 @@ def charge(
     events: EventsFile,
     name: Annotated[str, typer.Option(help="Name of what was released, as in the ledger.", show_default=False)],
     date: Date = None,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Book a series of events that another tool draws, before it does: the whole series at once, for ever.
@@ -301,5 +314,7 @@ def charge(
     except CalibrationError as error:
         raise ConfigError("These events cannot be booked", str(error), "Change the events") from None
     ledger.commit(booked.charge_id, key_check=ELSEWHERE)
-    say(f"{release_id} is booked: entry {ledger.released(booked.charge_id, ELSEWHERE, ELSEWHERE).sequence}")
-    print_rows(budget_lines(ledger.budget(release.account)))
+    entry, status = ledger.released(booked.charge_id, ELSEWHERE, ELSEWHERE).sequence, ledger.budget(release.account)
+    if not as_json:
+        say(f"{release_id} is booked: entry {entry}")
+    print_answer(budget_lines(status), as_json, release=release_id, entry=entry, in_numbers=budgets.in_numbers(status))

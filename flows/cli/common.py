@@ -1,14 +1,20 @@
-"""What the commands share: options, reading a config, printing lines.
+"""What the commands share: options, reading a config, printing lines for a person or JSON for a program.
 
 Every command imports this module, so that it imports libraries only within functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, is_dataclass
 from datetime import date, datetime
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +30,9 @@ Config = Annotated[Path, typer.Argument(help="Config file of a release, TOML.", 
 Date = Annotated[str | None, typer.Option("--date", help="Logical date, YYYY-MM-DD; today where it is not given.")]
 Set = Annotated[
     list[str] | None, typer.Option("--set", help="Override, section.key=value; may be given several times.")
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document for programs, and nothing else, to standard output.")
 ]
 Debug = Annotated[
     bool, typer.Option("--debug", help="Show tracebacks and library logs. They may quote private values.")
@@ -117,13 +126,93 @@ def address_of(address: str, option: str) -> str:
     return address if "://" in address else f"sqlite:///{absolute(address, option)}"
 
 
+def print_answer(rows: Sequence[tuple[str, str]], as_json: bool, **values: Any) -> None:
+    """Print the answer of a command: aligned lines for a person, or one JSON document for a program.
+
+    Parameters
+    ----------
+    rows
+        Lines (what, value); in JSON each is a key, and a line that is there several times is a list.
+    as_json
+        Whether a program asks.
+    values
+        Further keys of the JSON document, numbers as numbers.
+    """
+    if as_json:
+        print_json({**keyed(rows), **values})
+    else:
+        print_rows(rows)
+
+
+def print_message(text: str, as_json: bool, **values: Any) -> None:
+    """Print a sentence for a person, or one JSON document with it as ``message`` and further values."""
+    if as_json:
+        print_json({"message": text, **values})
+    else:
+        say(text)
+
+
+def print_json(content: Any) -> None:
+    """Print one JSON document."""
+    say(json.dumps(plain_values(content), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def keyed(rows: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Lines as keys and values of JSON.
+
+    >>> keyed([("Nights left", "3"), ("Warning", "one"), ("Warning", "two")])
+    {'nights_left': '3', 'warning': ['one', 'two']}
+    """
+    found: dict[str, Any] = {}
+    for what, value in rows:
+        key = "_".join("".join(sign if sign.isalnum() else " " for sign in what.lower()).split())
+        if key not in found:
+            found[key] = value
+        else:
+            found[key] = [*(found[key] if isinstance(found[key], list) else [found[key]]), value]
+    return found
+
+
+def plain_values(value: Any) -> Any:
+    """The same in the values that JSON knows; numbers that it does not know become text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain_values(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): plain_values(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_values(item) for item in value]
+    if isinstance(value, Enum):
+        return plain_values(value.value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:
-    """Print aligned lines."""
+    """Print aligned lines; on a terminal what a line is about is in bold, and a warning in yellow."""
     width = max((len(what) for what, _ in rows), default=0)
     for what, value in rows:
-        say(f"{what.ljust(width)}  {one_line(value)}")
+        say(f"{one_line(value)}", head=f"{one_line(what).ljust(width)}  ")
 
 
-def say(text: str, nl: bool = True) -> None:
-    """Print text; what would steer the terminal is written out, for names of files and stored texts can hold it."""
-    typer.echo(printable(text, kept="\n\t"), nl=nl)
+def say(text: str, nl: bool = True, head: str = "") -> None:
+    """Print text; what would steer the terminal is written out, for names of files and stored texts can hold it.
+
+    Parameters
+    ----------
+    text
+        Any text.
+    nl
+        Whether the line ends there.
+    head
+        Begins the line; on a terminal it is set apart from the text.
+    """
+    head = printable(head, kept="\t")
+    if head and coloured():
+        head = typer.style(head, fg="yellow", bold=True) if head.startswith("Warning") else typer.style(head, bold=True)
+    typer.echo(head + printable(text, kept="\n\t"), nl=nl)
+
+
+def coloured() -> bool:
+    """Whether standard output is a terminal whose user has not switched colour off (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

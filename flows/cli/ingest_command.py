@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, print_rows, say
+from blockveil.flows.cli.common import Debug, Json, print_answer, print_message
 from blockveil.flows.cli.progress_line import ProgressLine
 
 Config = Annotated[Path, typer.Argument(help="Config file of an ingest, TOML.", show_default=False)]
 Discard = Annotated[bool, typer.Option("--discard", help="Only remove what an unfinished ingest left.")]
 
 
-def ingest(config: Config, discard: Discard = False, debug: Debug = False) -> None:
+def ingest(config: Config, discard: Discard = False, as_json: Json = False, debug: Debug = False) -> None:
     """Make the store of records that releases read, or go on where a killed run stopped. Spends nothing."""
     del debug
     from blockveil.pipeline.config.ingest_file import load_ingest
@@ -23,17 +23,17 @@ def ingest(config: Config, discard: Discard = False, debug: Debug = False) -> No
     loaded = load_ingest(config)
     if discard:
         found = ingest_staging.discard(loaded.target)
-        say("What an unfinished ingest left is removed." if found else "No unfinished ingest left anything.")
+        said = "What an unfinished ingest left is removed." if found else "No unfinished ingest left anything."
+        print_message(said, as_json, removed=bool(found))
         return
     with ProgressLine() as progress:
         outcome = ingest_run.ingest(ingest_run.look(loaded), progress)
     unit, declared = loaded.config.unit, loaded.config
     bound = "one record each" if declared.rows_per_unit == 1 else f"at most {declared.rows_per_unit} rows each"
-    print_rows(
-        [
-            ("Store", str(outcome.path)),
-            ("Done", outcome.message),
-            ("Unit", f"{unit.name}: {bound}"),
-            ("Columns", str(len(declared.outputs))),
-        ]
-    )
+    rows = [
+        ("Store", str(outcome.path)),
+        ("Done", outcome.message),
+        ("Unit", f"{unit.name}: {bound}"),
+        ("Columns", str(len(declared.outputs))),
+    ]
+    print_answer(rows, as_json, columns=len(declared.outputs), rows_per_unit=declared.rows_per_unit)

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Literal, TextIO
+from typing import Annotated, Any, Literal, TextIO
 
 import typer
 
-from blockveil.flows.cli.common import Config, Debug, address_of, open_ledger, parse_day, read_config, say
+from blockveil.flows.cli.common import (
+    Config,
+    Debug,
+    Json,
+    address_of,
+    open_ledger,
+    parse_day,
+    print_json,
+    print_message,
+    read_config,
+    say,
+)
 from blockveil.pipeline.base.errors import LedgerError, StoreError
 from blockveil.pipeline.config.secrets import read_secret
-from blockveil.pipeline.ledger import Head, Ledger
+from blockveil.pipeline.ledger import Head, Ledger, Verification
 from blockveil.pipeline.ledger.guessing import percent
 from blockveil.pipeline.ledger.heads import is_hash
 from blockveil.pipeline.ledger.refusals import broken
@@ -47,7 +57,7 @@ def show(
     every: Annotated[
         bool, typer.Option("--all", help="Also entries that move no budget: committed and released.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the lines as JSON.")] = False,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Print a statement: what each release cost, what its data set had spent then, and what a guess reached with it."""
@@ -56,7 +66,7 @@ def show(
     entries = open_ledger(config, ledger).history(dataset)
     lines = statement(entries, dataset=dataset, release=release, days=days, every_entry=every)
     if as_json:
-        say(json.dumps([asdict(line) for line in lines], indent=1))
+        print_json(lines)
         return
     width = max([len("What"), *(len(_what(line)) for line in lines)])
     heads = "  ".join(f"{head:>8}" for head in ("Cost", "Spent", "Epsilon", "Guess"))
@@ -105,6 +115,7 @@ def verify(
     key: Annotated[
         str | None, typer.Option(help="env:NAME or file:PATH of the public key or secret of a signed head.")
     ] = None,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Recompute every hash and replay every state; prints the head hash, to be kept elsewhere.
@@ -121,9 +132,16 @@ def verify(
         found = replace(found, problems=[*found.problems, missing])
     if found.problems:
         raise broken(found)
-    for loss in found.losses:
+    for loss in () if as_json else found.losses:
         say(f"Granted after a loss: {loss}")
-    say(f"{found.entries} entries, chain intact. Head: {found.head}")
+    _tell_chain(found, as_json)
+
+
+def _tell_chain(found: Verification, as_json: bool, **values: Any) -> None:
+    """Say that a chain is intact, and its head."""
+    said = f"{found.entries} entries, chain intact. Head: {found.head}"
+    known = {"entries": found.entries, "head": found.head, "time": found.time, "granted_after_a_loss": found.losses}
+    print_message(said, as_json, **known, **values)
 
 
 def _kept_head(head: str | None, key: str | None) -> str | Head | None:
@@ -150,6 +168,7 @@ def head_(
         str | None, typer.Option(help="env:NAME or file:PATH of an Ed25519 private key (PEM) or of a secret for HMAC.")
     ] = None,
     output: Annotated[Path | None, typer.Option(help="File to write; the terminal where it is not given.")] = None,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Print the last row's number, hash and time, signed where a key is given; keep it where the ledger is not."""
@@ -162,7 +181,7 @@ def head_(
     else:
         _check_output(output)
         output.write_text(found.to_json() + "\n", encoding="utf-8")
-        say(f"Head of {found.entries} entries written to {output}")
+        print_message(f"Head of {found.entries} entries written to {output}", as_json, written=output, **asdict(found))
 
 
 @app.command()
@@ -227,6 +246,7 @@ def import_(
     head: Annotated[str | None, typer.Option(help="Head kept elsewhere, a file or its hash.")] = None,
     key: Annotated[str | None, typer.Option(help="env:NAME or file:PATH of the key of a signed head.")] = None,
     as_copy: Annotated[bool, typer.Option("--as-copy", help="A copy for reading, in which nothing is spent.")] = False,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Make a new ledger of an export, after its whole chain was verified; also the way from SQLite to PostgreSQL.
@@ -237,8 +257,9 @@ def import_(
     expected, opened = _kept_head(head, key), open_ledger(config, ledger)
     with _readable(source) as stream:
         found = opened.load(read_rows(stream), expected, as_copy=as_copy)
-    say(f"{found.entries} entries, chain intact. Head: {found.head}")
-    say("This is a copy, for reading." if as_copy else "The ledger goes on here; the old one is closed.")
+    _tell_chain(found, as_json, copy=as_copy)
+    if not as_json:
+        say("This is a copy, for reading." if as_copy else "The ledger goes on here; the old one is closed.")
 
 
 def _readable(source: Path) -> TextIO:
@@ -250,28 +271,31 @@ def _readable(source: Path) -> TextIO:
 
 
 @app.command()
-def upgrade(config: AnyConfig = None, ledger: Address = None, debug: Debug = False) -> None:
+def upgrade(config: AnyConfig = None, ledger: Address = None, as_json: Json = False, debug: Debug = False) -> None:
     """Bring the tables of a ledger that an earlier version made to this version; entries stay as they are."""
     del debug
     before, after = open_ledger(config, ledger).upgrade()
-    say(f"Upgraded from version {before} to {after}." if before != after else f"Version {after} already.")
+    said = f"Upgraded from version {before} to {after}." if before != after else f"Version {after} already."
+    print_message(said, as_json, before=before, after=after)
 
 
 @app.command()
 def role(
     name: Annotated[str, typer.Argument(help="The PostgreSQL role; made where it is missing.", show_default=False)],
     budgets: Annotated[bool, typer.Option("--budgets", help="May also grant budgets.")] = False,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Print the SQL that lets a PostgreSQL role read the ledger and add entries, and nothing else."""
     del debug
-    say(role_sql(name, budgets=budgets))
+    print_message(role_sql(name, budgets=budgets), as_json, role=name)
 
 
 @app.command()
 def void(
     config: Config,
     release_id: Annotated[str, typer.Argument(help="dataset/name/date", show_default=False)],
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Give back a reservation of a run that died before anything was drawn, instead of resuming it."""
@@ -289,4 +313,4 @@ def void(
             "Run `blockveil ledger show` to see where it stands",
         )
     KeyStore(loaded.keys_root).destroy(charge.charge_id)
-    say(f"{release_id}: the reservation was given back")
+    print_message(f"{release_id}: the reservation was given back", as_json, release=release_id)

@@ -9,7 +9,7 @@ import typer
 from blockveil.engine.mechanisms.auto import Auto, Metric, proven
 from blockveil.engine.mechanisms.catalogue import ENTRIES, find
 from blockveil.engine.mechanisms.declaration import CatalogueEntry
-from blockveil.flows.cli.common import Debug, print_rows, say
+from blockveil.flows.cli.common import Debug, Json, print_answer, print_json, say
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.unvetted import offered
 
@@ -25,19 +25,20 @@ _USES = {
 _UNVETTED = "a config may name it; a release needs allow_unvetted = true in [release]"
 
 
-def mechanisms(name: Name = None, debug: Debug = False) -> None:
+def mechanisms(name: Name = None, as_json: Json = False, debug: Debug = False) -> None:
     """List all mechanisms with their status, or explain one."""
     del debug
     if name is None:
-        _list()
+        _list(as_json)
         return
     if name == Auto.name:
-        print_rows(_auto())
+        print_answer(_auto(), as_json)
         return
     entry = find(name)
     others = dict(offered("mechanism"))
     if entry is None and name in others:
-        print_rows([("Mechanism", name), ("Package", others[name]), ("Status", "unvetted"), ("Use", _UNVETTED)])
+        rows = [("Mechanism", name), ("Package", others[name]), ("Status", "unvetted"), ("Use", _UNVETTED)]
+        print_answer(rows, as_json)
         return
     if entry is None:
         raise ConfigError(
@@ -45,10 +46,17 @@ def mechanisms(name: Name = None, debug: Debug = False) -> None:
             "A mechanism has one of the names that are listed",
             "Run `blockveil mechanisms`",
         )
-    print_rows(_lines(entry))
+    print_answer(_lines(entry), as_json, name=entry.name, title=entry.title)
 
 
-def _list() -> None:
+def _list(as_json: bool) -> None:
+    if as_json:
+        listed = [{"name": each.name, "status": each.status, "use": each.use, "title": each.title} for each in ENTRIES]
+        others = [
+            {"name": name, "status": "unvetted", "use": "release", "package": of} for name, of in offered("mechanism")
+        ]
+        print_json([*listed, *others])
+        return
     width = max(len(entry.name) for entry in ENTRIES)
     for entry in ENTRIES:
         say(f"{entry.name:<{width}}  {entry.status.value:<12}  {entry.use:<7}  {entry.title}")

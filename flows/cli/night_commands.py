@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -13,10 +12,13 @@ from blockveil.flows.cli.common import (
     Config,
     Date,
     Debug,
+    Json,
     Set,
     parse_date,
     parse_name,
     parse_overrides,
+    print_answer,
+    print_json,
     print_rows,
     read_config,
     say,
@@ -33,7 +35,7 @@ from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.plan.drowning import drowned
 from blockveil.pipeline.plan.machine_speed import measure as rates_of
-from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.plan.planning import Plan, make_plan
 from blockveil.pipeline.releases import lost_ledger
 from blockveil.pipeline.releases.night import Tell
 from blockveil.pipeline.releases.order import plainly
@@ -43,7 +45,6 @@ NoPrefect = Annotated[bool, typer.Option("--no-prefect", help="Run the same step
 Approve = Annotated[
     str | None, typer.Option("--approve", help="Your name, to approve a release that needs a person; see [approval].")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")]
 Measure = Annotated[
     bool, typer.Option("--measure", help="Measure this machine for a second, to predict the time on it.")
 ]
@@ -77,7 +78,7 @@ def plan(
     if as_json:
         noise = drowned(made)
         warned = {} if noise is None else {"warning": noise.plain}
-        say(json.dumps({**made.public, "plan_digest": made.digest, **warned}, indent=2, sort_keys=True))
+        print_json({**made.public, "plan_digest": made.digest, **warned})
     else:
         machine = made.machine()
         rates = rates_of(machine.slots) if measure else None
@@ -90,6 +91,7 @@ def run(
     set: Set = None,  # noqa: A002 - the option's name
     no_prefect: NoPrefect = False,
     approve: Approve = None,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Release, or finish a release that an earlier run began. The same release is never charged twice."""
@@ -98,18 +100,19 @@ def run(
 
     quieten(debug)
     loaded = read_config(config, overrides, allowed.RELEASE)
-    _release(Workspace.open(make_plan(loaded, day)), overrides, no_prefect, approver)
+    _release(Workspace.open(make_plan(loaded, day)), overrides, no_prefect, approver, as_json)
 
 
 def _release(
-    workspace: Workspace, overrides: dict[str, str], no_prefect: bool = False, approve: str | None = None
+    workspace: Workspace,
+    overrides: dict[str, str],
+    no_prefect: bool = False,
+    approve: str | None = None,
+    as_json: bool = False,
 ) -> None:
     made, store = workspace.plan, look(workspace.plan.loaded)
-    say(f"{made.release_id}: {made.guarantee_sentence()} {store.sentence}")
-    if made.config.in_clear:
-        say(f"Warning: the cluster is {summary.IN_CLEAR}")
-    for warning in summary.warnings(made):
-        say(f"Warning: {warning}")
+    if not as_json:
+        _announce(workspace, store)
     question = budgets.approval_needed(made, workspace.ledger)
     if question is not None and approve is None:
         raise NotApproved.because(question.text, "Let who may decide give --approve NAME")
@@ -120,7 +123,20 @@ def _release(
             progress("starting Prefect", None)
             with server.at_hand():
                 message = _by_prefect(workspace, store, overrides, approve, progress)
-    _tell_result(workspace, message)
+    _tell_result(workspace, message, as_json)
+
+
+def _announce(workspace: Workspace, store: Looked) -> None:
+    """Say what is going to be promised, and what to be warned of."""
+    made = workspace.plan
+    say(f"{made.release_id}: {made.guarantee_sentence()} {store.sentence}")
+    for warning in _warnings(made):
+        say(f"Warning: {warning}")
+
+
+def _warnings(made: Plan) -> list[str]:
+    in_clear = [f"the cluster is {summary.IN_CLEAR}"] if made.config.in_clear else []
+    return [*in_clear, *summary.warnings(made)]
 
 
 def _plainly(workspace: Workspace, approver: str | None, progress: Tell) -> str:
@@ -149,7 +165,7 @@ def _by_prefect(
     return str(state.message)
 
 
-def _tell_result(workspace: Workspace, message: str) -> None:
+def _tell_result(workspace: Workspace, message: str, as_json: bool) -> None:
     from blockveil.pipeline.data.released import open_release
     from blockveil.pipeline.releases.publishing import find_published
     from blockveil.pipeline.report import error_lines, report_path
@@ -164,7 +180,11 @@ def _tell_result(workspace: Workspace, message: str) -> None:
     rows += error_lines(open_release(published.path))
     rows += summary.budget_lines(status, plan.charge_of_a_night, plan.new_part)
     rows += [("Release", str(published.path)), ("Report", str(report_path(published.path)))]
-    print_rows(rows)
+    said = {"release_id": plan.release_id, "output_digest": published.output_digest, "pointer": published.pointer}
+    warned = _warnings(plan) if as_json else []  # a person has read them before the run
+    print_answer(
+        [*(("Warning", text) for text in warned), *rows], as_json, **said, in_numbers=budgets.in_numbers(status)
+    )
 
 
 def demo(debug: Debug = False) -> None:

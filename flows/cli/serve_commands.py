@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, parse_date, say
+from blockveil.flows.cli.common import Debug, Json, parse_date, print_json, say
 from blockveil.flows.service import login
 from blockveil.flows.service.server import ServerFailed
 
@@ -102,6 +102,7 @@ def prune(
     configs: Folder = Path("configs"),
     keep_days: KeepDays = 400,
     apply: Apply = False,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Show the releases that are older than is kept; --apply removes them. Ledger entries and the newest one stay."""
@@ -112,16 +113,23 @@ def prune(
     loaded = load_deployments(configs)
     before = datetime.now(UTC).date() - timedelta(days=keep_days)
     old = [each for config in loaded.configs.values() for each in retention.old_releases(config, before)]
-    for each in old:
+    for each in () if as_json else old:
         say(f"{each.release_id}  {each.size / 2**20:,.1f} MiB")
     if apply:
         retention.prune(old)
+    if as_json:
+        print_json({"removed": apply, "releases": [{"release": each.release_id, "bytes": each.size} for each in old]})
+        return
     done = "removed" if apply else "would be removed; --apply does it"
     say(f"{len(old)} releases, {sum(each.size for each in old) / 2**20:,.1f} MiB, {done}")
 
 
 def catch_up(
-    configs: Folder = Path("configs"), since: Since = None, apply: Apply = False, debug: Debug = False
+    configs: Folder = Path("configs"),
+    since: Since = None,
+    apply: Apply = False,
+    as_json: Json = False,
+    debug: Debug = False,
 ) -> None:
     """Show the nights that were begun or missed and are due, by the policy of deployments.toml; --apply runs them."""
     del debug
@@ -133,6 +141,9 @@ def catch_up(
     deploying.require_server()
     first = None if since is None else parse_date(since)
     found = recovery.catch_up_nights(load_deployments(configs), first, datetime.now(UTC), apply)
+    if as_json:
+        print_json({"started": apply, "nights": found})
+        return
     for night in found:
         say(f"{night.config} {night.night}: {night.why} ({night.note})")
     if not found:

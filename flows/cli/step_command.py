@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, print_rows
+from blockveil.flows.cli.common import Debug, Json, print_json, print_rows
 
 Release = Annotated[Path, typer.Argument(help="Pointer or folder of a release of gradients.", show_default=False)]
 Output = Annotated[Path, typer.Option(help="New .npz file for the weights.", show_default=False)]
@@ -17,14 +17,20 @@ Before = Annotated[Path | None, typer.Option("--weights", help="Weights it was t
 
 
 def step(
-    release: Release, output: Output, examples: Examples, rate: Rate, before: Before = None, debug: Debug = False
+    release: Release,
+    output: Output,
+    examples: Examples,
+    rate: Rate,
+    before: Before = None,
+    as_json: Json = False,
+    debug: Debug = False,
 ) -> None:
     """Take one step of training along a released gradient. Post-processing: costs no privacy."""
     del debug
     from blockveil.pipeline.questions import weights
 
     found = weights.step(release, None if before is None else weights.load(before), examples, rate)
-    _tell(output, weights.save(found, output))
+    _tell(output, weights.save(found, output), as_json)
 
 
 def start(
@@ -33,6 +39,7 @@ def start(
     outputs: Annotated[int, typer.Option(min=1, help="Number of outputs.", show_default=False)],
     seed: Annotated[int, typer.Option(help="Public seed.", show_default=False)],
     hidden: Annotated[int | None, typer.Option(min=1, help="Number of hidden units.")] = None,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Write random weights to begin training with."""
@@ -40,8 +47,11 @@ def start(
     from blockveil.pipeline.questions import weights
 
     found = weights.random(weights.shapes(inputs + 1, hidden, outputs), seed)
-    _tell(output, weights.save(found, output))
+    _tell(output, weights.save(found, output), as_json)
 
 
-def _tell(path: Path, digest: str) -> None:
+def _tell(path: Path, digest: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"weights": path, "weights_sha256": digest})
+        return
     print_rows([("weights", f'"{path}"'), ("weights_sha256", f'"{digest}"')])

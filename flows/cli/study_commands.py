@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
-from blockveil.flows.cli.common import Debug, print_rows
+from blockveil.flows.cli.common import Debug, Json, print_answer
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.study import frames as study_frames
 from blockveil.pipeline.study import moments as study_moments
@@ -46,16 +46,18 @@ def r1smg(
     sensitivity: Sensitivity,
     output: Output = None,
     matrix: Matrix = None,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Rank-1 singular Gaussian noise: what it claims, what holds, and a labelled draw."""
     del debug
     size = _shape(shape)
     findings = study.r1smg_findings(size, _claim(epsilon, delta), sensitivity)
-    print_rows(findings.rows())
+    rows = list(findings.rows())
     if output is not None:
         study.draw_r1smg(findings, _matrix(matrix, size), NoiseKey(os.urandom(32)), output)
-        print_rows([("Written", f"{output}, labelled as not private")])
+        rows.append(("Written", f"{output}, labelled as not private"))
+    print_answer(rows, as_json)
 
 
 @app.command()
@@ -68,16 +70,18 @@ def wishart(
     output: Output = None,
     matrix: Matrix = None,
     calibration: Annotated[str, typer.Option(help="Of the draw: jiang, imtiaz, sheffet or exact.")] = "exact",
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Wishart noise on a second moment: what is claimed, what holds, and a labelled draw."""
     del debug
     findings = study_moments.wishart_findings(features, radius, _claim(epsilon, delta), neighbours)
-    print_rows(findings.rows())
+    rows = list(findings.rows())
     if output is not None:
         public = _matrix(matrix, (features, features))
         study_moments.draw_wishart(findings, calibration, public, NoiseKey(os.urandom(32)), output)
-        print_rows([("Written", f"{output}, labelled")])
+        rows.append(("Written", f"{output}, labelled"))
+    print_answer(rows, as_json)
 
 
 @app.command(name="johnson-lindenstrauss")
@@ -94,17 +98,19 @@ def johnson_lindenstrauss(
         Path | None, typer.Option(help="Public records, .npy, one a row; zeros without it. They are drawn from.")
     ] = None,
     calibration: Annotated[str, typer.Option(help="Of the draw: blocki, sheffet or exact.")] = "exact",
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Gaussian sketches of regularised records: what is claimed, what holds, and a labelled draw."""
     del debug
     claim = _claim(epsilon, delta)
     findings = study_moments.sketch_findings(features, records, rows, radius, claim, neighbours)
-    print_rows(findings.rows())
+    lines = list(findings.rows())
     if output is not None:
         public = _matrix(matrix, (records, features))
         study_moments.draw_sketch(findings, calibration, public, NoiseKey(os.urandom(32)), output)
-        print_rows([("Written", f"{output}, labelled")])
+        lines.append(("Written", f"{output}, labelled"))
+    print_answer(lines, as_json)
 
 
 @app.command()
@@ -117,6 +123,7 @@ def ppca(
     radius: Radius = 1.0,
     output: Output = None,
     calibration: Annotated[str, typer.Option(help="Of the draw: published or exact.")] = "exact",
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Principal directions as one frame (PPCA): what is claimed, what holds, and a labelled draw."""
@@ -124,10 +131,11 @@ def ppca(
     findings = study_frames.frame_findings(
         _matrix(matrix, None), directions, radius, _claim(epsilon, delta), neighbours
     )
-    print_rows(findings.rows())
+    rows = list(findings.rows())
     if output is not None:
         captured = study_frames.draw_frame(findings, calibration, NoiseKey(os.urandom(32)), output)
-        print_rows([("Written", f"{output}, labelled; it captures {captured:.1%} of the largest possible variance")])
+        rows.append(("Written", f"{output}, labelled; it captures {captured:.1%} of the largest possible variance"))
+    print_answer(rows, as_json)
 
 
 @app.command()
@@ -139,13 +147,14 @@ def imgm(
     sensitivity: Sensitivity,
     steps: Annotated[int, typer.Option(help="Number of releases with this noise.", min=1, max=10**6)] = 1,
     change: Annotated[Path | None, typer.Option(help="A known change of the answer, .npy.")] = None,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Matrix Gaussian noise of any two covariances: exact loss, what is required, and the error."""
     del debug
     known = None if change is None else _numbers(change)
     found = pairs.pair_findings(_numbers(left), _numbers(right), sensitivity, _claim(epsilon, delta), steps, known)
-    print_rows(found.rows())
+    print_answer(found.rows(), as_json)
 
 
 @app.command(name="sampling")
@@ -155,11 +164,12 @@ def sampled(
     rate: Annotated[float, typer.Option(help="Probability that a step sees a record.")],
     epochs: Annotated[float, typer.Option(help="Number of steps times the rate.")],
     slack: Annotated[float, typer.Option(help="Part of delta that composition takes.")],
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Steps that see sampled records: what R1SMG and IMGM claim for them, and what is proven."""
     del debug
-    print_rows(sampling.sampling_findings(_claim(epsilon, delta), rate, epochs, slack).rows())
+    print_answer(sampling.sampling_findings(_claim(epsilon, delta), rate, epochs, slack).rows(), as_json)
 
 
 def _claim(epsilon: float, delta: float) -> ApproxDP:

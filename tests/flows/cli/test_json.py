@@ -1,0 +1,195 @@
+"""Every command that prints has ``--json``: one document on standard output and nothing else; and colour on request."""
+
+import contextlib
+import io
+import json
+import os
+import re
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from blockveil.flows.cli import common
+from blockveil.flows.cli.commands import COMMANDS, load
+from tests import support
+from tests.flows.cli.test_cli import blockveil
+from tests.pipeline.data.ingest import ingest_support
+from tests.pipeline.questions.test_training import LOGISTIC, config, release
+
+WITHOUT = {
+    "serve": "it runs until it is stopped",
+    "deploy": "it registers, and says what it does line by line",
+    "worker": "it runs until it is stopped",
+    "metrics": "it runs until it is stopped, and answers in the form of Prometheus",
+    "demo": "it is for a person who looks at the product for the first time",
+    "ledger export": "--format says in which form it writes",
+}
+"""Commands that have no such option, and why."""
+
+
+def commands():
+    for name in COMMANDS:
+        found = load(name)
+        if hasattr(found, "commands"):
+            yield from ((f"{name} {each}", command) for each, command in found.commands.items())
+        else:
+            yield name, found
+
+
+@pytest.mark.parametrize(("name", "command"), [pytest.param(*each, id=each[0]) for each in commands()])
+def test_every_command_that_prints_has_the_option(name, command):
+    options = {word for each in command.params for word in each.opts}
+    assert ("--json" in options) == (name not in WITHOUT)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two nights of people, a gradient, public matrices, a list and a deployments file."""
+    made = tmp_path_factory.mktemp("json")
+    support.prepare(made, budget=9.0)
+    for night in ("2026-11-20", "2026-11-21"):
+        assert blockveil("run", made / "people.toml", "--no-prefect", "--date", night).returncode == 0
+    (made / "deployments.toml").write_text(
+        '[[night]]\nconfig = "people"\ncron = "30 2 * * *"\ntimezone = "UTC"\nmode = "release"\nmissed = "all"\n'
+    )
+    (made / "list.csv").write_text("a,b\n1,2\n2,1\n3,5\n")
+    (made / "events.toml").write_text(
+        'unit = "one person (one row)"\nneighbours = "add-remove"\n[[event]]\nkind = "gaussian"\nmu = 0.1\n'
+    )
+    np.save(made / "eye.npy", np.eye(3))
+    training = made / "training"
+    training.mkdir()
+    (made / "gradient").symlink_to(release(config(training, LOGISTIC)).path)
+    return made
+
+
+CALLS = [
+    "plan people.toml",
+    "run people.toml --no-prefect --date 2026-11-20",
+    "report people/covariance/2026-11-20 --config people.toml",
+    "report people/covariance/2026-11-21 --against people/covariance/2026-11-20 --config people.toml",
+    "site . --output site",
+    "step gradient --examples 1500 --rate 8 --output step.npz",
+    "weights --inputs 3 --outputs 2 --seed 7 --output weights.npz",
+    "prune . --keep-days 36500",
+    "catch-up .",
+    "mechanisms",
+    "mechanisms gaussian",
+    "mechanisms auto",
+    "audit gaussian --epsilon 1 --delta 1e-5 --trials 400",
+    "shape releases/people/covariance/2026-11-20.json --output shape.npy",
+    "shape-of-list list.csv --output list.npy",
+    "directions releases/people/covariance/2026-11-20.json --output directions.npy",
+    "ledger show people.toml",
+    "ledger verify people.toml",
+    "ledger head people.toml",
+    "ledger head people.toml --output head.json",
+    "ledger upgrade people.toml",
+    "ledger role reader",
+    "ledger import export.jsonl --ledger copy.db --as-copy",
+    "budget set people.toml --epsilon 9 --delta 1e-5",
+    "budget show people.toml",
+    "budget forecast people.toml",
+    "budget price events.toml --delta 1e-5",
+    "budget charge people.toml events.toml --name elsewhere --date 2026-11-20",
+    "study r1smg --shape 3x3 --epsilon 1 --delta 1e-5 --sensitivity 1",
+    "study wishart --features 3 --epsilon 1 --delta 1e-5 --neighbours add-remove",
+    "study johnson-lindenstrauss --records 9 --features 3 --rows 2 --epsilon 1 --delta 1e-5 --neighbours add-remove",
+    "study ppca --matrix eye.npy --directions 1 --epsilon 1 --delta 1e-5 --neighbours add-remove",
+    "study imgm --left eye.npy --right eye.npy --epsilon 1 --delta 1e-5 --sensitivity 1",
+    "study sampling --epsilon 1 --delta 1e-5 --rate 0.01 --epochs 1 --slack 1e-6",
+]
+ELSEWHERE = {"ingest", "budget split", "ledger void"}
+"""Commands whose call needs more of a setting, and is below."""
+
+
+def answer(*words):
+    done = blockveil(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout, parse_constant=lambda name: pytest.fail(name))
+
+
+@pytest.mark.parametrize("words", CALLS)
+def test_a_call_prints_one_document_and_nothing_else(folder, monkeypatch, words):
+    monkeypatch.chdir(folder)
+    from blockveil.flows.service import deploy, login, recovery
+
+    due = SimpleNamespace(config="people", night="2026-11-22", why="missed", note="due")
+    monkeypatch.setattr(login, "join", lambda: None)
+    monkeypatch.setattr(deploy, "require_server", lambda: None)
+    monkeypatch.setattr(recovery, "catch_up_nights", lambda *_: [vars(due)])
+    if words.startswith("ledger import"):
+        blockveil("ledger", "export", "people.toml", "--output", "export.jsonl")
+    assert answer(*words.split())
+
+
+def test_the_calls_are_of_all_commands():
+    called = {name for name, _ in commands() if any(words.startswith(name) for words in CALLS)}
+    assert called | ELSEWHERE == {name for name, _ in commands()} - WITHOUT.keys()
+
+
+def test_numbers_are_numbers_and_repeated_lines_are_lists(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    found = answer("budget", "show", "people.toml")
+    assert found["in_numbers"]["epsilon"] == 9.0
+    assert found["nights_left"] > 0
+    assert 0.5 < found["in_numbers"]["guess_right_at_most"]["so_far"] < 1.0
+    assert common.keyed([("A b", "1"), ("A b", "2"), ("A b", "3")]) == {"a_b": ["1", "2", "3"]}
+    assert common.plain_values({1: (float("nan"), -float("inf"))}) == {"1": ["nan", "-inf"]}
+
+
+def test_a_killed_reservation_is_given_back_in_json(tmp_path):
+    from datetime import date
+
+    from blockveil.pipeline.ledger import Ledger
+    from blockveil.pipeline.plan.planning import make_plan
+
+    loaded = support.prepare(tmp_path)
+    plan = make_plan(loaded, date(2026, 11, 20))
+    Ledger(loaded.ledger_url).reserve(
+        release_id=plan.release_id, dataset="people", spec={}, spec_digest="0" * 64, charge=plan.charge,
+        neighbours=plan.neighbours, unit=support.UNIT, attempt="one",
+    )  # fmt: skip
+    assert answer("ledger", "void", loaded.path, plan.release_id)["release"] == plan.release_id
+
+
+def test_a_split_is_shown_in_json(tmp_path):
+    loaded = support.prepare(tmp_path)
+    loaded.path.write_text(loaded.path.read_text().replace("[mechanism]", "share = 1.0\n\n[mechanism]", 1))
+    assert answer("budget", "split", loaded.path)["releases"][0]["share"] == 1.0
+
+
+def test_an_ingest_tells_what_it_made_in_json(tmp_path):
+    np.save(tmp_path / "cost.npy", np.arange(4.0)[:, None])
+    loaded = ingest_support.configure(
+        tmp_path, [ingest_support.NUMBER], 'kind = "npy"\nfiles = ["cost.npy"]\nnames = ["cost"]'
+    )
+    assert answer("ingest", loaded.path)["columns"] == 1
+    assert answer("ingest", loaded.path, "--discard")["removed"] is False
+
+
+def test_a_refusal_prints_nothing_to_standard_output(folder):
+    done = blockveil("plan", folder / "absent.toml", "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environment", "terminal", "coloured"),
+    [({}, True, True), ({}, False, False), ({"NO_COLOR": "1"}, True, False), ({"TERM": "dumb"}, True, False)],
+)
+def test_colour_is_for_terminals_whose_user_wants_it(environment, terminal, coloured):
+    shown = Terminal() if terminal else io.StringIO()
+    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM")}
+    with mock.patch.dict(os.environ, {**kept, **environment}, clear=True), contextlib.redirect_stdout(shown):
+        common.print_rows([("Warning", "one \x1b[31mred"), ("Left", "2")])
+    text = shown.getvalue()
+    assert ("\x1b[" in text) == coloured
+    assert re.sub(r"\x1b\[\d+m", "", text) == "Warning  one \\u001b[31mred\nLeft     2\n"
