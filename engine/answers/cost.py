@@ -5,7 +5,7 @@ read, an answer of A entries (tiles on and above the diagonal where it is symmet
 rows, s task slots on w workers.
 
 =================== =========================================================================
-operations          n w (w + 1) for a second moment of width w; 2 n p q for outer products
+operations          n w (w + 1) for a second moment of width w; 2 n p q for outer products; none to speak of for sums
 pairs               n (s w)^2 / 2 where a share s of the values is not zero and only these are multiplied
 bytes read          8 g n c: each group of tiles reads the records once
 bytes moved         8 r A where r > 1: partial sums travel to where they are added up
@@ -61,6 +61,9 @@ class GrowthKind(StrEnum):
 
     CELLS = "cells"
     """Counts in the cells of a grid: little arithmetic."""
+
+    SUMS = "sums"
+    """A sum of each column: one row, and no products."""
 
     RECORDS = "records"
     """A row of the answer for each record."""

@@ -69,7 +69,7 @@ def entry_sums(
     shift, width, dimension = int(quantiser.augmented), quantiser.width, quantiser.coordinates.dimension
     sums, rows = np.zeros(width, dtype=np.int64), 0
     waiting, dtype = list[tuple[Integers, Integers, Integers]](), np.dtype(float)
-    for columns, values, borders in _blocks(source, start, stop, chunk_rows, dimension):
+    for columns, values, borders in entries_of(source, start, stop, chunk_rows, dimension):
         count, dtype = len(borders) - 1, values.dtype
         if values.size > FEW * count * dimension:
             _add_whole(totals, tiles, dense(columns, values, borders, dimension), quantiser)
@@ -96,7 +96,16 @@ def dense(columns: Integers, values: NDArray[Any], borders: Integers, dimension:
     return records
 
 
-def _blocks(source: RowSource, start: int, stop: int, chunk_rows: int, dimension: int) -> Iterator[Entries]:
+def entries_of(source: RowSource, start: int, stop: int, chunk_rows: int, dimension: int) -> Iterator[Entries]:
+    """Values other than zero of rows ``start <= row < stop``, a few rows at a time.
+
+    Parameters
+    ----------
+    source, start, stop, chunk_rows
+        As for :func:`entry_sums`.
+    dimension
+        Number of columns.
+    """
     if isinstance(source, EntrySource):
         step = _CHUNKS_AT_ONCE * chunk_rows
         for first in range(start, stop, step):

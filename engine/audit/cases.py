@@ -37,7 +37,7 @@ from blockveil.engine.noise.additive import NoiseDesign, add_noise
 from blockveil.engine.records.geometry import Body, Box, CappedBox
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.sensitivity import rotation
-from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Problem, Rows, SecondMoment
+from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Problem, Rows, SecondMoment, Totals
 from blockveil.engine.study import r1smg
 from blockveil.engine.workloads.workload import AllRange, Kronecker, Total
 
@@ -181,6 +181,8 @@ def _problems() -> Sequence[tuple[Problem, Pairs]]:
             OuterProducts(Body.BALL, Body.CUBE, np.ones(2), units, ADD, K, _ROWS),
             [(np.outer([K, 0], ones), np.zeros((2, 3)))],
         ),
+        (Totals(Body.CUBE, units, ADD, K, _ROWS), [(np.array([[K, K, -K, K]]), np.zeros((1, 4)))]),
+        (Totals(Body.CUBE, units, REPLACE, K, _ROWS), [(signs[None, :], -signs[None, :])]),
         (Counts((2, 3), ADD, _ROWS), [(cell, np.zeros((2, 3)))]),
         (Counts((2, 3), REPLACE, _ROWS), [(cell, other)]),
         (Counts((1, 8), ADD, _ROWS, _RANGES), [(line[0], np.zeros((1, 8)))]),
@@ -201,6 +203,7 @@ def _in_a_ball() -> Sequence[tuple[Problem, Pairs]]:
         (SecondMoment(about, ones, ADD, K, _ROWS, False), [(moment, np.zeros((3, 3))) for moment in moments]),
         (SecondMoment(about, ones, REPLACE, K, _ROWS, False), list(combinations(moments, 2))),
         (Rows(above, ones, REPLACE, K, 2), list(combinations(rows, 2))),
+        (Totals(above, ones, REPLACE, K, _ROWS, widths=ones), list(combinations(positive[:, None, :], 2))),
     )
 
 

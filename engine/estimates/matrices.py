@@ -114,7 +114,7 @@ def covariance(
     value, deviation = noisy.value, noisy.standard_deviation
     count_deviation = float(deviation[0, 0]) if public_count is None else 0.0
     count = float(value[0, 0]) if public_count is None else float(public_count)
-    divisor = _divisor(count, count_deviation)
+    divisor = divisor_of(count, count_deviation)
     raw = _to_raw(Estimate(value[1:, 1:], deviation[1:, 1:]), coordinates)
     back = coordinates.to_raw()
     centre = value[0, 1:] / divisor
@@ -145,7 +145,7 @@ def covariance_of(value: Array, public_count: int | None, count_deviation: float
         Standard deviation of the noisy count.
     """
     count = value[..., :1, :1] if public_count is None else np.asarray(float(public_count))
-    divisor = _divisor(count, count_deviation)
+    divisor = divisor_of(count, count_deviation)
     centre = value[..., :1, 1:] / divisor
     found: Array = value[..., 1:, 1:] / divisor - np.swapaxes(centre, -1, -2) * centre
     return found
@@ -183,7 +183,7 @@ def second_moment_deviation(design: NoiseDesign, back: Array | None = None) -> A
     return deviation if back is None else np.sqrt(_mixed_variance(back, deviation**2))
 
 
-def _divisor(count: Any, deviation: float) -> Any:
+def divisor_of(count: Any, deviation: float) -> Any:
     """What sums are divided by: a count near zero or below is replaced by the size of its noise."""
     return np.maximum(count, max(deviation, 1.0))
 

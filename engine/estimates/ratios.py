@@ -18,7 +18,10 @@ deviation of Ds / N and r that of Dn / N, both known, and b r < 1, on that event
 
 Nothing is neglected, and where noise is small beside count and means the result is b standard deviations.
 
-**Source**: derived here.
+A mean alone has an exact interval: ``(s^ - m n^)^2 <= z^2 (var s + m^2 var n)`` holds at the true m with the
+probability that one noise stays within z of its standard deviations, and is a quadratic inequality in m (Fieller).
+
+**Source**: derived here, but for the interval of one mean, which is Fieller's, 1954.
 """
 
 from __future__ import annotations
@@ -80,6 +83,21 @@ class RatioErrors:
             return np.full(self.shift.shape, np.inf)
         found: Array = self.band * (self.sums + np.abs(self.shift) * self.count) / (1.0 - self.band * self.count)
         return found
+
+    def interval_of_mean(self, size: float) -> tuple[Array, Array]:
+        """Least and largest mean about the origin by Fieller's theorem, shape (d,) each; infinite where not bounded.
+
+        Parameters
+        ----------
+        size
+            Standard deviations z that one linear noise stays within with the wanted probability.
+        """
+        left = 1.0 - (size * self.count) ** 2
+        if left <= 0.0:
+            return np.full(self.shift.shape, -np.inf), np.full(self.shift.shape, np.inf)
+        # (m^ - m)^2 <= z^2 (mu^2 + m^2 r^2): the roots of m^2 (1 - z^2 r^2) - 2 m m^ + (m^)^2 - z^2 mu^2.
+        half = size * np.sqrt((self.shift * self.count) ** 2 + left * self.sums**2)
+        return (self.shift - half) / left, (self.shift + half) / left
 
     @property
     def linear_deviation_of_mean(self) -> Array:

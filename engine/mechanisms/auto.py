@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign,
 from blockveil.engine.mechanisms.registry import declarations
 from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.records.geometry import Vector
-from blockveil.engine.sensitivity.problems import Counts, Problem
+from blockveil.engine.sensitivity.problems import Counts, Problem, Totals, constants
 
 
 @dataclass(frozen=True)
@@ -61,18 +62,12 @@ class Metric:
             return workload_error(problem.workload, design)
         if design.strategy is not None:
             return self._estimated(problem, design)
-        rows, columns = (units.copy() for units in problem.units)
-        constant = int(getattr(problem, "augmented", False))
-        for side in (rows, columns):
-            side[:constant] = 0.0  # the count and the sums are means to an end
-        if self.kind == "spectral":
-            return expected_spectral_norm(design, rows, columns)
         if self.kind == "subspace":
-            return self._subspace(problem, design, constant)
+            return self._subspace(problem, design, constants(problem)[0])
         weights = Importance("relative-error") if self.kind == "relative" else self.importance
-        for side, weight in zip((rows, columns), weights.weights(problem), strict=True):
-            side[constant:] *= np.sqrt(weight)
-        return total_variance(design, rows, columns)
+        if self.kind == "spectral":
+            return expected_spectral_norm(design, *_units(problem, Importance("absolute-error")))
+        return total_variance(design, *_units(problem, weights))
 
     def _estimated(self, problem: Problem, design: NoiseDesign) -> float:
         """Of counts that follow from a strategy by least squares."""
@@ -111,6 +106,17 @@ class Metric:
             "spectrum": list(self.spectrum),
             "leading": self.leading,
         }
+
+
+def _units(problem: Problem, weights: Importance) -> tuple[Vector, Vector]:
+    """Raw units by row and by column, times the roots of importances; 0 for what is a means to an end."""
+    rows, columns = (units.copy() for units in problem.units)
+    for side, constant, weight in zip((rows, columns), constants(problem), weights.weights(problem), strict=True):
+        side[:constant] = 0.0  # the count and the sums of a covariance
+        side[constant:] *= np.sqrt(weight)
+    if isinstance(problem, Totals) and problem.counted:  # a mean is off by the count's noise too
+        columns[0] = sqrt(problem.count_weight(weights.weights(problem)[1]))
+    return rows, columns
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.noise.design import Design, NoiseDesign
 from blockveil.engine.records.geometry import Vector
-from blockveil.engine.sensitivity.problems import Problem
+from blockveil.engine.sensitivity.problems import Problem, constants
 
 
 class Status(StrEnum):
@@ -99,5 +99,5 @@ class Importance:
 
 def free_units(problem: Problem) -> tuple[Vector, Vector]:
     """Raw units by row and by column of the answer, without the constant coordinate."""
-    rows, columns = problem.units
-    return (rows[1:], columns[1:]) if getattr(problem, "augmented", False) else (rows, columns)
+    (rows, columns), (down, across) = problem.units, constants(problem)
+    return rows[down:], columns[across:]

@@ -15,7 +15,7 @@ from blockveil.engine.mechanisms.contract import Importance, Mechanism, Status
 
 BOTH = (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE)
 ADDITIVE = ("second-moment", "principal-directions", "rows", "outer-products", "gradients", "counts")
-ALL_QUERIES = ("covariance", *ADDITIVE)
+ALL_QUERIES = ("covariance", *ADDITIVE, "totals")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,12 +42,14 @@ from blockveil.engine.mechanisms.declaration import (
 )
 from blockveil.engine.noise.additive import NoiseDesign, add_noise, gaussian_design
 from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
-from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Problem, Rows, SecondMoment
+from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Problem, Rows, SecondMoment, Totals
 from blockveil.engine.sensitivity.reach import largest_l2, uncapped
 from blockveil.engine.sensitivity.spread import Spread
 from blockveil.engine.shapes.box_noise import box_with_ball_variances
 
 __all__ = ["CannotCalibrate", "Gaussian", "NoiseDesign", "ShapedGaussian", "add_noise", "calibrate"]
+
+_ABSOLUTE = Importance("absolute-error")
 
 
 @dataclass(frozen=True)
@@ -109,10 +111,22 @@ def shaped_spread(problem: Problem, importance: Importance) -> Spread:
             'choose "relative-error"'
         )
     sides = zip(free_units(problem), importance.weights(problem), bodies(problem), strict=True)
-    # Two rows without negative entries differ by up to sqrt(2) norms; all other changes scale with one norm.
-    norms = sqrt(2.0) if isinstance(problem, Rows) and uncapped(problem.body) is Body.HALF_CUBE else 1.0
-    rows, columns = (_optimal(units, weights, body, norms) for units, weights, body in sides)
-    return spread_of(problem, rows, columns)
+    rows, columns = (_optimal(units, weights, body, _norms(problem)) for units, weights, body in sides)
+    return spread_of(problem, rows, following_widths(problem, columns, 0.5), importance)
+
+
+def _norms(problem: Problem) -> float:
+    """Norms by which two records without negative entries differ where both are in the answer's change, else one."""
+    # Two of them differ by up to sqrt(2) norms; all other changes scale with one norm.
+    replaced = isinstance(problem, Rows) or (isinstance(problem, Totals) and not problem.counted)
+    return sqrt(2.0) if replaced and uncapped(getattr(problem, "body", Body.CUBE)) is Body.HALF_CUBE else 1.0
+
+
+def following_widths(problem: Problem, columns: Vector, power: float) -> Vector:
+    """Spread of a box's coordinates, times a power of what one record changes in each of their sums; else as it is."""
+    if not isinstance(problem, Totals) or not isinstance(problem.body, Body):
+        return columns
+    return columns * (problem.change / np.max(problem.change)) ** power
 
 
 def least_noise(problem: Problem, spread: Spread, guarantee: ApproxDP) -> NoiseDesign:
@@ -170,10 +184,26 @@ def bodies(problem: Problem) -> tuple[AnyBody, AnyBody]:
     return Body.CUBE, getattr(problem, "body", Body.CUBE)
 
 
-def spread_of(problem: Problem, rows: Vector, columns: Vector) -> Spread:
-    """Spread of a problem, with its constant coordinate put in front where it has one."""
+def spread_of(
+    problem: Problem, rows: Vector, columns: Vector, importance: Importance = _ABSOLUTE, norm: int = 2
+) -> Spread:
+    """Spread of a problem, with its constant coordinate put in front where it has one.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    rows, columns
+        Spread by row and by column, without the constant coordinate.
+    importance
+        The error that the count's share of totals makes small.
+    norm
+        In which the sensitivity is measured: 2 for Gaussian noise, 1 for Laplace noise.
+    """
     if isinstance(problem, SecondMoment) and problem.augmented:
         rows = columns = _with_constant(problem.body, rows)
+    if isinstance(problem, Totals) and problem.counted:
+        columns = problem.with_count(columns, importance.weights(problem)[1], norm)
     return problem.spread(rows, columns)
 
 

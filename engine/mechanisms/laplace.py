@@ -26,7 +26,7 @@ from blockveil.engine.mechanisms.declaration import (
     MechanismDeclaration,
     Parameter,
 )
-from blockveil.engine.mechanisms.gaussian import bodies, spread_of
+from blockveil.engine.mechanisms.gaussian import bodies, following_widths, spread_of
 from blockveil.engine.noise.additive import NoiseDesign, laplace_design, whole_laplace_design
 from blockveil.engine.noise.discrete_laplace import LAPLACE_GRID
 from blockveil.engine.records.geometry import AnyBody, Body, Vector
@@ -49,7 +49,8 @@ class Laplace:
     def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
         """Least noise of the best separable spread, at the whole epsilon."""
         sides = zip(free_units(problem), self.importance.weights(problem), bodies(problem), strict=True)
-        spread = spread_of(problem, *(_optimal(units, weights, body) for units, weights, body in sides))
+        rows, columns = (_optimal(units, weights, body) for units, weights, body in sides)
+        spread = spread_of(problem, rows, following_widths(problem, columns, 1.0 / 3.0), self.importance, norm=1)
         return laplace_design(spread, problem.l1(spread), problem.scaling, guarantee, LAPLACE_GRID)
 
     def parameters(self) -> dict[str, Any]:

@@ -210,6 +210,13 @@ class Quantiser:
             self._settle_missing(values)
 
     @property
+    def ends(self) -> tuple[Vector, Vector] | None:
+        """Least and largest integer of each coordinate of a box, shape (d,) each; None in other shapes and if mixed."""
+        if self.coordinates.body is Body.BALL or self.coordinates.mixing is not None:
+            return None
+        return self._grid.lowest, self._grid.highest
+
+    @property
     def by_entries(self) -> bool:
         """Whether a value that is zero becomes the same integer in every record, whatever the other values are."""
         c = self.coordinates

@@ -12,6 +12,7 @@ second moment  ``sum v v'`` (d x d)            ``second_moment.py`` beside this 
 rows           the records (n x d)             2 N2, half cube N2                      2 N1, half cube N1
 outer products ``sum a b'`` (p x q)            N2(a) N2(b); replace-one x2             N1(a) N1(b); replace-one x2
 counts         cells (m x n)                   1; replace-one sqrt(2)                  1; replace-one 2
+totals         ``sum (1, v)``, ``sum v``       ``totals_problem.py`` beside this file  the same file
 ============== =============================== ======================================= =============================
 
 For half cubes replace-one costs no more than add-remove: entries lie in [0, largest], so their differences do too.
@@ -48,8 +49,9 @@ from blockveil.engine.sensitivity.reach import (
 )
 from blockveil.engine.sensitivity.second_moment import Sensitivity, second_moment_sensitivity
 from blockveil.engine.sensitivity.spread import Scaling, Spread
+from blockveil.engine.sensitivity.totals_problem import Totals
 
-__all__ = ["Counts", "OuterProducts", "Problem", "Rows", "SecondMoment"]
+__all__ = ["Counts", "OuterProducts", "Problem", "Rows", "SecondMoment", "Totals", "constants"]
 
 _ROUND_UP = 1.0 + 1e-13
 
@@ -90,6 +92,14 @@ class Problem(Protocol):
 
     def largest_norm(self) -> float:
         """Largest Frobenius norm of the answer itself, in coordinates, for any admissible data set."""
+
+
+def constants(problem: Problem) -> tuple[int, int]:
+    """How many constant coordinates, which stand for the count, lead the rows and the columns of an answer."""
+    if isinstance(problem, Totals):
+        return 0, int(problem.counted)
+    both = int(getattr(problem, "augmented", False))
+    return both, both
 
 
 def _exact(value: float) -> Sensitivity:

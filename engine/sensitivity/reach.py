@@ -75,6 +75,58 @@ def widest_l1(body: AnyBody, spread: Vector) -> Sensitivity:
     return _there_and_back(body, largest_l1(body, spread))
 
 
+def wider_l2(body: AnyBody, widths: Vector, spread: Vector) -> Sensitivity:
+    """``sup |(v - w) / spread|_2`` over pairs of records, whose coordinates differ by at most ``widths`` in a box.
+
+    Parameters
+    ----------
+    body
+        Set of admissible coordinates.
+    widths
+        Difference of the two ends of each coordinate, both of which are reached, positive, shape (d,); of a ball 2.
+    spread
+        Positive, shape (d,).
+    """
+    if isinstance(body, CappedBox):
+        # d = share (v - w) lies in the box share widths and, two records being each of norm at most one, in a ball.
+        bound = min(_capped_l2(*_of_widths(body, widths, spread), _apart(body)), widest_l2(body, spread).bound)
+        return Sensitivity(bound, min(bound, _reached(body, widths, widest_l2(body, spread), largest_l2(body, spread))))
+    if body is Body.BALL:
+        return _safely(2.0 * largest_l2(body, spread))
+    # Records in opposite corners differ by the whole width in every coordinate at once.
+    return _safely(float(np.linalg.norm(widths / spread)))
+
+
+def wider_l1(body: AnyBody, widths: Vector, spread: Vector) -> Sensitivity:
+    """``sup |(v - w) / spread|_1`` over pairs of records; parameters as for :func:`wider_l2`."""
+    if isinstance(body, CappedBox):
+        bound = min(_capped_l1(*_of_widths(body, widths, spread), _apart(body)), widest_l1(body, spread).bound)
+        return Sensitivity(bound, min(bound, _reached(body, widths, widest_l1(body, spread), largest_l1(body, spread))))
+    if body is Body.BALL:
+        return _safely(2.0 * largest_l1(body, spread))
+    return _safely(float(np.sum(widths / spread)))
+
+
+def _safely(value: float) -> Sensitivity:
+    return Sensitivity(value * _UP, value / _UP)
+
+
+def _of_widths(body: CappedBox, widths: Vector, spread: Vector) -> tuple[CappedBox, Vector]:
+    """A box of differences and its spread, in which a difference over the old spread is what it was."""
+    return CappedBox(body.box, body.shares * widths), spread / widths
+
+
+def _apart(body: CappedBox) -> float:
+    """Largest norm of the difference of two records of norm at most one."""
+    return _OF_ONE_SIGN if body.box is Body.HALF_CUBE else 2.0 * _UP
+
+
+def _reached(body: CappedBox, widths: Vector, widest: Sensitivity, largest: float) -> float:
+    """Distance of some pair: there and back where the body is the same with its signs turned, else to the origin."""
+    even = body.box is Body.HALF_CUBE or float(np.min(widths)) >= 2.0
+    return (widest.attained if even else largest) / _UP
+
+
 def _there_and_back(body: AnyBody, largest: float) -> Sensitivity:
     value = largest if body is Body.HALF_CUBE else 2.0 * largest
     return Sensitivity(value, value)

@@ -31,6 +31,9 @@ from blockveil.pipeline.config.query_sections import Query
 from blockveil.pipeline.config.unvetted import Unvetted
 
 Insecure = Annotated[bool, Strict()]
+_GROWING = ("covariance", "second-moment", "outer-products", "counts", "totals")
+"""Kinds of query whose answer is a sum over all records so far, which nights can share noise for."""
+
 _ARRAY_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
 
 
@@ -318,12 +321,12 @@ class ReleaseConfig(Section):
                 "Nights that share a charge share Gaussian noise on the answer itself",
                 'Choose "shaped-gaussian" or "gaussian", or leave [continual] out',
             )
-        if self.query.kind not in ("covariance", "second-moment", "outer-products", "counts"):
+        if self.query.kind not in _GROWING:
             raise refusal(
                 "query.kind",
                 f'"{self.query.kind}" with [continual]',
                 "Nights that share a charge release a sum over all records so far",
-                'Choose "covariance", "second-moment", "outer-products" or "counts", or leave [continual] out',
+                f"Choose one of {', '.join(_GROWING)}, or leave [continual] out",
             )
         if (self.privacy.rows_per_unit or 1) > 1 or self.privacy.share is not None:
             raise refusal(

@@ -78,6 +78,15 @@ class RowsSection(OneShapeSection):
     """the matrix to release"""
 
 
+class TotalsSection(OneShapeSection):
+    """The number of records, and the total and the mean of each column."""
+
+    kind: Literal["totals"]
+    """the numbers to release"""
+    quantisation_bits: Annotated[Whole, Field(ge=8, le=20)] = 20
+    """the bits of one quantised value"""
+
+
 class OuterProductsSection(Asked):
     """The sum of outer products of the two halves of a record, such as gradients of a linear layer."""
 
@@ -268,7 +277,15 @@ class CountsSection(Section):
         check_workload(self.workload, (1 if len(cells) == 1 else cells[0], cells[-1]))
 
 
-AnyQuery = MomentSection | DirectionsSection | RowsSection | OuterProductsSection | GradientsSection | CountsSection
+AnyQuery = (
+    MomentSection
+    | DirectionsSection
+    | RowsSection
+    | TotalsSection
+    | OuterProductsSection
+    | GradientsSection
+    | CountsSection
+)
 Query = Annotated[AnyQuery, Field(discriminator="kind")]
 
 QUERY_KINDS = tuple(kind for each in get_args(AnyQuery) for kind in get_args(each.model_fields["kind"].annotation))

@@ -20,7 +20,13 @@ from blockveil.pipeline.config.mechanism_sections import (
     SubspaceSection,
     Uniform,
 )
-from blockveil.pipeline.config.query_sections import CountsSection, GradientsSection, OuterProductsSection, RowsSection
+from blockveil.pipeline.config.query_sections import (
+    CountsSection,
+    GradientsSection,
+    OuterProductsSection,
+    RowsSection,
+    TotalsSection,
+)
 
 
 def mechanism_of(config: ReleaseConfig) -> Mechanism | Exponential | Dawa | Auto:
@@ -74,7 +80,7 @@ def _sides(config: ReleaseConfig, values: dict[str, float]) -> tuple[tuple[float
     if isinstance(query, OuterProductsSection):
         split = len(query.left.features)
         return ordered[:split], ordered[split:]
-    return ((), ordered) if isinstance(query, RowsSection) else (ordered, ordered)
+    return ((), ordered) if isinstance(query, RowsSection | TotalsSection) else (ordered, ordered)
 
 
 def _allocation(config: ReleaseConfig, chosen: AllocatedSection) -> Allocation:

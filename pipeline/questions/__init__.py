@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config import query_sections as declared
 from blockveil.pipeline.config.unvetted import QueryDeclaration
-from blockveil.pipeline.questions import cells, directions, gradients, moment, outer, rows
+from blockveil.pipeline.questions import cells, directions, gradients, moment, outer, rows, totals
 from blockveil.pipeline.questions.question import Answer, Question
 
 __all__ = ["Answer", "Question", "ask"]
+
+
+_BUILT: dict[type[Any], Callable[[LoadedConfig, Any], Question]] = {
+    declared.MomentSection: moment.build,
+    declared.DirectionsSection: directions.build,
+    declared.RowsSection: rows.build,
+    declared.TotalsSection: totals.build,
+    declared.OuterProductsSection: outer.build,
+    declared.GradientsSection: gradients.build,
+    declared.CountsSection: cells.build,
+}
+"""What turns a config into a question, by the section that declares the query."""
 
 
 def ask(loaded: LoadedConfig) -> Question:
@@ -24,16 +39,4 @@ def ask(loaded: LoadedConfig) -> Question:
         if isinstance(each.declaration, QueryDeclaration):
             question: Question = each.declaration.ask(loaded, query)
             return question
-    match query:
-        case declared.MomentSection() as asked:
-            return moment.build(loaded, asked)
-        case declared.DirectionsSection() as asked:
-            return directions.build(loaded, asked)
-        case declared.RowsSection() as asked:
-            return rows.build(loaded, asked)
-        case declared.OuterProductsSection() as asked:
-            return outer.build(loaded, asked)
-        case declared.GradientsSection() as asked:
-            return gradients.build(loaded, asked)
-        case declared.CountsSection() as asked:
-            return cells.build(loaded, asked)
+    return _BUILT[type(query)](loaded, query)

@@ -27,6 +27,7 @@ _TITLES = {
     "outer-products": "sum of outer products",
     "gradients": "sum of gradients",
     "counts": "counts",
+    "totals": "totals and means",
 }
 
 

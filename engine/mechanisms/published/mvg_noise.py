@@ -22,7 +22,7 @@ from blockveil.engine.mechanisms.gaussian import bodies, least_noise
 from blockveil.engine.mechanisms.published import mvg, mvg_allocation, mvg_limits
 from blockveil.engine.noise.additive import NoiseDesign, gaussian_design, usable_mu
 from blockveil.engine.records.geometry import Body, Vector
-from blockveil.engine.sensitivity.problems import Problem, Rows, SecondMoment
+from blockveil.engine.sensitivity.problems import Problem, Rows, SecondMoment, Totals
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,8 @@ class Mvg:
     def _spread(self, problem: Problem, guarantee: ApproxDP) -> Any:
         if getattr(problem, "augmented", False):
             raise NotApplicable('the published mechanism has no count and mean; choose query kind "second-moment"')
+        if isinstance(problem, Totals):
+            raise NotApplicable("the published mechanism is for a matrix of many rows; choose gaussian for totals")
         theorem, features = mvg_limits.Theorem(self.theorem), problem.shape[1 if isinstance(problem, Rows) else 0]
         limit = mvg_limits.precision_limit(
             _public_facts(problem), guarantee.epsilon, guarantee.delta, theorem, mvg_limits.Zeta(self.zeta)
