@@ -46,7 +46,7 @@ class NoiseAlone:
         self.matrix, self._single, self._band = matrix, cells == matrix.shape, band
         distinct = cells[0] * (cells[0] + 1) // 2 if matrix.symmetric else cells[0] * cells[1]
         # Count, sums, and sums of a cell's features.
-        of_ratio = matrix.shape[0] + 1 + (0 if self._single else cells[0]) if self._is_ratio else 0
+        of_ratio = matrix.shape[0] + 1 + (0 if self._single else cells[0]) if self._has_means else 0
         self.held = matrix.entries + (0 if self._single else distinct) + of_ratio
 
     @cached_property
@@ -58,7 +58,7 @@ class NoiseAlone:
         rate = laplace_rate(mechanism)
         if rate is None:
             return GaussianNoise()
-        sums = self._is_ratio or "strategy" in mechanism or mixed(self.matrix.attributes)
+        sums = self._has_means or "strategy" in mechanism or mixed(self.matrix.attributes)
         return LaplaceSums(rate) if sums else LaplaceNoise(rate)
 
     @cached_property
@@ -75,12 +75,20 @@ class NoiseAlone:
     @property
     def dependent(self) -> bool:
         """Whether entries share noise in a way that the release does not tell."""
-        return {"strategy", "steps", "concentration"} & self._mechanism.keys() != set() or mixed(self.matrix.attributes)
+        # Totals have the noise of the count in them, unless their origin is zero.
+        shared = self.matrix.kind == "totals" and bool(np.any(self.matrix.attributes.get("origin", ())))
+        told = {"strategy", "steps", "concentration"} & self._mechanism.keys() == set() and not shared
+        return not told or mixed(self.matrix.attributes)
 
-    @cached_property
+    @property
     def ratio(self) -> RatioErrors | None:
         """Errors of a covariance, which is a ratio; None where entries have the noise that is stated."""
-        if not self._is_ratio:
+        return self.means if self.matrix.kind == "covariance" else None
+
+    @cached_property
+    def means(self) -> RatioErrors | None:
+        """Errors of the means, which are ratios to the count; None where the release has none."""
+        if not self._has_means:
             return None
         found = self.matrix.vectors()
         (mean, deviation), count = found["mean"], tuple(float(part) for part in found["count"])
@@ -126,11 +134,10 @@ class NoiseAlone:
         return dict(self.matrix.attributes.get("mechanism", {}))
 
     @cached_property
-    def _is_ratio(self) -> bool:
+    def _has_means(self) -> bool:
         matrix = self.matrix
         return (
-            matrix.kind == "covariance"
-            and matrix.symmetric
+            (matrix.kind == "totals" or (matrix.kind == "covariance" and matrix.symmetric))
             and {"mean", "count"} <= matrix.vectors().keys()
             and len(matrix.attributes.get("origin", ())) == matrix.shape[0]
         )

@@ -185,10 +185,10 @@ class _Pair:
         self.laplace = any(rate is not None for rate in rates)
         cells = cells_of(a.matrix.shape)
         alone = [NoiseAlone(facts.matrix, cells) for facts in (a, b)]
-        self.shared = any(one.dependent or one.ratio is not None for one in alone)
+        self.shared = any(one.dependent or one.means is not None for one in alone)
         others = sum(value.size for value, _ in self.vectors[0].values())
         # The difference of ratios takes that all numbers of both are held, beside the differences themselves.
-        self.held = others + alone[0].held * (1 if alone[0].ratio is None else 3)
+        self.held = others + alone[0].held * (1 if alone[0].means is None else 3)
         tails = LaplaceSums(max(rate or Fraction(0) for rate in rates)) if self.laplace else GaussianNoise()
         self.band = tails.band(self.held)
         self.alone = tuple(NoiseAlone(facts.matrix, cells, self.band) for facts in (a, b))
@@ -227,7 +227,7 @@ def _check(release: OpenRelease, earlier: OpenRelease, a: Facts, b: Facts) -> No
                 "Releases are compared entry by entry, so both must have the same features in the same order",
                 "Compare releases of the same query",
             )
-    if a.kind not in ("covariance", "counts") and a.attributes.get("origin") != b.attributes.get("origin"):
+    if a.kind not in ("covariance", "counts", "totals") and a.attributes.get("origin") != b.attributes.get("origin"):
         raise _refusal(
             "The origins of the shapes differ",
             f"A {a.label} is taken about its origin, so values about two origins differ without any change of the data",
@@ -276,7 +276,7 @@ def _numbers(pair: _Pair) -> dict[str, tuple[Change, ...]]:
         if value.shape != before.shape:
             continue
         error = np.atleast_1d(np.hypot(noise, noise_before))
-        ratios = [one.ratio.linear_deviation_of_mean for one in pair.alone if one.ratio is not None]
+        ratios = [one.means.linear_deviation_of_mean for one in pair.alone if one.means is not None]
         linear = (ratios[0], ratios[1]) if name == "mean" and len(ratios) == 2 else (noise, noise_before)
         beyond = np.atleast_1d(pair.outside(value - before, [(part, np.zeros(part.shape)) for part in linear]))
         labels = pair.a.matrix.labels(name) or [name] * value.size

@@ -11,7 +11,7 @@ import numpy as np
 
 from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.ledger.guessing import Together
-from blockveil.pipeline.report import after
+from blockveil.pipeline.report import after, totals_table
 from blockveil.pipeline.report.matrix import ReleasedMatrix, Shown
 from blockveil.pipeline.report.scan import BeyondNoise, ReleasedEntry, Scan, scan
 from blockveil.pipeline.report.spectrum import Spectrum, spectrum
@@ -64,7 +64,7 @@ class Facts:
     @property
     def entries(self) -> str:
         """What its entries are called."""
-        return f"{self.label.removesuffix('s')} entries"
+        return self.label if self.kind == "totals" else f"{self.label.removesuffix('s')} entries"
 
     @property
     def title(self) -> str:
@@ -120,6 +120,8 @@ def error_lines(facts: Facts) -> list[tuple[str, str]]:
     """Noise against signal in a few lines, what stands out first."""
     lines = [("Findings", finding(facts)), ("Standing out", standing_rule(facts))]
     vectors = facts.matrix.vectors()
+    if facts.kind == "totals":
+        lines.append(("Means", totals_table.means_sentence(facts.matrix, facts.scan.alone)))
     if "count" in vectors:
         count, deviation = (float(part) for part in vectors["count"])
         noise = f" with noise of standard deviation {number(deviation)}" if deviation else ", public by the relation"
@@ -165,12 +167,15 @@ def _searched(facts: Facts) -> tuple[tuple[BeyondNoise, str], tuple[BeyondNoise,
     return (scan.others, f"{scan.others.entries:,} {pairs}"), (scan.diagonal, f"{scan.diagonal.entries:,} {own}")
 
 
+_CENTRES = {"rows": "its origin", "totals": "that of as many records at the origin"}
+
+
 def standing_rule(facts: Facts) -> str:
     """What it takes to stand out."""
     alone = facts.scan.alone
     if not alone.estimable:
         return "nothing can: a ratio to a count that may be zero has no known error"
-    origin = "its origin" if facts.kind == "rows" else "zero"
+    origin = "zero" if facts.matrix.centre is None else _CENTRES[facts.kind]
     more = ", further where count and means are uncertain" if alone.ratio is not None else ""
     return (
         f"an entry further from {origin} than {alone.band:.3g} standard deviations of its noise{more}; in 95 of 100 "
@@ -189,6 +194,8 @@ def beyond_two(facts: Facts) -> str:
 
 def spectrum_line(facts: Facts) -> tuple[str, str]:
     """How many values of the spectrum stand out of the noise."""
+    if facts.kind == "totals":
+        return "Spectrum", "totals of columns, each in its own unit, have none"
     if facts.kind == "directions":
         return "Spectrum", "directions are orthonormal whatever the records say: their singular values tell nothing"
     found, what = facts.spectrum, "eigenvalues" if facts.matrix.symmetric else "singular values"
@@ -241,6 +248,8 @@ def _whole(error: dict[str, Any] | None) -> list[tuple[str, str]]:
 
 def estimates(facts: Facts) -> list[dict[str, str | float]]:
     """Estimates and their noise, at most :data:`LONGEST_TABLE` rows: one a feature, or one a column of the matrix."""
+    if facts.kind == "totals":
+        return totals_table.by_column(facts.matrix, facts.scan.alone, LONGEST_TABLE)
     return _by_feature(facts) if facts.matrix.symmetric else _by_column(facts)
 
 
@@ -254,7 +263,7 @@ def error_table(facts: Facts) -> list[dict[str, str]]:
 
 def left_out(facts: Facts) -> str:
     """Says how many rows a table of estimates lacks; empty where none."""
-    total = facts.matrix.shape[1]
+    total = facts.matrix.shape[0 if facts.kind == "totals" else 1]
     if total <= LONGEST_TABLE:
         return ""
     return f"The first {LONGEST_TABLE:,} of {total:,}; the release holds all of them."

@@ -114,7 +114,7 @@ class ReleasedMatrix:
     def signal(self, rows: Span, columns: Span) -> Array:
         """Released entries less what is released without records: the public origin of records, else zero."""
         value = self.value(rows, columns)
-        return value if self._centre is None else value - self._centre[slice(*columns)]
+        return value if self.centre is None else value - np.broadcast_to(self.centre, self.shape)[_block(rows, columns)]
 
     def deviation(self, rows: Span, columns: Span) -> Array:
         """Standard deviation of the noise of entries, shape (rows, columns)."""
@@ -163,10 +163,18 @@ class ReleasedMatrix:
         return (self._axis_names(axes[0], int(shape[0])) or []) if len(axes) == 1 else []
 
     @cached_property
-    def _centre(self) -> Array | None:
-        """Origin of released records by column; other answers are about it, so that nothing is released as zero."""
+    def centre(self) -> Array | None:
+        """What is released where records say nothing, shape (1, n) or (m, 1); None for zero.
+
+        Of records the origin by column. Of totals, where the count is public, that of as many records at the origin.
+        """
         origin = np.asarray(self.attributes.get("origin", []), np.float64)
-        return origin if self.kind == "rows" and origin.shape == self.shape[1:] else None
+        if self.kind == "rows" and origin.shape == self.shape[1:]:
+            return origin[None, :]
+        if self.kind == "totals" and origin.shape == self.shape[:1]:
+            count, noise = self.vectors()["count"]
+            return None if float(noise) else float(count) * origin[:, None]
+        return None
 
     @cached_property
     def _names(self) -> tuple[list[_Along], list[_Along]]:
@@ -218,6 +226,10 @@ class ReleasedMatrix:
             for across, wide in _pieces(columns, self._stored[self._down :]):
                 found[down, across] = np.asarray(array[high + wide], np.float64).reshape(found[down, across].shape)
         return found
+
+
+def _block(rows: Span, columns: Span) -> tuple[slice, slice]:
+    return slice(*rows), slice(*columns)
 
 
 def _pieces(span: Span, lengths: tuple[int, ...], start: int = 0) -> Iterator[tuple[slice, tuple[slice, ...]]]:

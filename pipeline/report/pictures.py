@@ -19,6 +19,7 @@ from matplotlib.colors import ListedColormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
+from blockveil.pipeline.report import totals_table
 from blockveil.pipeline.report.cells import Cells
 from blockveil.pipeline.report.facts import Facts, finding
 from blockveil.pipeline.report.matrix import Array, ReleasedMatrix
@@ -62,7 +63,9 @@ class Picture:
 
 
 def heat_map(facts: Facts) -> Picture:
-    """Released matrix; what noise could explain is greyed out."""
+    """Released matrix; what noise could explain is greyed out. Of totals, intervals of their means."""
+    if facts.kind == "totals":
+        return _intervals(facts)
     cells, matrix = facts.scan.cells, facts.matrix
     largest = 1.0 if matrix.symmetric else float(np.max(np.abs(cells.values))) or 1.0
     signed = matrix.symmetric or bool((cells.clear & (cells.values < 0)).any())
@@ -82,6 +85,32 @@ def heat_map(facts: Facts) -> Picture:
         f"{matrix.shape[1]:,}; {_GREY}." + (f" Strongest: {strongest}." if strongest else "")
     )
     return Picture(drawn.draw, text)
+
+
+def _intervals(facts: Facts) -> Picture:
+    """Means of the first columns and what holds them in 95 of 100 releases, between the declared ends."""
+    few = min(_LABELS, facts.matrix.shape[0])
+    mean, low, high = (part[:few] for part in totals_table.placed_means(facts.matrix, facts.scan.alone))
+    said = totals_table.means_sentence(facts.matrix, facts.scan.alone)
+    text = f"Means of {few:,} columns with their intervals, between the declared ends of each column: {said}."
+
+    def draw(theme: Theme) -> str:
+        with matplotlib.rc_context(_STYLE):
+            figure = Figure(figsize=(6.6, 1.2 + 0.22 * few), facecolor="none")
+            axes, along = figure.add_subplot(), np.arange(few)
+            axes.hlines(along, 0.0, 1.0, color=theme.hidden, lw=0.6)
+            axes.hlines(along, low, high, color=theme.noise, lw=5.0)
+            axes.scatter(mean, along, s=18, color=theme.signal, zorder=3)
+            axes.set_yticks(along, [_short(name) for name in facts.matrix.names(0, few)])
+            axes.set_xticks([0.0, 0.5, 1.0], ["lower end", "middle", "upper end"])
+            axes.set_xlim(-0.02, 1.02)
+            axes.invert_yaxis()
+            title = "Released means between the declared ends of their columns"
+            axes.set_title(f"{title}\nbar: holds the mean in 95 of 100 releases", color=theme.ink, fontsize=9.5)
+            _plain(axes, theme)
+            return _svg(figure, theme)
+
+    return Picture(draw, text)
 
 
 _GREY = "grey: no further from zero than noise alone goes, or no ratio"

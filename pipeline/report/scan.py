@@ -153,7 +153,7 @@ class _Pass:
     def add(self, tile: EntriesTile) -> None:
         matrix, rows, columns = self._matrix, slice(*tile.rows), slice(*tile.columns)
         signal, deviation = matrix.signal(tile.rows, tile.columns), matrix.deviation(tile.rows, tile.columns)
-        value = signal if matrix.kind != "rows" else matrix.value(tile.rows, tile.columns)
+        value = signal if matrix.centre is None else matrix.value(tile.rows, tile.columns)
         shown = value if matrix.shown == matrix.kind else matrix.shown_value(tile.rows, tile.columns)
         if self._scale is not None:
             shown = shown * np.outer(self._scale[rows], self._scale[columns])
