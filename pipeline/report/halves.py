@@ -12,6 +12,7 @@ from blockveil.pipeline.report.loading import loading
 from blockveil.pipeline.report.markup import figure, folded, grid, pairs, paragraph, promise, section, warning
 from blockveil.pipeline.report.pictures import Picture, heat_map, heat_map_caption, spectrum
 from blockveil.pipeline.report.reader_limits import limits
+from blockveil.pipeline.report.totals_table import means_sentence
 
 FEW = 40
 """Rows of a table that a reader is shown without opening it."""
@@ -39,11 +40,18 @@ def for_the_reader(facts: Facts, budget: Rows, spent: Picture | None) -> list[st
         _promise(facts),
         section("What stands out of the noise?", *_findings(facts)),
         section(_asked(facts), *_estimates(facts)),
-        section("How many directions are more than noise?", paragraph(_sentence(found.spectrum_line(facts)[1]))),
-        figure(spectrum(facts)),
+        *_directions(facts),
         *([section("What is left of the budget?", *_budget(budget, spent))] if budget else []),
         section("What does the promise not cover?", _limits(facts)),
     ]
+
+
+def _directions(facts: Facts) -> list[str]:
+    """What the spectrum says; nothing of totals, which have none."""
+    if facts.kind == "totals":
+        return []
+    said = paragraph(_sentence(found.spectrum_line(facts)[1]))
+    return [section("How many directions are more than noise?", said), figure(spectrum(facts))]
 
 
 def _promise(facts: Facts) -> str:
@@ -66,7 +74,13 @@ def _findings(facts: Facts) -> list[str]:
     rows, left_out = own_units.strongest(facts), found.not_estimable(facts)
     count = facts.matrix.vectors().get("count")
     records = [] if count is None else [paragraph(_records(*(float(part) for part in count)))]
-    parts = [paragraph(found.finding(facts), "found"), *records, figure(heat_map(facts), heat_map_caption(facts))]
+    means = [paragraph(_sentence(means_sentence(facts.matrix, facts.scan.alone)))] if facts.kind == "totals" else []
+    parts = [
+        paragraph(found.finding(facts), "found"),
+        *means,
+        *records,
+        figure(heat_map(facts), heat_map_caption(facts)),
+    ]
     if rows:
         noise = _AT_MOST if facts.matrix.symmetric else _PLUS_MINUS
         parts += [paragraph(f"The strongest of those that stand out. {noise}"), grid(rows)]

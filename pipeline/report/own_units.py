@@ -42,9 +42,10 @@ def _rounded(value: float, places: int) -> str:
 
 
 def ranges(facts: Facts) -> list[tuple[float, float]] | None:
-    """Declared range of each row of a symmetric matrix; None where its records are not in a box."""
+    """Declared range of each row of a symmetric matrix or of totals; None where its records are not in a box."""
     declared = facts.attributes.get("query", {}).get("geometry", {})
-    if not facts.matrix.symmetric or not isinstance(declared, dict):
+    by_row = facts.matrix.symmetric or facts.kind == "totals"
+    if not by_row or not isinstance(declared, dict):
         return None
     found: list[tuple[float, float]] = []
     for each in declared.get("features") or ():
@@ -58,6 +59,8 @@ def by_feature(facts: Facts) -> list[dict[str, str]]:
     """What the release says of each feature, at most :data:`.facts.LONGEST_TABLE` of them, as text."""
     if facts.kind == "covariance" and facts.matrix.symmetric and "mean" in facts.matrix.vectors():
         return _moments(facts)
+    if facts.kind == "totals":
+        return _totals(facts)
     return [_together(row) for row in estimates(facts)]
 
 
@@ -69,6 +72,19 @@ def _together(row: dict[str, str | float]) -> dict[str, str]:
         if isinstance(value, float) and isinstance(noise, float):
             found[name] = measured(value, noise)
     return found
+
+
+def _totals(facts: Facts) -> list[dict[str, str]]:
+    """Total and mean of each column."""
+    declared = ranges(facts)
+    rows = []
+    for i, row in enumerate(estimates(facts)):
+        told = _together(row)
+        low, high = (number(float(row[f"mean {end}"])) for end in ("at least", "at most"))
+        told["mean in 95 of 100 releases"] = f"{low} to {high}"
+        between = {} if declared is None else {"declared range": " to ".join(map(number, declared[i]))}
+        rows.append({"column": told.pop("column"), **between, **told})
+    return rows
 
 
 def _moments(facts: Facts) -> list[dict[str, str]]:

@@ -121,6 +121,8 @@ NUMBERED = 6
 
 def heat_map_caption(facts: Facts) -> str:
     """How the heat map is read."""
+    if facts.kind == "totals":
+        return "A bar holds the mean of its column in 95 of 100 releases."
     grey = "Grey is what is no further from zero than noise alone goes, or what has no ratio to the diagonal."
     if not facts.matrix.symmetric:
         return f"{grey} In brackets: numbers of such cells." if _is_numbered(facts) else grey

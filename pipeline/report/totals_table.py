@@ -13,7 +13,7 @@ Row = dict[str, str | float]
 
 
 def by_column(matrix: ReleasedMatrix, alone: NoiseAlone, most: int) -> list[Row]:
-    """A row for each column of the records: total and mean, each between limits that hold in 95 of 100 releases.
+    """A row for each column of the records: total and mean, their noise, and limits that hold in 95 of 100 releases.
 
     Parameters
     ----------
@@ -25,15 +25,17 @@ def by_column(matrix: ReleasedMatrix, alone: NoiseAlone, most: int) -> list[Row]
     entries = (0, matrix.shape[0]), (0, 1)
     total, noise = matrix.value(*entries)[:, 0], matrix.deviation(*entries)[:, 0]
     low, high = intervals_of_means(matrix, alone)
-    mean, _ = matrix.vectors()["mean"]
+    mean, mean_noise = matrix.vectors()["mean"]
     size = alone.tails.band(1)
     return [
         {
             "column": name,
             "total": float(total[i]),
+            "noise of the total": float(noise[i]),
             "total at least": float(total[i] - size * noise[i]),
             "total at most": float(total[i] + size * noise[i]),
             "mean": float(mean[i]),
+            "noise of the mean": float(mean_noise[i]),
             "mean at least": float(low[i]),
             "mean at most": float(high[i]),
         }
