@@ -9,6 +9,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.directions`: Principal directions from a noisy second moment, and how far they may be from the true ones
 * :mod:`.error_bounds`: How wrong a release may be
 * :mod:`.leading`: Leading eigenvalues of a matrix that is too large to hold
+* :mod:`.linear_forms`: How exactly means, standard deviations and correlations will be known
 * :mod:`.matrices`: From released integers to estimates in raw units, each with the standard deviation of its noise
 * :mod:`.postprocessing`: Post-processing of released matrices; costs no privacy
 * :mod:`.ratios`: How far noise can take means and covariances from the truth, all of them at once, though they are

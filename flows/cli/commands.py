@@ -36,7 +36,7 @@ class Listed(NamedTuple):
 
 COMMANDS = {
     "plan": Listed(
-        "night_commands",
+        "plan_command",
         "plan",
         "Show what a release would cost and how exact it would be. Reads no data and spends nothing.",
     ),

@@ -1,4 +1,4 @@
-"""``blockveil plan``, ``run`` and ``demo``: one release."""
+"""``blockveil run`` and ``demo``: one release."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from blockveil.flows.cli.common import (
     parse_name,
     parse_overrides,
     print_answer,
-    print_json,
-    print_rows,
     read_config,
     say,
 )
@@ -30,11 +28,8 @@ from blockveil.flows.service import server
 from blockveil.pipeline.base.errors import BlockveilError, LedgerError
 from blockveil.pipeline.data import quickstart
 from blockveil.pipeline.data.preview import Looked, look
-from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.approval import NotApproved
-from blockveil.pipeline.plan.drowning import drowned
-from blockveil.pipeline.plan.machine_speed import measure as rates_of
 from blockveil.pipeline.plan.planning import Plan, make_plan
 from blockveil.pipeline.releases import lost_ledger
 from blockveil.pipeline.releases.night import Tell
@@ -45,9 +40,6 @@ NoPrefect = Annotated[bool, typer.Option("--no-prefect", help="Run the same step
 Approve = Annotated[
     str | None, typer.Option("--approve", help="Your name, to approve a release that needs a person; see [approval].")
 ]
-Measure = Annotated[
-    bool, typer.Option("--measure", help="Measure this machine for a second, to predict the time on it.")
-]
 
 DEMO_BUDGET = {"epsilon": 3.0, "delta": 1e-5}
 """The demo's own budget: a few nights."""
@@ -57,32 +49,6 @@ class PrefectFailed(BlockveilError):
     """Prefect did not run the release."""
 
     exit_code: ClassVar[int] = 8
-
-
-def plan(
-    config: Config,
-    date: Date = None,
-    set: Set = None,  # noqa: A002 - the option's name
-    as_json: Json = False,
-    measure: Measure = False,
-    debug: Debug = False,
-) -> None:
-    """Show what a release would cost and how exact it would be. Reads no data and spends nothing.
-
-    Where the store is there, what it says of its records is looked at: a release that would be refused for it is
-    refused here.
-    """
-    del debug
-    made = make_plan(read_config(config, parse_overrides(set)), parse_date(date))
-    store, ledger = look(made.loaded), Ledger(made.loaded.ledger_url)
-    if as_json:
-        noise = drowned(made)
-        warned = {} if noise is None else {"warning": noise.plain}
-        print_json({**made.public, "plan_digest": made.digest, **warned})
-    else:
-        machine = made.machine()
-        rates = rates_of(machine.slots) if measure else None
-        print_rows(summary.describe(made, budgets.granted(made, ledger), rates, store, budgets.is_paid(made, ledger)))
 
 
 def run(

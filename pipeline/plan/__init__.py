@@ -14,6 +14,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.mechanism_choice`: From the ``[mechanism]`` of a config to the mechanism
 * :mod:`.nights`: Nights that share one charge and noise
 * :mod:`.planning`: The plan of one release: every number that decides it, complete before any record is read
+* :mod:`.published_epsilons`: What published deployments promise
 * :mod:`.rounded`: What the rounding of records adds to the error of a release, beside its noise, and how few bits are
   enough
 * :mod:`.splitting`: One guarantee shared by several releases

@@ -167,21 +167,32 @@ def _planned(plan: Plan, change: Callable[[LoadedConfig, float], LoadedConfig], 
 
 def with_rows(loaded: LoadedConfig, rows: float) -> LoadedConfig:
     """The config with another largest number of records."""
-    return _with(loaded, "query", {"rows_at_most": int(rows)})
+    return with_section(loaded, "query", {"rows_at_most": int(rows)})
 
 
 def with_epsilon(loaded: LoadedConfig, epsilon: float) -> LoadedConfig:
     """The config with another epsilon."""
-    return _with(loaded, "privacy", {"epsilon": epsilon})
+    return with_section(loaded, "privacy", {"epsilon": epsilon})
 
 
 def with_norm(loaded: LoadedConfig, norm: float) -> LoadedConfig:
     """The config of a box with another bound of a record's norm."""
     geometry = loaded.config.query.geometries["geometry"].model_copy(update={"norm_at_most": norm})
-    return _with(loaded, "query", {"geometry": geometry})
+    return with_section(loaded, "query", {"geometry": geometry})
 
 
-def _with(loaded: LoadedConfig, section: str, update: dict[str, Any]) -> LoadedConfig:
+def with_section(loaded: LoadedConfig, section: str, update: dict[str, Any]) -> LoadedConfig:
+    """The config with other values of one table.
+
+    Parameters
+    ----------
+    loaded
+        The config.
+    section
+        Name of the table.
+    update
+        New values by key; they are not validated again.
+    """
     changed = getattr(loaded.config, section).model_copy(update=update)
     return replace(loaded, config=loaded.config.model_copy(update={section: changed}))
 
@@ -194,13 +205,19 @@ def _epsilon(plan: Plan, largest: float) -> float:
 
 def _first_norm(plan: Plan, largest: float) -> float | None:
     """Norm to begin with: noise is about in proportion to its square; None where a norm is no key of the shape."""
+    norm = longest_norm(plan)
+    return None if norm is None else norm / math.sqrt(largest)
+
+
+def longest_norm(plan: Plan) -> float | None:
+    """Largest distance from the origin that a record may have in a box; None where a norm is no key of the shape."""
     shape = plan.config.query.geometries.get("geometry")
     if not isinstance(shape, BoxGeometry) or getattr(plan.config.mechanism, "directions", None) is not None:
         return None
     halves = (
         (f.upper - f.lower) / 2.0 if shape.origin == "midpoint" else max(f.upper, -f.lower) for f in shape.features
     )
-    return min(shape.norm_at_most or math.inf, math.hypot(*halves)) / math.sqrt(largest)
+    return min(shape.norm_at_most or math.inf, math.hypot(*halves))
 
 
 def _rounded(value: float, upwards: bool, step: float) -> float:

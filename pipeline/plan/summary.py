@@ -14,7 +14,7 @@ from blockveil.pipeline.data.preview import Looked
 from blockveil.pipeline.ledger import BudgetStatus
 from blockveil.pipeline.ledger.entries import PeriodStatus
 from blockveil.pipeline.ledger.guessing import Together, bounds_of, cap_sentence, coin, listed, warning
-from blockveil.pipeline.plan import nights
+from blockveil.pipeline.plan import nights, published_epsilons
 from blockveil.pipeline.plan.drowning import drowned
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.rounded import rounding_sentence
@@ -57,6 +57,7 @@ def describe(
         *_norms(config),
         ("Guarantee", plan.guarantee_sentence()),
         ("In words", in_words(plan, budget, paid)),
+        ("Elsewhere", published_epsilons.nearest(plan.guarantee.epsilon)),
         ("Neighbours", f"{plan.neighbours.value}; {config.privacy.unit}{_several(config.privacy.rows_per_unit)}"),
         *([] if store is None else [("Records", store.sentence)]),
         ("Mechanism", plan.mechanism.name),

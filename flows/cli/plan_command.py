@@ -1,0 +1,120 @@
+"""``blockveil plan``: what a release would cost, and whether it would be good enough."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from blockveil.flows.cli.common import (
+    Config,
+    Date,
+    Debug,
+    Set,
+    parse_date,
+    parse_overrides,
+    print_rows,
+    read_config,
+    say,
+)
+from blockveil.flows.runs import budgets
+from blockveil.pipeline.accuracy.accuracy_page import accuracy_html
+from blockveil.pipeline.accuracy.good_enough import Asked, GoodEnough, Rows, good_enough
+from blockveil.pipeline.accuracy.population import Supposed
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.data.preview import look
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan import summary
+from blockveil.pipeline.plan.drowning import drowned
+from blockveil.pipeline.plan.machine_speed import measure as rates_of
+from blockveil.pipeline.plan.planning import Plan, make_plan
+from blockveil.pipeline.report import save
+
+Json = Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")]
+Measure = Annotated[
+    bool, typer.Option("--measure", help="Measure this machine for a second, to predict the time on it.")
+]
+GuessedRows = Annotated[
+    int | None, typer.Option("--rows", help="A guess of the number of records, to say how exact the release would be.")
+]
+Correlation = Annotated[
+    float, typer.Option("--correlation", help="What neighbouring features are supposed to correlate by, 0 to below 1.")
+]
+Spread = Annotated[
+    float,
+    typer.Option(
+        "--spread", help="The supposed standard deviation of a feature, as a share of the width of its bounds."
+    ),
+]
+Levers = Annotated[bool, typer.Option("--levers", help="Show all that would give less noise, each with its price.")]
+Preview = Annotated[bool, typer.Option("--preview", help="Release made-up records in memory, and show both.")]
+WantedText = Annotated[
+    str | None,
+    typer.Option(
+        "--wanted", help='What reaches an accuracy, such as "correlation 0.05" or "directions 3"; with --rows.'
+    ),
+]
+Html = Annotated[Path | None, typer.Option("--html", help="Write the plan with a preview as this HTML page.")]
+
+
+def plan(
+    config: Config,
+    date: Date = None,
+    set: Set = None,  # noqa: A002 - the option's name
+    as_json: Json = False,
+    measure: Measure = False,
+    rows: GuessedRows = None,
+    correlation: Correlation = 0.5,
+    spread: Spread = 1.0 / 6.0,
+    levers: Levers = False,
+    preview: Preview = False,
+    wanted: WantedText = None,
+    html: Html = None,
+    debug: Debug = False,
+) -> None:
+    """Show what a release would cost and how exact it would be. Reads no data and spends nothing.
+
+    Where the store is there, what it says of its records is looked at: a release that would be refused for it is
+    refused here. What is supposed of the records, such as their number, is for display alone.
+    """
+    del debug
+    made = make_plan(read_config(config, parse_overrides(set)), parse_date(date))
+    store, ledger = look(made.loaded), Ledger(made.loaded.ledger_url)
+    asked = Asked(Supposed(rows, correlation, spread), levers, preview or html is not None, wanted)
+    found = good_enough(made, asked)
+    machine = made.machine()
+    rates = rates_of(machine.slots) if measure else None
+    lines = summary.describe(made, budgets.granted(made, ledger), rates, store, budgets.is_paid(made, ledger))
+    if html is not None:
+        _write(html, accuracy_html(made, lines, found))
+    if as_json:
+        say(json.dumps(_plain(made, found), indent=2, sort_keys=True, allow_nan=False))
+    else:
+        _print(lines, found, preview, html)
+
+
+def _plain(made: Plan, found: GoodEnough) -> dict[str, object]:
+    """The plan, its digest, and what is displayed beside it and enters neither."""
+    noise = drowned(made)
+    warned = {} if noise is None else {"warning": noise.plain}
+    return {**made.public, "plan_digest": made.digest, "accuracy": found.plain, **warned}
+
+
+def _print(lines: Rows, found: GoodEnough, preview: bool, html: Path | None) -> None:
+    print_rows(lines)
+    say("")
+    print_rows(found.lines)
+    if preview:
+        say("\n".join(["", *found.text]))
+    if html is not None:
+        print_rows([("Page", str(html))])
+
+
+def _write(path: Path, text: str) -> None:
+    if path.suffix.lower() not in (".html", ".htm") or path.is_dir() or not path.parent.is_dir():
+        raise ConfigError(
+            f"--html {path}", "It is a file that ends with .html, in a folder that is there", "Correct it"
+        )
+    save(path, text)

@@ -1,0 +1,59 @@
+"""The accuracy of a plan as one self-contained HTML page, and as a part of a run's page."""
+
+from __future__ import annotations
+
+from blockveil.pipeline.accuracy.good_enough import GoodEnough, Rows
+from blockveil.pipeline.accuracy.rehearsal_picture import picture
+from blockveil.pipeline.base.printable import as_html, as_markdown
+from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.report import markdown, page
+
+_NOTHING = "Nothing was read, charged or released for this page. The records of the preview are made up."
+
+
+def accuracy_html(plan: Plan, rows: Rows, found: GoodEnough) -> str:
+    """A page of a plan, its expected accuracy and its preview.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    rows
+        Lines of the plan, as :func:`.summary.describe` gives them.
+    found
+        Its accuracy.
+    """
+    title = f"Plan of {plan.release_id}"
+    parts = [
+        page.heading(title),
+        page.promise(plan.guarantee_sentence(), _NOTHING),
+        "<h2>Is it good enough?</h2>" + page.pairs(_together(found.lines)),
+        *_preview(found),
+        "<h2>The plan</h2>" + page.pairs(rows),
+    ]
+    return page.document(title, parts)
+
+
+def _preview(found: GoodEnough) -> list[str]:
+    if found.preview is None:
+        return []
+    heading = "<h2>Preview</h2>"
+    if isinstance(found.preview, str):
+        return [f"{heading}<p>{as_html(found.preview)}</p>"]
+    said = "".join(f"<p>{as_html(sentence)}</p>" for sentence in found.preview.sentences)
+    return [heading + said, page.figure(picture(found.preview))]
+
+
+def accuracy_markdown(found: GoodEnough) -> str:
+    """The same without the plan, for a run's page."""
+    parts = ["### Is it good enough?", markdown.pairs(_together(found.lines))]
+    if isinstance(found.preview, str):
+        parts.append(as_markdown(found.preview))
+    elif found.preview is not None:
+        parts += ["### Preview", markdown.image(picture(found.preview))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _together(rows: Rows) -> Rows:
+    """Lines whose names carry no indentation: a table has its own."""
+    return [(what.strip(), value) for what, value in rows]

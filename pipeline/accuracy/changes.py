@@ -1,0 +1,211 @@
+"""Changes of a config that give less noise, each with its price. They are planned, never estimated.
+
+A change makes a config that lies in no file. What becomes of the noise is seen by planning it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from blockveil.pipeline.budget.filter import Ticks
+from blockveil.pipeline.config import BoxGeometry, LoadedConfig
+from blockveil.pipeline.config.mechanism_sections import AutoSection
+from blockveil.pipeline.config.query_sections import MomentSection, OneShapeSection
+from blockveil.pipeline.ledger.guessing import percent, with_loss, with_promise
+from blockveil.pipeline.plan.drowning import longest_norm, with_epsilon, with_norm, with_rows, with_section
+from blockveil.pipeline.plan.planning import Plan
+
+WEEK = 7
+"""Nights of which one is released, where it is not every night."""
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """One change of a config.
+
+    Attributes
+    ----------
+    what
+        The change, for a person.
+    price
+        What it costs besides, for a person; ``{guess}`` stands for the bound of a guess with the changed plan.
+    loaded
+        The changed config.
+    setting
+        The change as ``--set`` takes it; empty where it is more than one value.
+    times_rows
+        How many times as many records are supposed with it.
+    """
+
+    what: str
+    price: str
+    loaded: LoadedConfig
+    setting: str = ""
+    times_rows: int = 1
+
+    def price_of(self, plan: Plan, changed: Plan) -> str:
+        """The price, with what the plans say."""
+        before, after = (percent(min(with_promise(each.guarantee), with_loss(each.charge))) for each in (plan, changed))
+        return self.price.format(guess=f"a guess is right at most {after} of the time in place of {before}")
+
+
+def changes(plan: Plan, rows: int) -> Iterator[Change]:
+    """Changes that may give less noise; whether they do, their plans tell.
+
+    Parameters
+    ----------
+    plan
+        What is to be changed.
+    rows
+        Supposed number of records.
+    """
+    yield from _rows_per_unit(plan)
+    yield from _bounds(plan)
+    yield from _nights(plan)
+    yield from _epsilon(plan)
+    yield from _features(plan)
+    yield from _mechanism(plan)
+    yield from _records(plan, rows)
+
+
+def _rows_per_unit(plan: Plan) -> Iterator[Change]:
+    most = plan.config.privacy.rows_per_unit or 1
+    for fewer in sorted({1, max(1, most // 5)} - {most}, reverse=True):
+        share = 100.0 * (1.0 - fewer / most)
+        yield Change(
+            f"rows per unit {fewer} in place of {most}",
+            f"a new ingest keeps at most {fewer} rows of each unit and drops at most {share:.0f} % of all rows",
+            with_rows_per_unit(plan.loaded, fewer),
+            f"privacy.rows_per_unit={fewer}",
+        )
+
+
+def with_rows_per_unit(loaded: LoadedConfig, rows: int) -> LoadedConfig:
+    """The config with another largest number of rows of one unit."""
+    return with_section(loaded, "privacy", {"rows_per_unit": rows})
+
+
+def _bounds(plan: Plan) -> Iterator[Change]:
+    query = plan.config.query
+    shape = query.geometries.get("geometry")
+    if isinstance(shape, BoxGeometry) and not (shape.origin == "zero" and _off_zero(shape)):
+        yield Change(
+            "all bounds half as wide, about their middle",
+            "values outside the new bounds are clipped to them",
+            _with_shape(plan.loaded, {"features": tuple(_halved(feature) for feature in shape.features)}),
+        )
+    norm = longest_norm(plan) if isinstance(query, OneShapeSection) and len(query.columns) > 1 else None
+    if norm is not None:
+        half = float(f"{norm / 2.0:.3g}")
+        yield Change(
+            f"a norm bound of {half:g} beside the box, half of the distance of its furthest corner",
+            "records further than that from the origin are pulled nearer; those with few extreme values lose nothing",
+            with_norm(plan.loaded, half),
+            f"query.geometry.norm_at_most={half:g}",
+        )
+
+
+def _off_zero(shape: BoxGeometry) -> bool:
+    """Whether narrower bounds about the middle would no longer hold the origin."""
+    return any(not feature.lower <= 0.0 <= feature.upper for feature in map(_halved, shape.features))
+
+
+def _halved(feature: Any) -> Any:
+    middle, quarter = (feature.lower + feature.upper) / 2.0, (feature.upper - feature.lower) / 4.0
+    narrower = {"lower": middle - quarter, "upper": middle + quarter}
+    if feature.impute is not None:
+        narrower["impute"] = min(max(feature.impute, narrower["lower"]), narrower["upper"])
+    return feature.model_copy(update=narrower)
+
+
+def _with_shape(loaded: LoadedConfig, update: dict[str, Any]) -> LoadedConfig:
+    shape = loaded.config.query.geometries["geometry"].model_copy(update=update)
+    return with_section(loaded, "query", {"geometry": shape})
+
+
+def _nights(plan: Plan) -> Iterator[Change]:
+    epsilon = epsilon_of_nights(plan, WEEK)
+    if epsilon is not None:
+        yield Change(
+            "one night a week in place of every night",
+            f"six of seven nights; one release of epsilon {epsilon:.4g} costs what {WEEK} releases do now, so the "
+            "budget lasts as long, and with one of them {guess}",
+            with_epsilon(plan.loaded, epsilon),
+            f"privacy.epsilon={epsilon:.4g}",
+        )
+
+
+def epsilon_of_nights(plan: Plan, nights: int) -> float | None:
+    """Epsilon of one release that costs as much as so many releases of a plan; None where that is not defined.
+
+    It is rounded down to six digits, so that the one release never costs more. Nights that share a charge and releases
+    that share a guarantee are not divided further.
+    """
+    if plan.series is not None or plan.config.privacy.share is not None:
+        return None
+    epsilon = Ticks.of(plan.charge).times(nights).epsilon(plan.guarantee.delta)
+    rounded = float(f"{epsilon * (1.0 - 1e-6):.6g}")
+    return rounded if rounded <= 1000.0 else None
+
+
+def _epsilon(plan: Plan) -> Iterator[Change]:
+    epsilon = 2.0 * plan.config.privacy.epsilon
+    if epsilon <= 1000.0:
+        yield Change(
+            f"epsilon {epsilon:g} in place of {plan.config.privacy.epsilon:g}",
+            "less protection, as {guess}",
+            with_epsilon(plan.loaded, epsilon),
+            f"privacy.epsilon={epsilon:g}",
+        )
+
+
+def _features(plan: Plan) -> Iterator[Change]:
+    query = plan.config.query
+    if not isinstance(query, OneShapeSection) or len(query.columns) < 4:
+        return
+    kept = (len(query.columns) + 1) // 2
+    yield Change(
+        f"the first {kept} of the {len(query.columns)} features",
+        f"nothing is released of the other {len(query.columns) - kept}; any {kept} features do",
+        with_features(plan.loaded, kept),
+    )
+
+
+def with_features(loaded: LoadedConfig, count: int) -> LoadedConfig:
+    """The config with the first features alone."""
+    shape = loaded.config.query.geometries["geometry"]
+    return _with_shape(loaded, {"features": shape.features[:count]})
+
+
+def _mechanism(plan: Plan) -> Iterator[Change]:
+    query = plan.config.query
+    if isinstance(plan.config.mechanism, AutoSection) or plan.series is not None:
+        return
+    least = "relative" if isinstance(query, MomentSection) else "total"
+    least = "workload" if getattr(query, "workload", None) is not None else least
+    auto = AutoSection(kind="auto", minimise=least)
+    yield Change(
+        f'mechanism "auto" with minimise = "{least}"',
+        f"none, for the guarantee is the same; it takes the proven mechanism of the least {least} error",
+        with_table(plan.loaded, mechanism=auto),
+    )
+
+
+def with_table(loaded: LoadedConfig, **tables: Any) -> LoadedConfig:
+    """The config with whole tables replaced by others, which are not validated together again."""
+    return replace(loaded, config=loaded.config.model_copy(update=tables))
+
+
+def _records(plan: Plan, rows: int) -> Iterator[Change]:
+    at_most = plan.config.query.rows_at_most
+    enough = max(at_most, 2 * rows)
+    if plan.config.privacy.delta >= 1.0 / enough:
+        return  # such a delta would allow to publish one record in clear
+    yield Change(
+        f"twice as many records, {2 * rows:,}",
+        "they have to be there, such as by other sites or a longer time, with each unit still counted once",
+        with_rows(plan.loaded, enough),
+        times_rows=2,
+    )

@@ -1,0 +1,65 @@
+"""How exactly counts of cells and their total will be known, in records."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from blockveil.engine.estimates import cells as cell_estimates
+from blockveil.engine.workloads.workload import Kronecker, Total
+from blockveil.pipeline.accuracy.expected_error import INTERVAL, ExpectedError, interval_of_an_entry
+from blockveil.pipeline.accuracy.population import Population
+from blockveil.pipeline.questions.cells import SPREADING, BucketsAnswer, CellsAnswer
+
+
+def errors_of_counts(answer: CellsAnswer, population: Population) -> list[ExpectedError]:
+    """Error of a cell's count, least and largest where cells differ, of the total, and of a workload's answers."""
+    cells = answer.shape[0] * answer.shape[1]
+    mean = population.rows / cells
+    deviations = _cell_deviations(answer)
+    least, most = (interval_of_an_entry(answer.design) * float(end(deviations)) for end in (np.min, np.max))
+    note = f"{_share(most, mean)} of the {mean:,.4g} records that {cells:,} cells hold on average"
+    errors = [ExpectedError("cell", most, of=mean, note=note)]
+    if least < 0.99 * most:
+        errors.insert(0, ExpectedError("cell of the least noise", least, of=mean))
+    total = (Kronecker(Total(answer.shape[0]), Total(answer.shape[1])),)
+    # A total adds up the noise of all cells, so that its law is nearly Gaussian, unless a strategy measured it itself.
+    size = INTERVAL * math.sqrt(cell_estimates.workload_error(total, answer.design))
+    errors.append(ExpectedError("total", size, note=f"{_share(size, population.rows)} of all records"))
+    return errors + _of_a_workload(answer)
+
+
+def _of_a_workload(answer: CellsAnswer) -> list[ExpectedError]:
+    workload = answer.question.problem.workload
+    if not workload:
+        return []
+    weight = sum(part.weight**2 * part.shape[0] * part.shape[1] for part in workload)
+    error = math.sqrt(cell_estimates.workload_error(workload, answer.design) / weight)
+    return [ExpectedError("answer", INTERVAL * error, note="root mean square over the answers of the workload")]
+
+
+def errors_of_buckets(answer: BucketsAnswer, population: Population) -> list[ExpectedError]:
+    """Error of a bucket's count; that of its cells depends on the records."""
+    size = INTERVAL * answer.design.bucket_law.standard_deviation
+    share = f"{_share(size, population.rows)} of all records"
+    return [ExpectedError("bucket", size, note=f"{share}, shared by its cells; {SPREADING}")]
+
+
+def typical_cell(answer: CellsAnswer | BucketsAnswer, population: Population) -> float:
+    """Noise of a cell's count, or of a workload's answer where there is one, over the number of records."""
+    if isinstance(answer, BucketsAnswer):
+        return float(answer.design.bucket_law.standard_deviation) / population.rows
+    asked = _of_a_workload(answer)
+    size = asked[0].size if asked else float(np.sqrt(np.mean(_cell_deviations(answer) ** 2)))
+    return size / population.rows
+
+
+def _cell_deviations(answer: CellsAnswer) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Standard deviations of counts; of independent cells the least and the largest, which are among a few."""
+    few = answer.design.extremes() if answer.design.strategy is None else answer.design
+    return cell_estimates.cell_deviations(few)
+
+
+def _share(size: float, of: float) -> str:
+    return f"{100.0 * size / of:.2g} %" if size < of else "more than all"

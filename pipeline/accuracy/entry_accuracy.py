@@ -1,0 +1,85 @@
+"""How exactly entries of other answers will be known: records, sums of outer products, gradients, drawn directions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blockveil.engine.records.geometry import Vector
+from blockveil.pipeline.accuracy.expected_error import ExpectedError, interval_of_an_entry
+from blockveil.pipeline.accuracy.moment_accuracy import MOST_FEATURES, supposed_spectrum
+from blockveil.pipeline.accuracy.population import Population
+from blockveil.pipeline.questions.directions import DrawnDirections
+from blockveil.pipeline.questions.gradients import GradientsAnswer
+from blockveil.pipeline.questions.outer import OuterAnswer
+from blockveil.pipeline.questions.rows import RowsAnswer
+
+
+def errors_of_records(answer: RowsAnswer) -> list[ExpectedError]:
+    """Error of one record's value of each feature, in the feature's own unit."""
+    names, coordinates = answer.question.features, answer.question.coordinates
+    sizes = interval_of_an_entry(answer.design) * _record_deviations(answer)
+    return [
+        ExpectedError(f"value of {name}", float(size), of=float(scale))
+        for name, size, scale in zip(names[:MOST_FEATURES], sizes, coordinates.scale, strict=False)
+    ]
+
+
+def _record_deviations(answer: RowsAnswer) -> Vector:
+    """Standard deviation of a value's noise, raw units, shape (d,)."""
+    back, share = answer.question.coordinates.to_raw(), answer.design.standard_deviations((0, 1), (0, answer.shape[1]))
+    mixed = share[0] * back if back.ndim == 1 else np.sqrt(share[0] ** 2 @ (back**2).T)
+    return np.asarray(mixed)
+
+
+def errors_of_outer_products(answer: OuterAnswer, population: Population) -> list[ExpectedError]:
+    """Error of an entry of the mean outer product, in products of both features' units: the least and the largest."""
+    left, right = answer.question.query.left.coordinates.to_raw(), answer.question.query.right.coordinates.to_raw()
+    noise, names = answer.design, (answer.question.left, answer.question.right)
+    rows, columns = noise.spread.rows * left, noise.spread.columns * right
+    found = []
+    for end in (np.argmin, np.argmax):
+        i, j = int(end(rows)), int(end(columns))
+        deviation = float(noise.standard_deviations((i, i + 1), (j, j + 1))[0, 0] * left[i] * right[j])
+        size, widest = interval_of_an_entry(noise) * deviation / population.rows, float(left[i] * right[j])
+        note = f"{names[0][i]}, {names[1][j]}; the product of their half widths is {widest:.3g}"
+        found.append(ExpectedError("entry of the mean", size, of=widest, note=note))
+    return found[:1] if found[1].size <= 1.01 * found[0].size else found
+
+
+def errors_of_gradients(answer: GradientsAnswer, population: Population) -> list[ExpectedError]:
+    """Error of an entry of the mean gradient, and of the whole of it."""
+    units, longest = np.outer(*answer.question.problem.units), answer.question.query.clip
+    deviations = answer.design.entry_standard_deviation() * units / population.rows
+    entry = interval_of_an_entry(answer.design) * float(np.max(deviations))
+    whole = answer.error().frobenius / population.rows
+    note = f"one gradient is at most {longest:.3g} long"
+    return [
+        ExpectedError("entry of the mean gradient", entry, of=longest, note=note),
+        ExpectedError("mean gradient as a whole", whole, of=longest, note="length of its noise, at most"),
+    ]
+
+
+def sine_of_draws(answer: DrawnDirections, population: Population) -> Vector:
+    """Expected squared sine of the angle between each drawn direction and the true one, first order; shape (k,).
+
+    Near its mode the law is Gaussian with variance ``1 / (2 c (lambda_i - lambda_j))`` along another direction.
+    """
+    spectrum = supposed_spectrum(population, answer.question.features, answer.question.coordinates.scale)
+    lost = []
+    for k in range(answer.design.count):
+        gaps = np.abs(np.delete(spectrum, k) - spectrum[k]) * population.rows
+        lost.append(float(np.sum(np.minimum(1.0, 1.0 / (2.0 * answer.design.concentration * gaps)))))
+    return np.array(lost)
+
+
+def typical_entry(answer: RowsAnswer | OuterAnswer | GradientsAnswer, population: Population) -> float:
+    """One size of the noise that plans of the same question are compared by, relative to what records can give."""
+    match answer:
+        case RowsAnswer():
+            scale = answer.question.coordinates.scale
+            return float(np.exp(np.mean(np.log(_record_deviations(answer) / scale))))
+        case OuterAnswer():
+            deviations = answer.design.extremes().entry_standard_deviation()
+            return float(np.exp(np.mean(np.log(deviations)))) / population.rows
+    spread = answer.design.entry_standard_deviation() * np.outer(*answer.question.problem.units)
+    return float(np.sqrt(np.mean(spread**2))) / population.rows / answer.question.query.clip

@@ -1,0 +1,182 @@
+"""All that answers "is it good enough?" of one plan: errors, levers, a preview and what reaches a wanted accuracy.
+
+It is displayed and decides nothing. It reads no records, opens no ledger, and is part of no digest, no charge, no
+parameter of a run and no file but a page that was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from blockveil.pipeline.accuracy.assessment import Assessment, assess
+from blockveil.pipeline.accuracy.levers import BEST, Lever, levers
+from blockveil.pipeline.accuracy.population import Population, Supposed
+from blockveil.pipeline.accuracy.rehearsal import Rehearsal, rehearse
+from blockveil.pipeline.accuracy.shading import side_by_side
+from blockveil.pipeline.accuracy.wanted import WantedAnswer, answer_wanted
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.plan.planning import Plan
+
+Rows = list[tuple[str, str]]
+
+_FEW, _MANY = 4, 12
+"""Features that are listed without and with a guess of the number of records."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What somebody wants to know of a plan's accuracy.
+
+    Attributes
+    ----------
+    supposed
+        What the records are supposed to be.
+    levers, preview
+        Whether all levers, and a preview, are wanted.
+    wanted
+        A wanted accuracy, as :meth:`.wanted.Wanted.parse` takes it; None for none.
+    """
+
+    supposed: Supposed = field(default_factory=Supposed)
+    levers: bool = False
+    preview: bool = False
+    wanted: str | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing was asked beyond the plan itself."""
+        return self == Asked()
+
+
+@dataclass(frozen=True, eq=False)
+class GoodEnough:
+    """The answer.
+
+    Attributes
+    ----------
+    asked
+        What was to be known.
+    bound, guess
+        Errors for as many records as there may be, and for a guessed number where one was given.
+    levers
+        What would make the release more exact, the best first; None where nobody asked.
+    preview
+        A preview, or why there is none; None where nobody asked.
+    wanted
+        What reaches a wanted accuracy; None where none was named.
+    """
+
+    asked: Asked
+    bound: Assessment
+    guess: Assessment | None
+    levers: tuple[Lever, ...] | None
+    preview: Rehearsal | str | None
+    wanted: WantedAnswer | None
+
+    @property
+    def lines(self) -> Rows:
+        """Lines (what, value): errors, what is wanted, and levers."""
+        shown = self.guess or self.bound
+        rows = shown.lines(_FEW if self.asked.is_plain else _MANY)
+        if self.guess is not None:
+            rows.append(("At the bound", _compared(self.bound, self.guess)))
+        rows += self.wanted.lines if self.wanted is not None else []
+        return rows + self._levers()
+
+    def _levers(self) -> Rows:
+        if self.levers is None:
+            hint = "--rows N states it for a guess of N records, with levers; --preview shows a made-up release"
+            return [("More", hint)]
+        if not self.levers:
+            return [("Levers", "none that gives noticeably less noise was found")]
+        shown = self.levers if self.asked.levers else self.levers[:BEST]
+        more = len(self.levers) - len(shown)
+        head = "each planned by itself" + (f"; --levers shows {more} more" if more else "")
+        return [("Levers", head), *((f"  {lever.effect}", _of_lever(lever)) for lever in shown)]
+
+    @property
+    def text(self) -> list[str]:
+        """The preview as lines of text; nothing where nobody asked."""
+        if self.preview is None:
+            return []
+        if isinstance(self.preview, str):
+            return [self.preview]
+        return [*self.preview.sentences, *side_by_side(self.preview)]
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The same as plain JSON values."""
+        found: dict[str, Any] = {"at_the_bound": self.bound.plain}
+        if self.guess is not None:
+            found["at_a_guess"] = self.guess.plain
+        if self.levers is not None:
+            found["levers"] = [lever.plain for lever in self.levers]
+        if self.preview is not None:
+            found["preview"] = {"none": self.preview} if isinstance(self.preview, str) else self.preview.plain
+        if self.wanted is not None:
+            found["wanted"] = self.wanted.plain
+        return found
+
+
+def good_enough(plan: Plan, asked: Asked) -> GoodEnough:
+    """Answer whether a plan is good enough, as far as somebody asks.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    asked
+        What is to be known; by default nothing beyond the errors at the bound.
+
+    Raises
+    ------
+    ConfigError
+        What is supposed cannot be of records in the declared bounds, or what is wanted is no number of this release.
+    """
+    supposed = asked.supposed
+    if asked.wanted is not None and supposed.rows is None:
+        raise ConfigError(
+            f'--wanted "{asked.wanted[:60]}" without --rows',
+            "How exact a number is depends on the number of records",
+            "Give --rows with a guess of it",
+        )
+    here = Population.of(plan, supposed)
+    bound = assess(plan, here.with_rows(plan.config.query.rows_at_most, is_bound=True))
+    more = asked.levers or supposed.rows is not None
+    return GoodEnough(
+        asked,
+        bound,
+        None if here.is_bound else assess(plan, here),
+        tuple(levers(plan, here)) if more else None,
+        rehearse(plan, supposed) if asked.preview else None,
+        None if asked.wanted is None else answer_wanted(plan, here, asked.wanted),
+    )
+
+
+def _of_lever(lever: Lever) -> str:
+    setting = f" (--set {lever.setting})" if lever.setting else ""
+    return f"{lever.what}{setting}. The price: {lever.price}"
+
+
+def _compared(bound: Assessment, guess: Assessment) -> str:
+    """How much better numbers are known for as many records as there may be."""
+    rows = f"{bound.population.rows:,} records"
+    ratios = [ratio for ratio in _ratios((*guess.errors, *guess.pairs), (*bound.errors, *bound.pairs)) if ratio > 0]
+    if not ratios:
+        found = bound.directions
+        return f"with {rows}: {'as many' if found is None else found.found} principal directions are found"
+    low, high = min(ratios), max(ratios)
+    if high < 1.01:
+        return f"with {rows} these errors are the same"
+    size = f"{low:.2g} times" if high < 1.01 * low else f"{low:.2g} to {high:.2g} times"
+    return f"with {rows}, as many as there may be, these errors are {size} smaller"
+
+
+def _ratios(guess: Sequence[Any], bound: Sequence[Any]) -> list[float]:
+    found = []
+    for one, other in zip(guess, bound, strict=False):
+        if one.known and other.known and other.size > 0.0:
+            found.append(one.size / other.size)
+    return found

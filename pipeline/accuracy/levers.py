@@ -1,0 +1,135 @@
+"""What would make a release more exact, how much, and at which price: each lever is planned before it is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from blockveil.pipeline.accuracy.assessment import noise_size, size_of_directions
+from blockveil.pipeline.accuracy.changes import Change, changes, with_table
+from blockveil.pipeline.accuracy.population import Population
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.config.mechanism_sections import Mechanism
+from blockveil.pipeline.config.query_sections import DirectionsSection, MomentSection
+from blockveil.pipeline.plan.planning import Plan, make_plan
+from blockveil.pipeline.questions.moment import MomentAnswer
+
+BEST = 3
+"""How many levers are shown unless all are asked for."""
+
+_WORTH = 1.02
+"""A lever that gives less than this is none."""
+
+_COMPARED = 6
+_DIRECTIONS = 3
+
+
+@dataclass(frozen=True)
+class Lever:
+    """One change that makes a release more exact.
+
+    Attributes
+    ----------
+    what
+        The change.
+    times_less
+        How many times less noise it gives.
+    price
+        What has to be given up for it.
+    setting
+        The change as ``--set`` takes it; empty where it is more than one value.
+    """
+
+    what: str
+    times_less: float
+    price: str
+    setting: str = ""
+
+    @property
+    def effect(self) -> str:
+        """Its effect, for a person."""
+        return f"{self.times_less:.1f} times less noise" if self.times_less < 1e5 else "far less noise"
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The same as plain JSON values."""
+        setting = {"set": self.setting} if self.setting else {}
+        return {"what": self.what, "times_less_noise": self.times_less, "price": self.price, **setting}
+
+
+def levers(plan: Plan, population: Population) -> list[Lever]:
+    """Levers of a plan, the best first; reads no data.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    population
+        Supposed records. They stay the same in raw units, whatever a lever changes of the bounds.
+    """
+    names = compared_features(plan)
+    before = noise_size(plan, population, names)
+    if before is None or not before > 0.0:
+        return []
+    found = [_planned(plan, change, population, names, before) for change in changes(plan, population.rows)]
+    found += list(_directions(plan, population))
+    worth = [lever for lever in found if lever is not None and lever.times_less >= _WORTH]
+    return sorted(worth, key=lambda lever: -lever.times_less)
+
+
+def compared_features(plan: Plan) -> tuple[str, ...]:
+    """A few features by whose correlations plans are compared; a plan of half of the features has them too."""
+    query = plan.config.query
+    if not isinstance(query, MomentSection | DirectionsSection):
+        return ()
+    half = query.columns[: (len(query.columns) + 1) // 2] if len(query.columns) >= 4 else query.columns
+    places = np.unique(np.linspace(0, len(half) - 1, _COMPARED).round().astype(int))
+    return tuple(half[place] for place in places)
+
+
+def _planned(plan: Plan, change: Change, population: Population, names: tuple[str, ...], before: float) -> Lever | None:
+    changed = replanned(plan, change.loaded)
+    if changed is None:
+        return None
+    after = noise_size(changed, population.with_rows(change.times_rows * population.rows), names)
+    if after is None or not after > 0.0:
+        return None
+    return Lever(change.what, before / after, change.price_of(plan, changed), change.setting)
+
+
+def replanned(plan: Plan, loaded: LoadedConfig) -> Plan | None:
+    """Plan of a changed config for the same night; None where it cannot be planned."""
+    try:
+        return make_plan(loaded, plan.logical_date)
+    except ConfigError:
+        return None
+
+
+def _directions(plan: Plan, population: Population) -> Iterator[Lever]:
+    """Leading directions alone in place of the matrix: by the mechanism of the plan, and drawn alone."""
+    query, answer = plan.config.query, plan.answer
+    if not isinstance(query, MomentSection) or not isinstance(answer, MomentAnswer) or len(query.columns) < 2:
+        return
+    wanted = min(_DIRECTIONS, len(query.columns) - 1)
+    shared = {key: getattr(query, key) for key in ("geometry", "rows_at_most", "missing", "quantisation_bits")}
+    asked = DirectionsSection(kind="principal-directions", directions=wanted, **shared)
+    before = size_of_directions(plan, population, wanted) or 0.0
+    for mechanism in (plan.config.mechanism, _EXPONENTIAL):
+        found = replanned(plan, with_table(plan.loaded, query=asked, mechanism=mechanism))
+        after = None if found is None else size_of_directions(found, population, wanted)
+        if found is not None and after:
+            which = "the leading principal direction" if wanted == 1 else f"the {wanted} leading principal directions"
+            yield Lever(
+                f"{which} in place of the matrix, by {found.mechanism.name}",
+                before / after,
+                "of the directions' angles to the true ones; nothing is released but the directions and what they "
+                "follow from",
+            )
+
+
+_EXPONENTIAL: Mechanism = TypeAdapter(Mechanism).validate_python({"kind": "exponential"})

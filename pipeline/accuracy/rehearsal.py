@@ -1,0 +1,264 @@
+"""A preview: made-up records go the way of a release, in memory, with a key that is thrown away.
+
+The exact sum, the noise and the estimates are those of a release, by the same functions. Nothing is read, charged,
+stored or published, and no ledger and no key store is opened. So that millions of records can be supposed, each made-up
+one stands for several: the exact answer of copies is a multiple of that of one.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockveil.engine.answers.graph import assembled, exact_graph, noisy_graph, released_layout
+from blockveil.engine.answers.layout import Layout
+from blockveil.engine.estimates.directions import positive
+from blockveil.engine.noise.design import NoiseDesign, add_noise
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.pipeline.accuracy.changes import with_features
+from blockveil.pipeline.accuracy.expected_error import INTERVAL, interval_of_an_entry
+from blockveil.pipeline.accuracy.levers import replanned
+from blockveil.pipeline.accuracy.made_up import made_up_records
+from blockveil.pipeline.accuracy.population import Population, Supposed
+from blockveil.pipeline.config.query_sections import OneShapeSection
+from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.questions.arrays import ReleaseArrays
+from blockveil.pipeline.questions.cells import CellsQuestion
+from blockveil.pipeline.questions.directions import DrawnDirections
+from blockveil.pipeline.questions.rows import RowsAnswer
+from blockveil.pipeline.releases.compute import ThreadCompute
+
+MOST_FEATURES = 150
+"""Features of a preview; of wider matrices it is of the first ones."""
+
+MOST_CELLS = 2**18
+
+_MOST_VALUES = 1_000_000
+_MOST_RECORDS = 200
+"""Records of which a preview of a release of records is made."""
+
+Table = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """A made-up release beside the truth about its made-up records.
+
+    Attributes
+    ----------
+    what
+        The matrix that is shown, such as ``correlation``.
+    rows, columns
+        Names along its sides; empty where there are none.
+    truth, released
+        The same matrix without and with noise, two axes.
+    covered, entries
+        How many distinct entries have the truth in their 95 % interval, and how many there are; means are among them.
+        Both are 0 where nothing states an interval.
+    made_up, copies
+        How many records were made up, and for how many each of them stands.
+    correlation
+        Between neighbouring features.
+    sized_down
+        What was left out of the preview, in words; empty where nothing was.
+    """
+
+    what: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    truth: Table
+    released: Table
+    covered: int
+    entries: int
+    made_up: int
+    copies: int
+    correlation: float
+    sized_down: str = ""
+
+    @property
+    def sentences(self) -> list[str]:
+        """What it is and what it shows, for a person."""
+        each = "" if self.copies == 1 else f", each for {self.copies:,}"
+        said = [
+            f"{self.made_up:,} made-up records{each}, neighbouring features correlated by {self.correlation:g}, went "
+            "the way of a release in memory; nothing was read, charged or kept, and its key is gone."
+        ]
+        if self.entries:
+            share = 100.0 * self.covered / self.entries
+            said.append(
+                f"{self.covered:,} of {self.entries:,} numbers ({share:.1f} %) have the truth in their 95 % interval."
+            )
+        return [*said, self.sized_down] if self.sized_down else said
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The same as plain JSON values, without the matrices."""
+        return {
+            "matrix": self.what,
+            "made_up_records": self.made_up,
+            "each_stands_for": self.copies,
+            "correlation": self.correlation,
+            "covered": self.covered,
+            "numbers": self.entries,
+            **({"sized_down": self.sized_down} if self.sized_down else {}),
+        }
+
+
+def rehearse(plan: Plan, supposed: Supposed, key: NoiseKey | None = None) -> Rehearsal | str:
+    """Release made-up records in memory.
+
+    Parameters
+    ----------
+    plan
+        What would be released.
+    supposed
+        What the records are supposed to be.
+    key
+        Key of the noise; one that nobody knows and that is thrown away where none is given.
+
+    Returns
+    -------
+    The preview, or why there is none.
+    """
+    small, left_out = _sized(plan)
+    if small is None:
+        return left_out
+    population = Population.of(small, supposed)
+    if not population.names:
+        return "There is no preview of a query of another package: nothing is known of its records."
+    made_up, copies = _numbers(small, population.rows)
+    records = made_up_records(small, population, made_up)
+    exact, released = _both(small, records, copies, key or NoiseKey.derive(secrets.token_bytes(32), b"a preview"))
+    rows = made_up * copies
+    noisy = small.answer.arrays(released, rows)
+    truth = _truth(small, exact, rows)
+    what, shown = _shown(small, truth, noisy)
+    covered, entries = _coverage(small, truth, noisy)
+    sides = _sides(small, shown[0])
+    return Rehearsal(what, *sides, *shown, covered, entries, made_up, copies, supposed.correlation, left_out)
+
+
+def _sized(plan: Plan) -> tuple[Plan | None, str]:
+    """A plan that is small enough for a preview, and what it leaves out; no plan and the reason where there is none."""
+    if isinstance(plan.question, CellsQuestion):
+        cells = math.prod(plan.question.query.grid)
+        return (plan, "") if cells <= MOST_CELLS else (None, f"There is no preview of a grid of {cells:,} cells.")
+    query = plan.config.query
+    if len(query.columns) <= MOST_FEATURES:
+        return plan, ""
+    small = replanned(plan, with_features(plan.loaded, MOST_FEATURES)) if isinstance(query, OneShapeSection) else None
+    if small is None:
+        return None, f"There is no preview of records of {len(query.columns):,} columns."
+    return small, (
+        f"The preview is of the first {MOST_FEATURES} of {len(query.columns):,} features alone, as if only these were "
+        "released; the noise of the whole matrix is larger, as the errors above say."
+    )
+
+
+def _numbers(plan: Plan, rows: int) -> tuple[int, int]:
+    """How many records are made up, and for how many each stands; together hardly fewer than are supposed."""
+    if isinstance(plan.answer, RowsAnswer):
+        return min(rows, _MOST_RECORDS), 1
+    copies = -(-rows * len(plan.columns) // _MOST_VALUES)
+    return rows // copies, copies
+
+
+def _both(plan: Plan, records: Table, copies: int, key: NoiseKey) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Exact and released integers, as a release computes them."""
+    compute = ThreadCompute()
+    name = f"preview-{secrets.token_hex(8)}"
+    chunk_rows = min(plan.chunk_rows(1), len(records))
+    layout = plan.cut(plan.machine(compute.workers, compute.threads), len(records)).layout(len(records), chunk_rows)
+    graph = exact_graph(records, plan.question.query, layout, chunk_rows, name)
+    held = [tile * copies for tile in compute.hold(graph, _quiet)]
+    symmetric = plan.design.symmetric
+    compute.install(name, key)
+    try:
+        found: dict[int, NDArray[np.int64]] = {}
+        compute.stream(noisy_graph(held, layout, plan.design, name, name), found.__setitem__, _quiet)
+    finally:
+        compute.forget(name)
+    released = released_layout(layout, plan.design)
+    return assembled(held, layout, symmetric), _whole(found, released, plan.design.by_tile and symmetric)
+
+
+def _quiet(_: float) -> None:
+    """Nobody watches the progress of a second."""
+
+
+def _whole(found: dict[int, NDArray[np.int64]], layout: Layout, symmetric: bool) -> NDArray[np.int64]:
+    return assembled([found[i] for i in range(len(found))], layout, symmetric)
+
+
+def _truth(plan: Plan, exact: NDArray[np.int64], rows: int) -> ReleaseArrays:
+    """The arrays of a release of the same records without noise, as far as they are known."""
+    design = plan.design
+    match design:
+        case NoiseDesign():
+            measured = exact if design.strategy is None else design.strategy.answers(exact)
+            steps = design.steps((0, measured.shape[0]), (0, measured.shape[1]))
+            return plan.answer.arrays(add_noise(measured, steps, np.zeros_like(measured), design.shift), rows)
+    if isinstance(plan.answer, DrawnDirections):
+        vectors = np.linalg.eigh(exact.astype(np.float64))[1][:, ::-1]
+        return {"directions": (positive(vectors[:, : plan.answer.design.count]), ())}
+    return {"counts": (exact.astype(np.float64), ())}
+
+
+def _shown(plan: Plan, truth: ReleaseArrays, noisy: ReleaseArrays) -> tuple[str, tuple[Table, Table]]:
+    """What is shown, and both matrices; a covariance or second moment as a correlation."""
+    name = plan.answer.matrix
+    shape = plan.answer.shape if isinstance(plan.question, CellsQuestion) else None
+    tables = [_two_axes(np.asarray(arrays[name][0], dtype=np.float64), shape) for arrays in (truth, noisy)]
+    if name in ("covariance", "second_moment"):
+        about = "correlation" if name == "covariance" else "correlation about the origin"
+        return about, (_correlation(tables[0]), _correlation(tables[1]))
+    return name.replace("_", " "), (tables[0], tables[1])
+
+
+def _two_axes(values: Table, shape: tuple[int, int] | None) -> Table:
+    if shape is not None:
+        return values.reshape(shape)
+    return values if values.ndim == 2 else values.reshape(1, -1)
+
+
+def _correlation(matrix: Table) -> Table:
+    """Entries over the roots of both diagonal ones; not a number where one of these is not positive."""
+    own = np.diagonal(matrix)
+    with np.errstate(invalid="ignore"):
+        size = np.sqrt(np.where(own > 0.0, own, np.nan))
+    return np.asarray(matrix / np.outer(size, size))
+
+
+def _coverage(plan: Plan, truth: ReleaseArrays, noisy: ReleaseArrays) -> tuple[int, int]:
+    """How many distinct numbers have the truth in their 95 % interval, and how many there are."""
+    matrix, design = plan.answer.matrix, plan.design
+    if not isinstance(design, NoiseDesign):
+        return 0, 0
+    covered = entries = 0
+    for name in ("mean", matrix):
+        if name not in noisy:
+            continue
+        # Means and covariances add up several noises; entries of other matrices have one each.
+        reach = INTERVAL if matrix == "covariance" else interval_of_an_entry(design)
+        values, exact, deviation = (
+            np.asarray(each, dtype=np.float64)
+            for each in (noisy[name][0], truth[name][0], noisy[f"{name}_standard_deviation"][0])
+        )
+        inside = np.abs(values - exact) <= reach * np.broadcast_to(deviation, values.shape)
+        if design.symmetric and name == matrix:
+            inside = inside[np.triu_indices(inside.shape[0])]
+        covered, entries = covered + int(np.sum(inside)), entries + int(inside.size)
+    return covered, entries
+
+
+def _sides(plan: Plan, shown: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names along both sides of what is shown, where each has one."""
+    names: Sequence[str] = plan.columns
+    sides = [tuple(names) if len(names) == length else () for length in shown.shape]
+    return sides[0], sides[1]
