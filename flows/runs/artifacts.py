@@ -96,10 +96,21 @@ def show_plan(workspace: Workspace, store: Looked | None) -> None:
     )
 
 
-def show_what_if(plan: Plan, rows: Sequence[tuple[str, str]]) -> None:
-    """Show the answer to a what-if question, as :func:`.summary.describe` gives it."""
+def show_what_if(plan: Plan, rows: Sequence[tuple[str, str]], accuracy: str) -> None:
+    """Show the answer to a what-if question.
+
+    Parameters
+    ----------
+    plan
+        The plan of the question.
+    rows
+        Its lines, as :func:`.summary.describe` gives them.
+    accuracy
+        Whether it is good enough, as markdown.
+    """
     _markdown(
-        f"## What if: {plan.release_id}\n\nNothing was read, charged or released.\n\n{markdown.pairs(rows)}\n",
+        f"## What if: {plan.release_id}\n\nNothing was read, charged or released.\n\n{markdown.pairs(rows)}\n\n"
+        f"{accuracy}",
         "what-if",
         f"What {plan.release_id} would cost and how exact it would be; no data was read for it",
     )

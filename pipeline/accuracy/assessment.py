@@ -60,7 +60,7 @@ class Directions:
     Attributes
     ----------
     found
-        Leading directions whose expected angle to the true one is at most 30 degrees, one after the other.
+        Leading directions whose root mean square angle to the true one is at most 30 degrees, one after the other.
     of
         How many there are, or are asked for.
     """

@@ -27,8 +27,11 @@ _MOST_MIXED = 12
 _OF_EACH_KIND = 3
 """How many of the features with the least noise, and of those with the most, are paired for correlations."""
 
-FOUND = 0.25
-"""A direction is found where the expected squared sine of its angle to the true one is at most this: 30 degrees."""
+FOUND = 0.2
+"""A direction is found where the expected squared sine of its angle to the true one, first order, is at most this.
+
+What is first order understates it there by less than a quarter of it: the root mean square angle is at most 30 degrees.
+"""
 
 
 def moments_of(answer: MomentAnswer, population: Population, names: Sequence[str]) -> SupposedMoments:

@@ -26,6 +26,7 @@ from blockveil.pipeline.plan.planning import Plan
 _MOST_EPSILON = 1000.0
 _LEAST_EPSILON = 1e-4
 _MOST_NIGHTS = 366
+_GROWTH = 1.2
 _SHOWN = 4
 
 
@@ -213,7 +214,7 @@ class _Search:
         low = self.plan.config.privacy.epsilon
         high = _first(self._reaches, low, _MOST_EPSILON)
         if high is not None:
-            yield self._epsilon_way(_least(self._reaches, max(low, high / 2.0), high))
+            yield self._epsilon_way(_least(self._reaches, max(low, high / _GROWTH), high))
 
     def less_epsilon(self) -> Iterator[Way]:
         """The least epsilon that is still enough, where it is smaller than that of the plan."""
@@ -290,16 +291,29 @@ class _Search:
             if most is not None and self.wanted.amount > most.of:
                 return f"there are {most.of} directions to be found"
         return (
-            f"no epsilon up to {_MOST_EPSILON:g} that can be planned is enough, nor fewer rows per unit, nor one "
-            f"release in {_MOST_NIGHTS} nights; more records or narrower bounds may be: --levers"
+            f"{self._furthest()}; nor are fewer rows per unit, nor one release in {_MOST_NIGHTS} nights. More records "
+            "or narrower bounds may be: --levers"
         )
+
+    def _furthest(self) -> str:
+        """What the largest epsilon reaches that can be planned."""
+        epsilon, ratio = self.plan.config.privacy.epsilon, self.ratio(self.plan.loaded)
+        while epsilon < _MOST_EPSILON:
+            larger = min(_GROWTH * epsilon, _MOST_EPSILON)
+            after = self.ratio(with_epsilon(self.plan.loaded, larger))
+            if not math.isfinite(after):
+                break
+            epsilon, ratio = larger, after
+        known = math.isfinite(ratio) and self.wanted.what != "directions"
+        size = f", which gives ± {short_number(ratio * self.wanted.amount)}" if known else ""
+        return f"not even epsilon {epsilon:.3g} is enough, about the largest that can be planned{size}"
 
 
 def _first(reaches: Callable[[float], bool], low: float, most: float) -> float | None:
-    """A value of the form ``low * 2**k`` that is enough; None up to the largest."""
+    """The first of values that grow by a fifth that is enough; None up to the largest."""
     value = low
     while value < most:
-        value = min(2.0 * value, most)
+        value = min(_GROWTH * value, most)  # small steps, for above some epsilon nothing can be planned
         if reaches(value):
             return value
     return None

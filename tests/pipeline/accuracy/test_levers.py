@@ -1,0 +1,116 @@
+"""Levers do what is said of them: each was planned, and a person who pulls one gets that plan."""
+
+import tomllib
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from blockveil.pipeline.accuracy.assessment import noise_size
+from blockveil.pipeline.accuracy.changes import WEEK, epsilon_of_nights
+from blockveil.pipeline.accuracy.good_enough import Asked, good_enough
+from blockveil.pipeline.accuracy.levers import compared_features, levers
+from blockveil.pipeline.accuracy.population import Population, Supposed
+from blockveil.pipeline.budget.filter import Ticks
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.plan.drowning import with_epsilon
+from blockveil.pipeline.plan.planning import make_plan, plan_near
+from tests import support
+
+NIGHT = date(2026, 11, 20)
+
+
+def planned(path, **overrides):
+    plan = plan_near(load_config(path, overrides=overrides), NIGHT)
+    return plan, Population.of(plan, Supposed())
+
+
+def by_word(found, word):
+    (lever,) = [each for each in found if word in each.what]
+    return lever
+
+
+@pytest.mark.parametrize("name", ["quickstart", "training", "visits", "pickups", "growing", "directions"])
+def test_whoever_sets_a_lever_by_hand_gets_the_noise_that_it_promises(name):
+    path = Path("configs") / f"{name}.toml"
+    plan, population = planned(path)
+    found = levers(plan, population)
+    assert [lever.times_less for lever in found] == sorted((lever.times_less for lever in found), reverse=True)
+    names, tried = compared_features(plan), 0
+    for lever in found:
+        if lever.setting:
+            key, _, value = lever.setting.partition("=")
+            changed, _ = planned(path, **{key: value})
+            factor = noise_size(plan, population, names) / noise_size(changed, population, names)
+            # What is set by hand has four digits.
+            assert factor == pytest.approx(lever.times_less, rel=2e-3), lever.what
+            tried += 1
+    assert tried > 0
+    assert all(lever.price for lever in found)
+
+
+def test_fewer_rows_per_unit_divide_the_noise_by_as_much(tmp_path):
+    path = support.write_config(tmp_path)
+    path.write_text(path.read_text().replace('unit = "one person', 'rows_per_unit = 50\nunit = "one person'))
+    found = levers(*planned(path))
+    assert by_word(found, "rows per unit 10 in place of 50").times_less == pytest.approx(5.0, rel=0.02)
+    assert by_word(found, "rows per unit 1 in place of 50").times_less == pytest.approx(50.0, rel=0.02)
+    assert "at most 80 % of all rows" in by_word(found, "rows per unit 10 in place of 50").price
+
+
+def test_bounds_half_as_wide_give_a_quarter_of_the_noise_and_twice_the_records_half_of_it(tmp_path):
+    plan, population = planned(support.write_config(tmp_path))
+    found = levers(plan, population)
+    assert by_word(found, "half as wide").times_less == pytest.approx(4.0, rel=1e-3)
+    assert by_word(found, "twice as many records, 20,000").times_less == pytest.approx(2.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["quickstart", "visits"])
+def test_one_night_a_week_costs_no_more_than_every_night(name):
+    plan, _ = planned(Path("configs") / f"{name}.toml")
+    epsilon = epsilon_of_nights(plan, WEEK)
+    weekly = make_plan(with_epsilon(plan.loaded, epsilon), NIGHT)
+    whole, one = Ticks.of(plan.charge).times(WEEK), Ticks.of(weekly.charge)
+    assert 0.999 * whole.loss <= one.loss <= whole.loss
+    assert 0.999 * whole.pure <= one.pure <= whole.pure
+
+
+def test_nights_that_share_a_charge_are_not_divided_again_and_a_lever_that_is_none_is_not_named():
+    plan, population = planned(Path("configs/growing.toml"))
+    assert epsilon_of_nights(plan, WEEK) is None
+    found = levers(plan, population)
+    assert not any("one night a week" in lever.what for lever in found)
+    assert all(lever.times_less >= 1.02 for lever in found)
+
+
+def test_a_wide_matrix_is_told_of_norm_features_and_directions(tmp_path):
+    path = support.write_config(tmp_path)
+    text = path.read_text()
+    start, end = text.index("features = ["), text.index("]\n\n[privacy]")
+    path.write_text(f'{text[:start]}features = [{{ name = "f", lower = -1, upper = 1, count = 300 }}{text[end:]}')
+    plan, population = planned(path)
+    found = levers(plan, population)
+    norm = by_word(found, "a norm bound of")
+    assert norm.times_less > 3.0
+    assert "half of the distance of its furthest corner" in norm.what
+    assert by_word(found, "the first 150 of the 300 features").times_less > 1.5
+    assert any("principal directions in place of the matrix" in lever.what for lever in found)
+
+
+def test_three_levers_are_shown_and_the_rest_where_they_are_asked_for(tmp_path):
+    plan, _ = planned(support.write_config(tmp_path))
+    few = good_enough(plan, Asked(Supposed(rows=5_000))).lines
+    every = good_enough(plan, Asked(Supposed(rows=5_000), levers=True)).lines
+    assert sum("less noise" in what for what, _ in few) == 3
+    assert sum("less noise" in what for what, _ in every) > 3
+    assert "--levers shows" in dict(few)["Levers"]
+    assert "--levers shows" not in dict(every)["Levers"]
+
+
+def test_a_lever_leaves_the_config_that_lies_in_a_file_as_it_is(tmp_path):
+    path = support.write_config(tmp_path)
+    before = tomllib.loads(path.read_text())
+    plan, population = planned(path)
+    digest = plan.digest
+    levers(plan, population)
+    assert (tomllib.loads(path.read_text()), plan.digest) == (before, digest)
