@@ -29,7 +29,7 @@ from blockveil.engine.records.geometry import Coordinates, Matrix, Vector
 
 
 @dataclass(frozen=True, eq=False)
-class MomentNoise:
+class FeatureNoise:
     """Noise of the second moment of a few features.
 
     Attributes
@@ -48,7 +48,7 @@ class MomentNoise:
     lead: int
 
     @classmethod
-    def of(cls, design: NoiseDesign, coordinates: Coordinates, lead: int, chosen: Sequence[int]) -> MomentNoise:
+    def of(cls, design: NoiseDesign, coordinates: Coordinates, lead: int, chosen: Sequence[int]) -> FeatureNoise:
         """Noise of chosen features of a release.
 
         Parameters
@@ -75,7 +75,7 @@ class MomentNoise:
             to_raw[lead:, lead:] = back[list(chosen)]
         return cls(to_raw, design.entry_standard_deviation() ** 2, lead)
 
-    def with_public_count(self) -> MomentNoise:
+    def with_public_count(self) -> FeatureNoise:
         """The same noise where the number of records is public and is not estimated."""
         variance = self.variance.copy()
         variance[0, 0] = 0.0
@@ -105,7 +105,7 @@ class SupposedMoments:
         (k,), positive.
     """
 
-    noise: MomentNoise
+    noise: FeatureNoise
     rows: int
     mean: Vector
     size: Vector

@@ -21,7 +21,7 @@ from blockveil.flows.cli.common import (
 )
 from blockveil.flows.runs import budgets
 from blockveil.pipeline.accuracy.accuracy_page import accuracy_html
-from blockveil.pipeline.accuracy.good_enough import Asked, GoodEnough, Rows, good_enough
+from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, GoodEnough, Rows, good_enough
 from blockveil.pipeline.accuracy.population import Supposed
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.data.preview import look
@@ -82,7 +82,7 @@ def plan(
     del debug
     made = make_plan(read_config(config, parse_overrides(set)), parse_date(date))
     store, ledger = look(made.loaded), Ledger(made.loaded.ledger_url)
-    asked = Asked(Supposed(rows, correlation, spread), levers, preview or html is not None, wanted)
+    asked = AccuracyQuestion(Supposed(rows, correlation, spread), levers, preview or html is not None, wanted)
     found = good_enough(made, asked)
     machine = made.machine()
     rates = rates_of(machine.slots) if measure else None

@@ -14,7 +14,7 @@ from blockveil.flows.runs import logical_date as night
 from blockveil.flows.runs.release_flow import resolve
 from blockveil.flows.runs.steps import Steps, Stopped
 from blockveil.pipeline.accuracy.accuracy_page import accuracy_markdown
-from blockveil.pipeline.accuracy.good_enough import Asked, good_enough
+from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, good_enough
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.ledger import BudgetStatus, Ledger
 from blockveil.pipeline.plan import summary
@@ -56,7 +56,7 @@ def _plan(asked: WhatIfQuestion) -> Plan:
     made = plan_of(asked.question, asked.logical_date or night.of_run())
     rows = summary.describe(made, None if asked.budget_of is None else _budget(made, asked.budget_of))
     # At the bound: a guess of the number of records is no parameter of a run.
-    found = good_enough(made, Asked(levers=True, preview=True))
+    found = good_enough(made, AccuracyQuestion(levers=True, preview=True))
     artifacts.show_what_if(made, rows, accuracy_markdown(found))
     return made
 

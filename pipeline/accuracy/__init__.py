@@ -8,7 +8,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.count_accuracy`: How exactly counts of cells and their total will be known, in records
 * :mod:`.entry_accuracy`: How exactly entries of other answers will be known: records, outer products, gradients, drawn
   directions
-* :mod:`.expected_error`: One number of a release and how exactly it will be known, in its own unit, with the words for
+* :mod:`.number_error`: One number of a release and how exactly it will be known, in its own unit, with the words for
   it
 * :mod:`.good_enough`: All that answers whether a plan is good enough: errors, levers, a preview and what reaches a
   wanted accuracy

@@ -22,7 +22,6 @@ from blockveil.pipeline.accuracy.entry_accuracy import (
     sine_of_draws,
     typical_entry,
 )
-from blockveil.pipeline.accuracy.expected_error import ExpectedError
 from blockveil.pipeline.accuracy.moment_accuracy import (
     correlations,
     errors_by_feature,
@@ -30,6 +29,7 @@ from blockveil.pipeline.accuracy.moment_accuracy import (
     sine_of_noise,
     typical_correlation,
 )
+from blockveil.pipeline.accuracy.number_error import ExpectedError
 from blockveil.pipeline.accuracy.population import Population
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions import Answer

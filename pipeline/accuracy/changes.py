@@ -22,7 +22,7 @@ WEEK = 7
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
+class PricedChange:
     """One change of a config.
 
     Attributes
@@ -51,7 +51,7 @@ class Change:
         return self.price.format(guess=f"a guess is right at most {after} of the time in place of {before}")
 
 
-def changes(plan: Plan, rows: int) -> Iterator[Change]:
+def changes(plan: Plan, rows: int) -> Iterator[PricedChange]:
     """Changes that may give less noise; whether they do, their plans tell.
 
     Parameters
@@ -70,11 +70,11 @@ def changes(plan: Plan, rows: int) -> Iterator[Change]:
     yield from _records(plan, rows)
 
 
-def _rows_per_unit(plan: Plan) -> Iterator[Change]:
+def _rows_per_unit(plan: Plan) -> Iterator[PricedChange]:
     most = plan.config.privacy.rows_per_unit or 1
     for fewer in sorted({1, max(1, most // 5)} - {most}, reverse=True):
         share = 100.0 * (1.0 - fewer / most)
-        yield Change(
+        yield PricedChange(
             f"rows per unit {fewer} in place of {most}",
             f"a new ingest keeps at most {fewer} rows of each unit and drops at most {share:.0f} % of all rows",
             with_rows_per_unit(plan.loaded, fewer),
@@ -87,11 +87,11 @@ def with_rows_per_unit(loaded: LoadedConfig, rows: int) -> LoadedConfig:
     return with_section(loaded, "privacy", {"rows_per_unit": rows})
 
 
-def _bounds(plan: Plan) -> Iterator[Change]:
+def _bounds(plan: Plan) -> Iterator[PricedChange]:
     query = plan.config.query
     shape = query.geometries.get("geometry")
     if isinstance(shape, BoxGeometry) and not (shape.origin == "zero" and _off_zero(shape)):
-        yield Change(
+        yield PricedChange(
             "all bounds half as wide, about their middle",
             "values outside the new bounds are clipped to them",
             _with_shape(plan.loaded, {"features": tuple(_halved(feature) for feature in shape.features)}),
@@ -99,7 +99,7 @@ def _bounds(plan: Plan) -> Iterator[Change]:
     norm = longest_norm(plan) if isinstance(query, OneShapeSection) and len(query.columns) > 1 else None
     if norm is not None:
         half = float(f"{norm / 2.0:.3g}")
-        yield Change(
+        yield PricedChange(
             f"a norm bound of {half:g} beside the box, half of the distance of its furthest corner",
             "records further than that from the origin are pulled nearer; those with few extreme values lose nothing",
             with_norm(plan.loaded, half),
@@ -125,10 +125,10 @@ def _with_shape(loaded: LoadedConfig, update: dict[str, Any]) -> LoadedConfig:
     return with_section(loaded, "query", {"geometry": shape})
 
 
-def _nights(plan: Plan) -> Iterator[Change]:
+def _nights(plan: Plan) -> Iterator[PricedChange]:
     epsilon = epsilon_of_nights(plan, WEEK)
     if epsilon is not None:
-        yield Change(
+        yield PricedChange(
             "one night a week in place of every night",
             f"six of seven nights; one release of epsilon {epsilon:.4g} costs what {WEEK} releases do now, so the "
             "budget lasts as long, and with one of them {guess}",
@@ -150,10 +150,10 @@ def epsilon_of_nights(plan: Plan, nights: int) -> float | None:
     return rounded if rounded <= 1000.0 else None
 
 
-def _epsilon(plan: Plan) -> Iterator[Change]:
+def _epsilon(plan: Plan) -> Iterator[PricedChange]:
     epsilon = 2.0 * plan.config.privacy.epsilon
     if epsilon <= 1000.0:
-        yield Change(
+        yield PricedChange(
             f"epsilon {epsilon:g} in place of {plan.config.privacy.epsilon:g}",
             "less protection, as {guess}",
             with_epsilon(plan.loaded, epsilon),
@@ -161,12 +161,12 @@ def _epsilon(plan: Plan) -> Iterator[Change]:
         )
 
 
-def _features(plan: Plan) -> Iterator[Change]:
+def _features(plan: Plan) -> Iterator[PricedChange]:
     query = plan.config.query
     if not isinstance(query, OneShapeSection) or len(query.columns) < 4:
         return
     kept = (len(query.columns) + 1) // 2
-    yield Change(
+    yield PricedChange(
         f"the first {kept} of the {len(query.columns)} features",
         f"nothing is released of the other {len(query.columns) - kept}; any {kept} features do",
         with_features(plan.loaded, kept),
@@ -179,14 +179,14 @@ def with_features(loaded: LoadedConfig, count: int) -> LoadedConfig:
     return _with_shape(loaded, {"features": shape.features[:count]})
 
 
-def _mechanism(plan: Plan) -> Iterator[Change]:
+def _mechanism(plan: Plan) -> Iterator[PricedChange]:
     query = plan.config.query
     if isinstance(plan.config.mechanism, AutoSection) or plan.series is not None:
         return
     least = "relative" if isinstance(query, MomentSection) else "total"
     least = "workload" if getattr(query, "workload", None) is not None else least
     auto = AutoSection(kind="auto", minimise=least)
-    yield Change(
+    yield PricedChange(
         f'mechanism "auto" with minimise = "{least}"',
         f"none, for the guarantee is the same; it takes the proven mechanism of the least {least} error",
         with_table(plan.loaded, mechanism=auto),
@@ -198,12 +198,12 @@ def with_table(loaded: LoadedConfig, **tables: Any) -> LoadedConfig:
     return replace(loaded, config=loaded.config.model_copy(update=tables))
 
 
-def _records(plan: Plan, rows: int) -> Iterator[Change]:
+def _records(plan: Plan, rows: int) -> Iterator[PricedChange]:
     at_most = plan.config.query.rows_at_most
     enough = max(at_most, 2 * rows)
     if plan.config.privacy.delta >= 1.0 / enough:
         return  # such a delta would allow to publish one record in clear
-    yield Change(
+    yield PricedChange(
         f"twice as many records, {2 * rows:,}",
         "they have to be there, such as by other sites or a longer time, with each unit still counted once",
         with_rows(plan.loaded, enough),

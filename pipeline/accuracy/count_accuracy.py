@@ -8,7 +8,7 @@ import numpy as np
 
 from blockveil.engine.estimates import cells as cell_estimates
 from blockveil.engine.workloads.workload import Kronecker, Total
-from blockveil.pipeline.accuracy.expected_error import INTERVAL, ExpectedError, interval_of_an_entry
+from blockveil.pipeline.accuracy.number_error import INTERVAL, ExpectedError, interval_of_an_entry
 from blockveil.pipeline.accuracy.population import Population
 from blockveil.pipeline.questions.cells import SPREADING, BucketsAnswer, CellsAnswer
 

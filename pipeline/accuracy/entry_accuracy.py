@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from blockveil.engine.records.geometry import Vector
-from blockveil.pipeline.accuracy.expected_error import ExpectedError, interval_of_an_entry
 from blockveil.pipeline.accuracy.moment_accuracy import MOST_FEATURES, supposed_spectrum
+from blockveil.pipeline.accuracy.number_error import ExpectedError, interval_of_an_entry
 from blockveil.pipeline.accuracy.population import Population
 from blockveil.pipeline.questions.directions import DrawnDirections
 from blockveil.pipeline.questions.gradients import GradientsAnswer

@@ -26,7 +26,7 @@ _FEW, _MANY = 4, 12
 
 
 @dataclass(frozen=True)
-class Asked:
+class AccuracyQuestion:
     """What somebody wants to know of a plan's accuracy.
 
     Attributes
@@ -47,7 +47,7 @@ class Asked:
     @property
     def is_plain(self) -> bool:
         """Whether nothing was asked beyond the plan itself."""
-        return self == Asked()
+        return self == AccuracyQuestion()
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class GoodEnough:
         What reaches a wanted accuracy; None where none was named.
     """
 
-    asked: Asked
+    asked: AccuracyQuestion
     bound: Assessment
     guess: Assessment | None
     levers: tuple[Lever, ...] | None
@@ -120,7 +120,7 @@ class GoodEnough:
         return found
 
 
-def good_enough(plan: Plan, asked: Asked) -> GoodEnough:
+def good_enough(plan: Plan, asked: AccuracyQuestion) -> GoodEnough:
     """Answer whether a plan is good enough, as far as somebody asks.
 
     Parameters

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from blockveil.pipeline.accuracy.assessment import noise_size, size_of_directions
-from blockveil.pipeline.accuracy.changes import Change, changes, with_table
+from blockveil.pipeline.accuracy.changes import PricedChange, changes, with_table
 from blockveil.pipeline.accuracy.population import Population
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig
@@ -92,7 +92,9 @@ def compared_features(plan: Plan) -> tuple[str, ...]:
     return tuple(half[place] for place in places)
 
 
-def _planned(plan: Plan, change: Change, population: Population, names: tuple[str, ...], before: float) -> Lever | None:
+def _planned(
+    plan: Plan, change: PricedChange, population: Population, names: tuple[str, ...], before: float
+) -> Lever | None:
     changed = replanned(plan, change.loaded)
     if changed is None:
         return None

@@ -11,10 +11,10 @@ from itertools import combinations
 
 import numpy as np
 
-from blockveil.engine.estimates.linear_forms import MomentNoise, SupposedMoments
+from blockveil.engine.estimates.linear_forms import FeatureNoise, SupposedMoments
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Vector
-from blockveil.pipeline.accuracy.expected_error import INTERVAL, ExpectedError, span_of
+from blockveil.pipeline.accuracy.number_error import INTERVAL, ExpectedError, span_of
 from blockveil.pipeline.accuracy.population import Population
 from blockveil.pipeline.questions.moment import MomentAnswer
 
@@ -48,7 +48,7 @@ def moments_of(answer: MomentAnswer, population: Population, names: Sequence[str
     """
     question = answer.question
     chosen, own = [question.features.index(name) for name in names], population.places(names)
-    noise = MomentNoise.of(answer.design, question.coordinates, question.lead, chosen)
+    noise = FeatureNoise.of(answer.design, question.coordinates, question.lead, chosen)
     mean = population.mean[own] - question.origin[chosen]
     size = population.size[own]
     if not question.lead:

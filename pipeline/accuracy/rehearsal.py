@@ -22,9 +22,9 @@ from blockveil.engine.estimates.directions import positive
 from blockveil.engine.noise.design import NoiseDesign, add_noise
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.accuracy.changes import with_features
-from blockveil.pipeline.accuracy.expected_error import INTERVAL, interval_of_an_entry
 from blockveil.pipeline.accuracy.levers import replanned
 from blockveil.pipeline.accuracy.made_up import made_up_records
+from blockveil.pipeline.accuracy.number_error import INTERVAL, interval_of_an_entry
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.config.query_sections import OneShapeSection
 from blockveil.pipeline.plan.planning import Plan

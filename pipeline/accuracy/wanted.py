@@ -13,8 +13,8 @@ from typing import Any
 
 from blockveil.pipeline.accuracy.assessment import Assessment, assess
 from blockveil.pipeline.accuracy.changes import epsilon_of_nights, with_rows_per_unit
-from blockveil.pipeline.accuracy.expected_error import short_number
 from blockveil.pipeline.accuracy.levers import replanned
+from blockveil.pipeline.accuracy.number_error import short_number
 from blockveil.pipeline.accuracy.population import Population
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.printable import short

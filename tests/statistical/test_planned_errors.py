@@ -14,8 +14,8 @@ from scipy import stats
 from blockveil.engine.estimates.matrices import covariance_of
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.accuracy.count_accuracy import errors_of_counts
-from blockveil.pipeline.accuracy.expected_error import INTERVAL, interval_of_an_entry
 from blockveil.pipeline.accuracy.moment_accuracy import moments_of
+from blockveil.pipeline.accuracy.number_error import INTERVAL, interval_of_an_entry
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan

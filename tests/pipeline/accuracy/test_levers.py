@@ -8,7 +8,7 @@ import pytest
 
 from blockveil.pipeline.accuracy.assessment import noise_size
 from blockveil.pipeline.accuracy.changes import WEEK, epsilon_of_nights
-from blockveil.pipeline.accuracy.good_enough import Asked, good_enough
+from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, good_enough
 from blockveil.pipeline.accuracy.levers import compared_features, levers
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.budget.filter import Ticks
@@ -99,8 +99,8 @@ def test_a_wide_matrix_is_told_of_norm_features_and_directions(tmp_path):
 
 def test_three_levers_are_shown_and_the_rest_where_they_are_asked_for(tmp_path):
     plan, _ = planned(support.write_config(tmp_path))
-    few = good_enough(plan, Asked(Supposed(rows=5_000))).lines
-    every = good_enough(plan, Asked(Supposed(rows=5_000), levers=True)).lines
+    few = good_enough(plan, AccuracyQuestion(Supposed(rows=5_000))).lines
+    every = good_enough(plan, AccuracyQuestion(Supposed(rows=5_000), levers=True)).lines
     assert sum("less noise" in what for what, _ in few) == 3
     assert sum("less noise" in what for what, _ in every) > 3
     assert "--levers shows" in dict(few)["Levers"]

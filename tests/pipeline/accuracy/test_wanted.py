@@ -7,7 +7,7 @@ import pytest
 
 from blockveil.pipeline.accuracy.assessment import assess
 from blockveil.pipeline.accuracy.changes import epsilon_of_nights, with_rows_per_unit
-from blockveil.pipeline.accuracy.good_enough import Asked, good_enough
+from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, good_enough
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.accuracy.wanted import Wanted, answer_wanted
 from blockveil.pipeline.base.errors import ConfigError
@@ -105,7 +105,7 @@ def test_what_is_no_number_of_the_release_is_refused_with_what_can_be_wanted(pla
 
 def test_how_exact_a_number_is_depends_on_how_many_records_there_are(plan):
     with pytest.raises(ConfigError, match="without --rows"):
-        good_enough(plan, Asked(wanted="correlation 0.1"))
+        good_enough(plan, AccuracyQuestion(wanted="correlation 0.1"))
 
 
 def test_counts_are_wanted_by_cell_and_total():
