@@ -8,16 +8,16 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.count_accuracy`: How exactly counts of cells and their total will be known, in records
 * :mod:`.entry_accuracy`: How exactly entries of other answers will be known: records, outer products, gradients, drawn
   directions
-* :mod:`.number_error`: One number of a release and how exactly it will be known, in its own unit, with the words for
-  it
 * :mod:`.good_enough`: All that answers whether a plan is good enough: errors, levers, a preview and what reaches a
   wanted accuracy
 * :mod:`.levers`: What would make a release more exact, how much, and at which price
 * :mod:`.made_up`: Made-up records for a preview, from declared bounds and stated numbers alone
 * :mod:`.moment_accuracy`: How exactly means, standard deviations, correlations and principal directions will be known
+* :mod:`.number_error`: One number of a release and how exactly it will be known, in its own unit, with the words for
+  it
 * :mod:`.population`: Who the records are supposed to be, for display alone
-* :mod:`.rehearsal`: A preview: made-up records go the way of a release, in memory, with a key that is thrown away
 * :mod:`.rehearsal_picture`: The picture of a preview: the truth about made-up records beside their release
+* :mod:`.rehearsal`: A preview: made-up records go the way of a release, in memory, with a key that is thrown away
 * :mod:`.shading`: Two matrices beside each other as text, for a terminal
 * :mod:`.wanted`: Which epsilon, rows per unit or nights reach a wanted accuracy
 """
