@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -12,9 +11,11 @@ from blockveil.flows.cli.common import (
     Config,
     Date,
     Debug,
+    Json,
     Set,
     parse_date,
     parse_overrides,
+    print_json,
     print_rows,
     read_config,
     say,
@@ -32,7 +33,6 @@ from blockveil.pipeline.plan.machine_speed import measure as rates_of
 from blockveil.pipeline.plan.planning import Plan, make_plan
 from blockveil.pipeline.report import save
 
-Json = Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")]
 Measure = Annotated[
     bool, typer.Option("--measure", help="Measure this machine for a second, to predict the time on it.")
 ]
@@ -80,6 +80,8 @@ def plan(
     refused here. What is supposed of the records, such as their number, is for display alone.
     """
     del debug
+    if html is not None:
+        _check_place(html)
     made = make_plan(read_config(config, parse_overrides(set)), parse_date(date))
     store, ledger = look(made.loaded), Ledger(made.loaded.ledger_url)
     asked = AccuracyQuestion(Supposed(rows, correlation, spread), levers, preview or html is not None, wanted)
@@ -88,9 +90,9 @@ def plan(
     rates = rates_of(machine.slots) if measure else None
     lines = summary.describe(made, budgets.granted(made, ledger), rates, store, budgets.is_paid(made, ledger))
     if html is not None:
-        _write(html, accuracy_html(made, lines, found))
+        save(html, accuracy_html(made, lines, found))
     if as_json:
-        say(json.dumps(_plain(made, found), indent=2, sort_keys=True, allow_nan=False))
+        print_json(_plain(made, found))
     else:
         _print(lines, found, preview, html)
 
@@ -112,9 +114,9 @@ def _print(lines: Rows, found: GoodEnough, preview: bool, html: Path | None) -> 
         print_rows([("Page", str(html))])
 
 
-def _write(path: Path, text: str) -> None:
-    if path.suffix.lower() not in (".html", ".htm") or path.is_dir() or not path.parent.is_dir():
+def _check_place(page: Path) -> None:
+    """Refuse what is no file of a page before anything is computed for it."""
+    if page.suffix.lower() not in (".html", ".htm") or page.is_dir() or not page.parent.is_dir():
         raise ConfigError(
-            f"--html {path}", "It is a file that ends with .html, in a folder that is there", "Correct it"
+            f"--html {page}", "It is a file that ends with .html, in a folder that is there", "Correct it"
         )
-    save(path, text)

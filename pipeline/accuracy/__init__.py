@@ -19,5 +19,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.rehearsal_picture`: The picture of a preview: the truth about made-up records beside their release
 * :mod:`.rehearsal`: A preview: made-up records go the way of a release, in memory, with a key that is thrown away
 * :mod:`.shading`: Two matrices beside each other as text, for a terminal
+* :mod:`.total_accuracy`: How exactly the count, the totals and the means of columns will be known
 * :mod:`.wanted`: Which epsilon, rows per unit or nights reach a wanted accuracy
 """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from blockveil.pipeline.accuracy.good_enough import GoodEnough, Rows
 from blockveil.pipeline.accuracy.rehearsal_picture import picture
-from blockveil.pipeline.base.printable import as_html, as_markdown
+from blockveil.pipeline.base.printable import as_markdown
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.report import markdown, page
+from blockveil.pipeline.report import markdown, markup
 
 _NOTHING = "Nothing was read, charged or released for this page. The records of the preview are made up."
 
@@ -25,23 +25,22 @@ def accuracy_html(plan: Plan, rows: Rows, found: GoodEnough) -> str:
     """
     title = f"Plan of {plan.release_id}"
     parts = [
-        page.heading(title),
-        page.promise(plan.guarantee_sentence(), _NOTHING),
-        "<h2>Is it good enough?</h2>" + page.pairs(_together(found.lines)),
+        markup.heading(title),
+        markup.promise(plan.guarantee_sentence(), _NOTHING),
+        markup.section("Is it good enough?", markup.pairs(_together(found.lines))),
         *_preview(found),
-        "<h2>The plan</h2>" + page.pairs(rows),
+        markup.section("The plan", markup.pairs(rows)),
     ]
-    return page.document(title, parts)
+    return markup.document(title, parts)
 
 
 def _preview(found: GoodEnough) -> list[str]:
     if found.preview is None:
         return []
-    heading = "<h2>Preview</h2>"
     if isinstance(found.preview, str):
-        return [f"{heading}<p>{as_html(found.preview)}</p>"]
-    said = "".join(f"<p>{as_html(sentence)}</p>" for sentence in found.preview.sentences)
-    return [heading + said, page.figure(picture(found.preview))]
+        return [markup.section("Preview", markup.paragraph(found.preview))]
+    said = map(markup.paragraph, found.preview.sentences)
+    return [markup.section("Preview", *said, markup.figure(picture(found.preview)))]
 
 
 def accuracy_markdown(found: GoodEnough) -> str:

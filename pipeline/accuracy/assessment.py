@@ -31,6 +31,7 @@ from blockveil.pipeline.accuracy.moment_accuracy import (
 )
 from blockveil.pipeline.accuracy.number_error import ExpectedError
 from blockveil.pipeline.accuracy.population import Population
+from blockveil.pipeline.accuracy.total_accuracy import errors_of_totals, typical_mean
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions import Answer
 from blockveil.pipeline.questions.cells import BucketsAnswer, CellsAnswer
@@ -39,6 +40,7 @@ from blockveil.pipeline.questions.gradients import GradientsAnswer
 from blockveil.pipeline.questions.moment import MomentAnswer
 from blockveil.pipeline.questions.outer import OuterAnswer
 from blockveil.pipeline.questions.rows import RowsAnswer
+from blockveil.pipeline.questions.totals import TotalsAnswer
 
 _SPECTRUM = "if the variance along the k-th principal direction is 1/k of that along the first, as is supposed"
 
@@ -112,7 +114,7 @@ class Assessment:
         """Lines (what, value), in the order a reader asks for them, with at most so many features."""
         if not self.errors and self.directions is None:
             return [("Known to", "nothing is known beforehand of the error of a query of another package")]
-        of_features = self.pairs or self.directions is not None
+        of_features = self.pairs or self.directions is not None or any(error.at_most for error in self.errors)
         rows = [("Supposed", self.population.words if of_features else self.population.number)]
         rows += [("Known to", _EXPLAINED)] if self.errors else []
         named = self._by_name()
@@ -172,6 +174,8 @@ def _errors(answer: Answer, population: Population) -> list[ExpectedError]:
             return errors_of_counts(answer, population)
         case BucketsAnswer():
             return errors_of_buckets(answer, population)
+        case TotalsAnswer():
+            return errors_of_totals(answer, population)
         case RowsAnswer():
             return errors_of_records(answer)
         case OuterAnswer():
@@ -207,6 +211,8 @@ def noise_size(plan: Plan, population: Population, names: Sequence[str]) -> floa
     match answer:
         case MomentAnswer():
             return typical_correlation(answer, population, names)
+        case TotalsAnswer():
+            return typical_mean(answer, population, names)
         case CellsAnswer() | BucketsAnswer():
             return typical_cell(answer, population)
         case RowsAnswer() | OuterAnswer() | GradientsAnswer():

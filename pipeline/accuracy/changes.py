@@ -12,7 +12,7 @@ from typing import Any
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import BoxGeometry, LoadedConfig
 from blockveil.pipeline.config.mechanism_sections import AutoSection
-from blockveil.pipeline.config.query_sections import MomentSection, OneShapeSection
+from blockveil.pipeline.config.query_sections import MomentSection, OneShapeSection, TotalsSection
 from blockveil.pipeline.ledger.guessing import percent, with_loss, with_promise
 from blockveil.pipeline.plan.drowning import longest_norm, with_epsilon, with_norm, with_rows, with_section
 from blockveil.pipeline.plan.planning import Plan
@@ -183,7 +183,7 @@ def _mechanism(plan: Plan) -> Iterator[PricedChange]:
     query = plan.config.query
     if isinstance(plan.config.mechanism, AutoSection) or plan.series is not None:
         return
-    least = "relative" if isinstance(query, MomentSection) else "total"
+    least = "relative" if isinstance(query, MomentSection | TotalsSection) else "total"
     least = "workload" if getattr(query, "workload", None) is not None else least
     auto = AutoSection(kind="auto", minimise=least)
     yield PricedChange(

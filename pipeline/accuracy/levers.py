@@ -15,7 +15,7 @@ from blockveil.pipeline.accuracy.population import Population
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.mechanism_sections import Mechanism
-from blockveil.pipeline.config.query_sections import DirectionsSection, MomentSection
+from blockveil.pipeline.config.query_sections import DirectionsSection, MomentSection, TotalsSection
 from blockveil.pipeline.plan.planning import Plan, make_plan
 from blockveil.pipeline.questions.moment import MomentAnswer
 
@@ -85,7 +85,7 @@ def levers(plan: Plan, population: Population) -> list[Lever]:
 def compared_features(plan: Plan) -> tuple[str, ...]:
     """A few features by whose correlations plans are compared; a plan of half of the features has them too."""
     query = plan.config.query
-    if not isinstance(query, MomentSection | DirectionsSection):
+    if not isinstance(query, MomentSection | DirectionsSection | TotalsSection):
         return ()
     half = query.columns[: (len(query.columns) + 1) // 2] if len(query.columns) >= 4 else query.columns
     places = np.unique(np.linspace(0, len(half) - 1, _COMPARED).round().astype(int))

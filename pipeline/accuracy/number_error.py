@@ -72,7 +72,7 @@ def short_number(value: float) -> str:
         return f"{value:g}"
     digits = 1 - math.floor(math.log10(abs(value)))
     rounded = round(value, digits)
-    if abs(rounded) >= 1e7 or abs(rounded) < 1e-4:
+    if abs(rounded) >= 1e10 or abs(rounded) < 1e-4:
         return f"{rounded:.1e}"
     return f"{rounded:,.0f}" if digits <= 0 else f"{rounded:.{digits}f}"
 

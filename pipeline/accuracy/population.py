@@ -24,6 +24,7 @@ from blockveil.pipeline.questions.gradients import Gradients
 from blockveil.pipeline.questions.moment import Moment
 from blockveil.pipeline.questions.outer import Outer
 from blockveil.pipeline.questions.rows import RowsQuestion
+from blockveil.pipeline.questions.totals import TotalsQuestion
 
 _OF_THE_NORM = 2.0 / 3.0
 """Root mean square norm of supposed records, as a share of a bound of the norm."""
@@ -151,7 +152,7 @@ class Population:
             size += f", and all of them {1.0 / self.nearer:.3g} times nearer to the origin, for the bound of the norm"
         return (
             f"{self.number}, each feature with its mean in the middle of its bounds and {size}. Nobody looked at them; "
-            "with half of that deviation a correlation would be known four times less exactly"
+            "with half of that deviation a correlation would be known four times less exactly, and a mean as exactly"
         )
 
     @property
@@ -176,7 +177,7 @@ def _bounds(question: Question, spread: float) -> list[tuple[Vector, Vector, flo
             return [_within(side.coordinates, spread) for side in (question.query.left, question.query.right)]
         case Gradients():
             return [_within(question.query.features.coordinates, spread)]
-        case Moment() | RowsQuestion():
+        case Moment() | RowsQuestion() | TotalsQuestion():
             return [_within(question.coordinates, spread)]
     return [(np.empty(0), np.empty(0), 1.0)]  # a query of another package: nothing is known of its records
 

@@ -32,6 +32,7 @@ from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.cells import CellsQuestion
 from blockveil.pipeline.questions.directions import DrawnDirections
 from blockveil.pipeline.questions.rows import RowsAnswer
+from blockveil.pipeline.questions.totals import TotalsQuestion
 from blockveil.pipeline.releases.compute import ThreadCompute
 
 MOST_FEATURES = 150
@@ -213,12 +214,23 @@ def _truth(plan: Plan, exact: NDArray[np.int64], rows: int) -> ReleaseArrays:
 def _shown(plan: Plan, truth: ReleaseArrays, noisy: ReleaseArrays) -> tuple[str, tuple[Table, Table]]:
     """What is shown, and both matrices; a covariance or second moment as a correlation."""
     name = plan.answer.matrix
+    if isinstance(plan.question, TotalsQuestion):  # a total has its own unit
+        return "mean from the origin, in half widths", (
+            _half_widths(plan.question, truth),
+            _half_widths(plan.question, noisy),
+        )
     shape = plan.answer.shape if isinstance(plan.question, CellsQuestion) else None
     tables = [_two_axes(np.asarray(arrays[name][0], dtype=np.float64), shape) for arrays in (truth, noisy)]
     if name in ("covariance", "second_moment"):
         about = "correlation" if name == "covariance" else "correlation about the origin"
         return about, (_correlation(tables[0]), _correlation(tables[1]))
     return name.replace("_", " "), (tables[0], tables[1])
+
+
+def _half_widths(question: TotalsQuestion, arrays: ReleaseArrays) -> Table:
+    """Means, which have a unit each, as shares of the width of their bounds; one row."""
+    box = question.coordinates
+    return np.asarray((np.asarray(arrays["mean"][0]) - box.origin) / box.scale)[None]
 
 
 def _two_axes(values: Table, shape: tuple[int, int] | None) -> Table:
@@ -245,7 +257,7 @@ def _coverage(plan: Plan, truth: ReleaseArrays, noisy: ReleaseArrays) -> tuple[i
         if name not in noisy:
             continue
         # Means and covariances add up several noises; entries of other matrices have one each.
-        reach = INTERVAL if matrix == "covariance" else interval_of_an_entry(design)
+        reach = INTERVAL if matrix in ("covariance", "totals") else interval_of_an_entry(design)
         values, exact, deviation = (
             np.asarray(each, dtype=np.float64)
             for each in (noisy[name][0], truth[name][0], noisy[f"{name}_standard_deviation"][0])

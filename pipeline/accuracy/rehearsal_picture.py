@@ -29,7 +29,7 @@ def _drawn(made: Rehearsal, theme: Theme) -> str:
     tables = [blocks(table, _CELLS) for table in (made.truth, made.released)]
     largest = max((float(np.nanmax(np.abs(table), initial=0.0)) for table in tables), default=0.0) or 1.0
     signed = bool(min(float(np.nanmin(table, initial=0.0)) for table in tables) < -0.05 * largest)
-    signed = signed or made.what.startswith("correlation")
+    signed = signed or made.what.startswith(("correlation", "mean"))
     scale: dict[str, Any] = {
         "vmin": -largest if signed else 0.0,
         "vmax": largest,

@@ -22,7 +22,7 @@ def side_by_side(made: Rehearsal) -> list[str]:
     entry.
     """
     truth, released = blocks(made.truth), blocks(made.released)
-    signed = made.what.startswith(("correlation", "directions"))
+    signed = made.what.startswith(("correlation", "directions", "mean"))
     largest = max(float(np.nanmax(np.abs(truth), initial=0.0)), 1e-300)
     panels = [[_row(row, signed, largest) for row in table] for table in (truth, released)]
     width = len(panels[0][0])

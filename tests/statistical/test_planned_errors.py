@@ -17,6 +17,7 @@ from blockveil.pipeline.accuracy.count_accuracy import errors_of_counts
 from blockveil.pipeline.accuracy.moment_accuracy import moments_of
 from blockveil.pipeline.accuracy.number_error import INTERVAL, interval_of_an_entry
 from blockveil.pipeline.accuracy.population import Population, Supposed
+from blockveil.pipeline.accuracy.total_accuracy import errors_of_totals
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from tests import support
@@ -150,3 +151,28 @@ def test_planned_errors_of_counts_and_their_total_are_right(tmp_path, mechanism)
     assert abs(share) < furthest < 1.05**2 - 1.0
     assert 0.93 < np.mean(np.abs(drawn) <= cell.size) < 0.975
     assert total.size == pytest.approx(INTERVAL * deviation * 1000**0.5)
+
+
+@pytest.mark.parametrize("origin", ["midpoint", "zero"])
+def test_planned_errors_of_counts_totals_and_means_of_columns_are_right(tmp_path, origin):
+    path = support.write_config(tmp_path)
+    path.write_text(
+        path.read_text().replace('"covariance"\nrows', '"totals"\nrows').replace('"midpoint"', f'"{origin}"')
+    )
+    plan = make_plan(load_config(path), NIGHT)
+    population = Population.of(plan, Supposed(rows=ROWS))
+    planned = {error.what: error.size / INTERVAL for error in errors_of_totals(plan.answer, population)}
+    box = plan.question.coordinates
+    sums = ROWS * np.append(1.0, (population.mean - box.origin) / box.scale)
+    key = NoiseKey.derive(bytes(32), b"planned totals")
+    drawn = plan.design.grid.draw(key, (0, DRAWS), (0, 4), False)
+    noisy = sums + drawn * (plan.design.steps((0, 1), (0, 4)) / plan.design.shifted_unit)
+    count, shift = noisy[:, 0], noisy[:, 1:] * box.scale
+    cases = [(count - ROWS, planned["count"])]
+    for i, name in enumerate(population.names):
+        cases.append((shift[:, i] + count * box.origin[i] - ROWS * population.mean[i], planned[f"total of {name}"]))
+        cases.append((box.origin[i] + shift[:, i] / count - population.mean[i], planned[f"mean of {name}"]))
+    for errors, deviation in cases:
+        assert not is_rejected(errors, deviation)
+        assert is_rejected(errors, 1.05 * deviation)
+        assert is_rejected(errors, 0.95 * deviation)

@@ -23,7 +23,7 @@ from blockveil.pipeline.plan.planning import make_plan, plan_near
 from tests import support
 
 NIGHT = date(2026, 11, 20)
-SHIPPED = ("quickstart", "nightly", "training", "visits", "pickups", "growing", "gradients", "directions")
+SHIPPED = ("quickstart", "totals", "nightly", "training", "visits", "pickups", "growing", "gradients", "directions")
 
 
 def people(folder, **changes):
@@ -158,7 +158,16 @@ def test_how_many_directions_are_found_can_be_read_aloud():
 
 
 def test_numbers_are_short_and_whole_where_they_are_large():
-    shown = {0.0: "0", 0.00074: "0.00074", 0.4: "0.40", 12.34: "12", 1234.5: "1,200", 3e9: "3.0e+09", 2e-7: "2.0e-07"}
+    shown = {
+        0.0: "0",
+        0.00074: "0.00074",
+        0.4: "0.40",
+        12.34: "12",
+        1234.5: "1,200",
+        3e9: "3,000,000,000",
+        3e12: "3.0e+12",
+        2e-7: "2.0e-07",
+    }
     assert {value: short_number(value) for value in shown} == shown
     assert ExpectedError("x", math.inf).plain["error_95"] is None
 

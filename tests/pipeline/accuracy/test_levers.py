@@ -30,7 +30,7 @@ def by_word(found, word):
     return lever
 
 
-@pytest.mark.parametrize("name", ["quickstart", "training", "visits", "pickups", "growing", "directions"])
+@pytest.mark.parametrize("name", ["quickstart", "totals", "training", "visits", "pickups", "growing", "directions"])
 def test_whoever_sets_a_lever_by_hand_gets_the_noise_that_it_promises(name):
     path = Path("configs") / f"{name}.toml"
     plan, population = planned(path)

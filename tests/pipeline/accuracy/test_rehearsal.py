@@ -34,7 +34,9 @@ def wide(folder, features, kind="covariance", **changes):
     return make_plan(load_config(path), NIGHT)
 
 
-@pytest.mark.parametrize("name", ["quickstart", "nightly", "training", "visits", "pickups", "growing", "directions"])
+@pytest.mark.parametrize(
+    "name", ["quickstart", "totals", "nightly", "training", "visits", "pickups", "growing", "directions"]
+)
 def test_every_kind_of_release_has_a_preview_near_the_truth(name, monkeypatch):
     monkeypatch.setenv("BLOCKVEIL_TLS_KEY_FILE", "/dev/null")
     plan = plan_near(load_config(Path("configs") / f"{name}.toml"), NIGHT)
