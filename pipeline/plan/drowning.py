@@ -14,6 +14,7 @@ from typing import Any
 from blockveil.engine.guarantees.calibration import gaussian_epsilon
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import BoxGeometry, LoadedConfig
+from blockveil.pipeline.config.query_sections import TotalsSection
 from blockveil.pipeline.plan.planning import Plan, make_plan
 
 _TRIES = 5
@@ -148,9 +149,9 @@ def _enough(
         if ratio is None or ratio <= 0.0 or (ratio > 1.0 and found is not None):
             break
         found = value if ratio <= 1.0 else None
-        # Noise is in proportion to 1 / rows, about to 1 / epsilon, and to the square of a norm.
+        # Noise is in proportion to 1 / rows, about to 1 / epsilon, and to a power of a norm.
         more = 1.001 if ratio > 1.0 else 1.0
-        guess = value * ratio * more if upwards else value / math.sqrt(ratio) / more
+        guess = value * ratio * more if upwards else value / _by_norm(plan, ratio) / more
     return found
 
 
@@ -204,9 +205,14 @@ def _epsilon(plan: Plan, largest: float) -> float:
 
 
 def _first_norm(plan: Plan, largest: float) -> float | None:
-    """Norm to begin with: noise is about in proportion to its square; None where a norm is no key of the shape."""
+    """Norm to begin with: noise is about in proportion to a power of it; None where a norm is no key of the shape."""
     norm = longest_norm(plan)
-    return None if norm is None else norm / math.sqrt(largest)
+    return None if norm is None else norm / _by_norm(plan, largest)
+
+
+def _by_norm(plan: Plan, ratio: float) -> float:
+    """Factor of a norm that changes noise by a ratio: of products by its square, of sums in proportion."""
+    return ratio if isinstance(plan.config.query, TotalsSection) else math.sqrt(ratio)
 
 
 def longest_norm(plan: Plan) -> float | None:

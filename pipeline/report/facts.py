@@ -93,7 +93,9 @@ class Facts:
 
     @property
     def nothing(self) -> bool:
-        """Whether nothing that the release is asked for stands out: no entry, or of a symmetric matrix no pair."""
+        """Whether nothing that is asked for stands out: no entry, of a symmetric matrix no pair, of totals no mean."""
+        if self.kind == "totals" and totals_table.far_means(self.scan.alone):
+            return False
         return self.scan.others.standing == 0 and (self.scan.others.entries > 0 or self.scan.diagonal.standing == 0)
 
     @property
@@ -120,8 +122,7 @@ def error_lines(facts: Facts) -> list[tuple[str, str]]:
     """Noise against signal in a few lines, what stands out first."""
     lines = [("Findings", finding(facts)), ("Standing out", standing_rule(facts))]
     vectors = facts.matrix.vectors()
-    if facts.kind == "totals":
-        lines.append(("Means", totals_table.means_sentence(facts.matrix, facts.scan.alone)))
+    lines += [("Means", totals_table.means_sentence(facts.scan.alone))] if facts.kind == "totals" else []
     if "count" in vectors:
         count, deviation = (float(part) for part in vectors["count"])
         noise = f" with noise of standard deviation {number(deviation)}" if deviation else ", public by the relation"
@@ -130,8 +131,7 @@ def error_lines(facts: Facts) -> list[tuple[str, str]]:
     lines += _whole(facts.attributes.get("error"))
     if "not_in_standard_deviations" in facts.attributes["mechanism"]:
         lines.append(("Beyond the noise", facts.attributes["mechanism"]["not_in_standard_deviations"]))
-    lines += directions_line(facts)
-    lines += after.sentence(facts.attributes.get("error") or {})
+    lines += [*directions_line(facts), *after.sentence(facts.attributes.get("error") or {})]
     if not facts.reliable:
         lines.append(("Warning", "the noisy count is close to zero: mean and covariance are meaningless here"))
     if facts.in_clear:
@@ -161,13 +161,13 @@ def finding(facts: Facts) -> str:
 def _searched(facts: Facts) -> tuple[tuple[BeyondNoise, str], tuple[BeyondNoise, str]]:
     """Entries off and on the diagonal, and what they are called; without symmetry all are off it."""
     scan, kind = facts.scan, facts.kind
+    if facts.kind == "totals":
+        means = BeyondNoise(scan.others.entries, totals_table.far_means(scan.alone))
+        return (scan.others, f"{scan.others.entries:,} totals"), (means, f"{scan.others.entries:,} means")
     if not facts.matrix.symmetric:
         return (scan.others, f"{scan.others.entries:,} {facts.entries}"), (scan.diagonal, "")
     pairs, own = _PAIRS.get(kind, "entries off the diagonal"), _OWN.get(kind, "entries on the diagonal")
     return (scan.others, f"{scan.others.entries:,} {pairs}"), (scan.diagonal, f"{scan.diagonal.entries:,} {own}")
-
-
-_CENTRES = {"rows": "its origin", "totals": "that of as many records at the origin"}
 
 
 def standing_rule(facts: Facts) -> str:
@@ -175,7 +175,7 @@ def standing_rule(facts: Facts) -> str:
     alone = facts.scan.alone
     if not alone.estimable:
         return "nothing can: a ratio to a count that may be zero has no known error"
-    origin = "zero" if facts.matrix.centre is None else _CENTRES[facts.kind]
+    origin = "zero" if facts.matrix.centre is None else "its origin"
     more = ", further where count and means are uncertain" if alone.ratio is not None else ""
     return (
         f"an entry further from {origin} than {alone.band:.3g} standard deviations of its noise{more}; in 95 of 100 "

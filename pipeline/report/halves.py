@@ -74,7 +74,7 @@ def _findings(facts: Facts) -> list[str]:
     rows, left_out = own_units.strongest(facts), found.not_estimable(facts)
     count = facts.matrix.vectors().get("count")
     records = [] if count is None else [paragraph(_records(*(float(part) for part in count)))]
-    means = [paragraph(_sentence(means_sentence(facts.matrix, facts.scan.alone)))] if facts.kind == "totals" else []
+    means = [paragraph(_sentence(means_sentence(facts.scan.alone)))] if facts.kind == "totals" else []
     parts = [
         paragraph(found.finding(facts), "found"),
         *means,

@@ -91,8 +91,10 @@ def _intervals(facts: Facts) -> Picture:
     """Means of the first columns and what holds them in 95 of 100 releases, between the declared ends."""
     few = min(_LABELS, facts.matrix.shape[0])
     mean, low, high = (part[:few] for part in totals_table.placed_means(facts.matrix, facts.scan.alone))
-    said = totals_table.means_sentence(facts.matrix, facts.scan.alone)
-    text = f"Means of {few:,} columns with their intervals, between the declared ends of each column: {said}."
+    said = totals_table.means_sentence(facts.scan.alone)
+    text = (
+        f"{finding(facts)} Shown are {few:,} means with their intervals, between the declared ends of columns: {said}."
+    )
 
     def draw(theme: Theme) -> str:
         with matplotlib.rc_context(_STYLE):
@@ -107,6 +109,7 @@ def _intervals(facts: Facts) -> Picture:
             axes.invert_yaxis()
             title = "Released means between the declared ends of their columns"
             axes.set_title(f"{title}\nbar: holds the mean in 95 of 100 releases", color=theme.ink, fontsize=9.5)
+            _write_over(axes, _caption(facts), theme)
             _plain(axes, theme)
             return _svg(figure, theme)
 
@@ -211,10 +214,7 @@ class _Map:
             self._write(axes, image, theme)
             self._label(axes)
             axes.set_title(self.title, color=theme.ink, fontsize=9.5)
-            if self.label:
-                framed = {"facecolor": theme.background, "edgecolor": theme.ink, "boxstyle": "round,pad=0.6"}
-                middle: dict[str, Any] = {"ha": "center", "va": "center", "transform": axes.transAxes, "bbox": framed}
-                axes.text(0.5, 0.5, self.label, color=theme.ink, fontsize=13, **middle)
+            _write_over(axes, self.label, theme)
             bar = figure.colorbar(image, ax=axes, fraction=0.046, pad=0.03)
             bar.outline.set_visible(False)
             bar.ax.tick_params(colors=theme.ink)
@@ -264,6 +264,14 @@ def _ink_on(colour: Sequence[float]) -> str:
     """Black or white, whichever is read better on a colour."""
     red, green, blue, *_ = colour
     return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "#ffffff"
+
+
+def _write_over(axes: Any, label: str, theme: Theme) -> None:
+    """Put a label, where there is one, over the middle of a picture."""
+    if label:
+        framed = {"facecolor": theme.background, "edgecolor": theme.ink, "boxstyle": "round,pad=0.6"}
+        middle: dict[str, Any] = {"ha": "center", "va": "center", "transform": axes.transAxes, "bbox": framed}
+        axes.text(0.5, 0.5, label, color=theme.ink, fontsize=13, **middle)
 
 
 def _short(name: str) -> str:

@@ -55,12 +55,18 @@ def intervals_of_means(matrix: ReleasedMatrix, alone: NoiseAlone) -> tuple[Array
     return origin + low, origin + high
 
 
-def means_sentence(matrix: ReleasedMatrix, alone: NoiseAlone) -> str:
-    """How many means are known to differ from the public origin, all of them tested at once."""
+def far_means(alone: NoiseAlone) -> int:
+    """How many means are known to differ from the public origin of their column, all of them tested at once."""
+    means = alone.means
+    return 0 if means is None else int(np.count_nonzero(np.abs(means.shift) > means.of_mean))
+
+
+def means_sentence(alone: NoiseAlone) -> str:
+    """What is known of the means, in words."""
     means = alone.means
     if means is None or not means.known:
         return "nothing is known of any mean: the noisy count is too close to zero"
-    far, all_ = int(np.count_nonzero(np.abs(means.shift) > means.of_mean)), means.shift.size
+    far, all_ = far_means(alone), means.shift.size
     rest = "; of the others it is not known on which side of it they lie" if far < all_ else ""
     return f"{far:,} of the {all_:,} means are further from the origin of their column than noise alone goes{rest}"
 

@@ -177,6 +177,7 @@ def test_nothing_private_is_left_or_shown_anywhere(tmp_path, outcome):
         pytest.param(queries.ROWS, id="rows", marks=pytest.mark.slow),
         pytest.param(queries.OUTER, id="outer-products", marks=pytest.mark.slow),
         pytest.param(queries.COUNTS, id="counts", marks=pytest.mark.slow),
+        pytest.param(queries.ROWS.replace('"rows"', '"totals"'), id="totals", marks=pytest.mark.slow),
     ],
 )
 def test_no_query_leaves_its_exact_answer_anywhere(tmp_path, query):

@@ -61,6 +61,8 @@ CASES = {
     "counts-buckets": (LINE, ADD, 'kind = "dawa"', 1, ""),
     "rows": (queries.ROWS, REPLACE, SHAPED, 4, ""),
     "rows-laplace": (queries.ROWS, REPLACE, 'kind = "laplace"\noptimise_for = "absolute-error"', 4, ""),
+    "totals": (queries.ROWS.replace('"rows"', '"totals"'), ADD, SHAPED, 4, ""),
+    "totals-replace-one": (queries.ROWS.replace('"rows"', '"totals"'), REPLACE, GAUSSIAN, 4, ""),
     "sparse": (sparse.QUERY.format(kind="covariance", origin="zero"), ADD, SHAPED, 60, "density_at_most = 0.05"),
 }
 """Query, neighbouring relation, mechanism, columns of the records, and a line of ``[compute]``."""
@@ -215,7 +217,14 @@ def differences(one, other):
     return sorted(differing)
 
 
-SLOW = {"covariance-replace-one", "gradients-hidden", "counts-gaussian", "counts-ranges", "rows-laplace"}
+SLOW = {
+    "covariance-replace-one",
+    "gradients-hidden",
+    "counts-gaussian",
+    "counts-ranges",
+    "rows-laplace",
+    "totals-replace-one",
+}
 """Further mechanisms and relations of queries that the others ask too."""
 
 

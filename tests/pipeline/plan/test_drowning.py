@@ -46,11 +46,13 @@ def config(folder, *, kind="covariance", features=150, rows=200, origin="midpoin
         ("second-moment", "midpoint", set(CHANGES)),
         ("covariance", "zero", {"query.rows_at_most", "privacy.epsilon"}),
         ("rows", "midpoint", {"privacy.epsilon"}),
+        ("totals", "midpoint", set(CHANGES)),
     ],
 )
 def test_each_advice_ends_the_warning_and_a_little_less_does_not(tmp_path, kind, origin, keys):
     features, lower = 1 if kind == "rows" else 150, 0 if origin == "zero" else -1
-    loaded = config(tmp_path, kind=kind, origin=origin, lower=lower, features=features)
+    rows = 30 if kind == "totals" else 200
+    loaded = config(tmp_path, kind=kind, origin=origin, lower=lower, features=features, rows=rows)
     if kind == "rows":
         shaped = 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'
         text = loaded.path.read_text().replace(shaped, 'kind = "gaussian"').replace("add-remove", "replace-one")

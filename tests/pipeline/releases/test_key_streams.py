@@ -96,6 +96,7 @@ KINDS = {
     "rows": asked(queries.ROWS),
     "outer products": asked(queries.OUTER),
     "counts": asked(queries.COUNTS),
+    "totals": asked(queries.ROWS.replace('"rows"', '"totals"')),
     "dawa": dawa,
     "workload by a hierarchy": hierarchy,
     "directions": drawn,

@@ -95,6 +95,11 @@ GRADIENTS = (
     f'kind = "gradients"\nlargest_gradient = 1.0\n[query.geometry]\n{BOX.format(name="x", count=2)}'
     '[query.model]\npredicts = "logistic"\ntarget = { name = "y", classes = 2 }\n'
 )
+TOTALS = (
+    'kind = "totals"\n[query.geometry]\nkind = "box"\norigin = "{}"\n'
+    'features = [{{ name = "x", lower = 0, upper = 2, count = 3 }}]\n'
+)
+LAPLACE = 'kind = "laplace"\noptimise_for = "absolute-error"'
 LEAST = 'kind = "auto"\nminimise = "{}"'.format
 OTHERS = {
     "counts of a line": (COUNTS.format("", AXES[0]), 1, 'kind = "gaussian"', "9 count entries"),
@@ -115,6 +120,9 @@ OTHERS = {
         "2 outer product entries",
     ),
     "gradients": (GRADIENTS, 3, 'kind = "gaussian"', "3 gradient entries"),
+    "totals": (TOTALS.format("zero"), 3, 'kind = "gaussian"', "3 totals"),
+    "totals about the middle": (TOTALS.format("midpoint"), 3, 'kind = "gaussian"', "3 totals"),
+    "totals, Laplace": (TOTALS.format("midpoint"), 3, LAPLACE, "3 totals"),
 }
 
 
