@@ -18,6 +18,9 @@ Folder = Annotated[
 ]
 Host = Annotated[str, typer.Option(help="Address that the server listens at; keep it on this machine.")]
 Port = Annotated[int, typer.Option(help="Port that the server listens at.", min=1, max=65535)]
+SitePort = Annotated[
+    int | None, typer.Option(help="Port of the site of releases; the next one by default.", min=1, max=65535)
+]
 MetricsPort = Annotated[int, typer.Option(help="Port to answer at.", min=1, max=65535)]
 ShowToken = Annotated[bool, typer.Option("--show-token", help="Print the token that a scrape must show, and end.")]
 KeepDays = Annotated[int, typer.Option(help="Logical dates of so many days are kept.", min=1)]
@@ -32,6 +35,7 @@ def serve(
     configs: Folder = Path("configs"),
     host: Host = "127.0.0.1",
     port: Port = 4200,
+    site_port: SitePort = None,
     show_login: ShowLogin = False,
     debug: Debug = False,
 ) -> None:
@@ -43,7 +47,7 @@ def serve(
     from blockveil.flows.service import service as serving
     from blockveil.pipeline.config.deployments_file import load_deployments
 
-    serving.serve(load_deployments(configs), host, port, say)
+    serving.serve(load_deployments(configs), host, port, say, site_port)
 
 
 def deploy(configs: Folder = Path("configs"), debug: Debug = False) -> None:

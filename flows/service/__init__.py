@@ -3,6 +3,7 @@
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
 * :mod:`.admission`: What a run obeys
+* :mod:`.answering`: Small servers of our own, which answer from a thread and log no request
 * :mod:`.automations`: Alarms as code
 * :mod:`.child`: The process of one run
 * :mod:`.deploy`: A team's server
@@ -17,4 +18,5 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.runner`: Starts runs, each as a process of this code
 * :mod:`.server`: A Prefect server of one machine
 * :mod:`.service`: One machine
+* :mod:`.site_service`: The site of all releases beside the Prefect server, behind the same login
 """

@@ -8,21 +8,17 @@ those who read them, not for every account of the machine.
 from __future__ import annotations
 
 import hmac
-import socket
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
 from blockveil.flows.runs import budgets
 from blockveil.flows.service import login, own_secret
+from blockveil.flows.service.answering import Answering, App, listen
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.config.deployments_file import LoadedDeployments, NightSection
 from blockveil.pipeline.ledger import Ledger, State
@@ -32,9 +28,6 @@ from blockveil.pipeline.releases.catch_up import charges_of, last_released
 _LABELS = ("dataset", "release")
 
 _TOKEN = "blockveil-metrics-token"  # noqa: S105 - the name of a file
-
-App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
-"""What answers a request, as PEP 3333 has it."""
 
 
 class Budgets(Collector):
@@ -98,33 +91,6 @@ def _values(plan: Plan) -> dict[str, float]:
     return values
 
 
-@dataclass(frozen=True)
-class Answering:
-    """A server of metrics and the thread that it runs in."""
-
-    server: WSGIServer
-    thread: threading.Thread
-
-    def close(self) -> None:
-        """Stop answering."""
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
-
-
-class _Handler(WSGIRequestHandler):
-    """Logs no request, and waits for no silent one for ever."""
-
-    timeout = 30
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
-        """Log nothing."""
-
-
-class _Server6(ThreadingWSGIServer):
-    address_family = socket.AF_INET6
-
-
 def token() -> str:
     """What a scrape must show; made once and kept in the Prefect home.
 
@@ -151,11 +117,7 @@ def start(loaded: LoadedDeployments, host: str, port: int, wanted: str) -> Answe
     registry = CollectorRegistry()
     registry.register(Budgets(loaded))
     app = guarded(make_wsgi_app(registry), wanted)
-    kind = _Server6 if ":" in host else ThreadingWSGIServer
-    server = make_server(host, port, app, kind, _Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    return Answering(server, thread)
+    return listen(app, host, port)
 
 
 def guarded(app: App, wanted: str) -> App:

@@ -15,8 +15,12 @@ from blockveil.flows.service import login, server
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import LoadedDeployments
 
+_LAST_PORT = 65535
 
-def serve(loaded: LoadedDeployments, host: str, port: int, tell: Callable[[str], None]) -> None:
+
+def serve(
+    loaded: LoadedDeployments, host: str, port: int, tell: Callable[[str], None], site_port: int | None = None
+) -> None:
     """Serve all deployments until a signal says stop.
 
     Uses the server that ``PREFECT_API_URL`` names; without it, starts one here that ends with this process.
@@ -29,6 +33,8 @@ def serve(loaded: LoadedDeployments, host: str, port: int, tell: Callable[[str],
         Where an own server listens.
     tell
         Receives lines for a person.
+    site_port
+        Port of the site of releases; the next one where none is given.
 
     Raises
     ------
@@ -56,6 +62,10 @@ def serve(loaded: LoadedDeployments, host: str, port: int, tell: Callable[[str],
         os.environ.update({login.URL: own.address, login.CLIENT: wanted})
         if known is None:
             tell(f"Its login is kept in {home / login.FILE_NAME}; `blockveil serve --show-login` prints it")
+        from blockveil.flows.service import site_service  # which imports Prefect
+
+        address = host, site_port or min(port + 1, _LAST_PORT)
+        stack.enter_context(site_service.shown(loaded.root, home, address, wanted, tell))
         _run(loaded, own, tell)
 
 

@@ -162,7 +162,7 @@ def serve(folder, home, command=COMMAND, **environment):
     with (
         log.open("ab") as file,
         subprocess.Popen(
-            [*command, "serve", str(folder), "--port", str(port)],
+            [*command, "serve", str(folder), "--port", str(port), "--site-port", str(free_port())],
             env={**os.environ, "PREFECT_HOME": str(home), **environment},
             stdout=file,
             stderr=subprocess.STDOUT,

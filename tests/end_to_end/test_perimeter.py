@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import urllib.request
 from base64 import b64encode
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -111,6 +113,27 @@ def test_no_route_of_the_api_answers_without_the_login_but_that_the_server_lives
         }
         assert opened <= OPEN
     assert {("get", "/api/health"), ("get", "/api/ready")} <= set(found)
+
+
+def test_the_site_of_releases_wants_the_same_login_and_changes_nothing(site):
+    address = re.search(r"Releases and budgets: http://([^/]+)/", site.log.read_text())[1]
+    other = SimpleNamespace(url=f"http://{address}")
+    before = site.ledger.head()
+    for path in ("/", "/index.html", "/releases.json", "/../ledger.db", "/anything"):
+        for headers in ({}, basic("blockveil:guessed"), basic(":"), {"authorization": f"Bearer {site.login}"}):
+            status, _, text = answer(other, path, **headers)
+            assert (status, text) == (401, "Unauthorized\n")
+    end = time.monotonic() + site.patience
+    while (found := answer(other, "/", **basic(site.login)))[0] == 503:
+        assert time.monotonic() < end
+    assert found[0] == 200
+    assert "Releases and budgets" in found[2]
+    assert site.login.partition(":")[2] not in found[2]
+    for path in ("/../ledger.db", "/pages.json", "/%2e%2e/blockveil-login", "/people/..", "//etc/passwd"):
+        assert answer(other, path, **basic(site.login))[0] == 404
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        assert answer(other, "/", method, b"{}", **basic(site.login))[0] == 405
+    assert site.ledger.head() == before
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -1,0 +1,201 @@
+"""The site of all releases beside the Prefect server, behind the same login, made anew when something has changed.
+
+It only reads: no request changes a release, a ledger or a run, and what is not a page of the site is not there. Pages
+are made in a process of their own, which gets no login.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+import threading
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from blockveil.flows.runs.artifacts import SITE
+from blockveil.flows.service import login as logins
+from blockveil.flows.service.answering import App, listen
+from blockveil.pipeline.base.errors import BlockveilError
+from blockveil.pipeline.report.release_site import INDEX
+from blockveil.pipeline.report.releases_found import SiteSource, fingerprint, look_at
+from blockveil.pipeline.report.site_folder import MANIFEST
+
+FOLDER = "blockveil-site"
+"""Place of the site in the Prefect home."""
+
+PATIENCE_SECONDS = 20.0
+"""How long a reader of the first page waits for the newest pages, before those before them are shown."""
+
+_log = logging.getLogger("blockveil")
+_MAKE = "from blockveil.flows.cli import main; main()"
+_NAME = re.compile(r"(?:[\w-]+/){0,3}[\w-]+\.(?:html|json)", re.ASCII)
+_KINDS = {"html": "text/html; charset=utf-8", "json": "application/json"}
+_HEADERS = [
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cache-Control", "no-store"),
+    ("Content-Security-Policy", "frame-ancestors 'none'"),
+]
+
+
+@contextmanager
+def shown(root: Path, home: Path, address: tuple[str, int], login: str, tell: Callable[[str], None]) -> Iterator[None]:
+    """Show the site while a service runs; a service without one runs all the same, and says why.
+
+    Parameters
+    ----------
+    root
+        Folder of the reviewed configs.
+    home
+        The Prefect home, where pages are kept.
+    address
+        Host and port to listen at.
+    login
+        What a reader must know, as ``user:password``.
+    tell
+        Receives lines for a person.
+    """
+    host, port = address
+    try:
+        maker = SiteMaker(root, home)
+        answering = listen(guarded_pages(home / FOLDER, login, maker.refresh), host, port)
+    except (BlockveilError, OSError) as error:
+        reason = error.value if isinstance(error, BlockveilError) else os.strerror(error.errno or 0)
+        tell(f"There is no site of releases at {host}:{port} ({reason}); --site-port names another port")
+        yield
+        return
+    seen = host.replace("0.0.0.0", "127.0.0.1")  # noqa: S104 - it is replaced
+    set_before = os.environ.get(SITE)  # of a proxy before it, where somebody has set one
+    os.environ[SITE] = set_before or f"http://{f'[{seen}]' if ':' in seen else seen}:{port}/"
+    tell(f"Releases and budgets: {os.environ[SITE]}, with the same login")
+    try:
+        yield
+    finally:
+        if set_before is None:
+            del os.environ[SITE]
+        maker.close()
+        answering.close()
+
+
+def guarded_pages(folder: Path, login: str, refresh: Callable[[], None]) -> App:
+    """Answer with pages of a site, to who shows a login; whatever is asked for, nobody else learns what there is.
+
+    Parameters
+    ----------
+    folder
+        Where the site is, or will be.
+    login
+        What must be shown, as ``user:password``.
+    refresh
+        Is called when the first page is asked for.
+    """
+    expected = b"Basic " + b64encode(login.encode())
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        given = str(environ.get("HTTP_AUTHORIZATION", "")).encode("utf-8", "replace")
+        if not hmac.compare_digest(given, expected):
+            wanted = ("WWW-Authenticate", 'Basic realm="blockveil", charset="UTF-8"')
+            return _say(start_response, "401 Unauthorized", wanted)
+        if environ.get("REQUEST_METHOD") not in ("GET", "HEAD"):
+            return _say(start_response, "405 Method Not Allowed", ("Allow", "GET, HEAD"))
+        name = str(environ.get("PATH_INFO", "")).removeprefix("/") or INDEX
+        if name == INDEX:
+            refresh()
+        content = _page(folder, name)
+        if content is None and name == INDEX:  # it is being made
+            return _say(start_response, "503 Service Unavailable", ("Retry-After", "30"))
+        if content is None:
+            return _say(start_response, "404 Not Found")
+        start_response("200 OK", [*_HEADERS, ("Content-Type", _KINDS[name.rpartition(".")[2]])])
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [content]
+
+    return answer
+
+
+def _say(start_response: Callable[..., Any], status: str, *more: tuple[str, str]) -> list[bytes]:
+    start_response(status, [*_HEADERS, *more, ("Content-Type", "text/plain")])
+    return [f"{status.partition(' ')[2]}\n".encode()]
+
+
+def _page(folder: Path, name: str) -> bytes | None:
+    """A page that the manifest of the site names; None for everything else."""
+    if not _NAME.fullmatch(name):
+        return None
+    try:
+        place = folder.resolve(strict=True)  # all of it is of one site, also where that is replaced meanwhile
+        known = json.loads((place / MANIFEST).read_bytes())
+        return (place / name).read_bytes() if name in known else None
+    except (OSError, ValueError):
+        return None
+
+
+class SiteMaker:
+    """Makes the site when somebody asks for it and releases, ledgers or the hour have changed since it was made.
+
+    Parameters
+    ----------
+    root
+        Folder of the reviewed configs.
+    home
+        The Prefect home.
+    """
+
+    def __init__(self, root: Path, home: Path) -> None:
+        self._root, self._home, self._source = root, home, look_at(root)
+        self._lock, self._stopped = threading.Lock(), threading.Event()
+        self._made: object = None
+        self._thread: threading.Thread | None = None
+
+    def refresh(self) -> None:
+        """See to it that the site is of now, and wait a while for that."""
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                try:
+                    now: object = _stamp(self._source)
+                except OSError:  # a pointer that went while it was looked at
+                    now = None
+                if now is not None and now == self._made and (self._home / FOLDER).exists():
+                    return
+                self._thread = threading.Thread(target=self._make, args=(now,), daemon=True)
+                self._thread.start()
+            thread = self._thread
+        thread.join(PATIENCE_SECONDS)
+
+    def close(self) -> None:
+        """End what is being made."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _make(self, stamp: object) -> None:
+        """Make the site in a process of its own, which gets no login and is ended with this service."""
+        secret = (logins.SERVER, logins.CLIENT)
+        words = [sys.executable, "-P", "-c", _MAKE, "site", str(self._root), "--output", str(self._home / FOLDER)]
+        environment = {name: value for name, value in os.environ.items() if name not in secret}
+        nothing = subprocess.DEVNULL
+        with subprocess.Popen(words, cwd=self._home, env=environment, stdout=nothing, stderr=nothing) as process:  # noqa: S603 - fixed words
+            while process.poll() is None:
+                if self._stopped.wait(0.1):
+                    process.terminate()
+                    return
+        if process.returncode:
+            _log.warning("The site of releases was not made (exit code %s): try `blockveil site`", process.returncode)
+        else:
+            self._made = stamp
+
+
+def _stamp(source: SiteSource) -> tuple[object, ...]:
+    ledgers = {each.ledger_path for each in source.configs.values() if each.ledger_path is not None}
+    files = sorted(path.with_name(path.name + end) for path in ledgers for end in ("", "-wal"))
+    changed = tuple((str(file), file.stat().st_mtime_ns) for file in files if file.exists())
+    return datetime.now().astimezone().strftime("%Y-%m-%d %H"), fingerprint(source.roots), changed
