@@ -1,7 +1,8 @@
 """What a run's page shows: a summary first, then one artifact for each question, named by what it answers.
 
-The summary is made with the plan, so that it is the oldest, and is written anew when the release is there. A server
-that is away never fails a release.
+Prefect's pages show first what belongs to a run itself, and then what belongs to its steps, in no order. So the summary
+belongs to the run, and everything else to the step that made it. It is made with the plan, and written anew when the
+release is there. A server that is away never fails a release.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from prefect.artifacts import (
     create_table_artifact,
     update_progress_artifact,
 )
-from prefect.client.schemas.actions import ArtifactUpdate
+from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterKey
 
 from blockveil.flows.runs import budgets
@@ -139,13 +140,15 @@ def show_report(release_id: str, made: Report) -> None:
 @_optional
 def _summary(text: str) -> None:
     """Write the summary of this run, once or anew."""
-    of_run = ArtifactFilterFlowRunId(any_=[runtime.flow_run.id])
-    wanted = ArtifactFilter(flow_run_id=of_run, key=ArtifactFilterKey(any_=[SUMMARY]))
+    run, about = UUID(str(runtime.flow_run.id)), "What this run is about, in short"
+    wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]), key=ArtifactFilterKey(any_=[SUMMARY]))
     with get_client(sync_client=True) as client:
-        for found in client.read_artifacts(artifact_filter=wanted):
-            client.update_artifact(found.id, ArtifactUpdate(data=text))
-            return
-    create_markdown_artifact(text, key=SUMMARY, description="What this run is about, in short")
+        found = client.read_artifacts(artifact_filter=wanted)
+        if found:
+            client.update_artifact(found[0].id, ArtifactUpdate(data=text))
+        else:
+            made = ArtifactCreate(key=SUMMARY, type="markdown", description=about, data=text, flow_run_id=run)
+            client.create_artifact(made)
 
 
 @_optional
@@ -182,7 +185,8 @@ class Teller:
 
     def __init__(self, what: str, key: str = "where-it-stands", heard: Tell | None = None) -> None:
         self._what, self._heard = what, heard
-        self._artifact = self._create(what, key)
+        self._key, self._tried = key, False
+        self._artifact: UUID | None = None
         self._started = time.monotonic()
         self._stage, self._began, self._last, self._share = "", 0.0, 0.0, 0.0
 
@@ -203,7 +207,8 @@ class Teller:
     def done(self) -> None:
         """Say that there is nothing more to come."""
         self._share = 1.0
-        self._update(f"done in {duration(time.monotonic() - self._started)}")
+        if self._artifact is not None:
+            self._update(f"done in {duration(time.monotonic() - self._started)}")
 
     @staticmethod
     @_optional
@@ -213,6 +218,8 @@ class Teller:
 
     @_optional
     def _update(self, said: str) -> None:
+        if not self._tried:  # in the step that makes progress, to which it then belongs
+            self._tried, self._artifact = True, self._create(self._what, self._key)
         if self._artifact is not None:
             done = round(100.0 * self._share, 1)
             update_progress_artifact(self._artifact, progress=done, description=f"{self._what}: {said}")

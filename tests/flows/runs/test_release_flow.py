@@ -112,6 +112,7 @@ def test_a_release_completes_with_name_tags_and_all_artifacts(first_night):
     assert float(found["where-it-stands"].data) == 100.0
     assert re.fullmatch(r"people/covariance/2026-11-20: done in \d+ s", found["where-it-stands"].description)
     assert "which-mechanism" not in found
+    assert [key for key, each in found.items() if each.task_run_id is None] == ["summary"], "it is shown first"
     about = flow_run(state)
     assert about.name == "people 2026-11-20 (release)"
     assert {"dataset:people", "release:covariance", "date:2026-11-20"} <= set(about.tags)
