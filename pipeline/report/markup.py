@@ -34,7 +34,7 @@ pre { background: var(--soft); padding: .8rem; overflow-x: auto; font-size: .85r
 @page { size: A4; margin: 16mm; }
 @media print {
   body { max-width: none; margin: 0; padding: 0; font-size: 10.5pt; } pre { white-space: pre-wrap; overflow-wrap: anywhere; }
-  h2, h3, summary { break-after: avoid; } figure, tr, li, .promise, .warning { break-inside: avoid; } img { max-height: 130mm; }
+  h2, h3, summary { break-after: avoid; } figure, tr, li, .promise, .warning { break-inside: avoid; } img { max-height: 95mm; }
 }
 """
 

@@ -1,5 +1,6 @@
-"""The report in a real browser: pictures in both colour schemes, policy kept, nothing fetched, nothing cut off."""
+"""The report in a real browser, in both colour schemes and on paper: policy kept, nothing fetched, nothing cut off."""
 
+import re
 from datetime import date
 
 import pytest
@@ -48,4 +49,22 @@ def test_a_page_shows_its_pictures_and_keeps_its_policy(pages, chromium, which, 
     paper = shown.evaluate("getComputedStyle(document.body).backgroundColor")
     assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 22, 22)"}[scheme], "the style is allowed"
     assert shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    context.close()
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["report", "comparison"])
+def test_a_page_is_printed_on_a4_as_for_light_paper_and_nothing_is_cut_off(pages, chromium, which):
+    context = chromium.new_context(color_scheme="dark", viewport={"width": 673, "height": 1000})  # A4 less its margins
+    shown = context.new_page()
+    shown.goto(f"file://{pages[which]}")
+    shown.emulate_media(media="print", color_scheme="dark")
+    assert shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    sources = shown.eval_on_selector_all("source", "all => all.map(one => one.srcset)")
+    images = shown.eval_on_selector_all("img", "all => all.map(one => one.currentSrc)")
+    assert not set(images) & set(sources)
+    printed = shown.pdf(prefer_css_page_size=True)
+    sheets = re.findall(rb"/MediaBox ?\[0 0 ([\d.]+) ([\d.]+)\]", printed)
+    assert 1 <= len(sheets) <= 5
+    assert {tuple(round(float(side) / 72 * 25.4) for side in sheet) for sheet in sheets} == {(210, 297)}
     context.close()
