@@ -6,6 +6,7 @@ decision about people's records.
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated, Literal
 
 from pydantic import Field, Strict
@@ -136,8 +137,57 @@ class BinsColumn(_Encoded):
             raise refusal("missing", f"{constant!r}", "A constant must lie in a bin", "Choose one between the edges")
 
 
+class DateColumn(_Column):
+    """A date, or the day of a time: stored as a number of days, or as its weekday or month."""
+
+    kind: Literal["date"]
+    """the kind of values"""
+    stored: Literal["days", "weekday", "month"]
+    """what is stored: the number of "days" since a public date, or the "weekday" or "month" as a category"""
+    since: Annotated[date, Strict()] | None = None
+    """of "days": the public date that counts as 0, such as 2020-01-01; earlier dates are negative"""
+    encode: Encode | None = None
+    """of "weekday" and "month": one column of 0 or 1 for each, or one column of codes, Monday or January being 0"""
+    missing: Missing
+    """what to do with a missing value: "refuse", or "drop" the record"""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Columns of the store."""
+        if self.stored == "days" or self.encode == "code":
+            return (self.name,)
+        return tuple(f"{self.name}={label}" for label in CALENDAR[self.stored])
+
+    @rule
+    def _coherent(self) -> None:
+        days = self.stored == "days"
+        if days != (self.since is not None):
+            raise refusal(
+                "since",
+                f'{"missing" if days else "given"} with stored = "{self.stored}"',
+                "Days are counted from a public date; weekdays and months need none",
+                "Give the date that counts as 0" if days else "Remove it",
+            )
+        if days == (self.encode is not None):
+            raise refusal(
+                "encode",
+                f'{"given" if days else "missing"} with stored = "{self.stored}"',
+                "Weekdays and months are categories; days are a number",
+                "Remove it" if days else 'Write "one-hot" or "code"',
+            )
+
+
+CALENDAR = {
+    "weekday": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
+    "month": (
+        "January", "February", "March", "April", "May", "June",
+        "July", "August", "September", "October", "November", "December",
+    ),
+}  # fmt: skip
+"""Categories of a date that everybody knows, in the order of their codes."""
+
 Column = Annotated[
-    NumberColumn | WholeColumn | BooleanColumn | CategoryColumn | BinsColumn, Field(discriminator="kind")
+    NumberColumn | WholeColumn | BooleanColumn | CategoryColumn | BinsColumn | DateColumn, Field(discriminator="kind")
 ]
 
 

@@ -61,6 +61,9 @@ class Batch(Protocol):
     def codes(self, name: str, categories: Sequence[str] | Sequence[int]) -> Whole:
         """Shape (rows,): position in the list, UNKNOWN or ABSENT."""
 
+    def days(self, name: str) -> tuple[Whole, Flags | None]:
+        """Days since 1970-01-01, shape (rows,), and where dates are missing, if any are; shape (rows,)."""
+
     def identifiers(self, name: str) -> pa.Array:
         """Whole numbers (int64) or text; null for a missing one."""
 
@@ -122,6 +125,11 @@ class TableBatch:
             codes[_nulls(column)] = ABSENT
         return codes
 
+    def days(self, name: str) -> tuple[Whole, Flags | None]:
+        """See :class:`Batch`."""
+        found, missing = self._integers([name], self._days)
+        return found[:, 0], None if missing is None else missing[:, 0]
+
     def identifiers(self, name: str) -> pa.Array:
         """See :class:`Batch`."""
         column = self._columns[name]
@@ -181,6 +189,18 @@ class TableBatch:
     def _flag(self, name: str) -> pa.Array:
         column = self._columns[name]
         return column.cast(pa.int64()) if pa.types.is_boolean(column.type) else self._integer(name)
+
+    def _days(self, name: str) -> pa.Array:
+        column = self._columns[name]
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        kind = column.type
+        if _is_text(kind):
+            return _written_days(name, column.cast(pa.large_string()))
+        # The day of a moment depends on the zone in which it is asked for.
+        if not pa.types.is_date(kind) and not (pa.types.is_timestamp(kind) and kind.tz is None):
+            raise Unfit(name, f"is of type {kind}", _DATED)
+        return pc.floor_temporal(column, unit="day").cast(pa.date32()).cast(pa.int32())
 
     def _integers(self, names: Sequence[str], read: Any) -> tuple[Whole, Flags | None]:
         found = np.empty((self.rows, len(names)), np.int64)
@@ -245,6 +265,13 @@ class MatrixBatch:
         if missing is not None:
             codes[missing[:, 0]] = ABSENT
         return codes
+
+    def days(self, name: str) -> tuple[Whole, Flags | None]:
+        """See :class:`Batch`; arrays hold dates as text."""
+        values = self._values([name])
+        if values.dtype.kind not in "UT":
+            raise Unfit(name, f"is of type {values.dtype}", _DATED)
+        return TableBatch({name: pa.array(values[:, 0].tolist(), pa.large_string())}, self.rows).days(name)
 
     def identifiers(self, name: str) -> pa.Array:
         """See :class:`Batch`."""
@@ -333,6 +360,21 @@ def _whole_floats(name: str, column: pa.Array) -> pa.Array:
             'Declare it a "number", store whole numbers (dtype = "int64"), or correct the source',
         )
     return pa.array(values.astype(np.int64), mask=gone)
+
+
+_DATED = "A date needs a column of dates, of times without a time zone, or of texts such as 2026-11-20"
+_WRITTEN = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.,]\d{1,9})?)?)?$"
+
+
+def _written_days(name: str, column: pa.Array) -> pa.Array:
+    """Days since 1970-01-01 of dates as text, also where a time of the day follows; null for a missing one."""
+    if pc.all(pc.match_substring_regex(column, _WRITTEN)).as_py() is not False:
+        try:
+            return pc.utf8_slice_codeunits(column, 0, 10).cast(pa.date32()).cast(pa.int32())
+        except pa.ArrowInvalid:
+            pass
+    # Raised outside the handler: the text of what was caught quotes the value.
+    raise Unfit(name, "holds a text that is not a date", _DATED)
 
 
 def _is_text(kind: pa.DataType) -> bool:

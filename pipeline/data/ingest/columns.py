@@ -17,6 +17,7 @@ from blockveil.pipeline.config.ingest_columns import (
     BooleanColumn,
     CategoryColumn,
     Column,
+    DateColumn,
     NumberColumn,
     WholeColumn,
 )
@@ -83,6 +84,8 @@ def _encode(column: Column, batch: Batch, out: Rows) -> Flags | None:
             return _categories(column, batch, out)
         case BinsColumn():
             return _bins(column, batch, out)
+        case DateColumn():
+            return _dates(column, batch, out)
 
 
 def _numbers(column: NumberColumn, batch: Batch, out: Rows) -> Flags | None:
@@ -165,7 +168,30 @@ def _bins(column: BinsColumn, batch: Batch, out: Rows) -> Flags | None:
     return dropped
 
 
-def _place(column: CategoryColumn | BinsColumn, codes: NDArray[Any], out: Rows) -> None:
+def _dates(column: DateColumn, batch: Batch, out: Rows) -> Flags | None:
+    days, missing = batch.days(column.name)
+    dropped: Flags | None = None
+    if missing is not None:
+        dropped = _settle(column.missing, (column.name,), missing[:, None], None, "holds a missing value")
+    if column.since is not None:
+        counted = days - np.datetime64(column.since, "D").astype(np.int64)
+        if missing is not None:
+            counted[missing] = 0  # of dropped rows; any number will do
+        _check_exact((column.name,), counted[:, None], out.dtype)
+        out[:, 0] = counted
+    elif column.stored == "weekday":
+        _place(column, (days + _FIRST_WEEKDAY) % 7, out)
+    else:
+        months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+        _place(column, months % 12, out)
+    return dropped
+
+
+_FIRST_WEEKDAY = 3
+"""Code of the weekday of 1970-01-01, a Thursday."""
+
+
+def _place(column: CategoryColumn | BinsColumn | DateColumn, codes: NDArray[Any], out: Rows) -> None:
     if column.encode == "code":
         _check_exact((column.name,), np.array([[int(codes.max(initial=0))]], np.int64), out.dtype)
         out[:, 0] = codes

@@ -24,6 +24,7 @@ from blockveil.pipeline.config.ingest_columns import (
     BooleanColumn,
     CategoryColumn,
     Column,
+    DateColumn,
     NumberColumn,
 )
 from blockveil.pipeline.config.ingest_file import (
@@ -286,6 +287,8 @@ def _csv_type(column: Column, long: bool) -> pa.DataType:
         case BooleanColumn():
             return pa.bool_()
         case CategoryColumn() if isinstance(column.categories[0], str):
+            return pa.string()
+        case DateColumn():
             return pa.string()
     return _LONG if long else pa.float64()
 
