@@ -35,6 +35,11 @@ class Listed(NamedTuple):
 
 
 COMMANDS = {
+    "init": Listed(
+        "init_command",
+        "init",
+        "Write the configs of a first release. Reads the names of the columns and nothing else.",
+    ),
     "plan": Listed(
         "plan_command",
         "plan",

@@ -9,6 +9,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.conductor`: Conducts one release from its reservation to its report, whoever runs the steps
 * :mod:`.deployed`: The deployment that a run belongs to, as the reviewed folder has it
 * :mod:`.ingest_flow`: The ingest flow
+* :mod:`.init_flow`: The flow that writes the configs of a first release as text, from pasted names
 * :mod:`.logical_date`: The night that a run is for, where nobody names it
 * :mod:`.overrides`: What a run may change of a reviewed config
 * :mod:`.pace`: How fast a stage goes, in words

@@ -21,6 +21,7 @@ from blockveil.flows.runs import turns
 from blockveil.flows.runs.audit_flow import audit
 from blockveil.flows.runs.deployed import MARK, NotReviewed
 from blockveil.flows.runs.ingest_flow import ingest_dataset
+from blockveil.flows.runs.init_flow import init
 from blockveil.flows.runs.plan_flow import plan
 from blockveil.flows.runs.release_flow import release
 from blockveil.flows.runs.study_flow import study
@@ -41,7 +42,7 @@ from blockveil.pipeline.plan.planning import Plan, plan_near
 from blockveil.pipeline.plan.what_if import question_of
 
 FLOWS: dict[str, Flow[..., Any]] = {
-    flow.name: flow for flow in (audit, ingest_dataset, plan, release, study, verify_ledger)
+    flow.name: flow for flow in (audit, ingest_dataset, init, plan, release, study, verify_ledger)
 }
 """Every flow that can be deployed, by name."""
 
@@ -118,6 +119,7 @@ def _all(loaded: LoadedDeployments) -> dict[str, tuple[Scheduled | None, Callabl
         made[f"{audit.name}/{attack.mechanism}"] = attack, partial(_audit, attack)
     made[f"{release.name}/{BY_HAND}"] = None, partial(_by_hand, loaded)
     made[f"{study.name}/{BY_HAND}"] = None, partial(_study, loaded)
+    made[f"{init.name}/{BY_HAND}"] = None, _init
     return made
 
 
@@ -226,6 +228,10 @@ def _by_hand(loaded: LoadedDeployments) -> RunnerDeployment:
 
 def _study(loaded: LoadedDeployments) -> RunnerDeployment:
     return _choices(_deployment(study, BY_HAND, None, {}, [], False), "config", loaded.offered)
+
+
+def _init() -> RunnerDeployment:
+    return _deployment(init, BY_HAND, None, {}, [], False)
 
 
 def _what_if(loaded: LoadedDeployments, night: NightSection) -> RunnerDeployment:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.engine.mechanisms.auto import Auto, Candidate, compare
 from blockveil.engine.mechanisms.contract import Designer
+from blockveil.engine.noise.design import Design
 from blockveil.pipeline.plan.grouping import charge_of_a_unit
 from blockveil.pipeline.plan.resolving import Resolved
 from blockveil.pipeline.plan.rounded import negligible
@@ -79,10 +81,19 @@ def design(ways: Iterable[Resolved]) -> Designed:
     return next(found for found in map(_designed, ways) if found.has_its_bits)
 
 
+def _shared(asked: Resolved, found: Design) -> None:
+    """Refuse a design that does not answer the question, or whose loss has no share."""
+    check_share(asked.config.privacy, found.loss)
+    asked.question.answer(found)
+
+
 def _designed(asked: Resolved) -> Designed:
     question, mechanism, guarantee, night = asked.question, asked.mechanism, asked.of_a_row, asked.night
     if isinstance(mechanism, Auto):
         best = compare(question.problem, guarantee, mechanism.metric, question.answer)
+        if asked.config.privacy.share is not None and best.design.loss.epsilon > 0:
+            # A share is of mu squared: the best of those that have it. Plans whose best had it keep their table.
+            best = compare(question.problem, guarantee, mechanism.metric, partial(_shared, asked))
         return Designed(asked, question.answer(best.design), best.mechanism, best.table)
     if night is None:
         return Designed(asked, question.answer(mechanism.design(question.problem, guarantee)), mechanism)

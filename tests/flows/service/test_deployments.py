@@ -125,7 +125,8 @@ def spent(found):
 def test_every_flow_is_deployed_by_module_path_pinned_and_one_at_a_time(site):
     made = {each.full_name: each for each in deployments.build(site(names=()))}
     assert set(made) == {
-        "release/people", "verify-ledger/people", "audit/gaussian", "release/by-hand", "study/by-hand", "plan/people",
+        "release/people", "verify-ledger/people", "audit/gaussian", "release/by-hand", "study/by-hand", "init/by-hand",
+        "plan/people",
     }  # fmt: skip
     for name in made:
         found = read(name)

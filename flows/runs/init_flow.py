@@ -1,0 +1,135 @@
+"""The flow that writes the configs of a first release as text, from pasted names. It reads no file and writes none."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from pathlib import Path
+from typing import Any, Literal
+
+from prefect import flow, runtime
+from prefect.artifacts import create_markdown_artifact
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+
+from blockveil.flows.runs import deployed
+from blockveil.flows.runs import logical_date as night
+from blockveil.flows.runs.steps import Steps, Stopped
+from blockveil.pipeline.base.printable import as_markdown
+from blockveil.pipeline.plan import summary
+from blockveil.pipeline.scaffold import interview
+from blockveil.pipeline.scaffold.answers import Answers, Every, Purpose
+from blockveil.pipeline.scaffold.column_names import SourceColumns, pasted
+from blockveil.pipeline.scaffold.folder import FirstRelease, compose
+
+_FOLDER = Path("/my-release")
+"""Stands for the folder that the files will be put into; nothing is looked up there."""
+
+
+def _run_name() -> str:
+    return f"first configs for {runtime.flow_run.parameters['dataset']}"
+
+
+# Prefect's own check would name neither the value nor what to do: the flow checks.
+@flow(
+    name="init",
+    flow_run_name=_run_name,
+    validate_parameters=False,
+    persist_result=False,
+    log_prints=False,
+    retries=0,
+)
+def init(
+    dataset: str,
+    names: str,
+    columns: str,
+    unit: str,
+    rows_at_most: int,
+    purpose: Purpose,
+    strictness: str,
+    every: Every,
+    until: date | None = None,
+    unit_column: str | None = None,
+    rows_of_each: str | None = None,
+    rows_known: bool = False,
+    missing: Literal["drop", "refuse"] = "refuse",
+    directions: int | None = None,
+    target: str | None = None,
+    timezone: str = "UTC",
+    first: date | None = None,
+) -> State[Any]:
+    """Write the configs of a first release as text, to be copied into a reviewed folder. Reads no file.
+
+    Args:
+        dataset: Name of the data set, in lower-case letters, digits and dashes.
+        names: The header line of the source, or the names of its columns, one a line. Never values.
+        columns: What can be said of each column without looking, a line each, such as `age: 0 to 120`.
+        unit: Who or what the release protects, such as "one patient".
+        rows_at_most: A public bound on the number of records.
+        purpose: What it is for.
+        strictness: strict, usual, loose, or numbers such as `epsilon 1 delta 1e-7`, over all nights together.
+        every: How often it is released.
+        until: The last night; empty for a single one.
+        unit_column: The column that says whom a row is about. Empty where each row is somebody of its own.
+        rows_of_each: At most how many rows of each are kept, or `average`.
+        rows_known: Whether everybody may know the exact number of records.
+        missing: What becomes of a record with a missing number.
+        directions: How many principal directions.
+        target: The column that a model predicts.
+        timezone: The time zone of the nights.
+        first: The first night. Empty means the day of the run.
+    """
+    steps = Steps()
+    words = dict(locals())
+    try:
+        made = steps.run("write the configs", lambda: _compose(words))
+    except Stopped as stopped:
+        return stopped.state
+    return Completed(message=f"Configs for {made.plan.release_id}: nothing was read, charged or released.")
+
+
+def _compose(words: dict[str, Any]) -> FirstRelease:
+    deployed.of_run()
+    schema = SourceColumns("records.csv", "csv", pasted(str(words["names"])))
+    values = {key: words[key] for key in _AS_GIVEN if words[key] is not None}
+    values |= {"first": words["first"] or night.of_run(), "columns": interview.column_lines(str(words["columns"]))}
+    for key in ("rows_of_each", "strictness"):
+        if words[key] is not None:
+            question = next(each for each in interview.DECISIONS if each.key == key)
+            values |= question.read(str(words[key]))
+    given = interview.answered(Answers(), schema, {"unit_column": None, **_dated(values)})
+    interview.require_complete(given, schema)
+    made = compose(given, schema, _FOLDER / str(given.dataset), _FOLDER)
+    create_markdown_artifact(_page(made), key="first-configs", description="Configs of a first release, as text")
+    return made
+
+
+_AS_GIVEN = (
+    "dataset", "unit", "unit_column", "rows_at_most", "rows_known", "missing", "purpose", "directions", "target",
+    "every", "until", "timezone",
+)  # fmt: skip
+
+
+def _dated(values: dict[str, Any]) -> dict[str, Any]:
+    """A form gives dates as text where nothing has read them yet."""
+    return {key: _date(value) if key in ("first", "until") else value for key, value in values.items()}
+
+
+def _date(value: Any) -> Any:
+    try:
+        return date.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _page(made: FirstRelease) -> str:
+    rows = "\n".join(f"| {what} | {as_markdown(value)} |" for what, value in summary.describe(made.plan, None))
+    parts = [f"| | |\n|---|---|\n{rows}"]
+    parts += [f"## {name}\n\n{_fenced(text)}" for name, text in made.files.items() if not name.startswith(".")]
+    return "\n\n".join(parts)
+
+
+def _fenced(text: str) -> str:
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}{fence}"

@@ -1,0 +1,13 @@
+"""A first release: the configs that follow from public answers and the names of a source's columns.
+
+The README of this folder says what goes in, what comes out, and which rule holds here.
+
+* :mod:`.answers`: What somebody answers to begin with: each answer public, and none taken from the records
+* :mod:`.column_answers`: What a person says about one column without having looked at it, in a few words
+* :mod:`.column_names`: The names of a source's columns, and nothing else that it holds
+* :mod:`.folder`: The folder of a first release: composed as text, planned as it will be read, and written whole or not
+  at all
+* :mod:`.interview`: The questions in their order: which of them is due, how it is asked, and what an answer in words
+  means
+* :mod:`.texts`: The files of a first release, as commented TOML: what was answered, and what follows from it
+"""

@@ -1,0 +1,297 @@
+"""What somebody answers to begin with: each answer public, and none taken from the records.
+
+Every rule that a release will be held to later is checked here, at the answer that it is about. An answer that is not
+given yet breaks no rule, so that the answers so far can be checked after each question.
+"""
+
+from __future__ import annotations
+
+import difflib
+from datetime import date, timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, Strict
+
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config.deployments_file import Zone
+from blockveil.pipeline.config.fields import Label, Location, Name, Number, Section, Whole, refusal, rule
+from blockveil.pipeline.config.ingest_columns import CALENDAR
+from blockveil.pipeline.scaffold.column_answers import (
+    HELP,
+    Calendar,
+    Categories,
+    ColumnAnswer,
+    DateRange,
+    Numbers,
+    YesNo,
+    parse_column,
+)
+from blockveil.pipeline.scaffold.column_names import SourceColumns
+
+Purpose = Literal["correlations", "totals", "counts", "directions", "gradients"]
+Every = Literal["once", "night", "week", "month"]
+Level = Literal["strict", "usual", "loose"]
+
+LEVELS: dict[str, float] = {"strict": 1.0, "usual": 3.0, "loose": 8.0}
+"""Epsilon of all nights together, by how strict the promise is."""
+
+MOST_NIGHTS = 3660
+
+AVERAGE = "average"
+
+
+def _column(value: Any) -> Any:
+    if isinstance(value, str):
+        return parse_column(value)
+    if isinstance(value, list | tuple) and len(value) == 2 and all(type(part) in (int, float) for part in value):
+        return parse_column(f"{value[0]!r} to {value[1]!r}")
+    if isinstance(value, list | tuple) and value and all(isinstance(part, str) for part in value):
+        return Categories(tuple(value))
+    if isinstance(value, Numbers | DateRange | Calendar | Categories | YesNo):
+        return value
+    raise refusal("", "this is no answer about a column", f"It is {HELP}", "Write one of these as text")
+
+
+Answered = Annotated[ColumnAnswer, BeforeValidator(_column)]
+
+
+class Strictness(Section):
+    """A promise in numbers, over all nights together."""
+
+    epsilon: Annotated[Number, Field(gt=0, le=1000)]
+    """how far one unit may move the odds of anything that is learned from all nights: by a factor of e^epsilon at most,
+    but for delta"""
+    delta: Annotated[Number, Field(gt=0, le=0.5)]
+    """what is added to that; well below 1 / rows_at_most"""
+
+
+class Answers(Section):
+    """What is answered so far."""
+
+    source: Location | None = None
+    """the file, folder or pattern of the records"""
+    arrays: tuple[Label, ...] | None = None
+    """of a Zarr group: the names of its arrays, side by side"""
+    names: tuple[Label, ...] | None = None
+    """of arrays, which name no columns: the names of all columns in their order"""
+    dataset: Name | None = None
+    """the name of the data set and of its budget: lower-case letters, digits and dashes"""
+    unit: Label | None = None
+    """whom or what each record is about, such as "one patient" """
+    unit_column: Label | None = None
+    """the column that identifies them, where one of them can have several rows"""
+    rows_of_each: Literal["average"] | Annotated[Whole, Field(ge=1, le=1000)] | None = None
+    """the most rows of one of them that are kept, or "average" for one record that is the mean of all their rows"""
+    rows_at_most: Annotated[Whole, Field(ge=1, le=10**15)] | None = None
+    """a public bound on the number of records, now and later"""
+    rows_known: bool | None = None
+    """whether the number of records is public anyway"""
+    missing: Literal["drop", "refuse"] | None = None
+    """what becomes of a record with a missing number: it is left out, or stops the ingest"""
+    columns: Annotated[dict[Label, Answered], Field(min_length=1)] | None = None
+    """the columns that are released, each with what can be said about it without looking"""
+    purpose: Purpose | None = None
+    """what the release is for: "correlations" and regression, "totals" and means, "counts" and marginals, principal
+    "directions", or "gradients" of a model"""
+    directions: Annotated[Whole, Field(ge=1, le=2**15)] | None = None
+    """of "directions": how many"""
+    target: Label | None = None
+    """of "gradients": the column that a linear model predicts"""
+    every: Every | None = None
+    """how often it is released"""
+    first: Annotated[date, Strict()] | None = None
+    """the first night, as a date"""
+    until: Annotated[date, Strict()] | None = None
+    """the last night, as a date"""
+    timezone: Zone = "UTC"
+    """the time zone of the nights"""
+    strictness: Level | Strictness | None = None
+    """the promise over all nights together: "strict", "usual", "loose", or numbers"""
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """How neighbours differ."""
+        return Neighbours.REPLACE_ONE if self.rows_known else Neighbours.ADD_REMOVE
+
+    @property
+    def policy(self) -> Literal["drop", "refuse"] | None:
+        """What becomes of a record with a missing number; none is left out where their number is public."""
+        return "refuse" if self.missing is None and self.rows_known else self.missing
+
+    @property
+    def rows_per_unit(self) -> int:
+        """Rows of the store that one unit can have."""
+        return self.rows_of_each if isinstance(self.rows_of_each, int) else 1
+
+    @property
+    def nights(self) -> int | None:
+        """How many releases there are in all; None while that is open."""
+        if self.every is None or self.first is None or (self.until is None and self.every != "once"):
+            return None
+        return 1 if self.every == "once" or self.until is None else len(_dates(self.every, self.first, self.until))
+
+    @property
+    def epsilon(self) -> float | None:
+        """Epsilon of all nights together."""
+        if self.strictness is None:
+            return None
+        return self.strictness.epsilon if isinstance(self.strictness, Strictness) else LEVELS[self.strictness]
+
+    @property
+    def delta(self) -> float | None:
+        """Delta of all nights together: a hundredth of 1 / rows_at_most, and at most 1e-6, where no number is given."""
+        if isinstance(self.strictness, Strictness):
+            return self.strictness.delta
+        if self.strictness is None or self.rows_at_most is None:
+            return None
+        return min(1e-6, _below(self.rows_at_most))
+
+    @rule
+    def _unit_and_rows(self) -> None:
+        if self.rows_of_each is not None and self.unit_column is None:
+            raise refusal(
+                "rows_of_each",
+                f"{self.rows_of_each!r} without unit_column",
+                "Without a column that identifies them, each row is somebody of its own",
+                "Name the column, or leave rows_of_each out",
+            )
+        if self.unit_column is not None and self.unit_column in (self.columns or {}):
+            raise refusal(
+                f"columns.{self.unit_column}",
+                "it identifies whom the release protects",
+                "An identifier is not released",
+                "Leave it out of the columns",
+            )
+
+    @rule
+    def _number_of_rows(self) -> None:
+        if not self.rows_known:
+            return
+        if self.rows_per_unit > 1:
+            raise refusal(
+                "rows_known",
+                f"true with rows_of_each = {self.rows_per_unit}",
+                "Somebody with several rows changes the number of rows, so it cannot be public",
+                "Answer no; or keep one row of each, or their average",
+            )
+        if self.missing == "drop":
+            raise refusal(
+                "missing",
+                '"drop" with rows_known = true',
+                "How many rows are left out depends on private values, so their number would not be public",
+                'Answer "refuse", or that the number of rows is not known',
+            )
+
+    @rule
+    def _purpose_fits(self) -> None:
+        if self.purpose != "directions" and self.directions is not None:
+            raise refusal("directions", "given for another purpose", "It belongs to directions", "Leave it out")
+        if self.purpose != "gradients" and self.target is not None:
+            raise refusal("target", "given for another purpose", "It belongs to gradients", "Leave it out")
+        if self.purpose == "counts" and self.rows_of_each == AVERAGE:
+            raise refusal(
+                "purpose",
+                '"counts" of averages',
+                "Counts are of rows; the average of a category is none of the categories",
+                "Keep some rows of each",
+            )
+        for name, answer in (self.columns or {}).items():
+            if self.purpose == "counts" and isinstance(answer, Numbers | DateRange) and answer.cells is None:
+                raise refusal(
+                    f"columns.{name}",
+                    "it has no number of cells",
+                    "Counts are of cells, of equal width between the bounds",
+                    "Write it as 0 to 120 in 12",
+                )
+
+    @rule
+    def _columns_fit(self) -> None:
+        if self.columns is None:
+            return
+        if self.directions is not None and self.directions >= (size := sum(map(width, self.columns.values()))):
+            raise refusal(
+                "directions", str(self.directions), f"There are fewer directions than columns ({size})", "Ask for fewer"
+            )
+        if self.target is not None and self.target not in self.columns:
+            raise refusal(
+                "target", f'"{self.target}"', "The model predicts one of the columns", "Name one, and what it holds"
+            )
+        if self.target is not None and len(self.columns) < 2:
+            raise refusal("columns", "only the target", "A model predicts from other columns", "Name one more")
+        if self.target is not None and not isinstance(self.columns[self.target], Numbers | YesNo):
+            raise refusal(
+                "target", f'"{self.target}" is neither', "A model predicts a number or yes-no", "Choose another column"
+            )
+
+    @rule
+    def _dates_fit(self) -> None:
+        if self.first is not None and self.until is not None and self.until < self.first:
+            raise refusal(
+                "until", str(self.until), f"The last night is not before the first, {self.first}", "Correct it"
+            )
+        if self.every == "once" and self.until is not None and self.until != self.first:
+            raise refusal("until", f'{self.until} with every = "once"', "There is one night then", "Leave it out")
+        if (self.nights or 1) > MOST_NIGHTS:
+            raise refusal("until", str(self.until), f"There are at most {MOST_NIGHTS} nights", "Choose an earlier date")
+        if self.nights == 0:
+            raise refusal("until", str(self.until), "At least one night lies before it", "Choose a later date")
+
+    @rule
+    def _promise_protects(self) -> None:
+        if not isinstance(self.strictness, Strictness) or self.rows_at_most is None:
+            return
+        if self.strictness.delta >= 1.0 / self.rows_at_most:
+            raise refusal(
+                "strictness.delta",
+                f"{self.strictness.delta!r} with rows_at_most = {self.rows_at_most}",
+                "delta is well below 1 / rows_at_most: publishing a random record in clear would be allowed",
+                f"Write at most {_below(self.rows_at_most):g}",
+            )
+
+
+def _below(rows: int) -> float:
+    """The power of ten at or below a hundredth of 1 / rows."""
+    return float(f"1e-{len(str(rows - 1)) + 2}") if rows > 1 else 1e-2
+
+
+def width(answer: ColumnAnswer) -> int:
+    """Columns of the store that a column becomes, where categories are one column each."""
+    match answer:
+        case Categories(values):
+            return len(values)
+        case Calendar(part):
+            return len(CALENDAR[part])
+    return 1
+
+
+def _dates(every: Every, first: date, until: date) -> list[date]:
+    """Nights from the first on that the schedule of :mod:`.texts` has: weeks on the first one's weekday."""
+    if every == "month":
+        months = range(first.year * 12 + first.month - 1, until.year * 12 + until.month)
+        day = min(first.day, 28)
+        found = [date(month // 12, month % 12 + 1, day) for month in months]
+        return [each for each in found if first <= each <= until]
+    step = 7 if every == "week" else 1
+    return [first + timedelta(days) for days in range(0, (until - first).days + 1, step)]
+
+
+def check_columns(answers: Answers, schema: SourceColumns) -> None:
+    """Refuse answers about columns that the source does not have.
+
+    Raises
+    ------
+    ConfigError
+        A column is not there; its name and the nearest one are shown.
+    """
+    columns = schema.columns or answers.names or ()
+    if not columns:
+        return
+    for key, name in [("unit_column", answers.unit_column), *(("columns", name) for name in answers.columns or {})]:
+        if name is not None and name not in columns:
+            near = difflib.get_close_matches(name, columns, n=1)
+            raise ConfigError(
+                f'{key}: "{name}"',
+                "The source has no such column",
+                f'Did you mean "{near[0]}"?' if near else "Write the name as the source has it",
+            )

@@ -1,0 +1,206 @@
+"""The names of a source's columns, and nothing else that it holds.
+
+What a file says about its records besides (types that were inferred from values, statistics, dictionaries, shapes, the
+number of files) follows from the records, and a config that depended on it would tell something about them. Of two
+sources with the same names in the same order, everything here is the same.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as arrow_parquet
+
+from blockveil.pipeline.base.errors import BlockveilError, ConfigError, DataError
+from blockveil.pipeline.base.printable import is_hidden
+from blockveil.pipeline.data.ingest.files import SourceFile, find, unreadable
+
+Kind = Literal["csv", "parquet", "npy", "zarr"]
+
+_ENDINGS: dict[str, Kind] = {
+    ".csv": "csv", ".csv.gz": "csv", ".csv.bz2": "csv", ".csv.zst": "csv",
+    ".parquet": "parquet", ".pq": "parquet", ".npy": "npy", ".zarr": "zarr",
+}  # fmt: skip
+_PACKED = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
+_DELIMITERS = (",", ";", "\t", "|")
+_LONGEST_LINE = 2**20
+_MOST_COLUMNS = 2**15
+_LONGEST_NAME = 120
+
+
+@dataclass(frozen=True)
+class SourceColumns:
+    """What is known of a source before anybody looks at its records.
+
+    Attributes
+    ----------
+    location
+        The path or address, as it was given.
+    kind
+        Format of the files.
+    columns
+        Names of the columns in their order; empty for arrays, whose columns have no names.
+    delimiter
+        What separates the fields of a CSV file.
+    """
+
+    location: str
+    kind: Kind
+    columns: tuple[str, ...]
+    delimiter: str = ","
+
+
+def read_columns(location: str, base: Path) -> SourceColumns:
+    """Names of the columns of a file, or of the first file of a folder or pattern.
+
+    Parameters
+    ----------
+    location
+        A CSV or Parquet file, a folder or pattern of them, an NPY file or a Zarr store; local or in an object store.
+    base
+        Folder that a relative path starts from.
+
+    Raises
+    ------
+    ConfigError
+        The format is not known, or the first line of a CSV file does not look like names.
+    DataError
+        The file is damaged, empty or has columns without a name of their own.
+    StoreError
+        It cannot be read.
+    """
+    kind = _kind(location)
+    if kind in ("npy", "zarr"):  # their headers hold types and shapes only, and so they are not opened
+        return SourceColumns(location, kind, ())
+    file = _first(location, base, kind)
+    folders = [name for name, _ in file.keys]  # folders named column=value give columns
+    if _kind(file.name) == "csv":
+        line = _read(file, _first_line)
+        delimiter = _delimiter(line)
+        names = _fields(line, delimiter)
+        _check_header(file, names)
+        return SourceColumns(location, "csv", _checked([*names, *folders]), delimiter)
+    return SourceColumns(location, "parquet", _checked([*_read(file, _parquet_names), *folders]))
+
+
+def pasted(text: str) -> tuple[str, ...]:
+    """Names of columns from a pasted line, or from pasted lines with one name each.
+
+    Raises
+    ------
+    ConfigError
+        There are none, or two are the same.
+    """
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    names = _fields(lines[0], _delimiter(lines[0])) if len(lines) == 1 else lines
+    return _checked([name.strip() for name in names])
+
+
+def _kind(location: str) -> Kind | None:
+    name = location.rstrip("/").lower()
+    return next((kind for ending, kind in _ENDINGS.items() if name.endswith(ending)), None)
+
+
+def _first(location: str, base: Path, kind: Kind | None) -> SourceFile:
+    """The first file by name: which one it is follows from names alone, and all have the same columns."""
+    wanted = tuple(ending for ending, one in _ENDINGS.items() if one in ("csv", "parquet"))
+    if kind is None and "*" not in location and "://" not in location and not (base / location).is_dir():
+        raise ConfigError(
+            f'"{Path(location).name}" has an ending that says no format',
+            "A source is a .csv file (also .gz, .bz2, .zst), a .parquet or .npy file, a .zarr store, or a folder",
+            "Rename it, or convert it",
+        )
+    return find((location,), base, wanted)[0]
+
+
+def _read(file: SourceFile, work: Any) -> Any:
+    try:
+        with closing(file.open()) as stream:
+            return work(file, stream)
+    except BlockveilError:
+        raise
+    except pa.ArrowException:
+        failure: BlockveilError = DataError(
+            f'File "{file.name}" is damaged or not of its format', "Its columns are read from it", "Correct the file"
+        )
+    except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
+        failure = unreadable(f'File "{file.name}"', error)
+    # Raised outside the handlers: the text of what was caught could quote a record.
+    raise failure
+
+
+def _parquet_names(_: SourceFile, stream: Any) -> list[str]:
+    # The schema alone: its metadata, as pandas writes it, would say how many rows there are.
+    return list(arrow_parquet.read_columns(stream).names)
+
+
+def _first_line(file: SourceFile, stream: Any) -> str:
+    """The header line: what a CSV reader takes as the first record, which may span lines within quotes."""
+    packed = _PACKED.get(file.name.rpartition(".")[2].lower())
+    plain = stream if packed is None else pa.CompressedInputStream(stream, packed)
+    content = bytearray()
+    while len(content) < _LONGEST_LINE:
+        more = plain.read(1)
+        if not more:
+            break
+        content += more
+        if more == b"\n" and content.count(b'"') % 2 == 0:
+            break
+    text = content.decode("utf-8-sig", "replace").strip("\r\n")
+    if not text.strip() or len(content) >= _LONGEST_LINE or "�" in text:
+        raise DataError(
+            f'File "{file.name}" has no header line',
+            "A CSV file is UTF-8 text that starts with a line of column names",
+            "Write the names into its first line",
+        )
+    return text
+
+
+def _delimiter(line: str) -> str:
+    """What separates most names; a comma where nothing does."""
+    return max(_DELIMITERS, key=lambda mark: (len(_fields(line, mark)), -_DELIMITERS.index(mark)))
+
+
+def _fields(line: str, delimiter: str) -> list[str]:
+    return next(csv.reader(io.StringIO(line), delimiter=delimiter), [])
+
+
+def _check_header(file: SourceFile, names: Sequence[str]) -> None:
+    """Refuse a first line that holds values: names that were shown would be somebody's record."""
+    if any(_is_number(name) for name in names):
+        raise ConfigError(
+            f'The first line of "{file.name}" holds numbers',
+            "It is read as the names of columns, and shown; values must not be",
+            "Write a line of names above it",
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.strip().replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _checked(names: Iterable[str]) -> tuple[str, ...]:
+    found = tuple(names)
+    if not found or len(found) > _MOST_COLUMNS:
+        raise DataError("The source has no columns, or too many", f"It has 1 to {_MOST_COLUMNS}", "Choose another file")
+    for position, name in enumerate(found, 1):
+        if not name.strip() or name != name.strip() or len(name) > _LONGEST_NAME or any(map(is_hidden, name)):
+            raise DataError(
+                f"Column {position} has a name that cannot be shown",
+                f"A name is printable text of at most {_LONGEST_NAME} characters, without spaces around it",
+                "Rename it in the source",
+            )
+        if name in found[: position - 1]:
+            raise DataError(f'Two columns are named "{name}"', "Names of columns differ", "Rename one in the source")
+    return found

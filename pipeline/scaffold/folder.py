@@ -1,0 +1,217 @@
+"""The folder of a first release: composed as text, planned as it will be read, and written whole or not at all."""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from blockveil.pipeline.base.durable import store_error, sync_tree
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.budget.filter import NOTHING, Cap, Ticks
+from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
+from blockveil.pipeline.config.explain import explain
+from blockveil.pipeline.config.ingest_file import IngestConfig
+from blockveil.pipeline.config.toml import parse_toml
+from blockveil.pipeline.data.objects import is_remote
+from blockveil.pipeline.plan.planning import Plan, make_plan
+from blockveil.pipeline.scaffold import texts
+from blockveil.pipeline.scaffold.answers import Answers
+from blockveil.pipeline.scaffold.column_names import SourceColumns
+
+RELEASE = "release.toml"
+INGEST = "ingest.toml"
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class FirstRelease:
+    """The files of a first release, and its plan.
+
+    Attributes
+    ----------
+    folder
+        Where they belong.
+    files
+        Text of each by its name.
+    plan
+        Plan of the first night.
+    commands
+        What to run, in this order, and why.
+    """
+
+    folder: Path
+    files: Mapping[str, str]
+    plan: Plan
+    commands: tuple[tuple[str, str], ...]
+
+
+def compose(answers: Answers, schema: SourceColumns, folder: Path, base: Path) -> FirstRelease:
+    """Files of a folder that does not exist yet. Reads no record and writes nothing.
+
+    Parameters
+    ----------
+    answers
+        Complete answers.
+    schema
+        Columns of the source.
+    folder
+        Where the files will be.
+    base
+        Folder that a relative path of the source starts from.
+
+    Raises
+    ------
+    ConfigError
+        The answers do not make a release: no noise keeps the promise, or an answer is not fit for its place.
+    """
+    source = schema.location
+    if not is_remote(source) and not os.path.isabs(source):
+        source = os.path.relpath(base / source, folder)
+    ingest_text = texts.ingest_text(answers, schema, source)
+    ingest = _model(ingest_text, INGEST, IngestConfig)
+    plan, release_text = _planned(answers, folder)
+    if ingest.outputs != plan.columns:
+        raise AssertionError("the ingest makes other columns than the release reads")
+    files = {
+        INGEST: ingest_text,
+        RELEASE: release_text,
+        "deployments.toml": texts.deployments_text(answers),
+        "answers.toml": texts.answers_text(answers),
+        "README.md": _readme(answers, _commands(answers, Path(folder.name))),
+        ".gitignore": "/private/\n/releases/\n",
+    }
+    return FirstRelease(folder, files, plan, _commands(answers, Path(os.path.relpath(folder, base))))
+
+
+def _planned(answers: Answers, folder: Path) -> tuple[Plan, str]:
+    """Plan and text of the first night, with the largest share that lets the budget hold all nights."""
+    nights = answers.nights or 1
+    if nights == 1:
+        return _plan(answers, folder, None)
+    cap = Cap(answers.epsilon or 0.0, answers.delta or 0.0)
+    share = 1.0 / nights
+    for _ in range(8):
+        share = _rounded_down(share)
+        plan, text = _plan(answers, folder, share)
+        charge = Ticks.of(plan.charge)
+        # The same sum as the ledger's: all nights together stay within the budget that is granted.
+        if cap.nights(NOTHING, charge) >= nights:
+            return plan, text
+        share *= min(0.999, cap.most_loss / (nights * max(charge.loss, 1)))
+    raise ConfigError(
+        f"{nights} nights",
+        "No share of the promise lets all of them fit",
+        "Ask for fewer nights, or a larger epsilon",
+    )
+
+
+def _rounded_down(share: float) -> float:
+    """The share in six digits, which a reader can take in."""
+    digits = 6 - math.ceil(math.log10(share))
+    return math.floor(share * 10.0**digits) / 10.0**digits
+
+
+def _plan(answers: Answers, folder: Path, share: float | None) -> tuple[Plan, str]:
+    text = texts.release_text(answers, share)
+    loaded = LoadedConfig(_model(text, RELEASE, ReleaseConfig), folder / RELEASE)
+    if answers.first is None:
+        raise AssertionError("the answers are complete")
+    return make_plan(loaded, answers.first), text
+
+
+def _model(text: str, name: str, model: type[Model]) -> Model:
+    tree: dict[str, Any] = parse_toml(text.encode(), name)
+    try:
+        return model.model_validate(tree)
+    except ValidationError as error:
+        failure = explain(error, tree, name, model)
+    # Raised outside the handler: a chained pydantic error would print the whole input again.
+    raise failure
+
+
+def _commands(answers: Answers, folder: Path) -> tuple[tuple[str, str], ...]:
+    release, ingest = shlex.quote(str(folder / RELEASE)), shlex.quote(str(folder / INGEST))
+    found = [
+        (f"blockveil ingest {ingest}", "reads the records and checks every value"),
+        (f"blockveil plan {release}", "shows what a night costs and how exact it is; reads no data"),
+        (
+            f"blockveil budget set {release} --epsilon {answers.epsilon:g} --delta {answers.delta:g}",
+            "grants the promise once, for all nights",
+        ),
+        (f"blockveil run {release} --date {answers.first}", "makes the first release"),
+    ]
+    if answers.every != "once":
+        found.append((f"blockveil serve {shlex.quote(str(folder))}", "runs the nights, and shows them in a browser"))
+    return tuple(found)
+
+
+def _readme(answers: Answers, commands: tuple[tuple[str, str], ...]) -> str:
+    lines = "\n".join(f"{command}   # {why}" for command, why in commands)
+    return (
+        f"# {answers.dataset}: {answers.purpose}\n\n"
+        f"A release of the {answers.purpose} of `{answers.dataset}` under differential privacy. It protects "
+        f"{answers.unit}.\n"
+        "In this order, from the folder above:\n\n"
+        f"```\n{lines}\n```\n\n"
+        "`ingest.toml` says what is read, `release.toml` what is released and promised, `deployments.toml` what runs "
+        "when.\n`private/` will hold the records, the ledger and the keys of the noise: nobody else may read it. "
+        "`releases/` is what\nothers may read.\n"
+    )
+
+
+def write(composed: FirstRelease) -> None:
+    """Write the folder at once: it is there whole, or it is not there.
+
+    Raises
+    ------
+    ConfigError
+        It exists already.
+    StoreError
+        It cannot be written.
+    """
+    folder = composed.folder
+    require_new(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        staged = Path(tempfile.mkdtemp(prefix=".init-", dir=folder.parent))
+        try:
+            for name, text in composed.files.items():
+                (staged / name).write_text(text, encoding="utf-8")
+            (staged / "private").mkdir(mode=0o700)
+            staged.chmod(0o755)
+            sync_tree(staged)
+            staged.rename(folder)
+        except BaseException:
+            shutil.rmtree(staged, ignore_errors=True)
+            raise
+    except OSError as error:
+        failure = store_error(error, "writing the configs", "--output")
+    else:
+        return
+    raise failure
+
+
+def require_new(folder: Path) -> None:
+    """Refuse a folder that is there.
+
+    Raises
+    ------
+    ConfigError
+        Something of this name exists.
+    """
+    if folder.exists() or folder.is_symlink():
+        raise ConfigError(
+            f'"{folder.name}" exists already',
+            "The configs of a release are written into a folder of their own",
+            "Give another one with --output, or remove it",
+        )

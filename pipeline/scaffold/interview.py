@@ -1,0 +1,300 @@
+"""The questions in their order: which of them is due, how it is asked, and what an answer in words means.
+
+An answer is checked together with all before it, so that what would be refused later is refused at its question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from pydantic import ValidationError
+
+from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config.explain import explain
+from blockveil.pipeline.ledger.guessing import percent, with_promise
+from blockveil.pipeline.scaffold.answers import AVERAGE, LEVELS, Answers, check_columns
+from blockveil.pipeline.scaffold.column_answers import HELP
+from blockveil.pipeline.scaffold.column_names import SourceColumns, pasted
+
+EACH_ROW = "row"
+"""The answer that each row is somebody of its own."""
+
+SKIP = ("", "skip", "-")
+"""Answers that leave a column out."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One thing to decide.
+
+    Attributes
+    ----------
+    key
+        The answer that it gives; see :class:`.Answers`.
+    text
+        The question.
+    help
+        What a good answer takes into account.
+    due
+        Whether it is to be asked after the answers so far.
+    read
+        The answers' values that words mean.
+    suggestion
+        What an empty line means; an empty text where a decision is asked for.
+    """
+
+    key: str
+    text: str
+    help: str
+    due: Callable[[Answers, SourceColumns], bool]
+    read: Callable[[str], Mapping[str, Any]]
+    suggestion: Callable[[Answers], str] = lambda given: ""
+
+
+def _whole(key: str) -> Callable[[str], Mapping[str, Any]]:
+    def read(words: str) -> Mapping[str, Any]:
+        plain = words.replace(",", "").replace("_", "").replace(" ", "")
+        return {key: int(plain) if re.fullmatch(r"\d{1,18}", plain, re.ASCII) else words}
+
+    return read
+
+
+def _text(key: str) -> Callable[[str], Mapping[str, Any]]:
+    return lambda words: {key: words}
+
+
+def _yes(key: str) -> Callable[[str], Mapping[str, Any]]:
+    return lambda words: {key: {"y": True, "yes": True, "n": False, "no": False}.get(words.lower(), words)}
+
+
+def _unit(words: str) -> Mapping[str, Any]:
+    return {"unit_column": None} if words.lower() == EACH_ROW else {"unit_column": words}
+
+
+def _rows_of_each(words: str) -> Mapping[str, Any]:
+    return {"rows_of_each": AVERAGE} if words.lower() == AVERAGE else _whole("rows_of_each")(words)
+
+
+def _every(words: str) -> Mapping[str, Any]:
+    """``every night until 2026-12-31``, ``week until ...``, ``once``."""
+    found = re.fullmatch(r"(?:every )?(once|night|week|month)(?: until (\S+))?", words.lower())
+    if found is None:
+        return {"every": words}
+    return {"every": found[1], **({} if found[2] is None else {"until": _day(found[2])})}
+
+
+def _day(words: str) -> Any:
+    try:
+        return date.fromisoformat(words)
+    except ValueError:
+        return words
+
+
+def _strictness(words: str) -> Mapping[str, Any]:
+    """A level, or ``epsilon 1 delta 1e-7``."""
+    number = r"(\d*\.?\d+(?:e-?\d+)?)"
+    found = re.fullmatch(rf"epsilon\s*=?\s*{number},?\s+delta\s*=?\s*{number}", words.lower(), re.ASCII)
+    if found is None:
+        return {"strictness": words}
+    return {"strictness": {"epsilon": float(found[1]), "delta": float(found[2])}}
+
+
+def _names(words: str) -> Mapping[str, Any]:
+    return {"names": list(pasted(words))}
+
+
+DECISIONS: tuple[Decision, ...] = (
+    Decision(
+        "names",
+        "What are the columns called, in their order?",
+        "Arrays name no columns. Write the names with commas between them.",
+        lambda given, schema: not schema.columns and given.names is None,
+        _names,
+    ),
+    Decision(
+        "unit_column",
+        f'Which column says whom a row is about? "{EACH_ROW}" if each row is somebody of its own.',
+        "The release protects everything that one of them contributes. Without the column, a person with ten rows is "
+        "protected ten times less than the promise says.",
+        lambda given, schema: "unit_column" not in given.model_fields_set,
+        _unit,
+    ),
+    Decision(
+        "unit",
+        "Who or what is that, in words?",
+        'The promise is printed with it, such as "one patient". It is not checked against anything.',
+        lambda given, schema: given.unit is None,
+        _text("unit"),
+        lambda given: "one row" if given.unit_column is None else f"one {given.unit_column}",
+    ),
+    Decision(
+        "rows_of_each",
+        f'At most how many rows of each are kept? Or "{AVERAGE}", for one record that is the mean of all.',
+        "Noise grows with this number. The average costs no more than one row, and suits relations between people; "
+        "rows suit questions about events.",
+        lambda given, schema: given.unit_column is not None and given.rows_of_each is None,
+        _rows_of_each,
+    ),
+    Decision(
+        "rows_at_most",
+        "At most how many records will there be?",
+        "It is public, and written down without counting: the size of the city, of the customer base, of the sensor "
+        "network. It bounds delta and the sums; twice too large costs nothing.",
+        lambda given, schema: given.rows_at_most is None,
+        _whole("rows_at_most"),
+    ),
+    Decision(
+        "rows_known",
+        "May everybody know the exact number of records? (yes or no)",
+        "If yes, what one of them holds is protected, and not whether it is there.",
+        lambda given, schema: given.rows_known is None and given.rows_per_unit == 1,
+        _yes("rows_known"),
+    ),
+    Decision(
+        "missing",
+        "What becomes of a record with a missing number? (drop or refuse)",
+        '"drop" leaves the record out; "refuse" stops the ingest, so that the source can be corrected.',
+        lambda given, schema: given.policy is None,
+        _text("missing"),
+    ),
+    Decision(
+        "purpose",
+        "What is it for? (correlations, totals, counts, directions, gradients)",
+        "correlations: counts, means, covariances, and regressions from them. totals: counts, sums and means. counts: "
+        "how many records lie in each cell of a grid. directions: principal components. gradients: one step of "
+        "training a linear model.",
+        lambda given, schema: given.purpose is None,
+        _text("purpose"),
+    ),
+    Decision(
+        "directions",
+        "How many principal directions?",
+        "Fewer than there are columns. Each further one has more noise.",
+        lambda given, schema: given.purpose == "directions" and given.directions is None,
+        _whole("directions"),
+    ),
+    Decision(
+        "target",
+        "Which column does the model predict?",
+        "A number or yes-no, among the columns that you describe next.",
+        lambda given, schema: given.purpose == "gradients" and given.target is None,
+        _text("target"),
+    ),
+    Decision(
+        "columns",
+        "What do you know of each column without having looked?",
+        f"It is {HELP}. Leave a column out with an empty line.",
+        lambda given, schema: given.columns is None,
+        lambda words: {"columns": column_lines(words)},
+    ),
+    Decision(
+        "every",
+        "How often, and until when? (once, or such as: every night until 2026-12-31; week, month)",
+        "The promise is for all of them together, so that more nights mean more noise in each.",
+        lambda given, schema: given.every is None or (given.every != "once" and given.until is None),
+        _every,
+    ),
+    Decision(
+        "strictness",
+        "How strict is the promise? (strict, usual, loose, or such as: epsilon 1 delta 1e-7)",
+        "It is over all nights together. The less it allows, the more noise there is.",
+        lambda given, schema: given.strictness is None,
+        _strictness,
+    ),
+)
+"""All questions in their order."""
+
+
+def due(given: Answers, schema: SourceColumns) -> Iterator[Decision]:
+    """Questions that are open."""
+    return (question for question in DECISIONS if question.due(given, schema))
+
+
+def answered(given: Answers, schema: SourceColumns, values: Mapping[str, Any]) -> Answers:
+    """The answers with further ones.
+
+    Parameters
+    ----------
+    given
+        Answers so far.
+    schema
+        Columns of the source.
+    values
+        Further answers by their key.
+
+    Raises
+    ------
+    ConfigError
+        One of them cannot be, for itself or beside the others; all that is wrong is named at once.
+    """
+    tree = {**{key: getattr(given, key) for key in given.model_fields_set}, **values}
+    try:
+        found = Answers.model_validate(tree)
+    except ValidationError as error:
+        failure = explain(error, tree, "the answers", Answers)
+    else:
+        check_columns(found, schema)
+        return found
+    # Raised outside the handler: a chained pydantic error would print the whole input again.
+    raise failure
+
+
+def require_complete(given: Answers, schema: SourceColumns) -> None:
+    """Refuse answers that leave a question open; all of them are named at once.
+
+    Raises
+    ------
+    ConfigError
+        With each open question.
+    """
+    found = [
+        ConfigError(f"{question.key} is not answered", question.text.rstrip("?."), "Answer it")
+        for question in due(given, schema)
+    ]
+    if found:
+        raise ConfigError(found[0].value, found[0].rule, found[0].remedy, found[1:])
+
+
+def column_lines(text: str) -> dict[str, str]:
+    """Answers about columns from lines such as ``age: 0 to 120``; empty ones and those without an answer are left out.
+
+    Raises
+    ------
+    ConfigError
+        A line names no column, or one that had a line already.
+    """
+    found: dict[str, str] = {}
+    for line in filter(str.strip, text.splitlines()):
+        name, mark, words = line.partition(":") if ":" in line else line.partition("=")
+        name, words = name.strip().strip('"'), words.strip()
+        if not mark or not name:
+            raise ConfigError(
+                f'"{line.strip()[:60]}" names no column',
+                "A line is a name, a colon and what it holds",
+                "Write age: 0 to 120",
+            )
+        if name in found:
+            raise ConfigError(f'Two lines are about "{name}"', "Each column is described once", "Remove one")
+        if words.lower() not in SKIP:
+            found[name] = words
+    return found
+
+
+def levels(given: Answers) -> list[str]:
+    """What each level of strictness promises over all nights, a line each: what a guess about one bit can reach."""
+    nights = given.nights or 1
+    lines = []
+    for name, epsilon in LEVELS.items():
+        delta = min(1e-6, Answers(rows_at_most=given.rows_at_most, strictness="usual").delta or 1e-6)
+        bound = percent(with_promise(ApproxDP(epsilon, delta)))
+        over = "this one release" if nights == 1 else f"all {nights} nights together"
+        lines.append(
+            f"{name}: epsilon {epsilon:g}, delta {delta:g}. A guess about one bit of {given.unit or 'one of them'} is "
+            f"right at most {bound} of the time with {over}; a coin, half of the time."
+        )
+    return lines

@@ -1,0 +1,292 @@
+"""The files of a first release, as commented TOML: what was answered, and what follows from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import date
+from typing import Any
+
+from blockveil.pipeline.config.ingest_columns import CALENDAR
+from blockveil.pipeline.scaffold.answers import AVERAGE, Answers, Strictness
+from blockveil.pipeline.scaffold.column_answers import (
+    Calendar,
+    Categories,
+    ColumnAnswer,
+    DateRange,
+    Numbers,
+    YesNo,
+    words_of,
+)
+from blockveil.pipeline.scaffold.column_names import SourceColumns
+
+OTHER = "other"
+"""Last category of counts: every text that the public list does not name."""
+
+
+def value(given: Any) -> str:
+    """One value as TOML."""
+    match given:
+        case bool():
+            return "true" if given else "false"
+        case str():
+            return json.dumps(given, ensure_ascii=False)
+        case float():
+            return str(int(given)) if given.is_integer() and abs(given) < 1e15 else repr(given)
+        case date():
+            return given.isoformat()
+        case list() | tuple():
+            return f"[{', '.join(map(value, given))}]"
+        case Mapping():
+            return "{ " + ", ".join(f"{value(key)} = {value(part)}" for key, part in given.items()) + " }"
+    return str(given)
+
+
+def ingest_text(answers: Answers, schema: SourceColumns, source: str) -> str:
+    """``ingest.toml``.
+
+    Parameters
+    ----------
+    answers
+        All that was answered.
+    schema
+        The columns of the source.
+    source
+        Path of the source from the folder of the config, or its address.
+    """
+    return _joined(
+        "# From the source to the store that release.toml reads. Every value is checked against what is declared here.",
+        _table("ingest", {"store": "private/records.zarr", "dtype": _dtype(answers)}),
+        _table("source", _source(answers, schema, source)),
+        _unit(answers),
+        "# The columns of the store, in their order. A list of categories is public, and no category is looked up.",
+        *(_column(name, answer, answers) for name, answer in ordered(answers)),
+    )
+
+
+def _dtype(answers: Answers) -> str:
+    # float32 holds whole numbers up to 2^24; dates and codes of counts stay far below.
+    return "float32"
+
+
+def _source(answers: Answers, schema: SourceColumns, source: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"kind": schema.kind, "files": [source]}
+    if schema.kind == "csv" and schema.delimiter != ",":
+        found["delimiter"] = schema.delimiter
+    if answers.arrays is not None:
+        found["arrays"] = list(answers.arrays)
+    return found if answers.names is None else {**found, "names": list(answers.names)}
+
+
+def _unit(answers: Answers) -> str:
+    if answers.unit_column is None:
+        return _table("unit", {"kind": "row", "name": answers.unit}, "# Each row is protected as one of its own.")
+    common = {
+        "name": answers.unit,
+        "column": answers.unit_column,
+        "missing": answers.policy,
+        "seed": f"{answers.dataset}: any text; it fixes which rows are kept",
+    }
+    if answers.rows_of_each == AVERAGE:
+        return _table(
+            "unit",
+            {"kind": "aggregate", **common, "by": "mean"},
+            f"# All rows of {answers.unit} become one record, their mean, and are protected together.",
+        )
+    return _table(
+        "unit",
+        {"kind": "choose", **common, "rows_at_most": answers.rows_of_each},
+        f"# All rows of {answers.unit} are protected together. Rows beyond the bound are dropped; which, follows from "
+        "the seed.",
+    )
+
+
+def _column(name: str, answer: ColumnAnswer, answers: Answers) -> str:
+    encode = "code" if answers.purpose == "counts" else "one-hot"
+    found: dict[str, Any] = {"name": name}
+    match answer:
+        case Numbers():
+            found |= {"kind": "number", "missing": answers.policy}
+        case DateRange():
+            found |= {"kind": "date", "stored": "days", "since": answer.first, "missing": answers.policy}
+        case Calendar():
+            found |= {"kind": "date", "stored": answer.part, "encode": encode, "missing": answers.policy}
+        case YesNo():
+            found |= {"kind": "boolean", "missing": answers.policy}
+        case Categories():
+            unknown = OTHER if encode == "code" else "zeros"
+            found |= {"kind": "category", "categories": list(answer.values), "encode": encode}
+            found |= {"unknown": unknown, "missing": "unknown"}
+    return _table("[columns]", found)
+
+
+def release_text(answers: Answers, share: float | None) -> str:
+    """``release.toml``.
+
+    Parameters
+    ----------
+    answers
+        All that was answered.
+    share
+        Share of the promise that one night takes; None for all of it.
+    """
+    privacy: dict[str, Any] = {
+        "epsilon": answers.epsilon,
+        "delta": answers.delta,
+        "neighbours": answers.neighbours.value,
+        "unit": answers.unit,
+    }
+    if answers.rows_per_unit > 1:
+        privacy["rows_per_unit"] = answers.rows_per_unit
+    if share is not None:
+        privacy["share"] = share
+    return _joined(
+        f"# The {answers.purpose} of {answers.dataset}: one night's release. `blockveil plan` shows what it costs.",
+        _table("release", {"dataset": answers.dataset, "name": answers.purpose}),
+        _table("data", {"store": "private/records.zarr"}),
+        *_query(answers),
+        _table("privacy", privacy, *_privacy_words(answers)),
+        _mechanism(answers),
+        "# [continual] in place of privacy.share pays for all nights over growing records at once: docs/continual.md.",
+        _table("output", {"root": "releases", "ledger": "private/ledger.db", "keys": "private/keys"}),
+    )
+
+
+def _privacy_words(answers: Answers) -> Iterator[str]:
+    nights = answers.nights or 1
+    yield f"# The promise over all nights together{'' if nights == 1 else f', of which there are {nights}'}."
+    if answers.rows_known:
+        yield "# The number of records is public; what one of them holds is not."
+    else:
+        yield "# Whether somebody is among the records at all is protected; their number is released with noise."
+
+
+def _query(answers: Answers) -> Iterator[str]:
+    common = {"rows_at_most": answers.rows_at_most, "missing": "refuse"}
+    features = [pair for name, answer in ordered(answers) for pair in _features(name, answer)]
+    match answers.purpose:
+        case "counts":
+            axes = [_axis(name, answer) for name, answer in ordered(answers)]
+            yield _table("query", {"kind": "counts", **common, "outside": "clip"}) + _rows("axes", axes)
+            return
+        case "gradients":
+            yield _table("query", {"kind": "gradients", **common, "largest_gradient": 1.0})
+            features = features[:-1]
+        case "directions":
+            kind = {"kind": "principal-directions", **common, "directions": answers.directions}
+            yield _table("query", kind)
+        case "totals":
+            yield _table("query", {"kind": "totals", **common})
+        case _:
+            yield _table(
+                "query",
+                {"kind": "covariance", **common},
+                "# Count, means and covariances, hence correlations and regressions.",
+            )
+    rows = [{"name": name, "lower": low, "upper": high} for name, low, high in features]
+    words = "# Public bounds, in the columns' own units. What lies outside is moved to them."
+    yield _table("query.geometry", {"kind": "box", "origin": "midpoint"}, words) + _rows("features", rows)
+    if answers.purpose == "gradients":
+        yield _model(answers)
+
+
+def _features(name: str, answer: ColumnAnswer) -> list[tuple[str, float, float]]:
+    """Columns of the store and their bounds."""
+    match answer:
+        case Numbers():
+            return [(name, answer.lowest, answer.highest)]
+        case DateRange():
+            return [(name, 0.0, float(answer.span))]
+        case YesNo():
+            return [(name, 0.0, 1.0)]
+        case Calendar():
+            return [(f"{name}={label}", 0.0, 1.0) for label in CALENDAR[answer.part]]
+    return [(f"{name}={label}", 0.0, 1.0) for label in answer.values]
+
+
+def _axis(name: str, answer: ColumnAnswer) -> dict[str, Any]:
+    match answer:
+        case Numbers():
+            return {"name": name, "lower": answer.lowest, "upper": answer.highest, "cells": answer.cells}
+        case DateRange():
+            return {"name": name, "lower": 0.0, "upper": float(answer.span), "cells": answer.cells}
+        case YesNo():
+            return {"name": name, "cells": 2}
+        case Calendar():
+            return {"name": name, "cells": len(CALENDAR[answer.part])}
+    return {"name": name, "cells": len(answer.values) + 1}  # and the other texts
+
+
+def _model(answers: Answers) -> str:
+    answer = dict(ordered(answers))[answers.target or ""]
+    if isinstance(answer, Numbers):
+        target = {"name": answers.target, "lower": answer.lowest, "upper": answer.highest}
+        return _table("query.model", {"predicts": "squared", "target": target})
+    return _table("query.model", {"predicts": "logistic", "target": {"name": answers.target, "classes": 2}})
+
+
+def _mechanism(answers: Answers) -> str:
+    kind = {"correlations": {"kind": "auto", "minimise": "relative"}, "directions": {"kind": "gaussian"}}
+    words = "# The proven mechanism with the least expected error; the plan shows the others."
+    chosen = kind.get(answers.purpose or "", {"kind": "auto", "minimise": "total"})
+    return _table("mechanism", chosen, *([words] if chosen["kind"] == "auto" else []))
+
+
+def deployments_text(answers: Answers) -> str:
+    """``deployments.toml``."""
+    night = {
+        "config": "release",
+        "mode": "release",
+        "cron": _cron(answers),
+        "timezone": answers.timezone,
+        "missed": "latest",
+    }
+    check = {"config": "release", "cron": "0 6 * * *", "timezone": answers.timezone}
+    return _joined(
+        "# What runs when: `blockveil serve FOLDER` runs it. A night is released only while the budget lasts.",
+        ""
+        if answers.every == "once"
+        else _table("[night]", night, f"# The last night that the promise pays for is {answers.until}."),
+        _table("[verify]", check, "# Recompute the chain of the ledger."),
+    )
+
+
+def _cron(answers: Answers) -> str:
+    first = answers.first or date.min
+    day = {"week": f"* * {first.isoweekday() % 7}", "month": f"{min(first.day, 28)} * *"}
+    return f"30 2 {day.get(answers.every or '', '* * *')}"
+
+
+def answers_text(answers: Answers) -> str:
+    """``answers.toml``: everything that was answered, to begin again from."""
+    plain = answers.model_dump(exclude_none=True, exclude={"columns", "strictness"})
+    if isinstance(answers.strictness, Strictness):
+        plain["strictness"] = answers.strictness.model_dump()
+    elif answers.strictness is not None:
+        plain["strictness"] = answers.strictness
+    columns = {name: words_of(answer) for name, answer in (answers.columns or {}).items()}
+    return _joined(
+        "# What was answered. `blockveil init --answers answers.toml` begins with it.",
+        "\n".join(f"{key} = {value(each)}" for key, each in plain.items()),
+        "[columns]\n" + "\n".join(f"{value(name)} = {value(each)}" for name, each in columns.items()),
+    )
+
+
+def ordered(answers: Answers) -> list[tuple[str, ColumnAnswer]]:
+    """The columns in the order of the store: the target of a model is the last one."""
+    columns = list((answers.columns or {}).items())
+    return sorted(columns, key=lambda pair: pair[0] == answers.target)
+
+
+def _table(name: str, values: Mapping[str, Any], *comments: str) -> str:
+    lines = [*comments, f"[{name}]", *(f"{key} = {value(each)}" for key, each in values.items() if each is not None)]
+    return "\n".join(lines)
+
+
+def _rows(key: str, rows: list[dict[str, Any]]) -> str:
+    inner = "".join(f"\n  {{ {', '.join(f'{name} = {value(each)}' for name, each in row.items())} }}," for row in rows)
+    return f"\n{key} = [{inner}\n]"
+
+
+def _joined(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part) + "\n"

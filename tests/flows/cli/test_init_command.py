@@ -1,0 +1,118 @@
+"""From a file and a few answers to a release, at a terminal or from a file of answers."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from typer.testing import CliRunner
+
+from blockveil.flows.cli import app
+from blockveil.pipeline.base.errors import BlockveilError, ConfigError
+from tests.pipeline.scaffold import scaffold_support as first
+
+WORDS = [
+    "persn", "?", "person", "", "3", "5000", "drop", "correlations",
+    "skip", "a, b", "120 to 0", "0 to 120", "-10.5 to 1e4", "yes-no",
+    "every night until 2026-12-31", "usual",
+]  # fmt: skip
+"""What somebody types, two mistakes and a call for help included."""
+
+
+def blockveil(*words: object, typed: list[str] | None = None) -> str:
+    done = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False, input="\n".join([*(typed or []), ""]))
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.fixture
+def visits(tmp_path, monkeypatch):
+    """The folder of a CSV file of 600 visits, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(7)
+    with Path("visits.csv").open("w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(first.NAMES)
+        for row in range(600):
+            day = np.datetime64("2026-01-01") + rng.integers(365)
+            cost = "" if row % 50 == 0 else round(float(rng.uniform(0, 900)), 2)
+            lines.writerow([f"p{row % 250}", day, rng.choice(["a", "b", "c"]), rng.integers(90), cost, row % 3 == 0])
+    return tmp_path
+
+
+def test_somebody_answers_and_releases_by_the_commands_that_are_shown(visits):
+    shown = blockveil("init", "visits.csv", "--date", "2026-12-01", typed=WORDS)
+    assert 'Did you mean "person"?' in shown
+    assert "The lowest value comes first" in shown
+    assert "protected ten times less" in shown, "help was asked for"
+    assert "p17" not in shown
+    commands = [line.split("#")[0].split() for line in shown.splitlines() if line.strip().startswith("blockveil ")]
+    assert [words[1] for words in commands] == ["ingest", "plan", "budget", "run", "serve"]
+    for words in commands[:3]:
+        blockveil(*words[1:])
+    blockveil(*commands[3][1:], "--no-prefect")
+    (released,) = (visits / "visits" / "releases").rglob("*.zarr")
+    group = zarr.open_group(released, mode="r")
+    assert group["covariance"].shape == (5, 5)
+    status = json.loads(blockveil("plan", "visits/release.toml", "--date", "2026-12-02", "--json"))
+    assert status["release_id"] == "visits/correlations/2026-12-02"
+
+
+def test_a_script_gives_its_answers_in_a_file_and_gets_the_same_configs(visits):
+    blockveil("init", "visits.csv", "--date", "2026-12-01", typed=WORDS)
+    again = visits / "visits" / "answers.toml"
+    blockveil("init", "--answers", again, "--yes", "--output", "again/visits")
+    for name in ("release.toml", "deployments.toml", "answers.toml", "README.md"):
+        assert (visits / "again" / "visits" / name).read_text() == (visits / "visits" / name).read_text()
+    ingest = (visits / "again" / "visits" / "ingest.toml").read_text()
+    assert '"../../visits.csv"' in ingest
+
+
+def test_counts_of_averages_dates_and_categories_are_released_too(visits):
+    (visits / "answers.toml").write_text(
+        'source = "visits.csv"\nunit = "one visit"\nunit_column = "person"\nrows_of_each = 1\nrows_at_most = 5000\n'
+        'rows_known = false\nmissing = "drop"\npurpose = "counts"\nevery = "once"\nstrictness = "strict"\n'
+        '[columns]\nday = "month"\nward = ["a", "b"]\n'
+    )
+    shown = blockveil("init", "--answers", "answers.toml", "--yes", "--date", "2026-12-01")
+    commands = [line.split("#")[0].split() for line in shown.splitlines() if line.strip().startswith("blockveil ")]
+    for words in commands:
+        blockveil(*words[1:], *(["--no-prefect"] if words[1] == "run" else []))
+    (released,) = (visits / "visits" / "releases").rglob("*.zarr")
+    counts = np.asarray(zarr.open_group(released, mode="r")["counts"][...])
+    assert counts.shape == (12, 3)
+    assert abs(float(counts.sum()) - 250) < 100
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ((), "No source is given"),
+        (("visits.csv", "--yes"), "unit_column is not answered"),
+        (("visits.csv", "--output", "visits.csv"), "exists already"),
+        (("nowhere.csv", "--yes"), "there is no such file"),
+        (("visits.csv", "--answers", "nowhere.toml"), "no such file"),
+    ],
+)
+def test_what_cannot_be_begun_is_refused_and_nothing_is_written(visits, words, reason):
+    with pytest.raises(BlockveilError) as refused:
+        blockveil("init", *words)
+    assert reason in getattr(refused.value, "in_full", "")
+    assert [path.name for path in visits.iterdir()] == ["visits.csv"]
+
+
+def test_all_open_questions_are_named_at_once_where_nobody_is_asked(visits):
+    with pytest.raises(ConfigError) as refused:
+        blockveil("init", "visits.csv", "--yes")
+    for key in ("unit_column", "rows_at_most", "missing", "purpose", "columns", "every", "strictness"):
+        assert f"{key} is not answered" in refused.value.in_full
+
+
+def test_an_end_of_the_input_writes_nothing(visits):
+    done = CliRunner().invoke(app, ["init", "visits.csv"], input="person\n")
+    assert done.exit_code != 0
+    assert [path.name for path in visits.iterdir()] == ["visits.csv"]

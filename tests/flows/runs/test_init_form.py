@@ -1,0 +1,88 @@
+"""The form that writes configs from pasted names: it returns text, opens no file, and says what is wrong at once."""
+
+from __future__ import annotations
+
+import pytest
+from prefect import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
+
+from blockveil.flows.runs import release_flow as module
+from blockveil.flows.runs.init_flow import init
+from blockveil.flows.service import deployments
+from blockveil.pipeline.config.deployments_file import load_deployments
+from blockveil.pipeline.data.ingest.files import SourceFile
+from tests import support
+
+FORM = {
+    "dataset": "visits",
+    "names": "person,day,age,`cost`,urgent",
+    "columns": "age: 0 to 120\n`cost`: 0 to 1e4\nurgent: yes-no",
+    "unit": "one person",
+    "unit_column": "person",
+    "rows_of_each": "3",
+    "rows_at_most": 5000,
+    "rows_known": False,
+    "missing": "drop",
+    "purpose": "correlations",
+    "strictness": "epsilon 1 delta 1e-7",
+    "every": "night",
+    "first": "2026-12-01",
+    "until": "2026-12-31",
+}
+
+
+@pytest.fixture
+def form(tmp_path, monkeypatch, prefect):
+    """The deployment of the form."""
+    monkeypatch.setenv(module.CONFIG_ROOT, str(tmp_path))
+    support.prepare(tmp_path)
+    (tmp_path / "deployments.toml").write_text("")
+    made = {each.full_name: each for each in deployments.build(load_deployments(tmp_path))}["init/by-hand"]
+    return made.apply()
+
+
+def page() -> str:
+    with get_client(sync_client=True) as client:
+        (found,) = client.read_artifacts(artifact_filter=ArtifactFilter(key=ArtifactFilterKey(any_=["first-configs"])))
+    return str(found.data)
+
+
+def test_pasted_names_come_back_as_configs_and_no_file_is_opened(form, monkeypatch, tmp_path):
+    def opened(_: SourceFile) -> None:
+        raise AssertionError("a file was opened")
+
+    monkeypatch.setattr(SourceFile, "open", opened)
+    before = sorted(tmp_path.rglob("*"))
+    with get_client(sync_client=True) as client:
+        assert client.create_flow_run_from_deployment(form, parameters=FORM).parameters["names"] == FORM["names"]
+    state = init(**FORM, return_state=True)
+    assert state.is_completed(), state.message
+    assert "nothing was read, charged or released" in str(state.message)
+    text = page()
+    assert 'files = ["../records.csv"]' in text
+    assert 'name = "`cost`"' in text
+    assert "epsilon = 1\ndelta = 1e-07" in text
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"names": "/etc/passwd"}, "no such column"),
+        ({"names": ""}, "no columns"),
+        ({"columns": "age: 120 to 0"}, "lowest value comes first"),
+        ({"columns": "age"}, "names no column"),
+        ({"rows_of_each": "many"}, "rows_of_each"),
+        ({"rows_of_each": None}, "rows_of_each is not answered"),
+        ({"until": "someday"}, "until"),
+        ({"until": None}, "every is not answered"),
+        ({"strictness": "severe"}, "strictness"),
+        ({"rows_at_most": "5000"}, "rows_at_most"),
+        ({"dataset": "../elsewhere"}, "dataset"),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_reason(form, changes, reason):
+    state = init(**{**FORM, **changes}, return_state=True)
+    assert state.is_failed()
+    assert reason in str(state.message)
+    assert "Traceback" not in str(state.message)

@@ -1,0 +1,143 @@
+"""What would be refused later is refused at its question, with the reason, and everything open is named at once."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.scaffold.answers import Answers
+from blockveil.pipeline.scaffold.column_names import SourceColumns
+from blockveil.pipeline.scaffold.interview import DECISIONS, answered, due, levels, require_complete
+from tests.pipeline.scaffold import scaffold_support as first
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"unit_column": None}, "each row is somebody of its own"),
+        ({"unit_column": "persn"}, 'Did you mean "person"?'),
+        ({"columns": {"agee": "0 to 120"}}, 'Did you mean "age"?'),
+        ({"columns": {"person": "0 to 9", "age": "0 to 120"}}, "An identifier is not released"),
+        ({"columns": {"age": "120 to 0"}}, "lowest value comes first"),
+        ({"columns": {"age": 7}}, "no answer about a column"),
+        ({"columns": {}}, "at least 1"),
+        ({"rows_of_each": 0}, "the most rows of one of them"),
+        ({"rows_of_each": "mean"}, "average"),
+        ({"rows_at_most": -5}, "greater than or equal to 1"),
+        ({"rows_known": True}, "it cannot be public"),
+        ({"rows_known": True, "rows_of_each": 1}, "would not be public"),
+        ({"purpose": "counts"}, "Write it as 0 to 120 in 12"),
+        ({"purpose": "counts", "columns": first.CELLS, "rows_of_each": "average"}, "none of the categories"),
+        ({"purpose": "everything"}, "correlations"),
+        ({"directions": 2}, "belongs to directions"),
+        ({"purpose": "directions", "directions": 5}, "fewer directions than columns"),
+        ({"target": "cost"}, "belongs to gradients"),
+        ({"purpose": "gradients", "target": "day"}, "predicts one of the columns"),
+        ({"purpose": "gradients", "target": "ward"}, "a number or yes-no"),
+        ({"purpose": "gradients", "target": "age", "columns": {"age": "0 to 120"}}, "from other columns"),
+        ({"until": date(2026, 11, 1)}, "The last night is not before the first, 2026-12-01"),
+        ({"until": date(2046, 11, 1)}, "at most 3660 nights"),
+        ({"every": "once"}, "There is one night then"),
+        ({"timezone": "Ulm"}, "IANA"),
+        ({"strictness": "severe"}, "strict"),
+        ({"strictness": {"epsilon": 1.0, "delta": 0.01}}, "well below 1 / rows_at_most"),
+        ({"strictness": {"epsilon": 0.0, "delta": 1e-6}}, "greater than 0"),
+        ({"dataset": "My Data"}, "lower-case"),
+        ({"unit": "one\u202eperson"}, "unit"),
+        ({"favourite": 3}, "not a known key"),
+    ],
+)
+def test_an_answer_that_cannot_be_is_refused_with_the_reason(changes, reason):
+    with pytest.raises(ConfigError) as refused:
+        first.given(**changes)
+    assert reason in refused.value.in_full
+    assert len(str(refused.value)) < 600
+
+
+def test_every_key_that_is_wrong_is_named_at_once():
+    with pytest.raises(ConfigError) as refused:
+        first.given(purpose="all", missing="guess", rows_at_most=0)
+    assert all(key in refused.value.in_full for key in ("purpose", "missing", "rows_at_most"))
+
+
+def test_everything_that_is_open_is_named_at_once():
+    with pytest.raises(ConfigError) as refused:
+        require_complete(Answers(), first.SCHEMA)
+    open_ = {question.key for question in due(Answers(), first.SCHEMA)}
+    assert open_ >= {"unit_column", "rows_at_most", "rows_known", "columns", "purpose", "every", "strictness"}
+    assert all(f"{key} is not answered" in refused.value.in_full for key in open_)
+    require_complete(first.given(), first.SCHEMA)
+
+
+def test_a_question_is_asked_only_where_its_answer_matters():
+    def keys(**changes):
+        return [question.key for question in due(first.given(**changes), first.SCHEMA)]
+
+    assert keys() == []
+    assert keys(unit_column=None, rows_of_each=None) == ["unit_column", "rows_known"]
+    assert keys(rows_of_each="average") == ["rows_known"]
+    assert keys(rows_of_each=1, rows_known=True, missing=None) == []
+    assert keys(purpose="directions") == ["directions"]
+    assert keys(purpose="gradients") == ["target"]
+    assert keys(until=None) == ["every"]
+    assert keys(every="once", until=None) == []
+    arrays = SourceColumns("x.npy", "npy", ())
+    assert [question.key for question in due(first.given(), arrays)] == ["names"]
+
+
+def test_every_question_can_be_answered_in_words():
+    words = {
+        "names": "a, b",
+        "unit_column": "person",
+        "unit": "one person",
+        "rows_of_each": "average",
+        "rows_at_most": "400,000",
+        "rows_known": "no",
+        "missing": "drop",
+        "purpose": "directions",
+        "directions": "1",
+        "target": "age",
+        "columns": "age: 0 to 120\ncost = 0 to 9\nward: skip",
+        "every": "every week until 2026-12-31",
+        "strictness": "epsilon 0.5, delta 1e-9",
+    }
+    assert words.keys() == {question.key for question in DECISIONS}
+    given = Answers()
+    for question in DECISIONS:
+        if question.key not in ("names", "target"):
+            given = answered(given, first.SCHEMA, question.read(words[question.key]))
+    assert (given.rows_at_most, given.rows_known, given.rows_of_each) == (400_000, False, "average")
+    assert list(given.columns or {}) == ["age", "cost"]
+    assert (given.every, given.until, given.epsilon, given.delta) == ("week", date(2026, 12, 31), 0.5, 1e-9)
+    assert next(each for each in DECISIONS if each.key == "names").read("a, b") == {"names": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("every", "until", "nights"),
+    [
+        ("night", date(2026, 12, 1), 1),
+        ("night", date(2027, 11, 30), 365),
+        ("week", date(2026, 12, 14), 2),
+        ("month", date(2027, 11, 30), 12),
+        ("month", date(2026, 12, 31), 1),
+    ],
+)
+def test_nights_are_counted_as_the_schedule_has_them(every, until, nights):
+    assert first.given(every=every, until=until).nights == nights
+    assert first.given(every="once", until=None).nights == 1
+
+
+@pytest.mark.parametrize(("rows", "delta"), [(1, 1e-6), (10, 1e-6), (10_000, 1e-6), (10_001, 1e-7), (10**9, 1e-11)])
+def test_delta_is_at_most_a_hundredth_of_one_over_the_rows(rows, delta):
+    found = first.given(rows_at_most=rows).delta
+    assert found == delta
+    assert found * rows <= 0.01 or rows == 1
+
+
+def test_each_level_says_what_it_promises_over_all_nights():
+    lines = levels(first.given(strictness=None))
+    assert [line.partition(":")[0] for line in lines] == ["strict", "usual", "loose"]
+    assert all("all 31 nights together" in line and "one person" in line for line in lines)
+    assert "at most 73.2 %" in lines[0]

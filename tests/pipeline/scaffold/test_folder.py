@@ -1,0 +1,129 @@
+"""Answers make configs that are planned as written, whose nights fit their budget, in a folder that is whole."""
+
+from __future__ import annotations
+
+import stat
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.pipeline.base.errors import ConfigError, StoreError
+from blockveil.pipeline.budget.filter import NOTHING, Cap, Ticks
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.config.deployments_file import load_deployments
+from blockveil.pipeline.config.ingest_file import load_ingest
+from blockveil.pipeline.config.toml import read_toml
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.scaffold.answers import Answers
+from blockveil.pipeline.scaffold.folder import write
+from blockveil.pipeline.scaffold.interview import answered, require_complete
+from tests.pipeline.scaffold import scaffold_support as first
+
+
+@pytest.mark.parametrize("purpose", first.PURPOSES)
+@pytest.mark.parametrize("unit", [{}, {"unit_column": None, "rows_of_each": None}], ids=["persons", "rows"])
+def test_every_purpose_gives_configs_that_load_and_plan_as_they_were_shown(tmp_path, purpose, unit):
+    composed = first.made(tmp_path, purpose=purpose, **first.PURPOSES[purpose], **unit)
+    write(composed)
+    loaded = load_config(composed.folder / "release.toml")
+    ingest = load_ingest(composed.folder / "ingest.toml").config
+    assert make_plan(loaded, date(2026, 12, 1)).digest == composed.plan.digest
+    assert ingest.outputs == loaded.config.query.columns
+    assert (ingest.unit.name, ingest.rows_per_unit) == ("one person", loaded.config.privacy.rows_per_unit or 1)
+    (night,) = load_deployments(composed.folder).deployments.night
+    assert (night.config, night.cron) == ("release", "30 2 * * *")
+
+
+@pytest.mark.parametrize("strictness", ["strict", "loose"])
+@pytest.mark.parametrize("until", [date(2026, 12, 2), date(2027, 11, 30)], ids=["two nights", "a year"])
+@pytest.mark.parametrize("unit", [{}, {"rows_of_each": "average", "rows_known": True, "missing": "refuse"}])
+def test_the_budget_that_is_granted_holds_every_night_and_no_more(tmp_path, strictness, until, unit):
+    composed = first.made(tmp_path, strictness=strictness, until=until, **unit)
+    answers = first.given(strictness=strictness, until=until, **unit)
+    assert f"--epsilon {answers.epsilon:g} --delta {answers.delta:g}" in composed.files["README.md"]
+    cap = Cap(float(answers.epsilon or 0), float(answers.delta or 0))
+    assert cap.nights(NOTHING, Ticks.of(composed.plan.charge)) == answers.nights
+
+
+def test_one_night_takes_the_whole_promise(tmp_path):
+    composed = first.made(tmp_path, every="once", until=None)
+    assert "share" not in composed.files["release.toml"].replace("privacy.share", "")
+    assert composed.plan.guarantee.epsilon == 3.0
+    assert "[[night]]" not in composed.files["deployments.toml"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "neighbours"),
+    [
+        ({"rows_known": True, "rows_of_each": 1, "missing": "refuse"}, Neighbours.REPLACE_ONE),
+        ({"rows_known": False, "rows_of_each": 1}, Neighbours.ADD_REMOVE),
+        ({}, Neighbours.ADD_REMOVE),
+    ],
+)
+def test_the_relation_follows_from_whether_the_number_of_records_is_known(tmp_path, changes, neighbours):
+    assert first.made(tmp_path, **changes).plan.neighbours is neighbours
+
+
+@pytest.mark.parametrize(("every", "cron"), [("week", "30 2 * * 2"), ("month", "30 2 1 * *")])
+def test_the_schedule_runs_on_the_day_of_the_first_night(tmp_path, every, cron):
+    assert f'cron = "{cron}"' in first.made(tmp_path, every=every).files["deployments.toml"]
+
+
+def test_what_was_answered_begins_again_with_the_same_files(tmp_path):
+    for purpose, more in first.PURPOSES.items():
+        composed = first.made(tmp_path / purpose, purpose=purpose, **more)
+        write(composed)
+        again = answered(Answers(), first.SCHEMA, read_toml(composed.folder / "answers.toml"))
+        require_complete(again, first.SCHEMA)
+        assert again == first.given(purpose=purpose, **more).model_copy(update={"source": again.source})
+
+
+def test_names_and_categories_of_any_kind_are_written_as_they_are(tmp_path):
+    names = ('a"b', "c\\d", "é [x]", "#e", "f = g", "h.i")
+    schema = first.SCHEMA.__class__("visits.csv", "csv", (*names, "person"))
+    columns = dict.fromkeys(names[1:], "0 to 1") | {names[0]: ['"', "\\", "#", "x]"]}
+    values = {**first.GIVEN, "columns": columns}
+    from blockveil.pipeline.scaffold.folder import compose
+
+    composed = compose(answered(Answers(), schema, values), schema, tmp_path / "visits", tmp_path)
+    write(composed)
+    found = load_ingest(composed.folder / "ingest.toml").config
+    assert found.outputs == (*names[1:], *(f"{names[0]}={label}" for label in ('"', "\\", "#", "x]")))
+
+
+def test_a_folder_is_whole_private_where_it_must_be_and_never_replaced(tmp_path):
+    composed = first.made(tmp_path)
+    write(composed)
+    assert {path.name for path in composed.folder.iterdir()} == {*composed.files, "private"}
+    assert stat.S_IMODE((composed.folder / "private").stat().st_mode) == 0o700
+    with pytest.raises(ConfigError, match="exists already"):
+        write(composed)
+    assert [path.name for path in tmp_path.iterdir()] == ["visits"]
+
+
+def test_a_folder_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
+    def full(self: Path, *_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    composed = first.made(tmp_path)
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(StoreError, match="full"):
+        write(composed)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_promise_that_no_noise_keeps_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ConfigError):
+        first.made(tmp_path, strictness={"epsilon": 1e-9, "delta": 1e-13}, until=date(2036, 11, 30))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nights_that_share_a_promise_have_gaussian_noise_where_laplace_alone_would_be_best(tmp_path):
+    alone = first.made(tmp_path, purpose="counts", columns={"ward": "a, b"}, every="once", until=None, rows_of_each=1)
+    shared = first.made(tmp_path, purpose="counts", columns={"ward": "a, b"}, rows_of_each=1)
+    assert alone.plan.charge.epsilon > 0 == alone.plan.charge.mu
+    assert shared.plan.charge.mu > 0 == shared.plan.charge.epsilon
+    refused = [row for row in shared.plan.compared if row.error is None and "mu squared" in row.reason]
+    assert alone.plan.mechanism.name in {row.mechanism for row in refused}
