@@ -14,12 +14,13 @@ from blockveil.engine.answers import gram
 from blockveil.engine.records import dither
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.records.rounding import rounding_of_sums
-from blockveil.engine.sensitivity.problems import OuterProducts, SecondMoment
+from blockveil.engine.sensitivity.problems import OuterProducts, SecondMoment, Totals
 from blockveil.pipeline.config import BoxGeometry, LoadedConfig
 from blockveil.pipeline.config.query_sections import MomentSection, Query
 from blockveil.pipeline.questions import Answer
 from blockveil.pipeline.questions.moment import MomentAnswer
 from blockveil.pipeline.questions.outer import OuterAnswer
+from blockveil.pipeline.questions.totals import TotalsAnswer
 
 FEW_BITS = 8
 
@@ -52,9 +53,11 @@ class _Share:
 def rounding_sentence(answer: Answer) -> str | None:
     """Largest error by rounding of a sum over records in a box, for a person; None where it is not worth knowing."""
     shares, problem = _shares(answer), answer.question.problem
-    if shares is None or not isinstance(problem, SecondMoment | OuterProducts):
+    if shares is None or not isinstance(problem, SecondMoment | OuterProducts | Totals):
         return None
     largest = problem.largest
+    if isinstance(problem, Totals):
+        return _of_totals(shares[0], largest)
     single = gram.arithmetic(largest).single
     if max(share.together for share in shares) < _WORTH_KNOWING and not single:
         return None
@@ -63,6 +66,13 @@ def rounding_sentence(answer: Answer) -> str | None:
     off += "".join(f", a sum behind a mean {share.words('its own')}" for share in sums)
     places = ", at places that differ between records" if _dithered(answer) else ""
     return f"to {largest.bit_length() + 1} bits{places}: {off}"
+
+
+def _of_totals(share: _Share, largest: int) -> str | None:
+    if share.together < _WORTH_KNOWING:
+        return None
+    said = f"a total about the origin is off {share.words('the standard deviation of its noise')}"
+    return f"to {largest.bit_length() + 1} bits: {said}, where all records are rounded the same way"
 
 
 def by_bits(loaded: LoadedConfig) -> Iterator[LoadedConfig]:
@@ -94,6 +104,8 @@ def _dithered(answer: Answer) -> bool:
 
 def _shares(answer: Answer) -> list[_Share] | None:
     """Of an entry, and of a sum behind a mean where there is one."""
+    if isinstance(answer, TotalsAnswer):
+        return _shares_of_totals(answer)
     if not isinstance(answer, MomentAnswer | OuterAnswer):
         return None
     problem = answer.question.problem
@@ -108,3 +120,12 @@ def _shares(answer: Answer) -> list[_Share] | None:
         return [_Share(mean / of, deviation / of) for (mean, deviation), of in zip(sizes, least, strict=False)]
     furthest = rounding_of_sums(problem.rows_at_most, problem.largest)
     return [_Share(error / of) for error, of in zip(furthest, least, strict=False)]
+
+
+def _shares_of_totals(answer: TotalsAnswer) -> list[_Share] | None:
+    """Of the sum with the least noise; the count is not rounded."""
+    problem = answer.question.problem
+    if problem.body not in (Body.CUBE, Body.HALF_CUBE):
+        return None
+    noise = answer.design.entry_standard_deviation()[0, int(problem.counted) :]
+    return [_Share(rounding_of_sums(problem.rows_at_most, problem.largest)[1] / float(np.min(noise)))]

@@ -18,6 +18,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.drowning import drowned
 from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.plan.rounded import rounding_sentence
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
@@ -327,3 +328,20 @@ def test_noise_that_drowns_everything_is_warned_of_with_a_remedy_that_helps(tmp_
     again = planned(tmp_path, CAPPED, neighbours="add-remove", epsilon=changes["privacy.epsilon"])
     assert drowned(again) is None
     assert drowned(planned(tmp_path, CAPPED, neighbours="add-remove", epsilon=8.0)) is None
+
+
+def test_rounding_is_told_where_it_is_not_far_below_the_noise(tmp_path):
+    many = MIDDLE.replace("rows_at_most = 500", "rows_at_most = 900_000")
+    few_bits = MIDDLE.replace('"refuse"', '"refuse"\nquantisation_bits = 8')
+    assert rounding_sentence(planned(tmp_path, MIDDLE).answer) is None
+    assert rounding_sentence(planned(tmp_path, BALL).answer) is None
+    assert "to 20 bits: a total about the origin is off" in rounding_sentence(planned(tmp_path, many).answer)
+    plan = planned(tmp_path, few_bits, neighbours="add-remove")
+    assert "to 8 bits" in dict(describe(plan, None))["Rounding"]
+    # All records at a place in a step where rounding moves them furthest, 1/2 of 1/127: as far as is said, no further.
+    query = plan.question.query
+    record = 5.0 + 5.0 * (np.full((500, 4), 0.5 - 1e-9)) / 127.0
+    (exact,) = query.partial(record, 0, 500, 500, [Tile((0, 1), (0, 5))])
+    off = np.abs(exact[0, 1:] / 127.0 - (record.sum(axis=0) - 2500.0) / 5.0)
+    said = 500 * 0.5 / 127.0
+    assert np.all((off <= said) & (off > 0.99 * said))
