@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -26,8 +27,11 @@ def ingest(config: Config, discard: Discard = False, as_json: Json = False, debu
         said = "What an unfinished ingest left is removed." if found else "No unfinished ingest left anything."
         print_message(said, as_json, removed=bool(found))
         return
+    source = ingest_run.look(loaded)
     with ProgressLine() as progress:
-        outcome = ingest_run.ingest(ingest_run.look(loaded), progress)
+        outcome = ingest_run.ingest(source, progress)
+    if sys.stderr.isatty() and source.counts.read:  # a person looks at it; a log or a pipe would keep it
+        print(f"Only here: {source.counts.sentence()}", file=sys.stderr)
     unit, declared = loaded.config.unit, loaded.config
     bound = "one record each" if declared.rows_per_unit == 1 else f"at most {declared.rows_per_unit} rows each"
     rows = [

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from blockveil.pipeline.data.ingest.batches import Batch, Unfit, having
 from blockveil.pipeline.data.ingest.columns import Encoder
 from blockveil.pipeline.data.ingest.files import SourceFile, find
 from blockveil.pipeline.data.ingest.ingest_staging import IngestProgress, Staging
+from blockveil.pipeline.data.ingest.operator_counts import OperatorCounts
 from blockveil.pipeline.data.ingest.readers import SUFFIXES, Reader
 from blockveil.pipeline.data.ingest.runs import Runs
 from blockveil.pipeline.data.ingest.sparse_files import EntryWriter
@@ -72,11 +73,14 @@ class Source:
         What is read, in order.
     spec
         Digest of everything that decides the store. Private, as the store is.
+    counts
+        What a run counts, for the person at the terminal alone.
     """
 
     loaded: LoadedIngest
     files: tuple[SourceFile | StoredArrays, ...]
     spec: str
+    counts: OperatorCounts = field(default_factory=OperatorCounts, compare=False)
 
     @property
     def config(self) -> IngestConfig:
@@ -200,6 +204,7 @@ def _fill(source: Source, staging: Staging, tell: Tell) -> None:
     contract, written = Contract.made(config, source.spec), staging.progress.written
     with _writer(staging.store, config, written, saved) as writer:
         for rows, part, after in stored:
+            source.counts.stored += len(rows)
             writer.add(rows, part, after)
         for file in source.files:
             file.check_unchanged()
@@ -313,6 +318,7 @@ def _encoded(
                     keep, digests = _units(config.bounded, batch, keep, digester, file)
                 if keep is not None:
                     rows, after = rows[keep], after[keep]
+                source.counts.batch(batch.rows, len(rows))
                 if len(rows):
                     yield rows, digests, part, after
                 tell(stage, min(1.0, (before + share * file.size) / total))
@@ -340,7 +346,7 @@ def _units(
 def _merged(source: Source, unit: Bounded, runs: Runs, progress: IngestProgress, tell: Tell) -> Iterator[Stored]:
     """What is stored for each unit, range by range, from where the last run stopped."""
     dtype = np.dtype(source.config.ingest.dtype)
-    for number, rows in runs.merged(unit, dtype, progress.ranges, progress.part):
+    for number, rows in runs.merged(unit, dtype, progress.ranges, progress.part, source.counts):
         first = progress.row if number == progress.part else 0
         for start in range(first, len(rows), PIECE_ROWS):
             part = rows[start : start + PIECE_ROWS]

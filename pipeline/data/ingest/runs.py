@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.config.ingest_file import AggregatedRows, ChosenRows
+from blockveil.pipeline.data.ingest.operator_counts import OperatorCounts
 from blockveil.pipeline.data.ingest.units import DIGEST, Digests, fold, in_order, ranges
 
 Rows = NDArray[Any]
@@ -62,9 +63,24 @@ class Runs:
         return max(1, ceil(total / memory_bytes))
 
     def merged(
-        self, unit: ChosenRows | AggregatedRows, dtype: np.dtype[Any], parts: int, first: int
+        self, unit: ChosenRows | AggregatedRows, dtype: np.dtype[Any], parts: int, first: int, counts: OperatorCounts
     ) -> Iterator[tuple[int, Rows]]:
-        """Number of each range from ``first`` on, and what is stored for its units."""
+        """What is stored for the units of each range.
+
+        Parameters
+        ----------
+        unit, dtype
+            What becomes of the rows of a unit, and the type of the store.
+        parts, first
+            Number of ranges, and the first of them that is wanted.
+        counts
+            Counts the units.
+
+        Yields
+        ------
+        Number of a range, and rows of the store.
+        """
+        most = unit.rows_at_most if isinstance(unit, ChosenRows) else None
         opened: list[tuple[Any, Any]] = list(self._held) or [self._open(run) for run in range(self.count)]
         for number, (low, high) in enumerate(ranges(parts)):
             if number < first:
@@ -74,6 +90,7 @@ class Runs:
                 start, stop = _stretch(digests, low, high)
                 if start < stop:
                     folded.add(digests[start:stop], rows[start:stop])
+            counts.of_units(folded.rows_of_units, most)
             yield number, folded.result()
 
     def _open(self, run: int) -> tuple[_Part, _Part]:

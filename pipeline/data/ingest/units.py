@@ -115,6 +115,10 @@ class Fold(Protocol):
     def result(self) -> Rows:
         """What is stored, in the order of units."""
 
+    @property
+    def rows_of_units(self) -> Places:
+        """Rows of each unit, shape (units,)."""
+
 
 def fold(unit: ChosenRows | AggregatedRows, width: int, dtype: np.dtype[Any]) -> Fold:
     """What a config does with the rows of a unit; ``dtype`` is that of the store."""
@@ -158,6 +162,11 @@ class _Choose:
         scores = _scores(self._key, digests, numbers)
         more = _Kept(np.repeat(places, counts), numbers, scores, rows)
         self._kept = self._kept.moved(earlier).joined(more).best(self._most)
+
+    @property
+    def rows_of_units(self) -> Places:
+        """See :class:`Fold`."""
+        return self._units.counts
 
     def result(self) -> Rows:
         """The chosen rows, by unit and number."""
@@ -214,6 +223,11 @@ class _Aggregate:
                 # Unbuffered and in order of the index: a left fold.
                 np.add.at(sums[:, column], target, rows[:, column])
         self._sums = sums
+
+    @property
+    def rows_of_units(self) -> Places:
+        """See :class:`Fold`."""
+        return self._units.counts
 
     def result(self) -> Rows:
         """One record a unit."""

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blockveil.pipeline.config.ingest_file import AggregatedRows, ChosenRows
+from blockveil.pipeline.data.ingest.operator_counts import OperatorCounts
 from blockveil.pipeline.data.ingest.runs import Runs
 from blockveil.pipeline.data.ingest.units import DIGEST, Digester, fold, in_order, ranges
 
@@ -119,7 +120,7 @@ def test_neither_runs_nor_ranges_change_what_is_stored(tmp_path_factory, who, si
     for start in range(0, len(who), size * 10):
         part = slice(start, start + size * 10)
         runs.append(digester.digests(pa.array(who[part], pa.int64())), rows[part])
-    found = [block for _, block in runs.merged(units(most), np.dtype(np.float64), parts, 0)]
+    found = [block for _, block in runs.merged(units(most), np.dtype(np.float64), parts, 0, OperatorCounts())]
     np.testing.assert_array_equal(np.concatenate(found), folded(who, rows, units(most)))
 
 

@@ -1,0 +1,59 @@
+"""How many rows an ingest read, kept and left out: for the person at the terminal, and kept nowhere.
+
+These numbers follow from private values. They enter no file, log, message, state or return value that anything else
+reads; a run that went on where another had stopped counts its own share alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass
+class OperatorCounts:
+    """Private numbers of one ingest.
+
+    Attributes
+    ----------
+    read
+        Rows of the source that were looked at.
+    fit
+        Those of them that were not left out for their own values.
+    stored
+        Rows of the store.
+    units
+        Privacy units with a row that fits; 0 where each row is one.
+    over
+        Units with more rows than their bound.
+    """
+
+    read: int = 0
+    fit: int = 0
+    stored: int = 0
+    units: int = 0
+    over: int = 0
+
+    def batch(self, read: int, fit: int) -> None:
+        """Count a batch of the source."""
+        self.read += read
+        self.fit += fit
+
+    def of_units(self, rows: NDArray[np.int64], most: int | None) -> None:
+        """Count units by how many rows each has; without a bound none is over it."""
+        self.units += rows.size
+        self.over += 0 if most is None else int(np.count_nonzero(rows > most))
+
+    def __repr__(self) -> str:
+        """Nothing of what was counted."""
+        return "OperatorCounts()"
+
+    def sentence(self) -> str:
+        """The numbers in words."""
+        left_out = self.read - self.fit
+        said = f"read {self.read:,} rows, left out {left_out:,} for their own values, stored {self.stored:,} records"
+        if self.units:
+            said += f"; {self.units:,} units, {self.over:,} of them with more rows than their bound"
+        return f"{said}. These numbers are private: they are shown here, and kept nowhere."
