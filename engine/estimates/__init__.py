@@ -6,14 +6,18 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.bands`: How far noise alone takes entries from the truth
 * :mod:`.blocks`: Estimates of a large answer, block by block
 * :mod:`.cells`: Counts of cells and answers of a workload from released integers, and their error before data is read
+* :mod:`.components`: Principal components from a released second moment, and how noise moves them
+* :mod:`.correlations`: Correlations and partial correlations from a released second moment, and how noise moves them
 * :mod:`.directions`: Principal directions from a noisy second moment, and how far they may be from the true ones
 * :mod:`.error_bounds`: How wrong a release may be
 * :mod:`.leading`: Leading eigenvalues of a matrix that is too large to hold
 * :mod:`.linear_forms`: How exactly means, standard deviations and correlations will be known
 * :mod:`.matrices`: From released integers to estimates in raw units, each with the standard deviation of its noise
+* :mod:`.noisy_moments`: A released second moment as the source of further statistics, and how its noise moves them
 * :mod:`.postprocessing`: Post-processing of released matrices; costs no privacy
 * :mod:`.ratios`: How far noise can take means and covariances from the truth, all of them at once, though they are
   ratios
+* :mod:`.regression`: Linear regression from a released second moment, and how noise moves its coefficients
 * :mod:`.simulated`: What an error is after post-processing, and what it does to leading subspaces
 * :mod:`.totals_and_means`: Count, totals and means from released sums, each with the standard deviation of its noise
 """

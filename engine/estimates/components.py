@@ -1,0 +1,178 @@
+"""Principal components from a released second moment, and how noise moves them. All post-processing.
+
+Components are eigenvectors v of ``C = T / n`` (of the cross products about the mean, over the count), of the second
+moment itself where there is no count, or of the correlation R. To first order in the noise, for different eigenvalues,
+
+* ``d lambda_i = v_i' dC v_i`` and ``d v_i = sum_(j != i) v_j (v_j' dC v_i) / (lambda_i - lambda_j)``;
+* ``dC = (B N B' - C dn) / n``, of which the last part moves no direction;
+* ``dR = Q dT Q - (E R + R E) / 2`` for ``Q = diag(T)^-1/2`` and ``E = diag(dT_ii / T_ii)``.
+
+A direction whose eigenvalue is close to another one turns by more than first order says; its errors are infinite then.
+
+**Source**: Anderson, 1963; Kato, 1980, section II.2 (perturbation of eigenvalues and eigenvectors).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from blockveil.engine.estimates.directions import positive
+from blockveil.engine.estimates.matrices import Estimate
+from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments, cross_products
+
+_SMALL = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentEstimates:
+    """Leading principal components and their noise.
+
+    Attributes
+    ----------
+    variances
+        Eigenvalues, descending, shape (k,).
+    shares
+        Of the total variance, shape (k,).
+    loadings
+        Unit rows, shape (k, d); the largest entry of each is positive.
+    sine_distance
+        Expected squared sine of the angle between each released direction and its true one, shape (k,), to first
+        order; 1 where that is above :data:`_SMALL`, so that first order says too little.
+    """
+
+    variances: Estimate
+    shares: Estimate
+    loadings: Estimate
+    sine_distance: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Wanted:
+    """Which components."""
+
+    moments: NoisyMoments
+    count: int
+    scaled: bool
+    reference: Array
+
+    def matrices(self, stack: Array) -> Array:
+        """What the components are eigenvectors of, shape (draws, d, d)."""
+        products = cross_products(stack, self.moments.constant)
+        if self.scaled:
+            root = np.sqrt(np.diagonal(products, axis1=1, axis2=2))
+            return np.asarray(products / (root[:, :, None] * root[:, None, :]))
+        return products / stack[:, :1, :1] if self.moments.constant else products
+
+    def __call__(self, stack: Array) -> Array:
+        """Eigenvalues, shares, and the rows of loadings, shape (draws, 2 + d, k)."""
+        matrices = self.matrices(stack)
+        there = np.asarray(np.isfinite(matrices).all(axis=(1, 2)))
+        values, vectors = np.linalg.eigh(np.where(there[:, None, None], matrices, 0.0))
+        values, vectors = values[:, ::-1][:, : self.count], vectors[:, :, ::-1][:, :, : self.count]
+        if self.reference.size:
+            vectors = vectors * np.where(np.einsum("dfk,fk->dk", vectors, self.reference) < 0, -1.0, 1.0)[:, None, :]
+        total = np.trace(matrices, axis1=1, axis2=2)
+        found = np.concatenate([values[:, None], (values / total[:, None])[:, None], vectors], axis=1)
+        return np.where(there[:, None, None], found, np.nan)
+
+
+def components(moments: NoisyMoments, count: int, scaled: bool) -> ComponentEstimates:
+    """Leading principal components.
+
+    Parameters
+    ----------
+    moments
+        Released moments; with ``scaled`` they have a constant coordinate.
+    count
+        Number k of components, between 1 and d.
+    scaled
+        Whether each feature counts in units of its own standard deviation: components of the correlation.
+    """
+    wanted = _Wanted(moments, count, scaled, np.empty(0))
+    with np.errstate(all="ignore"):
+        matrix = wanted.matrices(moments.matrix[None])[0]
+    if not np.all(np.isfinite(matrix)):
+        return _nothing(moments.features, count)
+    values, vectors = np.linalg.eigh(matrix)
+    values, vectors = values[::-1], positive(vectors[:, ::-1])
+    wanted = _Wanted(moments, count, scaled, vectors[:, :count])
+    deviations, distance = _first_order(moments, values, vectors, count, scaled)
+    found = wanted(moments.matrix[None])[0]
+    variances, shares = moments.stated(lambda stack: wanted(stack)[:, :2], deviations[:2])
+    loadings = moments.stated_together(lambda stack: wanted(stack)[:, 2:], deviations[2:])
+    return ComponentEstimates(
+        Estimate(found[0], variances),
+        Estimate(found[1], shares),
+        Estimate(found[2:].T, loadings.T),
+        np.where(distance <= _SMALL, distance, 1.0),
+    )
+
+
+def _nothing(features: int, count: int) -> ComponentEstimates:
+    """Where the released matrix has no components at all."""
+    one, all_ = (count,), (count, features)
+    line = Estimate(np.full(one, np.nan), np.full(one, np.inf))
+    return ComponentEstimates(line, line, Estimate(np.full(all_, np.nan), np.full(all_, np.inf)), np.ones(one))
+
+
+def _first_order(moments: NoisyMoments, values: Array, vectors: Array, count: int, scaled: bool) -> tuple[Array, Array]:
+    """Standard deviations as rows of :class:`_Wanted`, and expected squared sines."""
+    turn = _Turn(moments, values, vectors, scaled)
+    found, distance = np.empty((2 + moments.features, count)), np.empty(count)
+    total = float(np.sum(values))
+    whole = turn.trace()
+    for i in range(count):
+        own = turn.gradients(i)
+        with np.errstate(all="ignore"):
+            gaps = 1.0 / (values[i] - values)
+        gaps[i] = 0.0
+        of_value = own[i]
+        of_share = of_value / total - values[i] / total**2 * whole
+        along = np.einsum("j,jkl->jkl", gaps, own)
+        of_loadings = np.einsum("fj,jkl->fkl", vectors, along)
+        found[:, i] = moments.deviations(np.concatenate([of_value[None], of_share[None], of_loadings]))
+        distance[i] = float(np.sum(moments.deviations(along) ** 2))
+    return found, distance
+
+
+@dataclass(frozen=True, eq=False)
+class _Turn:
+    """Gradients of ``v_j' dC v_i`` in the noise."""
+
+    moments: NoisyMoments
+    values: Array
+    vectors: Array
+    scaled: bool
+
+    def gradients(self, i: int) -> Array:
+        """For one i and every j, symmetric, shape (d, p, p)."""
+        moments, centring = self.moments, self.moments.centring
+        if self.scaled:
+            return self._of_correlation(i)
+        left = self.vectors.T @ centring
+        found = (left[:, :, None] * left[i][None, None, :] + left[i][None, :, None] * left[:, None, :]) / 2.0
+        if moments.constant:
+            found[i, 0, 0] -= self.values[i]
+            found /= moments.matrix[0, 0]
+        return np.asarray(found)
+
+    def _of_correlation(self, i: int) -> Array:
+        own, centring = np.diagonal(self.moments.products), self.moments.centring
+        left = (self.vectors.T / np.sqrt(own)) @ centring
+        found = (left[:, :, None] * left[i][None, None, :] + left[i][None, :, None] * left[:, None, :]) / 2.0
+        # - (lambda_i + lambda_j) / 2 sum_f v_jf v_if dT_ff / T_ff
+        weights = self.vectors.T * self.vectors[:, i] / own * ((self.values[i] + self.values) / 2.0)[:, None]
+        return np.asarray(found - (centring.T * weights[:, None, :]) @ centring)
+
+    def trace(self) -> Array:
+        """Gradient of the total variance, shape (p, p); zero for correlations."""
+        moments, centring = self.moments, self.moments.centring
+        if self.scaled:
+            return np.zeros(moments.matrix.shape)
+        found = centring.T @ centring
+        if moments.constant:
+            found[0, 0] -= float(np.sum(self.values))
+            found /= moments.matrix[0, 0]
+        return found

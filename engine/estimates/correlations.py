@@ -1,0 +1,116 @@
+"""Correlations and partial correlations from a released second moment, and how noise moves them. All post-processing.
+
+Both are ratios ``q_ij = P_ij / sqrt(P_ii P_jj)``: a correlation of the cross products T about the mean, a partial
+correlation the negative of that of their inverse. With B for the centring and ``b_i`` for row i of B, or of
+``T^-1 B``, over ``sqrt(P_ii)``, a ratio moves to first order by
+
+    ``dq_ij = b_i'N b_j - (q_ij / 2) (b_i'N b_i + b_j'N b_j)``   (with the other sign for an inverse: ``dP = -P dT P``).
+
+Its variance is made of the covariances of such forms, see :mod:`.noisy_moments`.
+
+**Source**: derived here; Whittaker, 1990, section 5.7 (partial correlations as entries of the scaled inverse).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blockveil.engine.estimates.matrices import Estimate
+from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments, Statistic, cross_products
+
+
+def correlation(moments: NoisyMoments) -> Estimate:
+    """Correlation of each pair of features, shape (d, d), and its standard error from noise.
+
+    Values lie between -1 and 1, and are NaN where a released variance is not positive. A standard error is infinite
+    where noise is too large to state one. The moments have a constant coordinate.
+    """
+
+    def of(stack: Array) -> Array:
+        return _ratios(cross_products(stack, moments.constant))
+
+    with np.errstate(all="ignore"):
+        forms = moments.centring.T / np.sqrt(np.diagonal(moments.products))
+        ratios = of(moments.matrix[None])[0]
+        deviation = _combined(ratios, *_of_pairs(forms, moments.variance))
+    return _estimate(moments, of, deviation)
+
+
+def partial_correlation(moments: NoisyMoments) -> Estimate:
+    """Correlation of each pair of features given all others; as :func:`correlation`.
+
+    All of them are NaN where the released products are not those of any records.
+    """
+
+    def of(stack: Array) -> Array:
+        ratios = -_ratios(_inverted(cross_products(stack, moments.constant)))
+        ratios[:, range(moments.features), range(moments.features)] *= -1.0
+        return ratios
+
+    products = moments.products
+    if not _definite(products):
+        return Estimate(np.full(products.shape, np.nan), np.full(products.shape, np.inf))
+    inverse = _inverted(products[None])[0]
+    forms = (inverse @ moments.centring).T / np.sqrt(np.diagonal(inverse))
+    deviation = _combined(_ratios(inverse[None])[0], *_of_pairs(forms, moments.variance))
+    return _estimate(moments, of, deviation)
+
+
+def _estimate(moments: NoisyMoments, of: Statistic, deviation: Array) -> Estimate:
+    with np.errstate(all="ignore"):
+        value = of(moments.matrix[None])[0]
+    np.fill_diagonal(deviation, 0.0)
+    stated = moments.stated(of, deviation)
+    # A feature's correlation with itself is one, whatever the noise.
+    np.fill_diagonal(stated, np.where(np.isfinite(np.diagonal(value)), 0.0, np.inf))
+    return Estimate(np.clip(value, -1.0, 1.0), stated)
+
+
+def _ratios(stack: Array) -> Array:
+    """Entries over the roots of their diagonal entries, shape (draws, d, d); NaN where one of these is negative."""
+    root = np.sqrt(np.diagonal(stack, axis1=1, axis2=2))
+    found: Array = stack / (root[:, :, None] * root[:, None, :])
+    found[:, range(stack.shape[1]), range(stack.shape[1])] = np.where(root > 0.0, 1.0, np.nan)
+    return found
+
+
+def _inverted(stack: Array) -> Array:
+    """Inverses, shape (draws, d, d), through matrices of unit diagonal; NaN where there are none."""
+    root = np.sqrt(np.abs(np.diagonal(stack, axis1=1, axis2=2)))
+    scale = np.where(root > 0.0, root, 1.0)
+    sides = scale[:, :, None] * scale[:, None, :]
+    try:
+        return np.asarray(np.linalg.inv(stack / sides) / sides)
+    except np.linalg.LinAlgError:
+        return np.full(stack.shape, np.nan)
+
+
+def _definite(products: Array) -> bool:
+    size = np.diagonal(products)
+    if not (np.all(np.isfinite(products)) and np.all(size > 0.0)):
+        return False
+    return bool(np.linalg.eigvalsh(products / np.sqrt(np.outer(size, size)))[0] > 0.0)
+
+
+def _of_pairs(forms: Array, variance: Array) -> tuple[Array, Array, Array, Array]:
+    """Covariances of the forms of each pair (i, j) of columns of forms, shape (p, d) to (d, d) each.
+
+    ``Var b_i'N b_j``, ``Cov(b_i'N b_j, b_i'N b_i)``, ``Cov(b_i'N b_i, b_j'N b_j)``, and ``Var b_i'N b_i`` by row.
+    """
+    squares, own = forms**2, np.diagonal(variance)
+    through = variance @ squares
+    crossed, shared = squares.T @ through, squares.T @ (own[:, None] * squares)
+    both, first = np.empty_like(crossed), np.empty_like(crossed)
+    for i in range(forms.shape[1]):
+        mixed = forms[:, i, None] * forms
+        both[i] = np.sum(mixed * (variance @ mixed), axis=0)
+        first[i] = 2.0 * through[:, i] @ mixed - (own * forms[:, i] ** 3) @ forms
+    alone = np.diagonal(2.0 * crossed - shared)
+    return crossed + both - shared, first, 2.0 * both - shared, np.repeat(alone[:, None], alone.size, axis=1)
+
+
+def _combined(ratios: Array, pair: Array, first: Array, apart: Array, alone: Array) -> Array:
+    """Standard deviation of each ratio; parameters as :func:`_of_pairs` returns them."""
+    own = alone + alone.T + 2.0 * apart
+    found: Array = np.sqrt(np.maximum(pair - ratios * (first + first.T) + ratios**2 / 4.0 * own, 0.0))
+    return found

@@ -1,0 +1,175 @@
+"""A released second moment as the source of further statistics, and how its noise moves them. All post-processing.
+
+Write S for the released second moment about the origin, with the constant coordinate in front where there is one, and N
+for its noise: symmetric, with independent distinct entries of known variances V. Every statistic here is a function f
+of S, and its noise is stated to first order (the delta method):
+
+* ``f(S) - f(S - N) = <G, N>`` for the gradient G of f at the released S, a symmetric matrix;
+* ``Var <G, N> = sum_k V_kk G_kk^2 + sum_(k != l) 2 V_kl G_kl^2``, as entry (k, l) counts with its mirror image;
+* ``Cov(a'Nb, c'Nd) = sum_kl V_kl (a_k b_l c_k d_l + a_k b_l c_l d_k) - sum_k V_kk a_k b_k c_k d_k``.
+
+First order is true only where noise is small beside what it is added to, which is looked at for each statistic: noise
+of the same variances, drawn with a public seed, is added to S and taken from it. What changes alike both times,
+``(f(S + N) + f(S - N)) / 2 - f(S)``, is what first order leaves out; what changes the other way must have the stated
+size. Where either fails, no standard error is stated: it is infinite.
+
+**Source**: Oehlert, 1992 (delta method); Hammersley and Morton, 1956 (antithetic draws).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Statistic = Callable[[Array], Array]
+"""From second moments, shape (draws, p, p), to numbers, shape (draws, ...)."""
+
+CURVED = 0.25
+"""Largest part that first order may leave out, in standard errors: its root mean square over draws."""
+
+_ODD = (0.6, 1.6)
+"""What first order states must be the size of what draws show, up to their own chance."""
+
+_ROUNDING = 1e-9
+"""Part of a number that rounding may change, where there is no noise."""
+
+_MOST_PAIRS, _LEAST_PAIRS, _ENTRIES = 64, 8, 2_000_000
+_PUBLIC_SEED = 20_261_122
+"""Anyone may know this noise: it protects nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyMoments:
+    """A released second moment about the origin.
+
+    Attributes
+    ----------
+    matrix
+        S, symmetric, shape (p, p), in products of the features' units, a sum over records.
+    variance
+        V, variance of each entry's noise, symmetric, shape (p, p); distinct entries have independent noise.
+    constant
+        Whether the first coordinate is the constant one: ``S[0, 0]`` is the count then, and ``S[0, 1:]`` the sums.
+    origin
+        Point that records are seen from, raw units, shape (d,), without the constant.
+    """
+
+    matrix: Array
+    variance: Array
+    constant: bool
+    origin: Array
+
+    @property
+    def features(self) -> int:
+        """Number d of features."""
+        return int(self.origin.size)
+
+    @property
+    def centring(self) -> Array:
+        """B with ``dT = B N B'`` for the cross products T about the mean, shape (d, p).
+
+        With ``T = M - s s' / n`` and ``m = s / n``, first order is ``dM - m ds' - ds m' + m m' dn``.
+        """
+        one = np.eye(self.features)
+        return np.hstack([-self.mean[:, None], one]) if self.constant else one
+
+    @property
+    def mean(self) -> Array:
+        """Mean about the origin, shape (d,); zero where there is no constant: products are about the origin then."""
+        return self.matrix[0, 1:] / self.matrix[0, 0] if self.constant else np.zeros(self.features)
+
+    @property
+    def products(self) -> Array:
+        """Cross products T about the mean, or about the origin without a constant, shape (d, d)."""
+        found: Array = cross_products(self.matrix[None], self.constant)[0]
+        return found
+
+    def deviations(self, gradients: Array) -> Array:
+        """Standard deviation of ``<G, N>`` for symmetric gradients, shape (..., p, p) to (...)."""
+        weights = 2.0 * self.variance
+        np.fill_diagonal(weights, np.diagonal(self.variance))
+        found: Array = np.sqrt(np.einsum("...kl,kl->...", gradients**2, weights))
+        return found
+
+    def covariance_along(self, vector: Array) -> Array:
+        """Covariance of ``N w`` for one vector w, shape (p,) to (p, p)."""
+        found: Array = np.diag(self.variance @ vector**2 - np.diagonal(self.variance) * vector**2)
+        return found + np.outer(vector, vector) * self.variance
+
+    def stated(self, statistic: Statistic, deviation: Array) -> Array:
+        """Standard errors of a statistic where first order holds, and infinity elsewhere.
+
+        Parameters
+        ----------
+        statistic
+            The statistic, of a stack of second moments.
+        deviation
+            Its standard deviation to first order, shape (...).
+        """
+        here, even, odd = self._moves(statistic)
+        return np.where(_is_linear(here, even, odd, deviation), deviation, np.inf)
+
+    def stated_together(self, statistic: Statistic, deviation: Array) -> Array:
+        """The same for vectors, along the first axis, each of which is judged by its length.
+
+        An entry that first order hardly moves, as one of a unit vector that is nearly one, may move more by what first
+        order leaves out. So the root of both squares is stated.
+
+        Parameters
+        ----------
+        statistic, deviation
+            As above, shape (entries, vectors).
+        """
+        here, even, odd = self._moves(statistic)
+        lengths = (np.sqrt(np.sum(part**2, axis=0)) for part in (here, even, odd, deviation))
+        return np.where(_is_linear(*lengths), np.hypot(deviation, even), np.inf)
+
+    def _moves(self, statistic: Statistic) -> tuple[Array, Array, Array]:
+        """A statistic, and how far draws take it alike both ways and oppositely: root mean squares."""
+        pairs = int(np.clip(_ENTRIES // self.matrix.size, _LEAST_PAIRS, _MOST_PAIRS))
+        with np.errstate(all="ignore"):
+            here = statistic(self.matrix[None])[0]
+            even, odd = np.zeros(np.shape(here)), np.zeros(np.shape(here))
+            for noise in self._drawn(pairs):
+                above, below = statistic(self.matrix + noise), statistic(self.matrix - noise)
+                even += np.sum(((above + below) / 2.0 - here) ** 2, axis=0) / pairs
+                odd += np.sum(((above - below) / 2.0) ** 2, axis=0) / pairs
+        return here, np.sqrt(even), np.sqrt(odd)
+
+    def of(self, columns: list[int]) -> NoisyMoments:
+        """Moments of some of the features, by their positions, in this order."""
+        kept = [0, *(column + 1 for column in columns)] if self.constant else columns
+        there = np.ix_(kept, kept)
+        return NoisyMoments(self.matrix[there], self.variance[there], self.constant, self.origin[columns])
+
+    def _drawn(self, pairs: int) -> Iterator[Array]:
+        """Noise of these variances in batches of a bounded number of entries, each of shape (draws, p, p)."""
+        random, size = np.random.default_rng(_PUBLIC_SEED), self.matrix.shape[0]
+        deviation, batch = np.sqrt(self.variance), max(1, _ENTRIES // (2 * size * size))
+        for start in range(0, pairs, batch):
+            noise = np.triu(random.standard_normal((min(batch, pairs - start), size, size)))
+            yield (noise + np.swapaxes(np.triu(noise, 1), 1, 2)) * deviation
+
+
+def _is_linear(here: Array, even: Array, odd: Array, deviation: Array) -> NDArray[np.bool_]:
+    """Whether first order holds; a comparison with NaN is false."""
+    rounding = _ROUNDING * np.abs(here)
+    linear = even <= CURVED * deviation + rounding
+    sized = (odd >= _ODD[0] * deviation) & (odd <= _ODD[1] * deviation + rounding)
+    return np.asarray(linear & sized & np.isfinite(here))
+
+
+def cross_products(stack: Array, constant: bool) -> Array:
+    """Cross products about the mean of second moments, shape (draws, p, p) to (draws, d, d).
+
+    Without a constant coordinate they are the second moments themselves, about the origin.
+    """
+    if not constant:
+        return stack
+    sums = stack[:, 0, 1:]
+    found: Array = stack[:, 1:, 1:] - sums[:, :, None] * sums[:, None, :] / stack[:, :1, :1]
+    return found

@@ -1,0 +1,142 @@
+"""Linear regression from a released second moment, and how noise moves its coefficients. All post-processing.
+
+With T for cross products about the mean, x for the features, y for the target and r for the ridge, the coefficients
+``b = (T_xx + r I)^-1 T_xy`` move to first order by ``db = (T_xx + r I)^-1 (dT w)_x`` with ``w = (-b, 1)``: for each
+coefficient a bilinear form in the noise, all with the same right vector (:mod:`.noisy_moments`). What is estimated is
+what the exact moments of the (clipped and rounded) records would give, with the same ridge: noise is accounted for, the
+choice of a sample is not.
+
+Noise in the features' own products pulls coefficients towards zero, as errors in variables do. That pull is of second
+order; where it is not small, no standard error is stated.
+
+**Source**: Hoerl and Kennard, 1970 (ridge); Fuller, 1987, section 2.2 (moments with errors of known size).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from blockveil.engine.estimates.matrices import Estimate
+from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments, cross_products
+
+
+@dataclass(frozen=True, eq=False)
+class LinearFit:
+    """Coefficients of a linear regression and their noise.
+
+    Attributes
+    ----------
+    values
+        Intercept first, then a coefficient each feature, raw units, shape (1 + k,).
+    standard_error
+        Of each, from noise alone; infinite where noise is too large to state one.
+    covariance
+        Of their noise, to first order, shape (1 + k, 1 + k).
+    r_squared
+        Share of the target's sum of squares that is explained; its standard error as above.
+    """
+
+    values: Array
+    standard_error: Array
+    covariance: Array
+    r_squared: Estimate
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """Which regression."""
+
+    moments: NoisyMoments
+    target: int
+    columns: list[int]
+    ridge: float
+
+    def __call__(self, stack: Array) -> Array:
+        """Intercept, coefficients and share explained, shape (draws, 2 + k)."""
+        moments, columns = self.moments, self.columns
+        products = cross_products(stack, moments.constant)
+        inner = products[:, columns][:, :, columns] + self.ridge * np.eye(len(columns))
+        outer, own = products[:, columns, self.target], products[:, self.target, self.target]
+        slopes = _solved(inner, outer)
+        mean = stack[:, 0, 1:] / stack[:, :1, 0] if moments.constant else np.zeros(products.shape[:2])
+        mean = mean + moments.origin
+        intercept = mean[:, self.target] - np.einsum("dk,dk->d", slopes, mean[:, columns])
+        penalty = self.ridge * np.sum(slopes**2, axis=1)
+        # b'(T_xx + r I) b = b'T_xy, so that w'Tw = T_yy - b'T_xy - r b'b.
+        explained = (np.einsum("dk,dk->d", slopes, outer) + penalty) / own
+        return np.column_stack([intercept, slopes, explained])
+
+
+def linear_fit(moments: NoisyMoments, target: int, columns: list[int], ridge: float) -> LinearFit:
+    """Regression of one feature on others.
+
+    Parameters
+    ----------
+    moments
+        Released moments.
+    target
+        Position of the feature that is explained.
+    columns
+        Positions of the features that explain it, without the target.
+    ridge
+        What is added to each feature's sum of squares about the mean, in its unit squared; at least 0.
+    """
+    asked = _Asked(moments, target, columns, ridge)
+    with np.errstate(all="ignore"):
+        *values, explained = asked(moments.matrix[None])[0]
+        found = np.array(values)
+        covariance, gradient = _first_order(asked, found[1:])
+        deviation = np.append(np.sqrt(np.maximum(np.diagonal(covariance), 0.0)), moments.deviations(gradient))
+    stated = moments.stated(asked, deviation) if _definite(asked) else np.full(deviation.shape, np.inf)
+    share = Estimate(np.asarray(explained), np.asarray(stated[-1]))
+    return LinearFit(found, stated[:-1], covariance, share)
+
+
+def _first_order(asked: _Asked, slopes: Array) -> tuple[Array, Array]:
+    """Covariance of intercept and coefficients, and the gradient of the share explained."""
+    moments, columns, target = asked.moments, asked.columns, asked.target
+    products, centring = moments.products, moments.centring
+    inner = products[np.ix_(columns, columns)] + asked.ridge * np.eye(len(columns))
+    left = _solved(inner[None], centring[columns][None])[0]
+    vector = centring[target] - centring[columns].T @ slopes  # B'w
+    intercept = -(moments.mean + moments.origin)[columns] @ left
+    if moments.constant:
+        intercept[0] += 1.0 / moments.matrix[0, 0]
+    all_left = np.vstack([intercept, left])
+    covariance = all_left @ moments.covariance_along(vector) @ all_left.T
+    # d w'Tw = w'dTw + 2 dw'Tw, and (Tw)_x = r b: with ridge the coefficients are not the best ones.
+    along = vector - 2.0 * asked.ridge * slopes @ left
+    own = products[target, target]
+    unexplained = own - slopes @ products[columns, target] - asked.ridge * slopes @ slopes
+    product = np.outer(along, vector)
+    gradient = unexplained / own**2 * np.outer(centring[target], centring[target]) - (product + product.T) / (2.0 * own)
+    return covariance, gradient
+
+
+def _definite(asked: _Asked) -> bool:
+    """Whether the released products of the features are those of any records at all."""
+    products, columns = asked.moments.products, asked.columns
+    inner = products[np.ix_(columns, columns)] + asked.ridge * np.eye(len(columns))
+    size, own = np.diagonal(inner), products[asked.target, asked.target]
+    if not (np.all(np.isfinite(products)) and np.all(size > 0.0) and own > 0.0):
+        return False
+    return bool(np.linalg.eigvalsh(inner / np.sqrt(np.outer(size, size)))[0] > 0.0)
+
+
+def _solved(matrices: Array, sides: Array) -> Array:
+    """Solutions for symmetric matrices, shape (draws, k, k), and sides (draws, k) or (draws, k, m); NaN where none.
+
+    Rows and columns are first divided by the root of the diagonal: features of any units are solved as well.
+    """
+    vectors = sides.ndim == 2
+    right = sides[:, :, None] if vectors else sides
+    scale = np.sqrt(np.abs(np.diagonal(matrices, axis1=1, axis2=2)))
+    scale = np.where(scale > 0.0, scale, 1.0)
+    try:
+        found = np.linalg.solve(matrices / (scale[:, :, None] * scale[:, None, :]), right / scale[:, :, None])
+    except np.linalg.LinAlgError:
+        found = np.full(right.shape, np.nan)
+    found = found / scale[:, :, None]
+    return found[:, :, 0] if vectors else found
