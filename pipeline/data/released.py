@@ -22,7 +22,7 @@ _FOLDER = re.compile(r"\d{4}-\d{2}-\d{2}-[0-9a-f]{16}\.zarr")
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
+class ReleaseInMemory:
     """A release in memory.
 
     Attributes
@@ -83,7 +83,7 @@ def split_release_id(release_id: str) -> tuple[str, str, str]:
     return parts[1], parts[2], parts[3]
 
 
-def read_release(path: Path) -> Release:
+def read_release(path: Path) -> ReleaseInMemory:
     """Read a release and check it.
 
     Parameters
@@ -102,7 +102,7 @@ def read_release(path: Path) -> Release:
     _check(arrays, attributes, target)
     if expected is not None and attributes["output_digest"] != expected:
         raise damaged(path, "does not match its pointer")
-    return Release(target, arrays, _dimensions(members), attributes)
+    return ReleaseInMemory(target, arrays, _dimensions(members), attributes)
 
 
 def open_release(path: Path) -> OpenRelease:

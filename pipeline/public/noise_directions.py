@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from blockveil.engine.records.geometry import Box
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.public.shaping import save_matrix
-from blockveil.pipeline.releases.publishing import Release, read_release
+from blockveil.pipeline.releases.publishing import ReleaseInMemory, read_release
 
 Array = NDArray[np.float64]
 
@@ -83,7 +83,7 @@ def principal_directions(release: Path) -> NoiseDirections:
     return NoiseDirections(_signed(vectors[:, ::-1]), strength, str(found.attributes["release_id"]))
 
 
-def _completed(release: Release, scale: Array) -> NoiseDirections:
+def _completed(release: ReleaseInMemory, scale: Array) -> NoiseDirections:
     """Published directions first, orthonormal in scaled units; the rest of the space after them."""
     scaled = release.arrays["directions"] / scale[:, None]
     basis = np.linalg.qr(scaled, mode="complete")[0]
@@ -103,7 +103,7 @@ def save(directions: NoiseDirections, output: Path) -> None:
     save_matrix(directions.matrix, output)
 
 
-def _moment(release: Release) -> Array:
+def _moment(release: ReleaseInMemory) -> Array:
     arrays, kind = release.arrays, release.attributes.get("matrix")
     if kind in ("covariance", "second_moment"):
         matrix: Array = arrays[str(kind)]

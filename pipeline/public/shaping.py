@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from blockveil.engine.shapes import adapted
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ConfigError, StoreError
-from blockveil.pipeline.releases.publishing import Release, read_release
+from blockveil.pipeline.releases.publishing import ReleaseInMemory, read_release
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ def save_matrix(matrix: NDArray[np.float64], output: Path) -> None:
     raise failure
 
 
-def _moment(release: Release) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _moment(release: ReleaseInMemory) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Covariance about the released mean, or second moment a record about the declared origin."""
     arrays, attributes = release.arrays, release.attributes
     kind = attributes.get("matrix")

@@ -30,7 +30,7 @@ from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.data import zarr_arrays
 from blockveil.pipeline.data.released import (
-    Release,
+    ReleaseInMemory,
     damaged,
     open_release,
     read_json,
@@ -43,7 +43,7 @@ from blockveil.pipeline.questions.arrays import ReleaseArrays
 __all__ = [
     "Draft",
     "Published",
-    "Release",
+    "ReleaseInMemory",
     "Staged",
     "draft",
     "find_published",
