@@ -56,10 +56,22 @@ CARD = replace(LIGHT, paper="#ffffff")
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture and what it shows in words."""
+    """A picture and what it shows in words.
 
-    draw: Callable[[Theme], str]
+    Attributes
+    ----------
+    figure
+        Draws it for one kind of paper.
+    text
+        What it shows.
+    """
+
+    figure: Callable[[Theme], Figure]
     text: str
+
+    def draw(self, theme: Theme) -> str:
+        """The picture as SVG text."""
+        return _svg(self.figure(theme), theme)
 
 
 def heat_map(facts: Facts) -> Picture:
@@ -206,7 +218,7 @@ class _Map:
     numbers: list[list[str]] | None = None
     blank: bool = False
 
-    def draw(self, theme: Theme) -> str:
+    def draw(self, theme: Theme) -> Figure:
         with matplotlib.rc_context(_STYLE):
             figure = Figure(figsize=(6.6, 5.8), facecolor="none")
             axes = figure.add_subplot()
@@ -219,7 +231,7 @@ class _Map:
             bar.outline.set_visible(False)
             bar.ax.tick_params(colors=theme.ink)
             _plain(axes, theme)
-            return _svg(figure, theme)
+            return figure
 
     def _cells(self, axes: Any, theme: Theme) -> Any:
         """Colours of the cells, and grey over those that noise alone may give."""
@@ -291,7 +303,7 @@ def spectrum(facts: Facts) -> Picture:
     # Where nothing is known, noise may reach as far as the values.
     level = level if np.isfinite(level) else float(np.max(np.abs(found.values)))
 
-    def draw(theme: Theme) -> str:
+    def draw(theme: Theme) -> Figure:
         values = found.values
         positions, above = np.arange(1, values.size + 1), values > level
         with matplotlib.rc_context(_STYLE):
@@ -319,7 +331,7 @@ def spectrum(facts: Facts) -> Picture:
             )
             axes.legend(frameon=False, labelcolor=theme.ink)
             _plain(axes, theme)
-            return _svg(figure, theme)
+            return figure
 
     return Picture(draw, text)
 
@@ -342,7 +354,7 @@ def difference_map(cells: Cells, matrix: ReleasedMatrix, band: float, text: str)
 def burn_down(points: list[tuple[str, float]], text: str) -> Picture:
     """Share of the budget that is spent after each charge, in per cent, and the whole."""
 
-    def draw(theme: Theme) -> str:
+    def draw(theme: Theme) -> Figure:
         with matplotlib.rc_context(_STYLE):
             figure = Figure(figsize=(6.6, 3.0), facecolor="none")
             axes = figure.add_subplot()
@@ -356,7 +368,7 @@ def burn_down(points: list[tuple[str, float]], text: str) -> Picture:
             axes.set_title("Budget spent, all releases together", color=theme.ink, fontsize=9.5)
             axes.legend(frameon=False, labelcolor=theme.ink, loc="lower right")
             _plain(axes, theme)
-            return _svg(figure, theme)
+            return figure
 
     return Picture(draw, text)
 
@@ -376,12 +388,13 @@ def _plain(axes: Any, theme: Theme) -> None:
 
 
 def _svg(figure: Figure, theme: Theme) -> str:
-    FigureCanvasSVG(figure)
-    figure.tight_layout()
-    figure.set_layout_engine(None)  # else all is drawn once more to lay out what is laid out already
     stream = io.StringIO()
     written = {"Date": None, "Creator": "Blockveil"}
-    figure.savefig(stream, format="svg", dpi=150, facecolor=theme.paper, metadata=written)
+    with matplotlib.rc_context(_STYLE):
+        FigureCanvasSVG(figure)
+        figure.tight_layout()
+        figure.set_layout_engine(None)  # else all is drawn once more to lay out what is laid out already
+        figure.savefig(stream, format="svg", dpi=150, facecolor=theme.paper, metadata=written)
     text = stream.getvalue()
     return text[text.index("<svg") :]
 
