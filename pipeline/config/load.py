@@ -19,8 +19,8 @@ from blockveil.pipeline.config.geometry_section import EllipsoidGeometry
 from blockveil.pipeline.config.loaded import DIRECTIONS, SHAPE, LoadedConfig, pinned_digest
 from blockveil.pipeline.config.mechanism_sections import AllocatedSection
 from blockveil.pipeline.config.model import ReleaseConfig
-from blockveil.pipeline.config.toml import parse_toml, read_toml
-from blockveil.pipeline.config.toml_lines import lines_of
+from blockveil.pipeline.config.toml import as_toml, parse_toml, read_toml
+from blockveil.pipeline.config.toml_lines import LineNumbers, lines_of
 from blockveil.pipeline.config.unvetted import named_by
 
 _NO_OVERRIDES: Mapping[str, str] = MappingProxyType({})
@@ -54,13 +54,42 @@ def load_config(
     for key, text in overrides.items():
         _check_allowed(key, allowed_prefixes)
         _set(tree, key, _toml_value(key, text))
+    source = file.name if not overrides else f"{file.name} or its overrides"
+    return _validated(tree, model, source, absolute(file, "The config"), None if overrides else lines_of(file))
+
+
+def load_tables(tables: Mapping[str, Any], folder: Path) -> LoadedConfig:
+    """Validate a config that a program gives as nested tables, as :func:`load_config` does a file.
+
+    Parameters
+    ----------
+    tables
+        Tables by name, with texts, numbers, dates, lists and tables in them, as a TOML file would hold.
+    folder
+        Folder that relative paths start from.
+
+    Raises
+    ------
+    ConfigError
+        A value is none that a TOML file could hold, or as for a file.
+    """
+    tree = as_toml(tables)
+    return _validated(tree, ReleaseConfig.naming(named_by(tree)), IN_PROGRAM, absolute(folder / IN_PROGRAM, IN_PROGRAM))
+
+
+IN_PROGRAM = "the given tables"
+"""What messages call a config that a program gives."""
+
+
+def _validated(
+    tree: dict[str, Any], model: type[ReleaseConfig], source: str, path: Path, lines: LineNumbers | None = None
+) -> LoadedConfig:
     try:
         config = model.model_validate(tree)
     except ValidationError as error:
-        source = file.name if not overrides else f"{file.name} or its overrides"
-        failure = explain(error, tree, source, model, None if overrides else lines_of(file))
+        failure = explain(error, tree, source, model, lines)
     else:
-        return _resolved(LoadedConfig(config, absolute(file, "The config")))
+        return _resolved(LoadedConfig(config, path))
     # Raised outside the handler: a chained pydantic error would print the whole input again.
     raise failure
 

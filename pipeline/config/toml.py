@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,50 @@ def parse_toml(content: bytes, source: str, rule: str = "A config is a TOML file
     else:
         return tree
     raise ConfigError(f"{short(source, 120)}: {problem}", rule, "Correct it; text needs quotes")
+
+
+def as_toml(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables of a program as a TOML file would hold them: a copy, in which paths are texts and tuples are lists.
+
+    Values that are None are left out, as a file leaves a key out.
+
+    Raises
+    ------
+    ConfigError
+        A value is of another type, such as an array of numbers. The message names its type and never the value.
+    """
+    try:
+        tree = {str(name): _converted(part, (str(name),), 0) for name, part in tables.items() if part is not None}
+        _check(tree, (), 0)
+    except _Unusable as error:
+        problem = str(error)
+    else:
+        return tree
+    raise ConfigError(
+        f"The given tables cannot be a config: {problem}",
+        "A config holds texts, numbers, truth values, dates, lists and tables",
+        "Correct it; give single numbers with float() or int()",
+    )
+
+
+def _converted(value: Any, key: tuple[str, ...], depth: int) -> Any:
+    if depth > _DEEPEST:
+        raise _Unusable(f"{_shown(key[:3])} is nested more than {_DEEPEST} deep")
+    match value:
+        case Mapping():
+            given = [(str(name), part) for name, part in value.items() if part is not None]
+            return {name: _converted(part, (*key, name), depth + 1) for name, part in given}
+        case list() | tuple():
+            return [_converted(part, key, depth + 1) for part in value]
+        case os.PathLike():
+            return os.fspath(value)
+        case bool() | date():
+            return value
+        case str():
+            return str.__str__(value)  # an enumeration's value, not its name
+        case int() | float():
+            return int(value) if isinstance(value, int) else float(value)
+    raise _Unusable(f"{_shown(key)} is of the type {type(value).__name__}")
 
 
 class _Unusable(Exception):
