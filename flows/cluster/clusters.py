@@ -103,6 +103,7 @@ def _connect(loaded: LoadedConfig, section: LocalSection | Address | ClusterClas
 
 def _start(loaded: LoadedConfig, section: LocalSection, stack: ExitStack) -> Client:
     """Processes on this machine."""
+    stack.enter_context(local_workers.without_main())
     with scratch.private_files():
         memory = f"{loaded.config.compute.memory_gib}GiB"
         cluster = local_workers.start(section.workers, section.threads_per_worker, memory)

@@ -8,6 +8,10 @@ memory of its processes. None of them serves pages: Dask's pages know no passwor
 from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import spawn
 from typing import Any
 
 from distributed import Nanny, Scheduler, SpecCluster, Worker
@@ -60,3 +64,36 @@ def start(workers: int, threads: int, memory: str | int) -> SpecCluster:
         security=security,
         silence_logs=logging.CRITICAL,
     )
+
+
+_WORKER = "Dask Worker process"
+"""How the name of every process begins that a nanny starts."""
+
+_MAIN = ("init_main_from_name", "init_main_from_path")
+"""What tells a new process to run the main script of this one."""
+
+_prepared, _lock, _open = spawn.get_preparation_data, threading.Lock(), [0]
+
+
+@contextmanager
+def without_main() -> Iterator[None]:
+    """Let workers start without running this process's main script, for as long as the block runs.
+
+    A script of three lines that makes a release would else be run again by each of its workers, which would try to
+    release too, and fail. Workers need nothing of it. Other processes that are started meanwhile are as always.
+    """
+    with _lock:
+        _open[0] += 1
+        spawn.get_preparation_data = _prepared_alone
+    try:
+        yield
+    finally:
+        with _lock:
+            _open[0] -= 1
+            if not _open[0]:
+                spawn.get_preparation_data = _prepared
+
+
+def _prepared_alone(name: str) -> dict[str, Any]:
+    found = _prepared(name)
+    return {key: value for key, value in found.items() if key not in _MAIN} if name.startswith(_WORKER) else found
