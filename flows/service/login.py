@@ -152,6 +152,14 @@ def import_prefect() -> None:
         get_current_settings()
 
 
+def read_again() -> None:
+    """Have Prefect read its environment anew, in its home: a program may use one server after another."""
+    with chdir(home()):
+        from prefect.context import refresh_global_settings_context
+
+        refresh_global_settings_context()
+
+
 def is_ours(place: Path, address: str) -> bool:
     """Whether an address is the one at which this home's server was started, and this user listens there now."""
     try:

@@ -14,6 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,12 +146,14 @@ def _talking_to(address: str, login: str) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in (logins.URL, logins.CLIENT)}
     os.environ.update({logins.URL: address, logins.CLIENT: login})
     logins.import_prefect()
+    logins.read_again()
     try:
         with temporary.talking_to_one():
             yield
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
+        logins.read_again()
 
 
 def _send_the_last() -> None:
@@ -159,8 +162,9 @@ def _send_the_last() -> None:
         from prefect.events.worker import EventsWorker
         from prefect.logging.handlers import APILogWorker
 
-        for worker in (APILogWorker, EventsWorker):
-            worker.drain_all(timeout=FAREWELL_SECONDS)
+        with ThreadPoolExecutor(1) as thread:  # where an event loop runs, as in a notebook, nothing would be waited for
+            for worker in (APILogWorker, EventsWorker):
+                thread.submit(worker.drain_all, timeout=FAREWELL_SECONDS).result()
 
 
 def _start(
