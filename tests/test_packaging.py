@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 RUNTIME = [Requirement(text) for text in PROJECT["project"]["dependencies"]]
+ANALYSIS = [Requirement(text) for text in PROJECT["project"]["optional-dependencies"]["analysis"]]
 DEVELOPMENT = [Requirement(text) for text in PROJECT["project"]["optional-dependencies"]["dev"]]
 BUILD = [Requirement(text) for text in PROJECT["build-system"]["requires"]]
 LOCK = (ROOT / "requirements.lock").read_text()
@@ -50,7 +51,7 @@ def requirement(name):
     return found.specifier
 
 
-@pytest.mark.parametrize("wanted", RUNTIME + DEVELOPMENT + BUILD, ids=str)
+@pytest.mark.parametrize("wanted", RUNTIME + ANALYSIS + DEVELOPMENT + BUILD, ids=str)
 def test_the_lock_holds_every_requirement_in_a_version_it_allows(wanted):
     assert all(wanted.specifier.contains(version) for version in locked_versions(wanted.name))
 
@@ -109,7 +110,7 @@ def imported(*folders):
 
 @pytest.mark.parametrize(
     ("folders", "allowed"),
-    [(("engine", "pipeline", "flows"), RUNTIME), (("tests", "benchmarks"), RUNTIME + DEVELOPMENT)],
+    [(("engine", "pipeline", "flows"), RUNTIME + ANALYSIS), (("tests", "benchmarks"), RUNTIME + DEVELOPMENT)],
     ids=["product", "tests"],
 )
 def test_every_import_is_a_declared_requirement(folders, allowed):

@@ -54,9 +54,16 @@ def programs():
     }
 
 
+def called_from_outside():
+    """What the package itself offers, and what its page for programs and notebooks calls."""
+    facade = [(ROOT / "src" / "blockveil" / name).read_text() for name in ("__init__.py", "sklearn.py")]
+    page = re.findall(r"(?ms)^```python\n(.*?)^```", (ROOT / "docs" / "python.md").read_text())
+    return [without_docstrings(ast.parse(text)) for text in (*facade, *page)]
+
+
 @cache
 def mentioned():
-    return Counter(word for tree in programs().values() for word in words(tree))
+    return Counter(word for tree in (*programs().values(), *called_from_outside()) for word in words(tree))
 
 
 @cache

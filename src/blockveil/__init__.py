@@ -1,5 +1,58 @@
 """Large matrices from private records, released every night under differential privacy.
 
+Each of these is imported when it is first asked for::
+
+    import blockveil as bv
+
+    bv.plan("quickstart.toml")       # what a release would cost; reads no data
+    bv.budget("quickstart.toml")     # what is left, .grant(epsilon=..., delta=...), .forecast()
+    bv.run("quickstart.toml")        # release, or finish what was begun
+    bv.open("releases/people/...")   # a published release: labelled results with errors
+    bv.sklearn.Ridge, bv.sklearn.PCA # estimators that fit a release
+
 ``blockveil.flows`` orchestrates what ``blockveil.pipeline`` does in one night with the theorems of
 ``blockveil.engine``; ``blockveil.testing`` is for tests of mechanisms and ledgers in other packages.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from blockveil import sklearn as sklearn
+    from blockveil.flows.python.granting import budget as budget
+    from blockveil.flows.python.planned import plan as plan
+    from blockveil.flows.python.running import PromiseWarning as PromiseWarning
+    from blockveil.flows.python.running import run as run
+    from blockveil.pipeline.analysis.opening import open_ as open  # noqa: A004, F401 - as standard modules have it
+    from blockveil.pipeline.analysis.release import Release as Release
+    from blockveil.pipeline.base.errors import BlockveilError as BlockveilError
+
+_PLACES = {
+    "BlockveilError": ("blockveil.pipeline.base.errors", "BlockveilError"),
+    "PromiseWarning": ("blockveil.flows.python.running", "PromiseWarning"),
+    "Release": ("blockveil.pipeline.analysis.release", "Release"),
+    "budget": ("blockveil.flows.python.granting", "budget"),
+    "open": ("blockveil.pipeline.analysis.opening", "open_"),
+    "plan": ("blockveil.flows.python.planned", "plan"),
+    "run": ("blockveil.flows.python.running", "run"),
+    "sklearn": ("blockveil.sklearn", ""),
+}
+"""Name -> module, and the name there; none for a module itself."""
+
+__all__ = list(_PLACES)
+
+
+def __getattr__(name: str) -> Any:
+    """What is imported when it is first asked for."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    place, inner = _PLACES[name]
+    module = importlib.import_module(place)
+    found = globals()[name] = getattr(module, inner) if inner else module
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PLACES})

@@ -1,0 +1,9 @@
+"""Python: what a program or a notebook calls, by the rules of the command line.
+
+The README of this folder says what goes in, what comes out, and which rule holds here.
+
+* :mod:`.granting`: ``blockveil.budget``: what a data set may spend, has spent and has left
+* :mod:`.planned`: ``blockveil.plan``: what a release would cost and how exact it would be
+* :mod:`.running`: ``blockveil.run``: makes a release, or finishes one that was begun
+* :mod:`.sources`: The config, the date and the person of a call, as they are given
+"""

@@ -1,0 +1,154 @@
+"""``blockveil.run``: makes a release, or finishes one that was begun, by the rules of the command line."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from datetime import date as day
+from typing import Any, ClassVar
+
+from blockveil.flows.python.sources import Given, config_of, day_of, person
+from blockveil.flows.runs import budgets, stopping
+from blockveil.flows.runs import overrides as allowed
+from blockveil.flows.runs.conductor import attempt_of, conduct
+from blockveil.pipeline.analysis.release import Release
+from blockveil.pipeline.base.errors import BlockveilError, LedgerError
+from blockveil.pipeline.data.preview import Looked, look
+from blockveil.pipeline.data.released import open_release
+from blockveil.pipeline.plan import summary
+from blockveil.pipeline.plan.approval import NotApproved
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.order import plainly
+from blockveil.pipeline.releases.publishing import find_published
+from blockveil.pipeline.releases.workspace import Workspace
+
+Progress = Callable[[str, float | None], object]
+"""Receives a stage in words, and which share of it is done where that is known."""
+
+
+class PromiseWarning(UserWarning):
+    """Something speaks against a release that the config asks for: little is promised, or noise exceeds the answer."""
+
+
+class NotRecorded(BlockveilError):
+    """Prefect did not run the release, or could not record it."""
+
+    exit_code: ClassVar[int] = 8
+
+
+def run(
+    config: Given = None,
+    /,
+    *,
+    date: day | str | None = None,
+    prefect: bool = False,
+    approve: str | None = None,
+    progress: Progress | None = None,
+    **tables: Any,
+) -> Release:
+    """Release, or finish a release that was begun; the same release is never charged twice.
+
+    Parameters
+    ----------
+    config
+        Path of a config, or a config as nested tables.
+    date
+        Logical date, a date or ``YYYY-MM-DD``; today where not given.
+    prefect
+        Whether Prefect runs and records the steps; without it the same steps run in this process.
+    approve
+        Name of who approves the release, where its config wants a person.
+    progress
+        Receives progress: a stage, and the share of it that is done or None.
+    **tables
+        Tables of the config by name: all of it, or laid over nested tables. Over a file only what changes no bit and no
+        place of the release, such as ``compute``.
+
+    Returns
+    -------
+    Release
+        The published release.
+
+    Raises
+    ------
+    BlockveilError
+        As the command line: ConfigError, BudgetExhausted, DataError, ReleaseConflict, LedgerError, StoreError,
+        ComputeError, KeyLost or NotApproved; and NotRecorded where Prefect failed. What was committed stays charged,
+        and is finished by the next call.
+    """
+    # A config that is given as tables is the caller's own; a file is reviewed, and changed where it is reviewed.
+    loaded, approver = config_of(config, tables, allowed.RELEASE), person(approve)
+    workspace = Workspace.open(make_plan(loaded, day_of(date)))
+    store = look(workspace.plan.loaded)
+    for sentence in _against(workspace):
+        warnings.warn(sentence, PromiseWarning, stacklevel=2)
+    question = budgets.approval_needed(workspace.plan, workspace.ledger)
+    if question is not None and approver is None:
+        raise NotApproved.because(question.text, "Let who may decide call it with approve=NAME")
+    tell = _quiet if progress is None else _telling(progress)
+    with _signals():
+        if prefect:
+            _by_prefect(workspace, store, approver, tell)
+        else:
+            conduct(_attempt(workspace, approver if question is not None else None, tell), plainly)
+    return _released(workspace)
+
+
+def _against(workspace: Workspace) -> list[str]:
+    clear = [f"The cluster is {summary.IN_CLEAR}"] if workspace.plan.config.in_clear else []
+    return [*clear, *summary.warnings(workspace.plan)]
+
+
+def _attempt(workspace: Workspace, approver: str | None, tell: Callable[[str, float | None], None]) -> Any:
+    return attempt_of(workspace, f"process {os.getpid()}", approver, tell)
+
+
+def _by_prefect(
+    workspace: Workspace, store: Looked, approver: str | None, tell: Callable[[str, float | None], None]
+) -> None:
+    from blockveil.flows.service import server
+
+    tell("starting Prefect", None)
+    with server.at_hand():
+        from blockveil.flows.runs.release_flow import release_planned
+
+        try:
+            state: Any = release_planned(workspace, store, {}, approver, tell)
+        except Exception as error:
+            # What a release itself meets comes as a state; here Prefect could not run or record it.
+            raise NotRecorded(
+                f"Prefect failed with {type(error).__name__}",
+                "A run is recorded by a Prefect server: the one PREFECT_API_URL names, else a temporary one",
+                "Start or correct the server and run again (what was done is resumed), or call with prefect=False",
+            ) from error
+        if not state.is_completed():
+            state.result(raise_on_failure=True)
+
+
+def _released(workspace: Workspace) -> Release:
+    plan = workspace.plan
+    published, charge = find_published(workspace.root, plan.release_id), workspace.ledger.find(plan.release_id)
+    if published is None:
+        raise LedgerError("The release is not there", "A finished release has a pointer", "Run again")
+    if charge is not None and charge.warning is not None:
+        warnings.warn(charge.warning, PromiseWarning, stacklevel=3)
+    return Release(open_release(published.pointer))
+
+
+def _signals() -> AbstractContextManager[None]:
+    """A signal gives back what is held; only the main thread may ask for that."""
+    return stopping.by_exception() if threading.current_thread() is threading.main_thread() else nullcontext()
+
+
+def _telling(progress: Progress) -> Callable[[str, float | None], None]:
+    def tell(stage: str, share: float | None) -> None:
+        progress(stage, share)
+
+    return tell
+
+
+def _quiet(stage: str, share: float | None) -> None:
+    del stage, share

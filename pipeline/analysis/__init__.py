@@ -1,0 +1,16 @@
+"""Analysis: labelled results of a release with standard errors, and statistics that follow from them at no charge.
+
+The README of this folder says what goes in, what comes out, and which rule holds here.
+
+* :mod:`.estimators`: Estimators with the interface of scikit-learn that fit a release, never records
+* :mod:`.figures`: Pictures of a release as matplotlib figures, for a notebook or a file
+* :mod:`.fits`: A regression and principal components of a release, with labels and errors
+* :mod:`.joint_noise`: The moments of a release with the law of their noise, as far as the release states it
+* :mod:`.labelled`: Arrays of a release as pandas and xarray objects, with names on every axis
+* :mod:`.opening`: Finds a published release where a person points
+* :mod:`.optional`: Libraries that results are offered in, imported when they are asked for
+* :mod:`.release`: A published release in the hands of an analyst
+* :mod:`.results`: What releases and their standard errors offer by name, and the promise of a release
+* :mod:`.showing`: Rows of facts as text and as HTML
+* :mod:`.synthetic`: Made-up records with the released mean and covariance, marked as synthetic
+"""

@@ -1,0 +1,153 @@
+"""Pictures of a release as matplotlib figures, for a notebook or a file; no window is opened and no state is global."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import matplotlib
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from blockveil.engine.estimates.matrices import Estimate
+from blockveil.pipeline.analysis.fits import ends
+from blockveil.pipeline.analysis.joint_noise import quantile
+from blockveil.pipeline.analysis.results import PAIR
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.report import pictures
+from blockveil.pipeline.report.facts import Facts
+from blockveil.pipeline.report.matrix import Shown
+
+if TYPE_CHECKING:
+    from blockveil.pipeline.analysis.release import Release
+
+MOST_INTERVALS = 60
+"""Numbers of one picture of intervals; more are unreadable."""
+
+_PLAIN = {"text.parse_math": False}
+"""Names of features may hold dollar signs."""
+
+
+def heat_map(release: Shown) -> Figure:
+    """The released matrix, with grey over what noise alone may give."""
+    return _shown(pictures.heat_map(Facts(release)).figure(pictures.CARD))
+
+
+def spectrum(release: Shown) -> Figure:
+    """Eigenvalues or singular values beside what noise alone reaches."""
+    return _shown(pictures.spectrum(Facts(release)).figure(pictures.CARD))
+
+
+def interval_lines(title: str, names: list[str], found: Estimate, reach: float) -> Figure:
+    """Values with intervals, one line each.
+
+    Parameters
+    ----------
+    title
+        What is shown.
+    names
+        Name of each value.
+    found
+        Values and standard errors, shape (n,) each; where the error is infinite, no interval is drawn.
+    reach
+        Standard errors to each side.
+
+    Raises
+    ------
+    ConfigError
+        There are too many values for one picture.
+    """
+    count = len(names)
+    if not 0 < count <= MOST_INTERVALS:
+        raise ConfigError(
+            f"A picture of {count:,} intervals cannot be read",
+            f"It shows between 1 and {MOST_INTERVALS}",
+            "Choose a smaller array, or take Release.interval as a table",
+        )
+    low, high = ends(found, reach)
+    known = np.isfinite(low) & np.isfinite(high)
+    places, ink = np.arange(count), pictures.CARD
+    with matplotlib.rc_context(_PLAIN):
+        figure = Figure(figsize=(6.6, 1.2 + 0.26 * count), facecolor=ink.background)
+        axes = figure.add_subplot()
+        shown = np.where(known, found.value, np.nan)
+        width = np.where(known, (high - low) / 2.0, np.nan)
+        axes.errorbar(shown, places, xerr=width, fmt="o", color=ink.signal, ecolor=ink.signal, capsize=3, ms=4)
+        for place in places[~known]:
+            axes.text(0.5, place, "noise too large", transform=axes.get_yaxis_transform(), ha="center", va="center")
+        axes.axvline(0.0, color=ink.hidden, lw=1.0, zorder=0)
+        axes.set_yticks(places, names)
+        axes.set_ylim(count - 0.5, -0.5)
+        axes.set_title(title, fontsize=9.5, color=ink.ink)
+        return _shown(figure)
+
+
+def _shown(figure: Figure) -> Figure:
+    """The figure with a canvas of its own, which a notebook shows without a graphical backend."""
+    figure.set_facecolor(pictures.CARD.background)
+    FigureCanvasAgg(figure)
+    with matplotlib.rc_context(_PLAIN):
+        figure.tight_layout()
+    shown: Any = figure
+    shown._repr_png_ = lambda: _png(figure)
+    return figure
+
+
+def _png(figure: Figure) -> bytes:
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=110)
+    return stream.getvalue()
+
+
+class Plots:
+    """Pictures of a release as matplotlib figures.
+
+    Parameters
+    ----------
+    release
+        The release.
+    """
+
+    def __init__(self, release: Release) -> None:
+        self._release = release
+
+    def heatmap(self) -> Figure:
+        """The released matrix, with grey over what noise alone may give."""
+        return heat_map(self._release.opened)
+
+    def spectrum(self) -> Figure:
+        """Eigenvalues or singular values beside what noise alone reaches."""
+        return spectrum(self._release.opened)
+
+    def intervals(self, name: str = "mean", confidence: float = 0.95) -> Figure:
+        """Values of a result with their intervals, one line each.
+
+        Parameters
+        ----------
+        name
+            The result; of a symmetric one each pair of features once.
+        confidence
+            Share of releases whose interval holds what the records would give without noise.
+
+        Raises
+        ------
+        ConfigError
+            There is no such result, no error of it is known, or it has too many numbers for a picture.
+        """
+        release = self._release
+        found, names = release.estimate(name), release.names_of(name)
+        value, error = found.value, found.standard_deviation
+        label = [""] if not names else list(names[0] or map(str, range(len(value))))
+        if value.ndim == 2:
+            symmetric = release.axes_of(name) == PAIR
+            i, j = np.triu_indices(len(value), 1) if symmetric else np.indices(value.shape).reshape(2, -1)
+            across = list(names[1] or map(str, range(value.shape[1])))
+            if i.size <= MOST_INTERVALS:
+                label = [f"{label[a]}, {across[b]}" for a, b in zip(i, j, strict=True)]
+            else:
+                label = [""] * i.size
+            value, error = value[i, j], error[i, j]
+        title = f"{name.replace('_', ' ')}, with {100 * confidence:g} % intervals for its noise"
+        reach = quantile(release.opened, confidence)
+        return interval_lines(title, label, Estimate(value.ravel(), error.ravel()), reach)

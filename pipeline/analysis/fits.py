@@ -1,0 +1,271 @@
+"""A regression and principal components of a release, with labels and with errors that account for the noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from blockveil.engine.estimates.components import ComponentEstimates
+from blockveil.engine.estimates.matrices import Estimate
+from blockveil.engine.estimates.noisy_moments import Array
+from blockveil.engine.estimates.regression import LinearFit
+from blockveil.pipeline.analysis import labelled
+from blockveil.pipeline.analysis.joint_noise import quantile
+from blockveil.pipeline.analysis.showing import as_page_part, as_text
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.report.matrix import Shown
+from blockveil.pipeline.report.words import number
+
+INTERCEPT = "(intercept)"
+
+OF_NOISE = (
+    "Standard errors and intervals account for the noise of the release, not for the choice of a sample. An infinite "
+    "one says that the noise is too large to state it."
+)
+
+
+class Interval(NamedTuple):
+    """Both ends of intervals, each labelled as the values are."""
+
+    low: Any
+    high: Any
+
+
+def ends(found: Estimate, reach: float) -> tuple[Array, Array]:
+    """Both ends of intervals that reach so many standard errors; the whole line where none is stated."""
+    value, known = found.value, np.isfinite(found.value) & np.isfinite(found.standard_deviation)
+    width = np.where(known, reach * np.where(known, found.standard_deviation, 0.0), np.inf)
+    centre = np.where(known, value, 0.0)
+    return centre - width, centre + width
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """Linear regression of one feature on others, from a release.
+
+    Attributes
+    ----------
+    release
+        What it was computed from.
+    target, features
+        What is explained, and by what.
+    ridge
+        What was added to each feature's sum of squares about the mean, in its unit squared.
+    fit
+        Coefficients as arrays, intercept first, and the covariance of their noise.
+    """
+
+    release: Shown = field(repr=False)
+    target: str
+    features: tuple[str, ...]
+    ridge: float
+    fit: LinearFit = field(repr=False)
+
+    @property
+    def intercept(self) -> float:
+        """Value of the target where all features are zero, in the target's unit."""
+        return float(self.fit.values[0])
+
+    @property
+    def coefficients(self) -> Any:
+        """Change of the target for one unit of each feature: a Series by feature, target's over feature's unit."""
+        return self._series(self.fit.values[1:])
+
+    @property
+    def standard_error(self) -> Any:
+        """Standard deviation of the noise of each coefficient: a Series by feature; infinite where none is stated."""
+        return self._series(self.fit.standard_error[1:])
+
+    @property
+    def intercept_standard_error(self) -> float:
+        """Standard deviation of the noise of the intercept."""
+        return float(self.fit.standard_error[0])
+
+    @property
+    def r_squared(self) -> float:
+        """Share of the target's sum of squares that is explained."""
+        return float(self.fit.r_squared.value)
+
+    @property
+    def r_squared_standard_error(self) -> float:
+        """Standard deviation of the noise of that share."""
+        return float(self.fit.r_squared.standard_deviation)
+
+    def interval(self, confidence: float = 0.95) -> Any:
+        """Intervals of intercept and coefficients: a DataFrame with columns ``low`` and ``high``.
+
+        The interval of each holds, in this share of releases of the same records, what the records would give without
+        noise. Raises ConfigError where the confidence is no probability.
+        """
+        found = Estimate(self.fit.values, self.fit.standard_error)
+        both = np.column_stack(ends(found, quantile(self.release, confidence)))
+        return labelled.table(both, ("feature", "end"), ([INTERCEPT, *self.features], ["low", "high"]))
+
+    def predict(self, rows: Any) -> Array:
+        """Predicted target of rows of your own, shape (rows,), in the target's unit; nothing is charged for it.
+
+        Parameters
+        ----------
+        rows
+            A DataFrame with the features as columns, or numbers of shape (rows, features) in their order.
+
+        Raises
+        ------
+        ConfigError
+            A feature is missing, or these are not numbers.
+        """
+        found: Array = self.intercept + rows_of(rows, self.features) @ self.fit.values[1:]
+        return found
+
+    def _series(self, values: Array) -> Any:
+        return labelled.table(values, ("feature",), (self.features,))
+
+    def _rows(self) -> list[tuple[str, str]]:
+        low, high = ends(Estimate(self.fit.values, self.fit.standard_error), quantile(self.release, 0.95))
+        shown = zip((INTERCEPT, *self.features), self.fit.values, low, high, strict=True)
+        rows = [(name, f"{number(value)}   95 %: {number(a)} to {number(b)}") for name, value, a, b in shown]
+        share, error = number(self.r_squared), number(self.r_squared_standard_error)
+        return [*rows, ("R squared", f"{share}   standard error {error}"), ("Errors", OF_NOISE)]
+
+    @property
+    def _title(self) -> str:
+        of = f", ridge {number(self.ridge)}" if self.ridge else ""
+        return f"Regression of {self.target}{of}, from {self.release.attributes.get('release_id')}"
+
+    def __str__(self) -> str:
+        """Coefficients with their intervals, one line each."""
+        return as_text(self._title, self._rows())
+
+    def _repr_html_(self) -> str:
+        return as_page_part(self._title, self._rows())
+
+
+@dataclass(frozen=True, eq=False)
+class PrincipalComponents:
+    """Leading principal components of a release.
+
+    Attributes
+    ----------
+    release
+        What they were computed from.
+    features
+        Names of the features.
+    standardised
+        Whether each feature counts in units of its own standard deviation.
+    found
+        Components as arrays, with their errors.
+    """
+
+    release: Shown = field(repr=False)
+    features: tuple[str, ...]
+    standardised: bool
+    found: ComponentEstimates = field(repr=False)
+
+    @property
+    def components(self) -> Any:
+        """Unit directions: a DataFrame, one row each, the largest entry of each positive."""
+        return self._by_feature(self.found.loadings.value)
+
+    @property
+    def components_standard_error(self) -> Any:
+        """Standard deviation of the noise of each entry of the directions, labelled the same."""
+        return self._by_feature(self.found.loadings.standard_deviation)
+
+    @property
+    def explained_variance(self) -> Any:
+        """Variance along each direction, a Series, in products of the features' units; a sum for a second moment."""
+        return self._each(self.found.variances.value)
+
+    @property
+    def standard_error(self) -> Any:
+        """Standard deviation of the noise of each explained variance, a Series."""
+        return self._each(self.found.variances.standard_deviation)
+
+    @property
+    def explained_variance_ratio(self) -> Any:
+        """Share of the total variance along each direction, a Series."""
+        return self._each(self.found.shares.value)
+
+    @property
+    def explained_variance_ratio_standard_error(self) -> Any:
+        """Standard deviation of the noise of each share, a Series."""
+        return self._each(self.found.shares.standard_deviation)
+
+    @property
+    def sine_distance(self) -> Any:
+        """Expected squared sine of each direction's angle to its true one, a Series; 1 where that is not small."""
+        return self._each(self.found.sine_distance)
+
+    def interval(self, confidence: float = 0.95) -> Any:
+        """Intervals of the explained variances, a DataFrame with columns ``low`` and ``high``; see :class:`Regression`.
+
+        Raises ConfigError where the confidence is no probability.
+        """
+        both = np.column_stack(ends(self.found.variances, quantile(self.release, confidence)))
+        return labelled.table(both, ("component", "end"), (self._names, ["low", "high"]))
+
+    @property
+    def _names(self) -> list[str]:
+        return [f"component {i + 1}" for i in range(self.found.variances.value.size)]
+
+    def _each(self, values: Array) -> Any:
+        return labelled.table(values, ("component",), (self._names,))
+
+    def _by_feature(self, values: Array) -> Any:
+        return labelled.table(values, ("component", "feature"), (self._names, self.features))
+
+    def _rows(self) -> list[tuple[str, str]]:
+        found = self.found
+        low, high = ends(found.variances, quantile(self.release, 0.95))
+        shown = zip(self._names, found.variances.value, low, high, found.shares.value, found.sine_distance, strict=True)
+        rows = [
+            (
+                name,
+                f"variance {number(value)}   95 %: {number(a)} to {number(b)}   share {number(share)}   "
+                + ("direction not known" if sine >= 1.0 else f"squared sine from the true direction {number(sine)}"),
+            )
+            for name, value, a, b, share, sine in shown
+        ]
+        return [*rows, ("Errors", OF_NOISE)]
+
+    @property
+    def _title(self) -> str:
+        of = ", each feature in units of its standard deviation" if self.standardised else ""
+        return f"Principal components{of}, from {self.release.attributes.get('release_id')}"
+
+    def __str__(self) -> str:
+        """Components with the intervals of their variances, one line each."""
+        return as_text(self._title, self._rows())
+
+    def _repr_html_(self) -> str:
+        return as_page_part(self._title, self._rows())
+
+
+def rows_of(rows: Any, features: tuple[str, ...]) -> Array:
+    """Numbers of a caller's rows in the order of features, shape (rows, k).
+
+    Raises
+    ------
+    ConfigError
+        A feature is missing, or these are not numbers of that shape; the message holds none of them.
+    """
+    if hasattr(rows, "columns") and hasattr(rows, "__getitem__"):
+        missing = [name for name in features if name not in rows.columns]
+        if missing:
+            raise ConfigError(
+                f'The rows have no column "{missing[0][:60]}"', "They need a column for each feature", "Add the column"
+            )
+        rows = rows[list(features)]
+    try:
+        found = np.asarray(rows, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.ndim != 2 or found.shape[1] != len(features):
+        raise ConfigError(
+            "The rows are not numbers of two axes with a column for each feature",
+            f"There are {len(features)} features",
+            "Give a DataFrame with the features as columns, or an array of shape (rows, features)",
+        )
+    return found

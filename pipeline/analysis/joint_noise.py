@@ -1,0 +1,123 @@
+"""The moments of a release with the law of their noise, as far as the release itself states it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import ndtri
+
+from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.report.alone import laplace_rate, mixed
+from blockveil.pipeline.report.matrix import Shown
+
+MOST_FEATURES = 1000
+"""Errors of derived statistics take a few numbers for each pair of pairs of features."""
+
+
+def moments_of(release: Shown, what: str) -> NoisyMoments:
+    """Second moment of a release, about its origin, with the variance of each entry's noise.
+
+    Parameters
+    ----------
+    release
+        A covariance, a second moment, or principal directions that follow from one.
+    what
+        What it is for, for messages.
+
+    Raises
+    ------
+    ConfigError
+        The release holds no second moment, or does not state how the noise of its entries is related.
+    """
+    arrays, attributes = release.arrays, release.attributes
+    if "second_moment" not in arrays or "second_moment_standard_deviation" not in arrays:
+        raise ConfigError(
+            f"This release of {str(attributes.get('matrix'))[:40]} holds no second moment",
+            f"{what} needs a covariance or second moment, not so large that it was published in blocks",
+            "Open such a release",
+        )
+    size = int(arrays["second_moment"].shape[0])
+    if size > MOST_FEATURES:
+        raise ConfigError(
+            f"This release has {size:,} features", f"{what} is computed for {MOST_FEATURES:,} at most", "Release fewer"
+        )
+    if mixed(attributes):
+        raise ConfigError(
+            "The noise of this release is related between features by a matrix that the release does not hold",
+            f"{what} comes with errors that account for the noise, which need it",
+            "Release with a box, a ball or an ellipsoid by its axes and without directions; or use Release.array",
+        )
+    matrix, deviation = (
+        np.asarray(arrays[name][...], np.float64) for name in ("second_moment", "second_moment_standard_deviation")
+    )
+    origin = np.asarray(attributes.get("origin", np.zeros(size)), np.float64)
+    if "count" not in arrays or "mean" not in arrays:
+        return NoisyMoments(matrix, deviation**2, False, origin)
+    return _with_constant(release, matrix, deviation, origin)
+
+
+def _with_constant(release: Shown, matrix: Array, deviation: Array, origin: Array) -> NoisyMoments:
+    """The constant coordinate in front: count and sums, from which the release made its ratios."""
+    names = ("count", "count_standard_deviation", "mean", "mean_standard_deviation")
+    count, noise, mean, of_mean = (np.asarray(release.arrays[name][...], np.float64) for name in names)
+    # What sums were divided by: see engine/estimates/matrices.py.
+    divisor = max(float(count), float(noise), 1.0)
+    shift = mean - origin
+    sums = np.maximum((of_mean * divisor) ** 2 - (shift * float(noise)) ** 2, 0.0)
+    whole, variance = (np.zeros((mean.size + 1, mean.size + 1)) for _ in range(2))
+    whole[0, 0], variance[0, 0] = divisor, float(noise) ** 2
+    whole[0, 1:] = whole[1:, 0] = shift * divisor
+    variance[0, 1:] = variance[1:, 0] = sums
+    whole[1:, 1:], variance[1:, 1:] = matrix, deviation**2
+    return NoisyMoments(whole, variance, True, origin)
+
+
+def positions(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Positions of features by name.
+
+    Raises
+    ------
+    ConfigError
+        One is unknown or named twice, or none is named.
+    """
+    if isinstance(wanted, str) or not wanted or not all(isinstance(name, str) for name in wanted):
+        raise ConfigError("features is not a list of names", "Features are given by name", f"Choose {_few(names)}")
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        raise ConfigError(
+            f'"{unknown[0][:60]}" is not a feature of this release',
+            "Features are given by name",
+            f"Choose {_few(names)}",
+        )
+    if len(set(wanted)) < len(wanted):
+        raise ConfigError("A feature is named twice", "Each counts once", "Name it once")
+    return [names.index(name) for name in wanted]
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = [f'"{name[:30]}"' for name in names[:4]]
+    return f"among {', '.join(shown)}{', ...' if len(names) > 4 else ''}"
+
+
+def quantile(release: Shown, confidence: float) -> float:
+    """Standard errors that an interval reaches to each side.
+
+    For Gaussian noise the normal one; for Laplace noise and sums of it the larger of the normal and the Laplace one.
+
+    Raises
+    ------
+    ConfigError
+        The confidence does not lie between 0 and 1.
+    """
+    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0.0 < confidence < 1.0:
+        raise ConfigError(
+            "confidence is not a probability", "It is the share of releases whose interval holds the truth", "Give 0.95"
+        )
+    normal = float(ndtri(0.5 + confidence / 2.0))
+    if laplace_rate(dict(release.attributes.get("mechanism", {}))) is None:
+        return normal
+    # P(|x| > t) = exp(-sqrt(2) t) for a Laplace variable of variance one.
+    return max(normal, -math.log1p(-confidence) / math.sqrt(2.0))

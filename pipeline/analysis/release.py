@@ -1,0 +1,336 @@
+"""A published release in the hands of an analyst: labelled results, their errors, and what follows from them.
+
+Everything here is post-processing of published values and public parameters: it reads no records, opens no ledger, and
+costs nothing. Values are read from the disk when they are asked for.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockveil.engine.estimates import components as principal
+from blockveil.engine.estimates import correlations
+from blockveil.engine.estimates.matrices import Estimate
+from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments, cross_products
+from blockveil.engine.estimates.regression import linear_fit
+from blockveil.pipeline.analysis import labelled, synthetic
+from blockveil.pipeline.analysis.figures import Plots
+from blockveil.pipeline.analysis.fits import Interval, PrincipalComponents, Regression, ends
+from blockveil.pipeline.analysis.joint_noise import moments_of, positions, quantile
+from blockveil.pipeline.analysis.results import CORRELATION, PAIR, PARTIAL, Results, StandardErrors, StatedGuarantee
+from blockveil.pipeline.analysis.showing import as_page_part, as_text
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.data.released import OpenRelease
+from blockveil.pipeline.report.facts import Facts, finding
+from blockveil.pipeline.report.matrix import Shown
+from blockveil.pipeline.report.words import plain_words
+
+
+class Release(Results):
+    """A published release: results with labels, their errors, and statistics that follow from them at no charge.
+
+    Parameters
+    ----------
+    opened
+        The release, checked against its digest.
+    """
+
+    def __init__(self, opened: OpenRelease) -> None:
+        self.opened = opened
+
+    @property
+    def path(self) -> Path:
+        """Zarr group of the release."""
+        return self.opened.path
+
+    @property
+    def release_id(self) -> str:
+        """``dataset/name/date``."""
+        return str(self.opened.attributes.get("release_id"))
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Guarantee, mechanism, ledger entry and versions: a copy, plain JSON values."""
+        found: dict[str, Any] = labelled.plain(self.opened.attributes)
+        return found
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the arrays of the release."""
+        return tuple(self.opened.arrays)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of its features; empty where it has none."""
+        found = self.opened.arrays.get("feature")
+        return () if found is None else tuple(str(name) for name in np.asarray(found[...]))
+
+    @property
+    def guarantee(self) -> StatedGuarantee:
+        """What the release promises, as a sentence and in numbers."""
+        stated = self.attributes["guarantee"]
+        return StatedGuarantee(
+            str(stated["sentence"]),
+            plain_words(stated),
+            float(stated["epsilon"]),
+            float(stated["delta"]),
+            stated["loss"],
+            str(stated["neighbours"]),
+            str(stated["privacy_unit"]),
+        )
+
+    @property
+    def standard_error(self) -> StandardErrors:
+        """Standard deviation of the noise of each result, under the same names."""
+        return StandardErrors(self)
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures of it as matplotlib figures."""
+        return Plots(self)
+
+    def __getitem__(self, name: str) -> Any:
+        """An array of the release with its labels, by name.
+
+        Raises
+        ------
+        ConfigError
+            There is none.
+        """
+        if name in (CORRELATION, PARTIAL):
+            return self.labelled_as(name, self.estimate(name).value)
+        return self.labelled_as(name, self.array(name))
+
+    def array(self, name: str) -> NDArray[Any]:
+        """An array of the release as NumPy has it, whole; raises as indexing does."""
+        if not isinstance(name, str) or name not in self.opened.arrays:
+            held = ", ".join(each for each in self.names if not each.endswith("_standard_deviation"))
+            raise ConfigError(f"This release has no {str(name)[:60]!r}", f"It holds {held[:200]}", "Choose one of them")
+        return np.asarray(self.opened.arrays[name][...])
+
+    def estimate(self, name: str) -> Estimate:
+        """Value and standard error of a result, as NumPy arrays.
+
+        The standard error of what the release holds is the one that it states; of what follows from it, it is infinite
+        where noise is too large to state one.
+
+        Raises
+        ------
+        ConfigError
+            There is no such result, or no error of it is known.
+        """
+        if name == CORRELATION:
+            return self._correlation
+        if name == PARTIAL:
+            return correlations.partial_correlation(self._about_mean("A partial correlation"))
+        value, noise = self.array(name), f"{name}_standard_deviation"
+        if noise not in self.opened.arrays:
+            raise ConfigError(
+                f"No standard error of {name!r} is known",
+                "A release states the noise of what it measured, not of what post-processing made of it",
+                f"Use {name.rpartition('_')[0] or 'another result'!r}",
+            )
+        return Estimate(np.asarray(value, np.float64), self.array(noise))
+
+    def interval(self, name: str, confidence: float = 0.95) -> Interval:
+        """Intervals of a result: lower and upper ends, each labelled as the result is.
+
+        Parameters
+        ----------
+        name
+            The result, such as ``mean`` or ``correlation``.
+        confidence
+            Share of releases of the same records whose interval holds what the records would give without noise.
+
+        Returns
+        -------
+        Interval
+            The whole line where noise is too large to state an interval. Nothing is said of the choice of a sample.
+
+        Raises
+        ------
+        ConfigError
+            There is no such result, or no error of it is known, or it is not of noise alone.
+        """
+        mechanism = self.opened.attributes.get("mechanism", {})
+        if "not_in_standard_deviations" in mechanism or "concentration" in mechanism:
+            raise ConfigError(
+                f"No interval of {name!r} is known",
+                str(mechanism.get("not_in_standard_deviations", "Directions were drawn; no noise was added to them"))[
+                    :200
+                ],
+                "Use a mechanism that adds noise alone",
+            )
+        low, high = ends(self._where_linear(name, self.estimate(name)), quantile(self.opened, confidence))
+        if name in (CORRELATION, PARTIAL):
+            low, high = np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
+        return Interval(self.labelled_as(name, low), self.labelled_as(name, high))
+
+    def partial_correlation(self) -> Any:
+        """Correlation of each pair of features given all others, a DataFrame; NaN where noise has spoilt the matrix."""
+        return self[PARTIAL]
+
+    def pca(self, k: int, standardise: bool = False) -> PrincipalComponents:
+        """Leading principal components with their errors.
+
+        Parameters
+        ----------
+        k
+            How many, between 1 and the number of features.
+        standardise
+            Whether each feature counts in units of its own standard deviation.
+
+        Raises
+        ------
+        ConfigError
+            The release holds no second moment, or k is out of range.
+        """
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= max(len(self.features), 1):
+            raise ConfigError(
+                "k is not a number of components", f"It lies between 1 and {len(self.features)}", "Correct it"
+            )
+        what = "A principal component"
+        moments = self._about_mean(what) if standardise else self.moments(what)
+        found = principal.components(moments, int(k), bool(standardise))
+        return PrincipalComponents(self.opened, self.features, bool(standardise), found)
+
+    def regress(
+        self, target: str, features: list[str] | tuple[str, ...] | None = None, ridge: float = 0.0
+    ) -> Regression:
+        """Linear regression of one feature on others, with an intercept and with errors.
+
+        Parameters
+        ----------
+        target
+            What is explained.
+        features
+            What explains it; all other features where not given.
+        ridge
+            What is added to each feature's sum of squares about the mean, in its unit squared: ``alpha`` of
+            scikit-learn's Ridge. It lessens the pull of noise, and what is estimated is the regression with it.
+
+        Raises
+        ------
+        ConfigError
+            The release holds no second moment, a name is unknown, or the ridge is out of range.
+        """
+        [place] = positions(self.features, (target,) if isinstance(target, str) else ())
+        chosen = [name for name in self.features if name != target] if features is None else list(features)
+        columns = positions(self.features, chosen)
+        if place in columns:
+            raise ConfigError(f'"{target[:60]}" is target and feature', "It explains nothing of itself", "Leave it out")
+        if isinstance(ridge, bool) or not isinstance(ridge, int | float) or not 0.0 <= ridge < np.inf:
+            raise ConfigError("ridge is out of range", "It is a number that is not negative", "Give for instance 0")
+        moments = self.moments("A regression").of([place, *columns])
+        fit = linear_fit(moments, 0, list(range(1, len(columns) + 1)), float(ridge))
+        return Regression(self.opened, target, tuple(chosen), float(ridge), fit)
+
+    def sample(self, n: int, seed: int | None = None) -> Any:
+        """Synthetic records with the released mean and covariance: a DataFrame that is marked as synthetic.
+
+        Parameters
+        ----------
+        n
+            How many.
+        seed
+            For the same ones again.
+
+        Raises
+        ------
+        ConfigError
+            The release has no mean and covariance, or n is out of range.
+        """
+        return synthetic.sample(self.opened, self.features, n, seed)
+
+    def to_xarray(self) -> Any:
+        """All arrays as one xarray Dataset: both axes of a matrix have their names, ``feature`` and ``feature_``."""
+        return labelled.dataset(self.opened)
+
+    def moments(self, what: str) -> NoisyMoments:
+        """Second moment and the law of its noise; ``what`` is named in the ConfigError where there is none."""
+        return moments_of(self.opened, what)
+
+    def labelled_as(self, name: str, values: NDArray[Any]) -> Any:
+        """Values with the labels of a result."""
+        return labelled.table(values, self.axes_of(name), self.names_of(name))
+
+    def axes_of(self, name: str) -> tuple[str, ...]:
+        """Names of the axes of a result."""
+        return PAIR if name in (CORRELATION, PARTIAL) else labelled.axes_of(self.opened, name)
+
+    def names_of(self, name: str) -> list[list[str] | None]:
+        """Names along each axis of a result."""
+        if name in (CORRELATION, PARTIAL):
+            return [list(self.features)] * 2
+        return [
+            labelled.axis_names(self.opened, axis, int(length))
+            for axis, length in zip(self.axes_of(name), self.opened.arrays[name].shape, strict=True)
+        ]
+
+    @cached_property
+    def _correlation(self) -> Estimate:
+        return correlations.correlation(self._about_mean("A correlation"))
+
+    def _about_mean(self, what: str) -> NoisyMoments:
+        moments = self.moments(what)
+        if not moments.constant:
+            raise ConfigError(
+                "This release has no mean", f"{what} is about the mean", 'Open a release of kind "covariance"'
+            )
+        return moments
+
+    def _where_linear(self, name: str, found: Estimate) -> Estimate:
+        """The estimate, with infinite errors where a ratio to the noisy count is not near its first order."""
+        if name not in ("mean", "covariance") or not _has_moments(self.opened):
+            reliable = bool(self.opened.attributes.get("reliable", True)) or name not in ("mean", "covariance")
+            return found if reliable else Estimate(found.value, np.full(found.value.shape, np.inf))
+        moments = self.moments("An interval")
+        return Estimate(
+            found.value, moments.stated(_means if name == "mean" else _covariances, found.standard_deviation)
+        )
+
+    def _rows(self) -> list[tuple[str, str]]:
+        held = [
+            f"{name} {' x '.join(map(str, array.shape)) or 'number'}"
+            for name, array in self.opened.arrays.items()
+            if f"{name}_standard_deviation" in self.opened.arrays
+        ]
+        return [
+            ("Promise", str(self.attributes["guarantee"]["sentence"])),
+            ("In words", self.guarantee.in_words),
+            ("Findings", finding(Facts(self.opened))),
+            ("Results", ", ".join(held)),
+        ]
+
+    def __repr__(self) -> str:
+        """What it is and where."""
+        return f"Release({self.release_id!r}, {self.path.name!r})"
+
+    def __str__(self) -> str:
+        """Promise, findings and results, one line each."""
+        return as_text(str(self.attributes.get("title")), self._rows())
+
+    def _repr_html_(self) -> str:
+        return as_page_part(f"{self.attributes.get('title')}, {self.attributes.get('logical_date')}", self._rows())
+
+
+def _has_moments(release: Shown) -> bool:
+    try:
+        return moments_of(release, "An interval").constant
+    except ConfigError:
+        return False
+
+
+def _means(stack: Array) -> Array:
+    found: Array = stack[:, 0, 1:] / stack[:, :1, 0]
+    return found
+
+
+def _covariances(stack: Array) -> Array:
+    found: Array = cross_products(stack, True) / stack[:, :1, :1]
+    return found

@@ -1,0 +1,141 @@
+"""What releases and their standard errors offer by name, and the promise of a release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from blockveil.pipeline.analysis.showing import as_page_part
+
+if TYPE_CHECKING:
+    from blockveil.pipeline.analysis.release import Release
+
+CORRELATION, PARTIAL = "correlation", "partial_correlation"
+"""Names of results that no release holds, but that follow from one."""
+
+PAIR = ("feature", "feature_")
+"""Axes of what there is for each pair of features."""
+
+
+@dataclass(frozen=True)
+class StatedGuarantee:
+    """What a release promises.
+
+    Attributes
+    ----------
+    sentence
+        The promise in one sentence, and how the contribution of a unit was bounded.
+    in_words
+        What it means for one person, as a bound on guessing.
+    epsilon, delta
+        Its numbers, for one unit.
+    loss
+        What was charged: ``mu`` (Gaussian), ``epsilon`` (pure) and ``total_variation`` of the sampler.
+    neighbours
+        ``add-remove`` or ``replace-one``.
+    privacy_unit
+        Whom or what it protects.
+    """
+
+    sentence: str
+    in_words: str
+    epsilon: float
+    delta: float
+    loss: dict[str, float]
+    neighbours: str
+    privacy_unit: str
+
+    def __str__(self) -> str:
+        """The sentence."""
+        return f"{self.sentence} {self.in_words}"
+
+    def _repr_html_(self) -> str:
+        numbers = f"epsilon {self.epsilon:g} at delta {self.delta:g}, {self.neighbours}, {self.privacy_unit}"
+        return as_page_part(
+            "Guarantee", [("Promise", self.sentence), ("In words", self.in_words), ("Numbers", numbers)]
+        )
+
+
+class Results:
+    """Labelled results by name: a float, a Series or a DataFrame with the names of features and cells on its axes."""
+
+    def __getitem__(self, name: str) -> Any:
+        """One of them."""
+        raise NotImplementedError
+
+    @property
+    def count(self) -> Any:
+        """Number of records, a float."""
+        return self["count"]
+
+    @property
+    def mean(self) -> Any:
+        """Mean of each feature, a Series, in its unit."""
+        return self["mean"]
+
+    @property
+    def covariance(self) -> Any:
+        """Covariance of each pair of features, a DataFrame, over the count; in products of their units."""
+        return self["covariance"]
+
+    @property
+    def correlation(self) -> Any:
+        """Correlation of each pair of features, a DataFrame; NaN where a released variance is not positive."""
+        return self[CORRELATION]
+
+    @property
+    def second_moment(self) -> Any:
+        """Sum of products of features about the origin, a DataFrame, in products of their units."""
+        return self["second_moment"]
+
+    @property
+    def counts(self) -> Any:
+        """Number of records in each cell: a Series or a DataFrame, or a Series of as many index levels as axes."""
+        return self["counts"]
+
+    @property
+    def rows(self) -> Any:
+        """Records with noise, a DataFrame, in the features' units."""
+        return self["rows"]
+
+    @property
+    def outer_products(self) -> Any:
+        """Sum of outer products of left and right features, a DataFrame."""
+        return self["outer_products"]
+
+    @property
+    def gradients(self) -> Any:
+        """Sum of clipped gradients by the model's weights."""
+        return self["gradients"]
+
+    @property
+    def directions(self) -> Any:
+        """Principal directions as released, a DataFrame of features by directions."""
+        return self["directions"]
+
+
+class StandardErrors(Results):
+    """Standard deviation of the noise of each result, labelled as the result is.
+
+    Parameters
+    ----------
+    release
+        The release.
+    """
+
+    def __init__(self, release: Release) -> None:
+        self._release = release
+
+    def __getitem__(self, name: str) -> Any:
+        """That of a result, infinite where it cannot be stated.
+
+        Raises
+        ------
+        ConfigError
+            There is no such result, or no error of it is known.
+        """
+        return self._release.labelled_as(name, self._release.estimate(name).standard_deviation)
+
+    def partial_correlation(self) -> Any:
+        """That of each partial correlation, a DataFrame."""
+        return self[PARTIAL]

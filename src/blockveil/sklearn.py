@@ -1,0 +1,8 @@
+"""Estimators with the interface of scikit-learn that fit a release, never records.
+
+``fit`` takes what ``blockveil.open`` or ``blockveil.run`` returns; ``predict`` and ``transform`` take rows of your own.
+"""
+
+from blockveil.pipeline.analysis.estimators import PCA, Ridge
+
+__all__ = ["PCA", "Ridge"]
