@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from datetime import date as day
 from typing import Any
 
-from blockveil.flows.python.sources import Given, config_of, day_of
+from blockveil.flows.python.sources import Given, config_of, day_of, fraction, guess
 from blockveil.flows.runs import budgets
+from blockveil.pipeline.accuracy.accuracy_page import accuracy_html
+from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, GoodEnough, good_enough
+from blockveil.pipeline.accuracy.population import Supposed
 from blockveil.pipeline.analysis.showing import as_page_part, as_text
 from blockveil.pipeline.data.preview import look
 from blockveil.pipeline.ledger import Ledger
@@ -27,10 +30,14 @@ class PlannedRelease:
         What it says: (what, value) as text, in the order a reader asks for them.
     plan
         The plan itself.
+    accuracy
+        Whether it is good enough: expected errors, levers, a preview and what reaches a wanted accuracy. It is
+        displayed, and part of no digest and no release.
     """
 
     rows: tuple[tuple[str, str], ...]
     plan: Plan = field(repr=False)
+    accuracy: GoodEnough = field(repr=False)
 
     @property
     def release_id(self) -> str:
@@ -51,20 +58,41 @@ class PlannedRelease:
         """All numbers that decide the release, as plain JSON values; the same as ``blockveil plan --json``."""
         noise = drowned(self.plan)
         warned = {} if noise is None else {"warning": noise.plain}
-        return {**self.plan.public, "plan_digest": self.plan.digest, **warned}
+        return {
+            **self.plan.public,
+            "plan_digest": self.plan.digest,
+            "accuracy": self.accuracy.plain,
+            **warned,
+        }
+
+    def page(self) -> str:
+        """The plan as one HTML page, with a preview where one was asked for."""
+        return accuracy_html(self.plan, list(self.rows), self.accuracy)
 
     def __str__(self) -> str:
-        """Lines of the plan."""
-        return as_text(f"Plan of {self.release_id}", self.rows)
+        """Lines of the plan, and its preview."""
+        shown = as_text(f"Plan of {self.release_id}", (*self.rows, *self.accuracy.lines))
+        return "\n".join([shown, *self.accuracy.text])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return as_page_part(f"Plan of {self.release_id}", self.rows)
+        return as_page_part(f"Plan of {self.release_id}", (*self.rows, *self.accuracy.lines))
 
 
 def plan(
-    config: Given = None, /, *, date: day | str | None = None, measure: bool = False, **tables: Any
+    config: Given = None,
+    /,
+    *,
+    date: day | str | None = None,
+    measure: bool = False,
+    rows: int | None = None,
+    correlation: float = 0.5,
+    spread: float = 1.0 / 6.0,
+    levers: bool = False,
+    preview: bool = False,
+    wanted: str | None = None,
+    **tables: Any,
 ) -> PlannedRelease:
     """Plan a release: noise, expected error, charge, memory and time. Reads no data and spends nothing.
 
@@ -76,6 +104,13 @@ def plan(
         Logical date, a date or ``YYYY-MM-DD``; today where not given.
     measure
         Whether to measure this machine for a second, to predict the time on it.
+    rows, correlation, spread
+        What the records are supposed to be, for display alone: a guess of their number, the correlation of neighbouring
+        features, and the standard deviation of a feature as a share of the width of its bounds.
+    levers, preview
+        Whether to show all that would give less noise, and a release of made-up records.
+    wanted
+        What is to be reached, such as ``"correlation 0.05"``; with ``rows``.
     **tables
         Tables of the config by name, such as ``privacy={"epsilon": 2.0}``, laid over what is given, or all of it.
 
@@ -87,12 +122,14 @@ def plan(
     Raises
     ------
     ConfigError
-        The config cannot be read or planned; the message says what to change.
+        The config cannot be read or planned, or what is supposed or wanted is none of this release.
     DataError
         The store is there and does not fit what the config declares.
     """
+    supposed = Supposed(guess(rows), fraction("correlation", correlation), fraction("spread", spread))
     made = make_plan(config_of(config, tables), day_of(date))
     store, ledger = look(made.loaded), Ledger(made.loaded.ledger_url)
+    found = good_enough(made, AccuracyQuestion(supposed, levers, preview, wanted))
     rates = rates_of(made.machine().slots) if measure else None
-    rows = summary.describe(made, budgets.granted(made, ledger), rates, store, budgets.is_paid(made, ledger))
-    return PlannedRelease(tuple(rows), made)
+    lines = summary.describe(made, budgets.granted(made, ledger), rates, store, budgets.is_paid(made, ledger))
+    return PlannedRelease(tuple(lines), made, found)

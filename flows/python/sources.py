@@ -108,3 +108,19 @@ def person(given: str | None) -> str | None:
     ):
         return given
     raise ConfigError("approve is not a name", "It is printable text of at most 60 characters", "Give a person's name")
+
+
+def guess(rows: int | None) -> int | None:
+    """A guess of the number of records, or None; ConfigError where it is no whole number."""
+    if rows is None or (isinstance(rows, int) and not isinstance(rows, bool)):
+        return rows
+    raise ConfigError("rows is not a whole number", "It is a guess of the number of records", "Give for instance 10000")
+
+
+def fraction(name: str, given: float) -> float:
+    """A number of a call by its name; ConfigError where it is none."""
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        return float(given)
+    raise ConfigError(
+        f"{name} is not a number", "It is a fraction, as the command line takes it", "Give for instance 0.5"
+    )

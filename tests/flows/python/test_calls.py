@@ -46,6 +46,11 @@ def command(monkeypatch, capsys, *words):
     return capsys.readouterr().out
 
 
+def spaced(text):
+    """Lines with single spaces, without empty ones: columns are as wide as what is in them."""
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+
+
 def tables(path):
     return tomllib.loads(path.read_text())
 
@@ -76,7 +81,7 @@ class TestPlan:
     def test_it_shows_what_the_command_shows(self, people, monkeypatch, capsys):
         shown = bv.plan(people, date=NIGHT)
         said = command(monkeypatch, capsys, "plan", "people.toml", "--date", NIGHT)
-        assert str(shown).partition("\n")[2] == said.rstrip("\n")
+        assert spaced(str(shown).partition("\n")[2]) == spaced(said)
         assert repr(shown) == str(shown)
         assert "<script" not in shown._repr_html_()
         assert shown.release_id == f"people/covariance/{NIGHT}"
@@ -105,6 +110,23 @@ class TestPlan:
         narrow = [{"name": name, "lower": 0, "upper": 100} for name in support.FEATURES]
         features = bv.plan(people, query={"geometry": {"features": narrow}}).to_dict()["query"]["geometry"]["features"]
         assert features == narrow
+
+    def test_what_is_supposed_of_the_records_is_displayed_and_decides_nothing(self, people):
+        usual = bv.plan(people, date=NIGHT)
+        asked = bv.plan(people, date=NIGHT, rows=5000, levers=True, wanted="correlation 0.2", preview=True)
+        assert asked.digest == usual.digest
+        assert "At the bound" in str(asked)
+        assert {"at_a_guess", "levers", "preview", "wanted"} <= asked.to_dict()["accuracy"].keys()
+        assert asked.page().lower().startswith("<!doctype html>")
+        for wrong in (
+            {"rows": 0},
+            {"rows": "many"},
+            {"correlation": 2.0},
+            {"spread": None},
+            {"wanted": "correlation 0.2"},
+        ):
+            with pytest.raises(ConfigError):
+                bv.plan(people, date=NIGHT, **wrong)
 
     def test_nothing_is_written_or_spent(self, people):
         before = sorted(people.parent.rglob("*"))
