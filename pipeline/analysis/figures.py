@@ -31,12 +31,18 @@ _PLAIN = {"text.parse_math": False}
 
 def heat_map(release: Shown) -> Figure:
     """The released matrix, with grey over what noise alone may give."""
-    return _shown(pictures.heat_map(Facts(release)).figure(pictures.CARD))
+    return _drawn(pictures.heat_map(Facts(release)))
 
 
 def spectrum(release: Shown) -> Figure:
     """Eigenvalues or singular values beside what noise alone reaches."""
-    return _shown(pictures.spectrum(Facts(release)).figure(pictures.CARD))
+    return _drawn(pictures.spectrum(Facts(release)))
+
+
+def _drawn(picture: pictures.Picture) -> Figure:
+    if picture.figure is None:
+        raise ConfigError("This picture has no figure", "It is a text of SVG alone", "Open the report of the release")
+    return _shown(picture.figure(pictures.CARD))
 
 
 def interval_lines(title: str, names: list[str], found: Estimate, reach: float) -> Figure:

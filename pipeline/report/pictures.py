@@ -60,18 +60,21 @@ class Picture:
 
     Attributes
     ----------
-    figure
-        Draws it for one kind of paper.
+    draw
+        Draws it for one kind of paper, as SVG text.
     text
         What it shows.
+    figure
+        Draws it as a figure, for a notebook; None where it has only its text.
     """
 
-    figure: Callable[[Theme], Figure]
+    draw: Callable[[Theme], str]
     text: str
+    figure: Callable[[Theme], Figure] | None = None
 
-    def draw(self, theme: Theme) -> str:
-        """The picture as SVG text."""
-        return _svg(self.figure(theme), theme)
+
+def _picture(figure: Callable[[Theme], Figure], text: str) -> Picture:
+    return Picture(lambda theme: _svg(figure(theme), theme), text, figure)
 
 
 def heat_map(facts: Facts) -> Picture:
@@ -96,7 +99,7 @@ def heat_map(facts: Facts) -> Picture:
         f"Heat map. {finding(facts)} Shown is the released {_shown(facts)}, {matrix.shape[0]:,} by "
         f"{matrix.shape[1]:,}; {_GREY}." + (f" Strongest: {strongest}." if strongest else "")
     )
-    return Picture(drawn.draw, text)
+    return _picture(drawn.draw, text)
 
 
 def _intervals(facts: Facts) -> Picture:
@@ -108,7 +111,7 @@ def _intervals(facts: Facts) -> Picture:
         f"{finding(facts)} Shown are {few:,} means with their intervals, between the declared ends of columns: {said}."
     )
 
-    def draw(theme: Theme) -> str:
+    def draw(theme: Theme) -> Figure:
         with matplotlib.rc_context(_STYLE):
             figure = Figure(figsize=(6.6, 1.2 + 0.22 * few), facecolor="none")
             axes, along = figure.add_subplot(), np.arange(few)
@@ -123,9 +126,9 @@ def _intervals(facts: Facts) -> Picture:
             axes.set_title(f"{title}\nbar: holds the mean in 95 of 100 releases", color=theme.ink, fontsize=9.5)
             _write_over(axes, _caption(facts), theme)
             _plain(axes, theme)
-            return _svg(figure, theme)
+            return figure
 
-    return Picture(draw, text)
+    return _picture(draw, text)
 
 
 _GREY = "grey: no further from zero than noise alone goes, or no ratio"
@@ -333,7 +336,7 @@ def spectrum(facts: Facts) -> Picture:
             _plain(axes, theme)
             return figure
 
-    return Picture(draw, text)
+    return _picture(draw, text)
 
 
 def _decades(values: Array, level: float, symmetric: bool) -> list[float]:
@@ -348,7 +351,7 @@ def _decades(values: Array, level: float, symmetric: bool) -> list[float]:
 def difference_map(cells: Cells, matrix: ReleasedMatrix, band: float, text: str) -> Picture:
     """Difference of two nights in standard deviations, cut at the simultaneous band."""
     title = "Difference in standard deviations of its noise\ngrey: no larger than noise alone makes any difference"
-    return Picture(_Map(cells, matrix, title, -band, band).draw, text)
+    return _picture(_Map(cells, matrix, title, -band, band).draw, text)
 
 
 def burn_down(points: list[tuple[str, float]], text: str) -> Picture:
@@ -370,7 +373,7 @@ def burn_down(points: list[tuple[str, float]], text: str) -> Picture:
             _plain(axes, theme)
             return figure
 
-    return Picture(draw, text)
+    return _picture(draw, text)
 
 
 def _name_nights(axes: Any, names: list[str]) -> None:

@@ -33,7 +33,7 @@ def people(tmp_path, monkeypatch):
     support.write_records(tmp_path, support.records())
     support.write_config(tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pictures.Picture, "draw", lambda picture, theme: "<svg/>")
+    monkeypatch.setattr(pictures, "_svg", lambda figure, theme: "<svg/>")
     return tmp_path / "people.toml"
 
 
