@@ -9,6 +9,7 @@ import typer
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.flows.cli.common import Debug, Json, print_json, say
+from blockveil.flows.cli.progress_line import ProgressLine
 from blockveil.pipeline.base.errors import ConfigError
 
 REFUTED = 10
@@ -40,7 +41,8 @@ def audit(
         guarantee = ApproxDP(epsilon, delta)
     except ValueError as error:
         raise ConfigError("This audit cannot be made", str(error), "Correct the parameter") from None
-    found = run_audit(mechanism, guarantee, trials, seed, lambda *_: None, mutant)
+    with ProgressLine() as progress:
+        found = run_audit(mechanism, guarantee, trials, seed, progress, mutant)
     if as_json:
         print_json({"cases": found.rows(), "sentence": found.sentence, "refuted": found.flagged})
     for row in () if as_json else found.rows():
