@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from blockveil.flows.cli.common import Date, Debug, parse_date, print_rows, say
+from blockveil.flows.cli.common import Date, Debug, Json, parse_date, print_answer, say
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError
 from blockveil.pipeline.config.toml import read_toml
 from blockveil.pipeline.plan import summary
@@ -36,6 +36,7 @@ def init(
         Path | None, typer.Option("--output", help="Folder to write; named after the source where it is not given.")
     ] = None,
     date: Date = None,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Write the configs of a first release. Reads the names of the columns and nothing else.
@@ -44,6 +45,12 @@ def init(
     commands that make it.
     """
     del debug
+    if as_json and not yes:
+        raise ConfigError(
+            "--json is given without --yes",
+            "A program is asked nothing",
+            "Give --yes and --answers, or leave out --json",
+        )
     tree = {} if answers is None else read_toml(answers, "A file of answers is a TOML file")
     location = source or tree.get("source")
     if not isinstance(location, str):
@@ -60,7 +67,7 @@ def init(
         given = _ask(given, schema)
     composed = compose(given, schema, folder, Path.cwd())
     write(composed)
-    _show(composed)
+    _show(composed, as_json)
 
 
 def _name(location: str) -> str:
@@ -127,9 +134,13 @@ def _words(text: str, suggestion: str, more: str) -> str:
         say(f"  {more}")
 
 
-def _show(composed: FirstRelease) -> None:
-    say("")
-    print_rows(summary.describe(composed.plan, None))
+def _show(composed: FirstRelease, as_json: bool) -> None:
+    if not as_json:
+        say("")
+    next_steps = [{"command": command, "why": why} for command, why in composed.commands]
+    print_answer(summary.describe(composed.plan, None), as_json, folder=composed.folder, next=next_steps)
+    if as_json:
+        return
     say(f"\nWritten: {composed.folder}. What to do next:\n")
     for command, why in composed.commands:
         say(f"  {command}   # {why}")

@@ -17,6 +17,7 @@ from tests import support
 from tests.flows.cli.test_cli import blockveil
 from tests.pipeline.data.ingest import ingest_support
 from tests.pipeline.questions.test_training import LOGISTIC, config, release
+from tests.pipeline.scaffold import scaffold_support
 
 WITHOUT = {
     "serve": "it runs until it is stopped",
@@ -101,7 +102,7 @@ CALLS = [
     "study imgm --left eye.npy --right eye.npy --epsilon 1 --delta 1e-5 --sensitivity 1",
     "study sampling --epsilon 1 --delta 1e-5 --rate 0.01 --epochs 1 --slack 1e-6",
 ]
-ELSEWHERE = {"ingest", "budget split", "ledger void"}
+ELSEWHERE = {"ingest", "init", "budget split", "ledger void"}
 """Commands whose call needs more of a setting, and is below."""
 
 
@@ -169,6 +170,17 @@ def test_an_ingest_tells_what_it_made_in_json(tmp_path):
     )
     assert answer("ingest", loaded.path)["columns"] == 1
     assert answer("ingest", loaded.path, "--discard")["removed"] is False
+
+
+def test_the_configs_of_a_first_release_are_told_in_json_where_nothing_is_asked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "visits.csv").write_text(",".join(scaffold_support.NAMES) + "\n")
+    made = scaffold_support.made(tmp_path)
+    (tmp_path / "answers.toml").write_text(made.files["answers.toml"].replace("../visits.csv", "visits.csv"))
+    found = answer("init", "visits.csv", "--answers", "answers.toml", "--yes", "--output", "first")
+    assert [each["command"].split()[1] for each in found["next"]][:2] == ["ingest", "plan"]
+    refused = blockveil("init", "visits.csv", "--json")
+    assert (refused.returncode, refused.stdout) == (2, "")
 
 
 def test_a_refusal_prints_nothing_to_standard_output(folder):

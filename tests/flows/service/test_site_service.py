@@ -69,6 +69,7 @@ def test_whoever_has_it_reads_the_pages_which_no_other_page_may_frame_or_keep(as
     assert headers["X-Frame-Options"] == "DENY"
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Cache-Control"] == "no-store"
+    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
     assert asking("/people/covariance/2026-11-20.html")[2] == "a night"
     assert asking("/", "HEAD")[2] == ""
 
