@@ -6,15 +6,13 @@ blue and vermilion), and no meaning is carried by colour alone: marks differ in 
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 import matplotlib
 import numpy as np
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import ListedColormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
@@ -23,58 +21,10 @@ from blockveil.pipeline.report import totals_table
 from blockveil.pipeline.report.cells import Cells
 from blockveil.pipeline.report.facts import Facts, finding
 from blockveil.pipeline.report.matrix import Array, ReleasedMatrix
+from blockveil.pipeline.report.papers import CARD, DARK, LIGHT, STYLE, Picture, Theme, pictured, plain_axes
 from blockveil.pipeline.report.words import number
 
 _LABELS = 40
-_STYLE = {
-    "svg.hashsalt": "blockveil",
-    "svg.fonttype": "path",
-    "font.size": 9.0,
-    "text.parse_math": False,  # names of features may hold dollar signs
-}
-
-
-@dataclass(frozen=True)
-class Theme:
-    """Colours for one kind of paper; the paper itself is left transparent where it has no colour of its own."""
-
-    ink: str
-    signal: str
-    noise: str
-    hidden: str
-    diverging: str
-    sequential: str
-    background: str
-    paper: str = "none"
-
-
-LIGHT = Theme("#333333", "#0072b2", "#d55e00", "#c4c4c4", "RdBu_r", "viridis_r", "#ffffff")
-DARK = Theme("#d8d8d8", "#56b4e9", "#e69f00", "#5c5c5c", "berlin", "viridis", "#161616")
-CARD = replace(LIGHT, paper="#ffffff")
-"""With its own paper, for pages whose paper is not known."""
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture and what it shows in words.
-
-    Attributes
-    ----------
-    draw
-        Draws it for one kind of paper, as SVG text.
-    text
-        What it shows.
-    figure
-        Draws it as a figure, for a notebook; None where it has only its text.
-    """
-
-    draw: Callable[[Theme], str]
-    text: str
-    figure: Callable[[Theme], Figure] | None = None
-
-
-def _picture(figure: Callable[[Theme], Figure], text: str) -> Picture:
-    return Picture(lambda theme: _svg(figure(theme), theme), text, figure)
 
 
 def heat_map(facts: Facts) -> Picture:
@@ -99,7 +49,7 @@ def heat_map(facts: Facts) -> Picture:
         f"Heat map. {finding(facts)} Shown is the released {_shown(facts)}, {matrix.shape[0]:,} by "
         f"{matrix.shape[1]:,}; {_GREY}." + (f" Strongest: {strongest}." if strongest else "")
     )
-    return _picture(drawn.draw, text)
+    return pictured(drawn.draw, text)
 
 
 def _intervals(facts: Facts) -> Picture:
@@ -112,7 +62,7 @@ def _intervals(facts: Facts) -> Picture:
     )
 
     def draw(theme: Theme) -> Figure:
-        with matplotlib.rc_context(_STYLE):
+        with matplotlib.rc_context(STYLE):
             figure = Figure(figsize=(6.6, 1.2 + 0.22 * few), facecolor="none")
             axes, along = figure.add_subplot(), np.arange(few)
             axes.hlines(along, 0.0, 1.0, color=theme.hidden, lw=0.6)
@@ -125,10 +75,10 @@ def _intervals(facts: Facts) -> Picture:
             title = "Released means between the declared ends of their columns"
             axes.set_title(f"{title}\nbar: holds the mean in 95 of 100 releases", color=theme.ink, fontsize=9.5)
             _write_over(axes, _caption(facts), theme)
-            _plain(axes, theme)
+            plain_axes(axes, theme)
             return figure
 
-    return _picture(draw, text)
+    return pictured(draw, text)
 
 
 _GREY = "grey: no further from zero than noise alone goes, or no ratio"
@@ -222,7 +172,7 @@ class _Map:
     blank: bool = False
 
     def draw(self, theme: Theme) -> Figure:
-        with matplotlib.rc_context(_STYLE):
+        with matplotlib.rc_context(STYLE):
             figure = Figure(figsize=(6.6, 5.8), facecolor="none")
             axes = figure.add_subplot()
             image = self._cells(axes, theme)
@@ -233,7 +183,7 @@ class _Map:
             bar = figure.colorbar(image, ax=axes, fraction=0.046, pad=0.03)
             bar.outline.set_visible(False)
             bar.ax.tick_params(colors=theme.ink)
-            _plain(axes, theme)
+            plain_axes(axes, theme)
             return figure
 
     def _cells(self, axes: Any, theme: Theme) -> Any:
@@ -309,7 +259,7 @@ def spectrum(facts: Facts) -> Picture:
     def draw(theme: Theme) -> Figure:
         values = found.values
         positions, above = np.arange(1, values.size + 1), values > level
-        with matplotlib.rc_context(_STYLE):
+        with matplotlib.rc_context(STYLE):
             figure = Figure(figsize=(6.6, 3.4), facecolor="none")
             axes = figure.add_subplot()
             axes.axhspan(-level if symmetric else 0.0, level, color=theme.noise, alpha=0.22, lw=0)
@@ -333,10 +283,10 @@ def spectrum(facts: Facts) -> Picture:
                 fontsize=9.5,
             )
             axes.legend(frameon=False, labelcolor=theme.ink)
-            _plain(axes, theme)
+            plain_axes(axes, theme)
             return figure
 
-    return _picture(draw, text)
+    return pictured(draw, text)
 
 
 def _decades(values: Array, level: float, symmetric: bool) -> list[float]:
@@ -351,14 +301,14 @@ def _decades(values: Array, level: float, symmetric: bool) -> list[float]:
 def difference_map(cells: Cells, matrix: ReleasedMatrix, band: float, text: str) -> Picture:
     """Difference of two nights in standard deviations, cut at the simultaneous band."""
     title = "Difference in standard deviations of its noise\ngrey: no larger than noise alone makes any difference"
-    return _picture(_Map(cells, matrix, title, -band, band).draw, text)
+    return pictured(_Map(cells, matrix, title, -band, band).draw, text)
 
 
 def burn_down(points: list[tuple[str, float]], text: str) -> Picture:
     """Share of the budget that is spent after each charge, in per cent, and the whole."""
 
     def draw(theme: Theme) -> Figure:
-        with matplotlib.rc_context(_STYLE):
+        with matplotlib.rc_context(STYLE):
             figure = Figure(figsize=(6.6, 3.0), facecolor="none")
             axes = figure.add_subplot()
             spent = 100.0 * np.array([0.0, *(share for _, share in points)])
@@ -370,36 +320,16 @@ def burn_down(points: list[tuple[str, float]], text: str) -> Picture:
             axes.set_ylabel("spent, %", color=theme.ink)
             axes.set_title("Budget spent, all releases together", color=theme.ink, fontsize=9.5)
             axes.legend(frameon=False, labelcolor=theme.ink, loc="lower right")
-            _plain(axes, theme)
+            plain_axes(axes, theme)
             return figure
 
-    return _picture(draw, text)
+    return pictured(draw, text)
 
 
 def _name_nights(axes: Any, names: list[str]) -> None:
     ticks = np.unique(np.linspace(0, len(names), min(len(names) + 1, 6)).round().astype(int))
     axes.set_xticks(ticks, ["start" if tick == 0 else names[tick - 1] for tick in ticks])
     axes.set_xlim(-0.3, len(names) + 0.7)
-
-
-def _plain(axes: Any, theme: Theme) -> None:
-    axes.set_facecolor("none")
-    axes.tick_params(colors=theme.ink)
-    for side, spine in axes.spines.items():
-        spine.set_color(theme.ink)
-        spine.set_visible(side in ("left", "bottom"))
-
-
-def _svg(figure: Figure, theme: Theme) -> str:
-    stream = io.StringIO()
-    written = {"Date": None, "Creator": "Blockveil"}
-    with matplotlib.rc_context(_STYLE):
-        FigureCanvasSVG(figure)
-        figure.tight_layout()
-        figure.set_layout_engine(None)  # else all is drawn once more to lay out what is laid out already
-        figure.savefig(stream, format="svg", dpi=150, facecolor=theme.paper, metadata=written)
-    text = stream.getvalue()
-    return text[text.index("<svg") :]
 
 
 __all__ = [

@@ -17,7 +17,7 @@ from blockveil.flows.cli import main
 from blockveil.flows.python.sources import day_of, person
 from blockveil.pipeline.base.errors import BudgetExhausted, ConfigError, LedgerError, ReleaseConflict
 from blockveil.pipeline.plan.approval import NotApproved
-from blockveil.pipeline.report import pictures
+from blockveil.pipeline.report import papers
 from tests import support
 
 NIGHT = "2026-11-20"
@@ -33,7 +33,7 @@ def people(tmp_path, monkeypatch):
     support.write_records(tmp_path, support.records())
     support.write_config(tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pictures, "_svg", lambda figure, theme: "<svg/>")
+    monkeypatch.setattr(papers, "svg_text", lambda figure, theme: "<svg/>")
     return tmp_path / "people.toml"
 
 
