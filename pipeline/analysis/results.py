@@ -94,6 +94,11 @@ class Results:
         return self["counts"]
 
     @property
+    def totals(self) -> Any:
+        """Sum of each column over all records, a Series, in its unit."""
+        return self["totals"]
+
+    @property
     def rows(self) -> Any:
         """Records with noise, a DataFrame, in the features' units."""
         return self["rows"]

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray
 import zarr
 from scipy import stats
 
+import blockveil as bv
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.estimates.ratios import RatioErrors
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
@@ -261,6 +263,25 @@ def test_a_share_of_a_guarantee_is_charged(tmp_path):
     assert np.allclose(
         quarter.design.entry_standard_deviation(), 2.0 * one.design.entry_standard_deviation(), rtol=1e-3
     )
+
+
+def test_totals_of_one_day_are_a_part_and_only_of_records_that_are_units(tmp_path):
+    loaded = prepare(tmp_path, MIDDLE, neighbours="add-remove", epsilon=1.0)
+    day = with_line(loaded, "\n[query]\n", 'part_of = "day"')
+    assert make_plan(day, NIGHT).charge.mu == pytest.approx(make_plan(loaded, NIGHT).charge.mu)
+    with pytest.raises(ConfigError, match="part_of"):
+        with_line(loaded, "\n[mechanism]", "rows_per_unit = 3")
+
+
+def test_the_release_opens_with_names_for_every_number(tmp_path):
+    loaded = prepare(tmp_path, MIDDLE, records("box off zero"), neighbours="add-remove")
+    _, outcome = run(loaded)
+    with xarray.open_zarr(outcome.path, consolidated=False) as found:
+        assert list(found["mean"].to_series().index) == ["x1", "x2", "x3", "x4"]
+        assert found["totals"].dims == found["totals_standard_deviation"].dims == ("feature",)
+    opened = bv.open(outcome.path)
+    assert list(opened.totals.index) == ["x1", "x2", "x3", "x4"]
+    assert float(opened.totals["x2"]) == pytest.approx(float(opened.mean["x2"]) * opened.count, rel=0.05)
 
 
 def test_growing_nights_share_one_charge(tmp_path):

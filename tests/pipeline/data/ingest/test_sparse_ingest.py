@@ -49,10 +49,10 @@ def ingested(folder, layout, matrix=WORDS, column=COLUMN, **keys):
     return folder / "out.zarr"
 
 
-def release(folder, store, density=None):
+def release(folder, store, density=None, kind="covariance"):
     text = support.CONFIG.format(kind="rows", epsilon=4.0, neighbours="add-remove", cluster="threads")
     start, end = text.index("[query]"), text.index("[privacy]")
-    text = text[:start] + "[query]\n" + RELEASE + "\n" + text[end:]
+    text = text[:start] + "[query]\n" + RELEASE.replace("covariance", kind) + "\n" + text[end:]
     text = text.replace("records.zarr", str(store)).replace("one person (one row)", "one visit (one row)")
     if density is not None:
         text = text.replace("block_rows = 50", f"block_rows = 50\ndensity_at_most = {density}")
@@ -72,14 +72,15 @@ def test_a_file_of_scipy_becomes_rows_or_entries_with_the_same_values(tmp_path, 
     assert group["data"].shape == (WORDS.nnz,)
 
 
-def test_exact_sums_and_releases_are_the_same_bits_from_rows_and_from_entries(tmp_path):
+@pytest.mark.parametrize("kind", ["covariance", "totals"])
+def test_exact_sums_and_releases_are_the_same_bits_from_rows_and_from_entries(tmp_path, kind):
     stores = [ingested(tmp_path / layout, layout) for layout in ("rows", "entries")]
     released, plans = set(), set()
     for number, (store, density) in enumerate((s, d) for s in stores for d in (None, 0.05)):
         folder = tmp_path / str(number)
         folder.mkdir()
-        plan, compute = make_plan(release(folder, store, density), NIGHT), ThreadCompute(2)
-        assert plan.question.query.by_entries == (density is not None)
+        plan, compute = make_plan(release(folder, store, density, kind), NIGHT), ThreadCompute(2)
+        assert kind == "totals" or plan.question.query.by_entries == (density is not None)
         source = pickle.loads(pickle.dumps(open_records(plan.loaded).source))
         for cuts, block in ((1, 300), (4, 17)):
             layout, name = plan.cut(Machine(cuts, 1, 2**32), 300).layout(300, block), f"sparse-{number}-{cuts}"
