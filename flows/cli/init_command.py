@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from blockveil.flows.cli.common import Date, Debug, Json, parse_date, print_answer, say
+from blockveil.flows.cli.common import Date, Debug, Json, parse_date, print_json, print_rows, say
+from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, GoodEnough, good_enough
+from blockveil.pipeline.accuracy.population import Supposed
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError
 from blockveil.pipeline.config.toml import read_toml
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.scaffold import interview
 from blockveil.pipeline.scaffold.answers import Answers
 from blockveil.pipeline.scaffold.column_answers import HELP
-from blockveil.pipeline.scaffold.column_names import SourceColumns, read_columns
-from blockveil.pipeline.scaffold.folder import FirstRelease, compose, require_new, write
+from blockveil.pipeline.scaffold.column_names import SourceColumns
+from blockveil.pipeline.scaffold.folder import FirstRelease, begin, compose, write
 from blockveil.pipeline.scaffold.interview import Decision, answered
 
+GuessedRows = Annotated[
+    int | None, typer.Option("--rows", help="A guess of the number of records, to say how exact the release would be.")
+]
 _MORE = "?"
 
 
@@ -35,6 +39,7 @@ def init(
     output: Annotated[
         Path | None, typer.Option("--output", help="Folder to write; named after the source where it is not given.")
     ] = None,
+    rows: GuessedRows = None,
     date: Date = None,
     as_json: Json = False,
     debug: Debug = False,
@@ -55,71 +60,66 @@ def init(
     location = source or tree.get("source")
     if not isinstance(location, str):
         raise ConfigError("No source is given", "The configs are for the columns of a source", "Name a file of records")
-    schema = read_columns(location, Path.cwd())
-    name = _name(output.name if output is not None else location)
-    folder = Path.cwd() / (output or Path(name))
-    require_new(folder)
-    begun = {"dataset": name, "first": parse_date(date), **tree, "source": location}
-    given = answered(Answers(), schema, begun)
+    begun = begin(location, tree, Path.cwd(), output, parse_date(date))
+    given = begun.given
     if yes:
-        interview.require_complete(given, schema)
+        interview.require_complete(given, begun.source)
     else:
-        given = _ask(given, schema)
-    composed = compose(given, schema, folder, Path.cwd())
-    write(composed)
-    _show(composed, as_json)
+        given = _ask(given, begun.source)
+    made = compose(given, begun.source, begun.folder, Path.cwd())
+    accuracy = good_enough(made.plan, AccuracyQuestion(Supposed(rows)))
+    write(made)
+    if as_json:
+        next_steps = [{"command": command, "why": why} for command, why in made.commands]
+        print_json({"folder": made.folder, "next": next_steps, **made.plan.public, "accuracy": accuracy.plain})
+    else:
+        _show(made, accuracy)
 
 
-def _name(location: str) -> str:
-    """Name of a data set after its source: of ``Flights 2026.csv.gz`` it is ``flights-2026``."""
-    stem = Path(location.rstrip("/")).name.partition(".")[0].lower()
-    return re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:63].strip("-") or "data"
-
-
-def _ask(given: Answers, schema: SourceColumns) -> Answers:
-    if schema.columns:
-        say(f"The source has {len(schema.columns)} columns: {', '.join(schema.columns)}. Nothing else of it was read.")
+def _ask(given: Answers, source: SourceColumns) -> Answers:
+    if source.names:
+        say(f"The source has {len(source.names)} columns: {', '.join(source.names)}. Nothing else of it was read.")
     say(f"Type {_MORE} for help with a question. Every answer is public, and must not be taken from the records.\n")
-    while (question := next(interview.due(given, schema), None)) is not None:
+    while (question := next(interview.due(given, source), None)) is not None:
         if question.key == "strictness":
             for line in interview.levels(given):
                 say(f"  {line}")
-        given = _columns(given, schema, question) if question.key == "columns" else _answer(given, schema, question)
+        given = _columns(given, source, question) if question.key == "columns" else _answer(given, source, question)
     return given
 
 
-def _answer(given: Answers, schema: SourceColumns, question: Decision) -> Answers:
+def _answer(given: Answers, source: SourceColumns, question: Decision) -> Answers:
     """Ask until an answer can be."""
     while True:
         words = _words(question.text, question.suggestion(given), question.help)
         try:
-            return answered(given, schema, question.read(words))
+            return answered(given, source, question.read(words))
         except BlockveilError as error:
             say(f"  {error}")
 
 
-def _columns(given: Answers, schema: SourceColumns, question: Decision) -> Answers:
+def _columns(given: Answers, source: SourceColumns, question: Decision) -> Answers:
     """Ask about each column that can be released."""
     say(f"{question.text}\n  {question.help}")
     while True:
         found: dict[str, str] = {}
-        for name in schema.columns or given.names or ():
-            if name != given.unit_column and (words := _column(given, schema, found, name)) is not None:
+        for name in source.names or given.names or ():
+            if name != given.unit_column and (words := _column(given, source, found, name)) is not None:
                 found[name] = words
         try:
-            return answered(given, schema, {"columns": found})
+            return answered(given, source, {"columns": found})
         except BlockveilError as error:
             say(f"  {error}\n  Once more:")
 
 
-def _column(given: Answers, schema: SourceColumns, so_far: Mapping[str, str], name: str) -> str | None:
+def _column(given: Answers, source: SourceColumns, so_far: Mapping[str, str], name: str) -> str | None:
     without = given.model_copy(update={"target": None, "directions": None})
     while True:
         words = _words(f"  {name}", "skip", HELP)
         if words.lower() in interview.SKIP:
             return None
         try:
-            answered(without, schema, {"columns": {**so_far, name: words}, "target": None, "directions": None})
+            answered(without, source, {"columns": {**so_far, name: words}, "target": None, "directions": None})
         except BlockveilError as error:
             say(f"    {error}")
         else:
@@ -134,13 +134,11 @@ def _words(text: str, suggestion: str, more: str) -> str:
         say(f"  {more}")
 
 
-def _show(composed: FirstRelease, as_json: bool) -> None:
-    if not as_json:
-        say("")
-    next_steps = [{"command": command, "why": why} for command, why in composed.commands]
-    print_answer(summary.describe(composed.plan, None), as_json, folder=composed.folder, next=next_steps)
-    if as_json:
-        return
-    say(f"\nWritten: {composed.folder}. What to do next:\n")
-    for command, why in composed.commands:
+def _show(made: FirstRelease, accuracy: GoodEnough) -> None:
+    say("")
+    print_rows(summary.describe(made.plan, None))
+    say("")
+    print_rows(accuracy.lines)
+    say(f"\nWritten: {made.folder}. What to do next:\n")
+    for command, why in made.commands:
         say(f"  {command}   # {why}")

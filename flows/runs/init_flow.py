@@ -90,16 +90,16 @@ def init(
 
 def _compose(words: dict[str, Any]) -> FirstRelease:
     deployed.of_run()
-    schema = SourceColumns("records.csv", "csv", pasted(str(words["names"])))
+    source = SourceColumns("records.csv", "csv", pasted(str(words["names"])))
     values = {key: words[key] for key in _AS_GIVEN if words[key] is not None}
     values |= {"first": words["first"] or night.of_run(), "columns": interview.column_lines(str(words["columns"]))}
     for key in ("rows_of_each", "strictness"):
         if words[key] is not None:
             question = next(each for each in interview.DECISIONS if each.key == key)
             values |= question.read(str(words[key]))
-    given = interview.answered(Answers(), schema, {"unit_column": None, **_dated(values)})
-    interview.require_complete(given, schema)
-    made = compose(given, schema, _FOLDER / str(given.dataset), _FOLDER)
+    given = interview.answered(Answers(), source, {"unit_column": None, **_dated(values)})
+    interview.require_complete(given, source)
+    made = compose(given, source, _FOLDER / str(given.dataset), _FOLDER)
     create_markdown_artifact(_page(made), key="first-configs", description="Configs of a first release, as text")
     return made
 

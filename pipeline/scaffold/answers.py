@@ -276,7 +276,7 @@ def _dates(every: Every, first: date, until: date) -> list[date]:
     return [first + timedelta(days) for days in range(0, (until - first).days + 1, step)]
 
 
-def check_columns(answers: Answers, schema: SourceColumns) -> None:
+def check_columns(answers: Answers, source: SourceColumns) -> None:
     """Refuse answers about columns that the source does not have.
 
     Raises
@@ -284,7 +284,7 @@ def check_columns(answers: Answers, schema: SourceColumns) -> None:
     ConfigError
         A column is not there; its name and the nearest one are shown.
     """
-    columns = schema.columns or answers.names or ()
+    columns = source.names or answers.names or ()
     if not columns:
         return
     for key, name in [("unit_column", answers.unit_column), *(("columns", name) for name in answers.columns or {})]:

@@ -45,7 +45,7 @@ class SourceColumns:
         The path or address, as it was given.
     kind
         Format of the files.
-    columns
+    names
         Names of the columns in their order; empty for arrays, whose columns have no names.
     delimiter
         What separates the fields of a CSV file.
@@ -53,7 +53,7 @@ class SourceColumns:
 
     location: str
     kind: Kind
-    columns: tuple[str, ...]
+    names: tuple[str, ...]
     delimiter: str = ","
 
 
@@ -138,7 +138,7 @@ def _read(file: SourceFile, work: Any) -> Any:
 
 def _parquet_names(_: SourceFile, stream: Any) -> list[str]:
     # The schema alone: its metadata, as pandas writes it, would say how many rows there are.
-    return list(arrow_parquet.read_columns(stream).names)
+    return list(arrow_parquet.read_schema(stream).names)
 
 
 def _first_line(file: SourceFile, stream: Any) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shlex
 import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,12 +27,67 @@ from blockveil.pipeline.data.objects import is_remote
 from blockveil.pipeline.plan.planning import Plan, make_plan
 from blockveil.pipeline.scaffold import texts
 from blockveil.pipeline.scaffold.answers import Answers
-from blockveil.pipeline.scaffold.column_names import SourceColumns
+from blockveil.pipeline.scaffold.column_names import SourceColumns, read_columns
+from blockveil.pipeline.scaffold.interview import answered
 
 RELEASE = "release.toml"
 INGEST = "ingest.toml"
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A release that is to be begun.
+
+    Attributes
+    ----------
+    given
+        Answers so far.
+    source
+        Columns of the source.
+    folder
+        Where the files will be; nothing is there yet.
+    """
+
+    given: Answers
+    source: SourceColumns
+    folder: Path
+
+
+def begin(location: str, tree: Mapping[str, Any], base: Path, output: Path | None, first: date) -> Begun:
+    """Read the names of a source's columns, and check the answers so far.
+
+    Parameters
+    ----------
+    location
+        Path of the source from ``base``, or its address.
+    tree
+        Answers by key.
+    base
+        Folder that relative paths start from.
+    output
+        Folder to write, or None for one that is named after the source.
+    first
+        First night where the answers name none.
+
+    Raises
+    ------
+    BlockveilError
+        The source cannot be read, an answer cannot be, or the folder exists.
+    """
+    source = read_columns(location, base)
+    name = _name(location if output is None else output.name)
+    folder = base / (output or name)
+    require_new(folder)
+    given = answered(Answers(), source, {"dataset": name, "first": first, **tree, "source": location})
+    return Begun(given, source, folder)
+
+
+def _name(location: str) -> str:
+    """Name of a data set after its source: of ``Flights 2026.csv.gz`` it is ``flights-2026``."""
+    stem = Path(location.rstrip("/")).name.partition(".")[0].lower()
+    return re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:63].strip("-") or "data"
 
 
 @dataclass(frozen=True)
@@ -55,14 +112,14 @@ class FirstRelease:
     commands: tuple[tuple[str, str], ...]
 
 
-def compose(answers: Answers, schema: SourceColumns, folder: Path, base: Path) -> FirstRelease:
+def compose(answers: Answers, source: SourceColumns, folder: Path, base: Path) -> FirstRelease:
     """Files of a folder that does not exist yet. Reads no record and writes nothing.
 
     Parameters
     ----------
     answers
         Complete answers.
-    schema
+    source
         Columns of the source.
     folder
         Where the files will be.
@@ -74,10 +131,10 @@ def compose(answers: Answers, schema: SourceColumns, folder: Path, base: Path) -
     ConfigError
         The answers do not make a release: no noise keeps the promise, or an answer is not fit for its place.
     """
-    source = schema.location
-    if not is_remote(source) and not os.path.isabs(source):
-        source = os.path.relpath(base / source, folder)
-    ingest_text = texts.ingest_text(answers, schema, source)
+    location = source.location
+    if not is_remote(location) and not os.path.isabs(location):
+        location = os.path.relpath(base / location, folder)
+    ingest_text = texts.ingest_text(answers, source, location)
     ingest = _model(ingest_text, INGEST, IngestConfig)
     plan, release_text = _planned(answers, folder)
     if ingest.outputs != plan.columns:

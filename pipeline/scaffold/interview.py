@@ -113,7 +113,7 @@ DECISIONS: tuple[Decision, ...] = (
         "names",
         "What are the columns called, in their order?",
         "Arrays name no columns. Write the names with commas between them.",
-        lambda given, schema: not schema.columns and given.names is None,
+        lambda given, source: not source.names and given.names is None,
         _names,
     ),
     Decision(
@@ -121,14 +121,14 @@ DECISIONS: tuple[Decision, ...] = (
         f'Which column says whom a row is about? "{EACH_ROW}" if each row is somebody of its own.',
         "The release protects everything that one of them contributes. Without the column, a person with ten rows is "
         "protected ten times less than the promise says.",
-        lambda given, schema: "unit_column" not in given.model_fields_set,
+        lambda given, source: "unit_column" not in given.model_fields_set,
         _unit,
     ),
     Decision(
         "unit",
         "Who or what is that, in words?",
         'The promise is printed with it, such as "one patient". It is not checked against anything.',
-        lambda given, schema: given.unit is None,
+        lambda given, source: given.unit is None,
         _text("unit"),
         lambda given: "one row" if given.unit_column is None else f"one {given.unit_column}",
     ),
@@ -137,7 +137,7 @@ DECISIONS: tuple[Decision, ...] = (
         f'At most how many rows of each are kept? Or "{AVERAGE}", for one record that is the mean of all.',
         "Noise grows with this number. The average costs no more than one row, and suits relations between people; "
         "rows suit questions about events.",
-        lambda given, schema: given.unit_column is not None and given.rows_of_each is None,
+        lambda given, source: given.unit_column is not None and given.rows_of_each is None,
         _rows_of_each,
     ),
     Decision(
@@ -145,21 +145,21 @@ DECISIONS: tuple[Decision, ...] = (
         "At most how many records will there be?",
         "It is public, and written down without counting: the size of the city, of the customer base, of the sensor "
         "network. It bounds delta and the sums; twice too large costs nothing.",
-        lambda given, schema: given.rows_at_most is None,
+        lambda given, source: given.rows_at_most is None,
         _whole("rows_at_most"),
     ),
     Decision(
         "rows_known",
         "May everybody know the exact number of records? (yes or no)",
         "If yes, what one of them holds is protected, and not whether it is there.",
-        lambda given, schema: given.rows_known is None and given.rows_per_unit == 1,
+        lambda given, source: given.rows_known is None and given.rows_per_unit == 1,
         _yes("rows_known"),
     ),
     Decision(
         "missing",
         "What becomes of a record with a missing number? (drop or refuse)",
         '"drop" leaves the record out; "refuse" stops the ingest, so that the source can be corrected.',
-        lambda given, schema: given.policy is None,
+        lambda given, source: given.policy is None,
         _text("missing"),
     ),
     Decision(
@@ -168,61 +168,61 @@ DECISIONS: tuple[Decision, ...] = (
         "correlations: counts, means, covariances, and regressions from them. totals: counts, sums and means. counts: "
         "how many records lie in each cell of a grid. directions: principal components. gradients: one step of "
         "training a linear model.",
-        lambda given, schema: given.purpose is None,
+        lambda given, source: given.purpose is None,
         _text("purpose"),
     ),
     Decision(
         "directions",
         "How many principal directions?",
         "Fewer than there are columns. Each further one has more noise.",
-        lambda given, schema: given.purpose == "directions" and given.directions is None,
+        lambda given, source: given.purpose == "directions" and given.directions is None,
         _whole("directions"),
     ),
     Decision(
         "target",
         "Which column does the model predict?",
         "A number or yes-no, among the columns that you describe next.",
-        lambda given, schema: given.purpose == "gradients" and given.target is None,
+        lambda given, source: given.purpose == "gradients" and given.target is None,
         _text("target"),
     ),
     Decision(
         "columns",
         "What do you know of each column without having looked?",
         f"It is {HELP}. Leave a column out with an empty line.",
-        lambda given, schema: given.columns is None,
+        lambda given, source: given.columns is None,
         lambda words: {"columns": column_lines(words)},
     ),
     Decision(
         "every",
         "How often, and until when? (once, or such as: every night until 2026-12-31; week, month)",
         "The promise is for all of them together, so that more nights mean more noise in each.",
-        lambda given, schema: given.every is None or (given.every != "once" and given.until is None),
+        lambda given, source: given.every is None or (given.every != "once" and given.until is None),
         _every,
     ),
     Decision(
         "strictness",
         "How strict is the promise? (strict, usual, loose, or such as: epsilon 1 delta 1e-7)",
         "It is over all nights together. The less it allows, the more noise there is.",
-        lambda given, schema: given.strictness is None,
+        lambda given, source: given.strictness is None,
         _strictness,
     ),
 )
 """All questions in their order."""
 
 
-def due(given: Answers, schema: SourceColumns) -> Iterator[Decision]:
+def due(given: Answers, source: SourceColumns) -> Iterator[Decision]:
     """Questions that are open."""
-    return (question for question in DECISIONS if question.due(given, schema))
+    return (question for question in DECISIONS if question.due(given, source))
 
 
-def answered(given: Answers, schema: SourceColumns, values: Mapping[str, Any]) -> Answers:
+def answered(given: Answers, source: SourceColumns, values: Mapping[str, Any]) -> Answers:
     """The answers with further ones.
 
     Parameters
     ----------
     given
         Answers so far.
-    schema
+    source
         Columns of the source.
     values
         Further answers by their key.
@@ -238,13 +238,13 @@ def answered(given: Answers, schema: SourceColumns, values: Mapping[str, Any]) -
     except ValidationError as error:
         failure = explain(error, tree, "the answers", Answers)
     else:
-        check_columns(found, schema)
+        check_columns(found, source)
         return found
     # Raised outside the handler: a chained pydantic error would print the whole input again.
     raise failure
 
 
-def require_complete(given: Answers, schema: SourceColumns) -> None:
+def require_complete(given: Answers, source: SourceColumns) -> None:
     """Refuse answers that leave a question open; all of them are named at once.
 
     Raises
@@ -254,7 +254,7 @@ def require_complete(given: Answers, schema: SourceColumns) -> None:
     """
     found = [
         ConfigError(f"{question.key} is not answered", question.text.rstrip("?."), "Answer it")
-        for question in due(given, schema)
+        for question in due(given, source)
     ]
     if found:
         raise ConfigError(found[0].value, found[0].rule, found[0].remedy, found[1:])

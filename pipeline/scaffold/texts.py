@@ -42,37 +42,32 @@ def value(given: Any) -> str:
     return str(given)
 
 
-def ingest_text(answers: Answers, schema: SourceColumns, source: str) -> str:
+def ingest_text(answers: Answers, source: SourceColumns, location: str) -> str:
     """``ingest.toml``.
 
     Parameters
     ----------
     answers
         All that was answered.
-    schema
-        The columns of the source.
     source
+        The columns of the source.
+    location
         Path of the source from the folder of the config, or its address.
     """
     return _joined(
         "# From the source to the store that release.toml reads. Every value is checked against what is declared here.",
-        _table("ingest", {"store": "private/records.zarr", "dtype": _dtype(answers)}),
-        _table("source", _source(answers, schema, source)),
+        _table("ingest", {"store": "private/records.zarr", "dtype": "float32"}),
+        _table("source", _source(answers, source, location)),
         _unit(answers),
         "# The columns of the store, in their order. A list of categories is public, and no category is looked up.",
         *(_column(name, answer, answers) for name, answer in ordered(answers)),
     )
 
 
-def _dtype(answers: Answers) -> str:
-    # float32 holds whole numbers up to 2^24; dates and codes of counts stay far below.
-    return "float32"
-
-
-def _source(answers: Answers, schema: SourceColumns, source: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"kind": schema.kind, "files": [source]}
-    if schema.kind == "csv" and schema.delimiter != ",":
-        found["delimiter"] = schema.delimiter
+def _source(answers: Answers, source: SourceColumns, location: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"kind": source.kind, "files": [location]}
+    if source.kind == "csv" and source.delimiter != ",":
+        found["delimiter"] = source.delimiter
     if answers.arrays is not None:
         found["arrays"] = list(answers.arrays)
     return found if answers.names is None else {**found, "names": list(answers.names)}

@@ -4,6 +4,7 @@ Each of these is imported when it is first asked for::
 
     import blockveil as bv
 
+    bv.init("my.csv", answers=...)   # configs of a first release; reads the names of the columns
     bv.plan("quickstart.toml")       # what a release would cost; reads no data
     bv.budget("quickstart.toml")     # what is left, .grant(epsilon=..., delta=...), .forecast()
     bv.run("quickstart.toml")        # release, or finish what was begun
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from blockveil import sklearn as sklearn
+    from blockveil.flows.python.beginning import init as init
     from blockveil.flows.python.granting import budget as budget
     from blockveil.flows.python.planned import plan as plan
     from blockveil.flows.python.running import PromiseWarning as PromiseWarning
@@ -34,6 +36,7 @@ _PLACES = {
     "PromiseWarning": ("blockveil.flows.python.running", "PromiseWarning"),
     "Release": ("blockveil.pipeline.analysis.release", "Release"),
     "budget": ("blockveil.flows.python.granting", "budget"),
+    "init": ("blockveil.flows.python.beginning", "init"),
     "open": ("blockveil.pipeline.analysis.opening", "open_"),
     "plan": ("blockveil.flows.python.planned", "plan"),
     "run": ("blockveil.flows.python.running", "run"),

@@ -116,3 +116,12 @@ def test_an_end_of_the_input_writes_nothing(visits):
     done = CliRunner().invoke(app, ["init", "visits.csv"], input="person\n")
     assert done.exit_code != 0
     assert [path.name for path in visits.iterdir()] == ["visits.csv"]
+
+
+def test_a_guess_of_the_rows_says_how_exact_it_would_be_and_enters_no_file(visits):
+    blockveil("init", "visits.csv", "--date", "2026-12-01", typed=WORDS)
+    shown = blockveil("init", "--answers", "visits/answers.toml", "--yes", "--output", "more/visits", "--rows", "4321")
+    assert "mean ±" in shown
+    assert "4,321 records (a guess)" in shown
+    for file in ("release.toml", "answers.toml", "README.md"):
+        assert (visits / "more" / "visits" / file).read_text() == (visits / "visits" / file).read_text()

@@ -68,7 +68,7 @@ def test_no_byte_behind_the_header_of_a_csv_file_is_asked_for(tmp_path, monkeypa
 
     content = (tmp_path / "visits.csv").read_bytes()
     monkeypatch.setattr(SourceFile, "open", lambda self: Watched(content))
-    assert read_columns("visits.csv", tmp_path).columns == first.NAMES
+    assert read_columns("visits.csv", tmp_path).names == first.NAMES
     assert asked.decode() == f"{HEADER}\n"
 
 
@@ -78,22 +78,22 @@ def test_the_header_tells_what_separates_names_whether_packed_or_not(tmp_path, p
     header = f"\ufeff{delimiter.join(first.NAMES)}\r\n".encode()
     write(tmp_path / f"visits.csv{pack[0]}", pack[1](header + b"1\n"))
     schema = read_columns(f"visits.csv{pack[0]}", tmp_path)
-    assert (schema.columns, schema.delimiter) == (first.NAMES, delimiter)
+    assert (schema.names, schema.delimiter) == (first.NAMES, delimiter)
 
 
 def test_folders_patterns_and_folders_named_after_values_are_sources(tmp_path):
     write(tmp_path / "in" / "b.csv", f"{HEADER}\n".encode())
     write(tmp_path / "in" / "a.csv", b"x,y\n")
-    assert read_columns("in", tmp_path).columns == ("x", "y")
-    assert read_columns("in/b*.csv", tmp_path).columns == first.NAMES
+    assert read_columns("in", tmp_path).names == ("x", "y")
+    assert read_columns("in/b*.csv", tmp_path).names == first.NAMES
     (tmp_path / "parts").mkdir()
     write(tmp_path / "parts" / "town=Ulm" / "a.csv", b"x,y\n")
-    assert read_columns("parts", tmp_path).columns == ("x", "y", "town")
+    assert read_columns("parts", tmp_path).names == ("x", "y", "town")
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.zarr", "s3://bucket/x.zarr"])
 def test_arrays_are_not_even_opened(tmp_path, name):
-    assert read_columns(name, tmp_path).columns == ()
+    assert read_columns(name, tmp_path).names == ()
 
 
 @pytest.mark.parametrize("header", ["a,7", "3.5;x", "1e5,b", "nan,b", "alice,-12"])
