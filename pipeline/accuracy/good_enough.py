@@ -21,8 +21,8 @@ from blockveil.pipeline.plan.planning import Plan
 
 Rows = list[tuple[str, str]]
 
-_FEW, _MANY = 4, 12
-"""Features that are listed without and with a guess of the number of records."""
+_FEW, _MANY, _EVERY = 4, 12, 100
+"""Features that are listed without and with a guess of the number of records, and on a page."""
 
 
 @dataclass(frozen=True)
@@ -75,23 +75,30 @@ class GoodEnough:
     preview: Rehearsal | str | None
     wanted: WantedAnswer | None
 
-    @property
-    def lines(self) -> Rows:
-        """Lines (what, value): errors, what is wanted, and levers."""
+    def lines(self, whole: bool = False) -> Rows:
+        """Lines (what, value): errors, what is wanted, and levers.
+
+        Parameters
+        ----------
+        whole
+            Whether all features and levers are listed, as on a page; else as many as a terminal shows.
+        """
         shown = self.guess or self.bound
-        rows = shown.lines(_FEW if self.asked.is_plain else _MANY)
+        rows = shown.lines(_EVERY if whole else (_FEW if self.asked.is_plain else _MANY))
         if self.guess is not None:
             rows.append(("At the bound", _compared(self.bound, self.guess)))
         rows += self.wanted.lines if self.wanted is not None else []
-        return rows + self._levers()
+        return rows + self._levers(whole)
 
-    def _levers(self) -> Rows:
+    def _levers(self, whole: bool) -> Rows:
+        if self.levers is None and whole:
+            return []
         if self.levers is None:
             hint = "--rows N states it for a guess of N records, with levers; --preview shows a made-up release"
             return [("More", hint)]
         if not self.levers:
             return [("Levers", "none that gives noticeably less noise was found")]
-        shown = self.levers if self.asked.levers else self.levers[:BEST]
+        shown = self.levers if self.asked.levers or whole else self.levers[:BEST]
         more = len(self.levers) - len(shown)
         head = "each planned by itself" + (f"; --levers shows {more} more" if more else "")
         return [("Levers", head), *((f"  {lever.effect}", _of_lever(lever)) for lever in shown)]

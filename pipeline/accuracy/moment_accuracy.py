@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -116,12 +117,12 @@ def correlations(answer: MomentAnswer, population: Population) -> list[ExpectedE
             f"correlation of {r:g}",
             INTERVAL * moments.correlation_deviation(i, j, r),
             of=1.0,
-            note=f"{few[i]}, {few[j]}",
+            note=f"{few[i]} with {few[j]}",
         )
         for i, j in combinations(range(len(few)), 2)
     ]
     best, worst = span_of(errors)
-    return [best] if worst.size <= 1.01 * best.size else [best, worst]
+    return [replace(best, note="alike for all pairs")] if worst.size <= 1.01 * best.size else [best, worst]
 
 
 def _relative(answer: MomentAnswer, population: Population, name: str) -> float:

@@ -38,16 +38,16 @@ def _drawn(made: Rehearsal, theme: Theme) -> str:
         "aspect": "equal" if 0.4 < tables[0].shape[0] / tables[0].shape[1] < 2.5 else "auto",
     }
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(8.4, 4.2), facecolor=theme.paper)
+        figure = Figure(figsize=(8.4, 4.2), facecolor=theme.paper, layout="constrained")
         FigureCanvasSVG(figure)
         panels = figure.subplots(1, 2)
         for axes, table, title in zip(panels, tables, ("true, of made-up records", "released"), strict=True):
             image = axes.imshow(table, **scale)
             axes.set_title(f"{made.what}: {title}", color=theme.ink, fontsize=9.5)
             _named(axes, made, table.shape, theme)
-        figure.tight_layout()
         bar = figure.colorbar(image, ax=list(panels), fraction=0.03, pad=0.02)
         bar.ax.tick_params(colors=theme.ink)
+        bar.outline.set_visible(False)
         stream = io.StringIO()
         written = {"Date": None, "Creator": "Blockveil"}
         figure.savefig(stream, format="svg", dpi=150, facecolor=theme.paper, metadata=written)
