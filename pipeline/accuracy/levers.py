@@ -129,8 +129,8 @@ def _directions(plan: Plan, population: Population) -> Iterator[Lever]:
             yield Lever(
                 f"{which} in place of the matrix, by {found.mechanism.name}",
                 before / after,
-                "of the directions' angles to the true ones; nothing is released but the directions and what they "
-                "follow from",
+                "nothing is released but the directions and what they follow from; the factor is that of their angles "
+                "to the true ones",
             )
 
 
