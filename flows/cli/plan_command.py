@@ -107,7 +107,7 @@ def _plain(made: Plan, found: GoodEnough) -> dict[str, object]:
 def _print(lines: Rows, found: GoodEnough, preview: bool, html: Path | None) -> None:
     print_rows(lines)
     say("")
-    print_rows(found.lines())
+    print_rows(found.lines)
     if preview:
         say("\n".join(["", *found.text]))
     if html is not None:

@@ -27,7 +27,7 @@ def accuracy_html(plan: Plan, rows: Rows, found: GoodEnough) -> str:
     parts = [
         markup.heading(title),
         markup.promise(plan.guarantee_sentence(), _NOTHING),
-        markup.section("Is it good enough?", markup.pairs(_together(found.lines(whole=True)))),
+        markup.section("Is it good enough?", markup.pairs(_together(found.all_lines))),
         *_preview(found),
         markup.section("The plan", markup.pairs(rows)),
     ]
@@ -45,7 +45,7 @@ def _preview(found: GoodEnough) -> list[str]:
 
 def accuracy_markdown(found: GoodEnough) -> str:
     """The same without the plan, for a run's page."""
-    parts = ["### Is it good enough?", markdown.pairs(_together(found.lines(whole=True)))]
+    parts = ["### Is it good enough?", markdown.pairs(_together(found.all_lines))]
     if isinstance(found.preview, str):
         parts.append(as_markdown(found.preview))
     elif found.preview is not None:

@@ -75,14 +75,17 @@ class GoodEnough:
     preview: Rehearsal | str | None
     wanted: WantedAnswer | None
 
-    def lines(self, whole: bool = False) -> Rows:
-        """Lines (what, value): errors, what is wanted, and levers.
+    @property
+    def lines(self) -> Rows:
+        """Lines (what, value): errors, what is wanted, and levers; as many as a terminal shows."""
+        return self._lines(whole=False)
 
-        Parameters
-        ----------
-        whole
-            Whether all features and levers are listed, as on a page; else as many as a terminal shows.
-        """
+    @property
+    def all_lines(self) -> Rows:
+        """The same with all features and levers, for a page."""
+        return self._lines(whole=True)
+
+    def _lines(self, whole: bool) -> Rows:
         shown = self.guess or self.bound
         rows = shown.lines(_EVERY if whole else (_FEW if self.asked.is_plain else _MANY))
         if self.guess is not None:

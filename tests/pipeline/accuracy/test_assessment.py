@@ -71,11 +71,11 @@ def test_more_records_make_errors_smaller_in_proportion(tmp_path):
 
 def test_with_a_guess_a_plan_also_says_what_holds_at_the_bound(tmp_path):
     plan = people(tmp_path)
-    lines = dict(good_enough(plan, AccuracyQuestion(Supposed(rows=2_000))).lines())
+    lines = dict(good_enough(plan, AccuracyQuestion(Supposed(rows=2_000))).lines)
     assert "10,000 records" in lines["At the bound"]
     assert "5 times smaller" in lines["At the bound"]
-    assert "At the bound" not in dict(good_enough(plan, AccuracyQuestion(Supposed(rows=10_000))).lines())
-    assert "as many as there may be" in dict(good_enough(plan, AccuracyQuestion()).lines())["Supposed"]
+    assert "At the bound" not in dict(good_enough(plan, AccuracyQuestion(Supposed(rows=10_000))).lines)
+    assert "as many as there may be" in dict(good_enough(plan, AccuracyQuestion()).lines)["Supposed"]
 
 
 def test_what_the_noise_drowns_is_called_unknown(tmp_path):

@@ -99,8 +99,8 @@ def test_a_wide_matrix_is_told_of_norm_features_and_directions(tmp_path):
 
 def test_three_levers_are_shown_and_the_rest_where_they_are_asked_for(tmp_path):
     plan, _ = planned(support.write_config(tmp_path))
-    few = good_enough(plan, AccuracyQuestion(Supposed(rows=5_000))).lines()
-    every = good_enough(plan, AccuracyQuestion(Supposed(rows=5_000), levers=True)).lines()
+    few = good_enough(plan, AccuracyQuestion(Supposed(rows=5_000))).lines
+    every = good_enough(plan, AccuracyQuestion(Supposed(rows=5_000), levers=True)).lines
     assert sum("less noise" in what for what, _ in few) == 3
     assert sum("less noise" in what for what, _ in every) > 3
     assert "--levers shows" in dict(few)["Levers"]
