@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from scipy.stats import norm
 
+from blockveil.engine.estimates.chosen_bounds import BinNoise
 from blockveil.engine.estimates.error_bounds import unit_deviation
 from blockveil.engine.guarantees.calibration import gaussian_mu
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.config.ingest_file import ChosenRows
 from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.public.bounds_draft import bounds_draft
 
 PAGES = Path(__file__).parents[1] / "docs" / "how-to"
 EPSILON = (PAGES / "epsilon.md").read_text()
@@ -113,3 +115,20 @@ def test_the_config_of_the_page_on_many_rows_is_valid_and_bounds_what_it_says():
     unit, privacy = map(tomllib.loads, re.findall(r"```toml\n(.*?)```", page, re.DOTALL))
     section = ChosenRows.model_validate(unit["unit"])
     assert (section.name, section.rows_at_most) == (privacy["privacy"]["unit"], privacy["privacy"]["rows_per_unit"])
+
+
+def histograms(folder, share):
+    """Least bin that is found and its noise, in the plan of a release of histograms of the demo's columns."""
+    (folder / "quickstart.toml").write_text(QUICKSTART.read_text())
+    (folder / "histograms.toml").write_text(bounds_draft(folder / "quickstart.toml", share, (-10, 40)))
+    plan = make_plan(load_config(folder / "histograms.toml"), date(2026, 11, 20))
+    deviation = plan.design.entry_standard_deviation()[0, 0]
+    return deviation, 2 * BinNoise(deviation, True, 23 * plan.design.shape[1]).reach
+
+
+@pytest.mark.parametrize(
+    "share, words", [(0.02, "{:.0f} records, and a bin of {:,.0f}"), (0.1, "gives {:.0f} and {:.0f}")]
+)
+def test_the_page_on_bounds_states_which_bins_are_found_of_the_demo(tmp_path, share, words):
+    deviation, least = histograms(tmp_path, share)
+    assert words.format(deviation, float(f"{least:.3g}")) in " ".join(BOUNDS.split())

@@ -357,11 +357,20 @@ def _count_all(
         last = min(first + chunk_rows, stop)
         chunk = read_again(partial(source.__getitem__, slice(first, last)))
         for offset in range(0, chunk.shape[0], _PIECE_ROWS):
-            _count(total, places(query.cells(chunk[offset : offset + _PIECE_ROWS])))
+            count_cells(total, places(query.cells(chunk[offset : offset + _PIECE_ROWS])))
         progress.advance((last - start) / (stop - start))
 
 
-def _count(total: NDArray[np.int64], cells: NDArray[np.int64]) -> None:
+def count_cells(total: NDArray[np.int64], cells: NDArray[np.intp]) -> None:
+    """Add one to a total for each of some flat cells.
+
+    Parameters
+    ----------
+    total
+        Counts so far, one axis; changed in place.
+    cells
+        Positions in it, in any order and with repetitions.
+    """
     if 4 * cells.size >= total.size:
         total += np.bincount(cells, minlength=total.size)
     else:  # few records on a large grid: touch only their cells

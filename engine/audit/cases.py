@@ -37,7 +37,7 @@ from blockveil.engine.noise.additive import NoiseDesign, add_noise
 from blockveil.engine.records.geometry import Body, Box, CappedBox
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.sensitivity import rotation
-from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Problem, Rows, SecondMoment, Totals
+from blockveil.engine.sensitivity.problems import Counts, Histograms, OuterProducts, Problem, Rows, SecondMoment, Totals
 from blockveil.engine.study import r1smg
 from blockveil.engine.workloads.workload import AllRange, Kronecker, Total
 
@@ -166,6 +166,7 @@ def _problems() -> Sequence[tuple[Problem, Pairs]]:
     cube = np.outer(ones, ones)
     cell, other = np.zeros((2, 3)), np.zeros((2, 3))
     cell[0, 0] = other[1, 2] = 1.0
+    bins, last = np.eye(3)[[0, 0, 0]], np.eye(3)[[2, 2, 1]]
     row = np.vstack([ones, np.zeros(3)])
     line = np.eye(8)[:, None, :]
     return (
@@ -185,6 +186,9 @@ def _problems() -> Sequence[tuple[Problem, Pairs]]:
         (Totals(Body.CUBE, units, REPLACE, K, _ROWS), [(signs[None, :], -signs[None, :])]),
         (Counts((2, 3), ADD, _ROWS), [(cell, np.zeros((2, 3)))]),
         (Counts((2, 3), REPLACE, _ROWS), [(cell, other)]),
+        # A record in the first bin of every column, against none, and against one that is in the last ones.
+        (Histograms((3, 3, 2), ADD, _ROWS), [(bins, np.zeros((3, 3)))]),
+        (Histograms((3, 3, 2), REPLACE, _ROWS), [(bins, last)]),
         (Counts((1, 8), ADD, _ROWS, _RANGES), [(line[0], np.zeros((1, 8)))]),
         (Counts((1, 8), REPLACE, _ROWS, _RANGES), [(line[0], line[7])]),
     )

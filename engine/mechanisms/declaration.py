@@ -14,7 +14,8 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.mechanisms.contract import Importance, Mechanism, Status
 
 BOTH = (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE)
-ADDITIVE = ("second-moment", "principal-directions", "rows", "outer-products", "gradients", "counts")
+_SUMS = ("second-moment", "principal-directions", "rows", "outer-products", "gradients")
+ADDITIVE = (*_SUMS, "counts", "column-histograms")
 ALL_QUERIES = ("covariance", *ADDITIVE, "totals")
 
 

@@ -13,6 +13,7 @@ rows           the records (n x d)             2 N2, half cube N2               
 outer products ``sum a b'`` (p x q)            N2(a) N2(b); replace-one x2             N1(a) N1(b); replace-one x2
 counts         cells (m x n)                   1; replace-one sqrt(2)                  1; replace-one 2
 totals         ``sum (1, v)``, ``sum v``       ``totals_problem.py`` beside this file  the same file
+histograms     bins of d columns               sqrt(d); replace-one sqrt(2 d)          d; replace-one 2 d
 ============== =============================== ======================================= =============================
 
 For half cubes replace-one costs no more than add-remove: entries lie in [0, largest], so their differences do too.
@@ -39,6 +40,7 @@ from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
 from blockveil.engine.sensitivity.count_problem import Counts
+from blockveil.engine.sensitivity.histogram_problem import Histograms
 from blockveil.engine.sensitivity.reach import (
     capped_second_moment,
     largest_l1,
@@ -51,7 +53,7 @@ from blockveil.engine.sensitivity.second_moment import Sensitivity, second_momen
 from blockveil.engine.sensitivity.spread import Scaling, Spread
 from blockveil.engine.sensitivity.totals_problem import Totals
 
-__all__ = ["Counts", "OuterProducts", "Problem", "Rows", "SecondMoment", "Totals", "constants"]
+__all__ = ["Counts", "Histograms", "OuterProducts", "Problem", "Rows", "SecondMoment", "Totals", "constants"]
 
 _ROUND_UP = 1.0 + 1e-13
 

@@ -113,6 +113,9 @@ COMMANDS = {
         "audit",
         "Bound the true loss of a mechanism from below. Reads no data; exit code 10 if a claim is refuted.",
     ),
+    "bounds": Listed(
+        "bounds_commands", "app", "Learn the bounds of columns from a charged release: draft its config, then read it."
+    ),
     "shape": Listed(
         "shape_command",
         "shape",

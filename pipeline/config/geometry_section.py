@@ -10,7 +10,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, Length, Section, refusal, rule, unique_names
+from blockveil.pipeline.config.fields import (
+    SMALLEST,
+    Bound,
+    Label,
+    Length,
+    LocalPath,
+    Section,
+    refusal,
+    rule,
+    unique_names,
+)
 
 Span = tuple[float, float]
 
@@ -85,6 +95,12 @@ class BoxGeometry(Section):
     """the point about which moments are taken"""
     norm_at_most: Length | None = None
     """the largest Euclidean distance of a record from the origin, in the features' unit, besides their bounds"""
+    bounds: LocalPath | None = None
+    """the file of bounds that a charged release gave, relative to the config file, for features that declare none"""
+    bounds_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """the SHA-256 of that file, 64 hexadecimal digits; filled in when it is not given"""
+    bounds_release: Label | None = None
+    """the release that paid for the bounds; filled in from the file"""
     features: Annotated[
         tuple[BoxFeature, ...], Field(min_length=1), BeforeValidator(repeated), AfterValidator(unique_names)
     ]
@@ -99,6 +115,17 @@ class BoxGeometry(Section):
                 f'"zero" with feature "{outside[0]}", whose bounds do not contain 0',
                 "Moments are taken about a point inside the bounds",
                 'Set origin = "midpoint", or widen the bounds to contain 0',
+            )
+
+    @rule
+    def _bounds_are_pinned(self) -> None:
+        given = [value is not None for value in (self.bounds, self.bounds_sha256, self.bounds_release)]
+        if any(given) and not all(given):
+            raise refusal(
+                "bounds",
+                "not read from a file, or pinned without one",
+                "Bounds that a release gave are those of a file, with its digest and its release",
+                "Name the file, or leave bounds, bounds_sha256 and bounds_release out",
             )
 
     def spans(self) -> tuple[Span, ...]:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.permissions import COMPANIONS, beside
 from blockveil.pipeline.base.places import absolute
+from blockveil.pipeline.config.bounds_file import with_bounds
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.fields import REFERENCES
 from blockveil.pipeline.config.geometry_section import EllipsoidGeometry
@@ -55,7 +56,8 @@ def load_config(
         _check_allowed(key, allowed_prefixes)
         _set(tree, key, _toml_value(key, text))
     source = file.name if not overrides else f"{file.name} or its overrides"
-    return _validated(tree, model, source, absolute(file, "The config"), None if overrides else lines_of(file))
+    path = absolute(file, "The config")
+    return _validated(with_bounds(tree, path.parent), model, source, path, None if overrides else lines_of(file))
 
 
 def load_tables(tables: Mapping[str, Any], folder: Path) -> LoadedConfig:
@@ -73,7 +75,7 @@ def load_tables(tables: Mapping[str, Any], folder: Path) -> LoadedConfig:
     ConfigError
         A value is none that a TOML file could hold, or as for a file.
     """
-    tree = as_toml(tables)
+    tree = with_bounds(as_toml(tables), absolute(folder, IN_PROGRAM))
     return _validated(tree, ReleaseConfig.naming(named_by(tree)), IN_PROGRAM, absolute(folder / IN_PROGRAM, IN_PROGRAM))
 
 

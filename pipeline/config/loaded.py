@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.fields import REFERENCES
-from blockveil.pipeline.config.geometry_section import EllipsoidGeometry
+from blockveil.pipeline.config.geometry_section import BoxGeometry, EllipsoidGeometry
 from blockveil.pipeline.config.mechanism_sections import AllocatedSection
 from blockveil.pipeline.config.model import Address, ReleaseConfig
 from blockveil.pipeline.config.query_sections import USUAL_BITS, Asked
@@ -167,6 +167,9 @@ def release_world(config: ReleaseConfig) -> dict[str, Any]:
         if geometry.shape_sha256 is None:
             raise ValueError("the matrix file has no digest; load the config with load_config")
         world["query"]["geometry"]["shape"] = "matrix"
+    for key, shape in config.query.geometries.items():
+        if isinstance(shape, BoxGeometry) and shape.bounds is not None:
+            world["query"][key]["bounds"] = "file"
     if isinstance(config.mechanism, AllocatedSection) and config.mechanism.directions is not None:
         if config.mechanism.directions_sha256 is None:
             raise ValueError("the directions have no digest; load the config with load_config")

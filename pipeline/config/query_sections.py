@@ -16,6 +16,7 @@ from blockveil.pipeline.config.geometry_section import (
     Geometry,
     PointFeature,
 )
+from blockveil.pipeline.config.histogram_section import ColumnHistogramsSection
 from blockveil.pipeline.config.model_sections import ModelSection
 from blockveil.pipeline.config.workload_sections import Workload, check_workload
 
@@ -285,6 +286,7 @@ AnyQuery = (
     | OuterProductsSection
     | GradientsSection
     | CountsSection
+    | ColumnHistogramsSection
 )
 Query = Annotated[AnyQuery, Field(discriminator="kind")]
 

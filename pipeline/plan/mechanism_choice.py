@@ -21,12 +21,16 @@ from blockveil.pipeline.config.mechanism_sections import (
     Uniform,
 )
 from blockveil.pipeline.config.query_sections import (
+    ColumnHistogramsSection,
     CountsSection,
     GradientsSection,
     OuterProductsSection,
     RowsSection,
     TotalsSection,
 )
+
+_NOT_BY_FEATURE = OuterProductsSection | GradientsSection | CountsSection | ColumnHistogramsSection
+"""Queries whose answer is not of records in one shape."""
 
 
 def mechanism_of(config: ReleaseConfig) -> Mechanism | Exponential | Dawa | Auto:
@@ -74,6 +78,8 @@ def _sides(config: ReleaseConfig, values: dict[str, float]) -> tuple[tuple[float
     query = config.query
     if isinstance(query, CountsSection):
         raise NotApplicable("all cells of a grid count the same; leave out what is given by feature")
+    if isinstance(query, ColumnHistogramsSection):
+        raise NotApplicable("all columns of histograms count the same; leave out what is given by feature")
     if isinstance(query, GradientsSection):
         raise NotApplicable("a gradient is bounded as a whole; leave out what is given by feature")
     ordered = tuple(float(values[name]) for name in query.columns)
@@ -85,13 +91,11 @@ def _sides(config: ReleaseConfig, values: dict[str, float]) -> tuple[tuple[float
 
 def _allocation(config: ReleaseConfig, chosen: AllocatedSection) -> Allocation:
     columns, declared_ = chosen.names(config.query.columns), chosen.allocation
-    if chosen.directions is not None and isinstance(
-        config.query, OuterProductsSection | GradientsSection | CountsSection
-    ):
+    if chosen.directions is not None and isinstance(config.query, _NOT_BY_FEATURE):
         raise NotApplicable("directions are those of records in one shape; leave them out for this query")
     if isinstance(declared_, Uniform):
         return Allocation("uniform")
-    if isinstance(config.query, OuterProductsSection | GradientsSection | CountsSection):
+    if isinstance(config.query, _NOT_BY_FEATURE):
         raise NotApplicable('an allocation by feature is for rows and second moments; set allocation.kind = "uniform"')
     if isinstance(declared_, Binary):
         important = tuple(float(name in declared_.important) for name in columns)

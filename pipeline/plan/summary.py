@@ -55,6 +55,7 @@ def describe(
         ("Release", plan.release_id),
         ("Query", query),
         *_norms(config),
+        *_paid_bounds(config),
         ("Guarantee", plan.guarantee_sentence()),
         ("In words", in_words(plan, budget, paid)),
         ("Elsewhere", published_epsilons.nearest(plan.guarantee.epsilon)),
@@ -108,6 +109,16 @@ def _norms(config: ReleaseConfig) -> Rows:
         )
         for shape in shapes
         if shape.norm_at_most is not None
+    ]
+
+
+def _paid_bounds(config: ReleaseConfig) -> Rows:
+    """Which charged release gave the bounds of features."""
+    shapes = [shape for shape in config.query.geometries.values() if isinstance(shape, BoxGeometry)]
+    return [
+        ("Bounds", f"from the release {shape.bounds_release}, which is charged for itself")
+        for shape in shapes
+        if shape.bounds_release is not None
     ]
 
 

@@ -13,13 +13,14 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import ComputeSection, LoadedConfig, PrivacySection, ReleaseConfig, ReleaseSection
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.fields import Section
-from blockveil.pipeline.config.geometry_section import EllipsoidGeometry
+from blockveil.pipeline.config.geometry_section import BoxGeometry, EllipsoidGeometry
 from blockveil.pipeline.config.mechanism_sections import AllocatedSection, Mechanism
 from blockveil.pipeline.config.query_sections import GradientsSection, Query
 from blockveil.pipeline.plan.planning import Plan, make_plan
 
 _NOWHERE = Path("what-if.toml")
 _FORM = "the form"
+_BOUNDS = ("bounds", "bounds_sha256", "bounds_release")
 _SECTIONS = ("release", "query", "privacy", "mechanism", "compute")
 
 
@@ -68,8 +69,12 @@ def parse(question: Any, budget_of: Any, logical_date: Any) -> WhatIfQuestion:
 
 
 def question_of(config: ReleaseConfig) -> dict[str, Any]:
-    """Plain values of a reviewed config, as the start of a question."""
-    return config.model_dump(mode="json", exclude_none=True, include=set(_SECTIONS))
+    """Plain values of a reviewed config, as the start of a question; bounds from a file are numbers in it."""
+    found = config.model_dump(mode="json", exclude_none=True, include=set(_SECTIONS))
+    for shape in config.query.geometries:
+        for key in _BOUNDS:
+            found["query"][shape].pop(key, None)
+    return found
 
 
 def _files(question: WhatIf) -> Iterator[tuple[str, str]]:
@@ -77,6 +82,9 @@ def _files(question: WhatIf) -> Iterator[tuple[str, str]]:
     geometry = question.query.geometries.get("geometry")
     if isinstance(geometry, EllipsoidGeometry) and geometry.shape != "diagonal":
         yield "query.geometry.shape", 'Use "diagonal"'
+    for key, shape in question.query.geometries.items():
+        if isinstance(shape, BoxGeometry) and shape.bounds is not None:
+            yield f"query.{key}.bounds", "Leave it out, with its digest and release: bounds are numbers there"
     if isinstance(question.query, GradientsSection) and question.query.model.weights is not None:
         yield "query.model.weights", "Leave it out, with its digest, for weights of zero"
     if isinstance(question.mechanism, AllocatedSection) and question.mechanism.directions is not None:

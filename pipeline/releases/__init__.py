@@ -10,6 +10,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.night`: One release, start to end, as plain functions: reserve, measure, publish, seal
 * :mod:`.order`: Steps as data, which any runner walks in their order
 * :mod:`.outputs`: What a published release holds
+* :mod:`.paid_bounds`: Bounds that a config takes from a release: the ledger must know that release, or its report
+  would claim too much
 * :mod:`.post_processing_error`: Error of a release after its post-processing, as written into it
 * :mod:`.publishing`: Released arrays become a published release: staged, checked, renamed, pointed to
 * :mod:`.retention`: Old releases are removed; their ledger entries never are

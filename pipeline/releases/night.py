@@ -35,7 +35,7 @@ from blockveil.pipeline.ledger.lookups import night_number
 from blockveil.pipeline.plan.nights import Series
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.vetting import require_allowed
-from blockveil.pipeline.releases import lineage, lost_ledger, outputs, publishing, tile_writer
+from blockveil.pipeline.releases import lineage, lost_ledger, outputs, paid_bounds, publishing, tile_writer
 from blockveil.pipeline.releases.compute import Compute
 from blockveil.pipeline.releases.order import OrderedStep, Result, StepRunner, once
 from blockveil.pipeline.releases.publishing import Published, Staged
@@ -59,13 +59,15 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
     Raises
     ------
     BlockveilError
-        Something unvetted is not allowed, the data cannot be read or does not fit, the budget does not hold the charge,
-        the release exists with other data or config, or the ledger has forgotten one. Nothing is spent then.
+        Something unvetted is not allowed, bounds were not paid for, the data cannot be read or does not fit, the budget
+        does not hold the charge, the release exists with other data or config, or the ledger has forgotten one. Nothing
+        is spent then.
     """
     plan = workspace.plan
     require_allowed(plan.loaded)
     publishing.sweep_staging(workspace.root, plan.release_id)
     lost_ledger.require_none(plan.loaded, workspace.ledger)
+    paid_bounds.require_paid(plan.loaded, workspace.ledger)
     dataset = open_records(plan.loaded)
     expire(workspace)
     history, night = (None, None) if plan.series is None else _growing(workspace, plan.series, dataset)

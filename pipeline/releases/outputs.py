@@ -28,6 +28,7 @@ _TITLES = {
     "gradients": "sum of gradients",
     "counts": "counts",
     "totals": "totals and means",
+    "column-histograms": "histograms of columns",
 }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.ledger.guessing import Together
 from blockveil.pipeline.report import after, totals_table
+from blockveil.pipeline.report.bounds_table import bounds_rows, bounds_table
 from blockveil.pipeline.report.matrix import ReleasedMatrix, Shown
 from blockveil.pipeline.report.scan import BeyondNoise, ReleasedEntry, Scan, scan
 from blockveil.pipeline.report.spectrum import Spectrum, spectrum
@@ -250,6 +251,8 @@ def estimates(facts: Facts) -> list[dict[str, str | float]]:
     """Estimates and their noise, at most :data:`LONGEST_TABLE` rows: one a feature, or one a column of the matrix."""
     if facts.kind == "totals":
         return totals_table.by_column(facts.matrix, facts.scan.alone, LONGEST_TABLE)
+    if facts.kind == "histograms":
+        return bounds_table(facts.matrix.array, facts.attributes, LONGEST_TABLE)
     return _by_feature(facts) if facts.matrix.symmetric else _by_column(facts)
 
 
@@ -334,6 +337,7 @@ def guarantee_rows(facts: Facts) -> list[tuple[str, str]]:
         ("Neighbours", str(promise["neighbours"])),
         *_unit_rows(promise),
         ("Mechanism", str(noise["mechanism"])),
+        *bounds_rows(facts.attributes["query"]),
         *(("Unvetted", origin(each)) for each in facts.attributes.get("unvetted", [])),
         *_noise_rows(noise),
     ]

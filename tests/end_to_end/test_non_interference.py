@@ -37,6 +37,12 @@ outside = "drop"
 workload = "ranges"
 axes = [{ name = "x", lower = -0.5, upper = 0.5, cells = 64 }]
 """
+HISTOGRAMS = """kind = "column-histograms"
+rows_at_most = 500
+missing = "drop"
+powers = [-4, 10]
+features = [ { name = "x", count = 3 }, { name = "y", edges = [-0.2, 0.0, 0.2] } ]
+"""
 GAUSSIAN, SHAPED = 'kind = "gaussian"', 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'
 ADD, REPLACE = "add-remove", "replace-one"
 
@@ -59,6 +65,7 @@ CASES = {
     "counts-workload": (WORKLOAD, ADD, 'kind = "matrix-mechanism"', 2, ""),
     "counts-ranges": (LINE, ADD, 'kind = "hierarchical"\nnoise = "laplace"', 1, ""),
     "counts-buckets": (LINE, ADD, 'kind = "dawa"', 1, ""),
+    "column-histograms": (HISTOGRAMS, ADD, GAUSSIAN, 4, ""),
     "rows": (queries.ROWS, REPLACE, SHAPED, 4, ""),
     "rows-laplace": (queries.ROWS, REPLACE, 'kind = "laplace"\noptimise_for = "absolute-error"', 4, ""),
     "totals": (queries.ROWS.replace('"rows"', '"totals"'), ADD, SHAPED, 4, ""),

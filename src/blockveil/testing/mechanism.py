@@ -14,7 +14,7 @@ from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body, CappedBox
-from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Rows, SecondMoment, Totals
+from blockveil.engine.sensitivity.problems import Counts, Histograms, OuterProducts, Rows, SecondMoment, Totals
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.workloads.workload import AllRange, Kronecker, Prefix, Total
 from blockveil.testing.recording import RecordingKey, check_asked_once, release
@@ -43,6 +43,8 @@ PROBLEMS = {
         CappedBox(Body.HALF_CUBE, UNITS / 10.0), UNITS, REPLACE, K, 1000, widths=np.array([1.0, 0.5, 1.0, 0.2])
     ),
     "totals, ball": Totals(Body.BALL, UNITS, ADD, K, 10**9),
+    "histograms": Histograms((6, 5, 6), ADD, 1000),
+    "histograms, replace-one": Histograms((6, 5, 6), REPLACE, 1000),
     "one entry": SecondMoment(Body.CUBE, np.ones(1), ADD, K, 10, False),
     "one row": Rows(Body.CUBE, UNITS, REPLACE, K, 1),
     "one column": Rows(Body.CUBE, np.ones(1), REPLACE, K, 50),

@@ -108,7 +108,7 @@ class TestAutoSpectral(MechanismContract):
 
 class TestWholeLaplace(MechanismContract):
     mechanism = WholeLaplace()
-    applies = ("counts", "counts, replace-one", "one cell")
+    applies = ("counts", "counts, replace-one", "histograms", "histograms, replace-one", "one cell")
 
     def test_the_sampler_has_the_right_law_and_a_scale_wrong_by_5_percent_is_rejected(self):
         """Against the probabilities of whole numbers themselves."""

@@ -1,0 +1,68 @@
+"""``blockveil bounds``: from a config without bounds to a charged release of histograms, and from that to bounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from blockveil.flows.cli.common import Debug, print_rows
+
+app = typer.Typer(
+    help="Learn the bounds of columns from a charged release: draft its config, then read it.", no_args_is_help=True
+)
+
+Wanted = Annotated[
+    Path,
+    typer.Argument(
+        help="Config of the release whose bounds are wanted; its features may lack them.", show_default=False
+    ),
+]
+Draft = Annotated[Path, typer.Option("--output", help="New config, .toml, in the folder of the other one.")]
+Share = Annotated[
+    float, typer.Option(help="Share of mu squared of that release's guarantee that the histograms may take.")
+]
+Powers = Annotated[
+    tuple[int, int], typer.Option(help="Least and greatest power of two that borders the bins, of either sign.")
+]
+Release = Annotated[Path, typer.Argument(help="Folder of a published release of histograms.", show_default=False)]
+Output = Annotated[Path, typer.Option("--output", help="New .toml file that a config names as its bounds.")]
+Outside = Annotated[
+    float, typer.Option(help="Share of a column's values that may lie outside its bounds; 0 leaves out nothing seen.")
+]
+
+
+@app.command()
+def draft(config: Wanted, output: Draft, share: Share = 0.02, powers: Powers = (-10, 40), debug: Debug = False) -> None:
+    """Write the config of a release of histograms of the same columns. Reads no data and spends nothing."""
+    del debug
+    from blockveil.pipeline.base.errors import ConfigError
+    from blockveil.pipeline.public import bounds_draft, private_bounds
+
+    if output.absolute().parent.resolve() != config.absolute().parent.resolve():
+        raise ConfigError(
+            f'"{output.name}" is not in the folder of "{config.name}"',
+            "Paths in a config start from its folder",
+            "Write the draft beside the config",
+        )
+    private_bounds.save_toml(bounds_draft.bounds_draft(config, share, powers), output)
+    print_rows(
+        [
+            ("Written", str(output)),
+            ("Cost", f"blockveil plan {output}"),
+            ("Release", f"blockveil run {output}"),
+            ("Bounds", "blockveil bounds read RELEASE --output bounds.toml"),
+        ]
+    )
+
+
+@app.command()
+def read(release: Release, output: Output, outside: Outside = 0.0, debug: Debug = False) -> None:
+    """Choose bounds from a release of histograms and write them. Public: the release was paid for."""
+    del debug
+    from blockveil.pipeline.public import private_bounds
+
+    found = private_bounds.private_bounds(release, outside)
+    private_bounds.save_bounds(found, output)
+    print_rows(found.rows(output.name))

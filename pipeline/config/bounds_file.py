@@ -1,0 +1,140 @@
+"""A file of bounds that a charged release gave, and how a config takes the bounds of its features from it.
+
+``[query.geometry] bounds = "bounds.toml"`` names the file. Features that the config lists without ``lower`` or
+``upper`` get theirs from it, by name; where the config lists none, it has those of the file. The file is pinned by its
+SHA-256, which decides the release like the bounds themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError
+
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.places import absolute
+from blockveil.pipeline.config.explain import explain
+from blockveil.pipeline.config.fields import Bound, Label, Section, unique_names
+from blockveil.pipeline.config.geometry_section import repeated
+from blockveil.pipeline.config.toml import parse_toml
+
+_MOST_BYTES = 64 * 2**20
+_RULE = "A file of bounds is what blockveil bounds read has written"
+_REMEDY = "Write it with blockveil bounds read, from a release that blockveil bounds draft begins"
+_SHAPES = ("geometry", "left", "right")
+_NAME = r"[a-z0-9][a-z0-9-]{0,62}"
+
+ReleaseId = Annotated[str, StringConstraints(pattern=rf"^{_NAME}/{_NAME}/[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}$")]
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class BoundedFeature(Section):
+    """Bounds of one column."""
+
+    name: Label
+    """the name of the feature"""
+    lower: Bound
+    """the public lower bound, in the feature's unit"""
+    upper: Bound
+    """the public upper bound, in the feature's unit"""
+
+
+class BoundsFile(Section):
+    """What a file of bounds holds."""
+
+    release: ReleaseId
+    """the release that paid for the bounds, as dataset/name/date"""
+    content_sha256: Digest
+    """the SHA-256 of that release's content"""
+    features: Annotated[tuple[BoundedFeature, ...], Field(min_length=1), AfterValidator(unique_names)]
+    """one table a column"""
+
+    def text(self, comments: tuple[str, ...] = ()) -> str:
+        """The file as TOML, with comments above it."""
+        lines = [*(f"# {line}" for line in comments), f'release = "{self.release}"']
+        lines += [f'content_sha256 = "{self.content_sha256}"', "features = ["]
+        for each in self.features:
+            name = json.dumps(each.name, ensure_ascii=False)  # a TOML string, for a label has no control characters
+            lines.append(f"    {{ name = {name}, lower = {each.lower!r}, upper = {each.upper!r} }},")
+        return "\n".join([*lines, "]", ""])
+
+
+def with_bounds(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The content of a config with the bounds of the file that it names, and the file's digest and release.
+
+    Parameters
+    ----------
+    tree
+        Parsed config; what is wrong in it otherwise is left to its validation.
+    folder
+        Where relative paths start from.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read, is something else, differs from its pin, or lacks a feature.
+    """
+    query = tree.get("query")
+    if not isinstance(query, dict):
+        return tree
+    filled = {key: _filled(key, query[key], folder) for key in _SHAPES if _names_a_file(query.get(key))}
+    return {**tree, "query": {**query, **filled}} if filled else tree
+
+
+def _names_a_file(shape: Any) -> bool:
+    return isinstance(shape, dict) and isinstance(shape.get("bounds"), str) and shape.get("kind") == "box"
+
+
+def _filled(table: str, shape: dict[str, Any], folder: Path) -> dict[str, Any]:
+    found, digest = _read(folder, f"query.{table}.bounds", shape["bounds"])
+    for key, value in (("bounds_sha256", digest), ("bounds_release", found.release)):
+        if shape.get(key, value) != value:
+            raise ConfigError(
+                f'query.{table}.{key} is not that of "{shape["bounds"][:60]}"',
+                "A pinned file must not change",
+                f'Restore the file, or set {key} = "{value}"',
+            )
+    features = _features(table, shape, found)
+    return {**shape, "bounds_sha256": digest, "bounds_release": found.release, "features": features}
+
+
+def _features(table: str, shape: dict[str, Any], found: BoundsFile) -> Any:
+    """Features as the config lists them, with the bounds that they lack."""
+    known = {each.name: {"lower": each.lower, "upper": each.upper} for each in found.features}
+    listed = repeated(shape.get("features", [{"name": name} for name in known]))
+    if not isinstance(listed, list | tuple) or not all(isinstance(each, dict) for each in listed):
+        return listed
+    for each in listed:
+        if not {"lower", "upper"} <= each.keys() and each.get("name") not in known:
+            raise ConfigError(
+                f'query.{table}.features: "{str(each.get("name"))[:60]}" has no bounds',
+                "Its release gave none for it, and the config declares none",
+                "Write lower and upper from public knowledge, or ask for its histogram too",
+            )
+    return [{**known.get(each.get("name", ""), {}), **each} for each in listed]
+
+
+def _read(folder: Path, key: str, name: str) -> tuple[BoundsFile, str]:
+    path = absolute(folder / name, key)
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(_MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        problem = os.strerror(getattr(error, "errno", None) or 0)
+    else:
+        return _parsed(content, name), hashlib.sha256(content).hexdigest()
+    raise ConfigError(f'{key}: "{name[:60]}" cannot be read ({problem})', _RULE, _REMEDY)
+
+
+def _parsed(content: bytes, name: str) -> BoundsFile:
+    tree = parse_toml(content, name, _RULE)
+    try:
+        return BoundsFile.model_validate(tree)
+    except ValidationError as error:
+        failure = explain(error, tree, name[:60], BoundsFile)
+    # Raised outside the handler: a chained pydantic error would print the whole input again.
+    raise failure

@@ -1,0 +1,86 @@
+"""``[query]`` of histograms of columns: which bins the values of each column are counted in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, Section, Whole, refusal, rule, unique_names
+from blockveil.pipeline.config.geometry_section import Geometry, repeated
+
+MOST_BINS = 2**24
+"""Most bins of all columns together: 128 MiB of counts."""
+
+Power = Annotated[Whole, Field(ge=-300, le=300)]
+
+
+class BinnedFeature(Section):
+    """One column whose values are counted in bins."""
+
+    name: Label
+    """the name of the feature in the release: printable text of at most 120 characters"""
+    edges: Annotated[tuple[Bound, ...], Field(min_length=2, max_length=2**12 + 1)] | None = None
+    """the edges of this column's bins, ascending, in its unit, with a bin beyond each end; powers of two by default"""
+
+    @rule
+    def _ascending(self) -> None:
+        if self.edges is not None and any(b - a < SMALLEST for a, b in zip(self.edges, self.edges[1:], strict=False)):
+            raise refusal(
+                "edges",
+                f'those of feature "{self.name}" do not',
+                "Edges increase strictly",
+                "Sort and deduplicate them",
+            )
+
+
+class ColumnHistogramsSection(Section):
+    """A histogram of each column in public bins, all in one charge: where the values of unknown columns lie."""
+
+    kind: Literal["column-histograms"]
+    """the matrix to release"""
+    rows_at_most: Annotated[Whole, Field(ge=1, le=10**15)]
+    """a public bound on the number of records"""
+    missing: Literal["refuse", "drop", "count"]
+    """what to do with a missing value: refuse all, count it in no bin, or count it in a bin of its own"""
+    powers: tuple[Power, Power] | None = None
+    """the least and the greatest power of two, such as [-10, 40], that borders bins of either sign; zero has its own"""
+    features: Annotated[
+        tuple[BinnedFeature, ...], Field(min_length=1), BeforeValidator(repeated), AfterValidator(unique_names)
+    ]
+    """one table a column, in the order of the columns"""
+
+    @property
+    def geometries(self) -> dict[str, Geometry]:
+        """None: a bin holds whatever is beyond the others."""
+        return {}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the records."""
+        return tuple(feature.name for feature in self.features)
+
+    @rule
+    def _bordered(self) -> None:
+        by_powers = [feature.name for feature in self.features if feature.edges is None]
+        if (self.powers is not None) != bool(by_powers):
+            raise refusal(
+                "powers",
+                f'missing, and feature "{by_powers[0]}" has no edges' if by_powers else "given where all have edges",
+                "Bins are bordered by powers of two or by edges, and are public",
+                "Give powers, such as [-10, 40]" if by_powers else "Leave powers out",
+            )
+        if self.powers is not None and self.powers[0] > self.powers[1]:
+            raise refusal("powers", f"{list(self.powers)}", "The least power comes first", "Write them in order")
+
+    @rule
+    def _within_memory(self) -> None:
+        low, high = self.powers or (0, 0)
+        widest = max(2 * (high - low) + 5 if each.edges is None else len(each.edges) + 1 for each in self.features)
+        if len(self.features) * (widest + 1) > MOST_BINS:
+            raise refusal(
+                "features",
+                f"{len(self.features)} columns with up to {widest + 1} bins each",
+                f"Histograms have at most {MOST_BINS} bins together",
+                "Declare fewer powers or edges, or ask for fewer columns at once",
+            )

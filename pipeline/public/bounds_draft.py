@@ -1,0 +1,133 @@
+"""The config of a release of histograms, drafted from that of a release whose bounds are wanted.
+
+That config need not be complete: its features may lack bounds, which is why somebody drafts this. The draft has its
+records, privacy and places, and takes a share of its guarantee. Nothing but the two configs is read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config.explain import explain
+from blockveil.pipeline.config.model import ReleaseConfig
+from blockveil.pipeline.config.toml import read_toml
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_LONGEST_NAME = 63
+_TABLES = ("release", "data", "query", "privacy", "mechanism", "compute", "cluster", "output")
+
+
+def bounds_draft(config: Path, share: float, powers: tuple[int, int]) -> str:
+    """Config of a release of histograms, as text; it belongs into the folder of the other.
+
+    Parameters
+    ----------
+    config
+        Config of the release whose bounds are wanted; the bounds of its features are not looked at.
+    share
+        Share of mu squared of that release's guarantee, above 0 and below 1.
+    powers
+        Least and greatest power of two that borders bins.
+
+    Raises
+    ------
+    ConfigError
+        The config cannot be read, has no columns, or lacks what every release declares; or the share is out of range.
+    """
+    if not 0.0 < share < 1.0:
+        raise ConfigError(
+            f"share is {share:g}", "It is a share of the guarantee, above 0 and below 1", "Give for instance 0.02"
+        )
+    tree = read_toml(config)
+    drafted = _drafted(tree, share, powers)
+    try:
+        ReleaseConfig.model_validate(drafted)
+    except ValidationError as error:
+        failure = explain(error, drafted, config.name)
+    else:
+        return _text(drafted, config.name, share)
+    # Raised outside the handler: a chained pydantic error would print the whole input again.
+    raise failure
+
+
+def _drafted(tree: Mapping[str, Any], share: float, powers: tuple[int, int]) -> dict[str, Any]:
+    query, privacy, release = (_table(tree, name) for name in ("query", "privacy", "release"))
+    name = f"{str(release.get('name', ''))[: _LONGEST_NAME - len('-bounds')]}-bounds"
+    earlier = privacy.get("share", 1.0)
+    drafted = {
+        "release": {**release, "name": name},
+        # A part of the records shares no guarantee: bounds are those of all of them.
+        "data": {key: value for key, value in _table(tree, "data").items() if key != "part_of"},
+        "query": {
+            "kind": "column-histograms",
+            "rows_at_most": query.get("rows_at_most"),
+            "missing": "refuse" if query.get("missing") == "refuse" else "drop",
+            "powers": list(powers),
+            "features": _features(query),
+        },
+        "privacy": {**privacy, "share": share * earlier if isinstance(earlier, int | float) else earlier},
+        "mechanism": {"kind": "gaussian"},
+        **{key: dict(tree[key]) for key in ("compute", "cluster", "output") if isinstance(tree.get(key), dict)},
+    }
+    drafted.get("compute", {}).pop("density_at_most", None)
+    return drafted
+
+
+def _table(tree: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = tree.get(name)
+    return dict(found) if isinstance(found, dict) else {}
+
+
+def _features(query: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Columns of the records, by name alone."""
+    listed: list[Any] = []
+    for key in ("geometry", "left", "right"):
+        features = _table(query, key).get("features")
+        listed += features if isinstance(features, list) else []
+    axes = query.get("axes")
+    listed += axes if isinstance(axes, list) else []
+    target = _table(query, "model").get("target")
+    listed += [target] if isinstance(target, dict) else []
+    if not listed:
+        raise ConfigError(
+            "The config names no columns",
+            "The histograms are of the features that a release has",
+            'List them under query.geometry.features, such as { name = "age" }; they need no bounds for this',
+        )
+    return [{key: each[key] for key in ("name", "count") if key in each} for each in listed if isinstance(each, dict)]
+
+
+def _text(drafted: dict[str, Any], source: str, share: float) -> str:
+    lines = [
+        f"# Where do the values of the columns of {source} lie? A noisy histogram of each, in powers of two.",
+        f"# It takes {100.0 * share:.4g} % of mu squared of that guarantee; with share = {1.0 - share:.6g} there, both",
+        "# releases keep it together, and without they add up in the budget.",
+    ]
+    for name in _TABLES:
+        if name in drafted:
+            lines += ["", f"[{name}]", *(f"{_key(key)} = {_toml(value)}" for key, value in drafted[name].items())]
+    return "\n".join([*lines, ""])
+
+
+def _toml(value: Any) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case list():
+            return f"[{', '.join(map(_toml, value))}]"
+        case dict():
+            return f"{{ {', '.join(f'{_key(key)} = {_toml(part)}' for key, part in value.items())} }}"
+    return repr(value)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)

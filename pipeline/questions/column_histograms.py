@@ -1,0 +1,171 @@
+"""A histogram of each column, from which bounds of unknown columns are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockveil.engine.answers.column_bins import ColumnBins, EdgeBins, HistogramQuery, MissingValue, PowerBins
+from blockveil.engine.answers.cost import GrowthKind, Work
+from blockveil.engine.estimates import cells as cell_estimates
+from blockveil.engine.estimates.chosen_bounds import BinNoise, ChosenBounds, choose_bounds
+from blockveil.engine.estimates.error_bounds import ErrorReport
+from blockveil.engine.noise.design import Design, NoiseDesign
+from blockveil.engine.records.geometry import Vector
+from blockveil.engine.sensitivity.problems import Histograms
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.config import query_sections as declared
+from blockveil.pipeline.questions.arrays import ReleaseArrays
+from blockveil.pipeline.questions.question import Answer, additive, extent, span, text
+
+_AXES = ("feature", "bin")
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnHistograms:
+    """A histogram of each column."""
+
+    problem: Histograms
+    query: HistogramQuery
+    names: tuple[str, ...]
+
+    @property
+    def origin(self) -> Vector:
+        """Zero: counts are about none."""
+        return np.zeros(len(self.names))
+
+    def answer(self, design: Design) -> Answer:
+        """The histograms with noise."""
+        return HistogramsAnswer(self, additive(design))
+
+    def axes(self) -> ReleaseArrays:
+        """Names of the columns, ends of their bins, and names of the bins where all columns have the same."""
+        lower, upper = self.query.borders()
+        arrays: ReleaseArrays = {
+            "feature": (text(self.names), ("feature",)),
+            "bin_lower": (lower, _AXES),
+            "bin_upper": (upper, _AXES),
+        }
+        if len(set(self.query.bins)) > 1:
+            return arrays
+        labels = [_label(low, high) for low, high in zip(lower[0], upper[0], strict=True)]
+        return {**arrays, "bin": (text(tuple(labels)), ("bin",))}
+
+
+def _label(low: float, high: float) -> str:
+    if np.isnan(low):
+        return "missing"
+    if low == high:
+        return f"{low:.6g}"
+    if np.isinf(low):
+        return f"below {high:.6g}"
+    return f"above {low:.6g}" if np.isinf(high) else f"{low:.6g} to {high:.6g}"
+
+
+@dataclass(frozen=True, eq=False)
+class HistogramsAnswer:
+    """Histograms of columns with noise; see :class:`.question.Answer`."""
+
+    question: ColumnHistograms
+    design: NoiseDesign
+
+    @property
+    def matrix(self) -> str:
+        """Name of the released matrix."""
+        return "histograms"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Columns of the records, and the largest number of bins."""
+        return self.question.problem.shape
+
+    def facts(self) -> dict[str, Any]:
+        """Number of bins of all columns together, without those of missing values."""
+        return {"bins": self._bins}
+
+    @property
+    def _bins(self) -> int:
+        return sum(each.size for each in self.question.query.bins)
+
+    def work(self, rows: int) -> Work:
+        """Of reading and counting; all bins are counted in one pass."""
+        return Work(GrowthKind.CELLS, rows, self.shape[0], self.shape)
+
+    def error(self) -> ErrorReport:
+        """Of all counts."""
+        return cell_estimates.report(self.shape, self.design)
+
+    def error_sentence(self) -> str:
+        """In records, and what that means for bounds."""
+        deviations = self._deviations()
+        noise = BinNoise(float(np.max(deviations)), self.design.gaussian, self._bins)
+        return (
+            f"a bin's standard deviation is {span(deviations)} records; a bin of {2.0 * noise.reach:.3g} records or "
+            "more is found, in 95 of 100 releases all of them"
+        )
+
+    def noise_over_largest(self) -> tuple[float, float]:
+        """A bin's count is at most the number of records."""
+        return extent(self._deviations() / self.question.problem.rows_at_most)
+
+    def _deviations(self) -> NDArray[np.float64]:
+        return cell_estimates.cell_deviations(self.design.extremes())
+
+    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
+        """Noisy counts, their error, and what the bins are."""
+        found = cell_estimates.cells(released, self.design)
+        return {
+            "histograms": (found.value, _AXES),
+            "histograms_standard_deviation": (found.standard_deviation, _AXES),
+            **self.question.axes(),
+        }
+
+    def blocks(self, rows: int) -> None:
+        """No histograms are so large that they are published in tiles."""
+
+
+def build(loaded: LoadedConfig, asked: declared.ColumnHistogramsSection) -> ColumnHistograms:
+    """Question of a config."""
+    query = HistogramQuery(tuple(_bins(asked, feature) for feature in asked.features), MissingValue(asked.missing))
+    problem = Histograms(query.sizes, loaded.config.privacy.neighbours, asked.rows_at_most)
+    return ColumnHistograms(problem, query, asked.columns)
+
+
+def _bins(asked: declared.ColumnHistogramsSection, feature: declared.BinnedFeature) -> ColumnBins:
+    if feature.edges is not None:
+        return EdgeBins(feature.edges)
+    if asked.powers is None:  # the section refuses it
+        raise ValueError(f'feature "{feature.name}" has no bins; declare query.powers or its edges')
+    return PowerBins(*asked.powers)
+
+
+def bounds_of(
+    arrays: Mapping[str, Any], attributes: Mapping[str, Any], accepted: float = 0.0
+) -> list[tuple[str, ChosenBounds | None]]:
+    """Bounds of each column from released histograms, None where no bin of it stands out of the noise.
+
+    Parameters
+    ----------
+    arrays, attributes
+        Of the release.
+    accepted
+        Share of a column's values that may lie outside its bounds, 0 to below 1.
+    """
+    noise = noise_of(arrays, attributes)
+    found = []
+    for row, name in enumerate(arrays["feature"][...]):
+        lower, upper = (np.asarray(arrays[side][row], dtype=np.float64) for side in ("bin_lower", "bin_upper"))
+        there = ~np.isnan(lower)
+        counts = np.asarray(arrays["histograms"][row], dtype=np.float64)[there]
+        found.append((str(name), choose_bounds(counts, lower[there], upper[there], noise, accepted)))
+    return found
+
+
+def noise_of(arrays: Mapping[str, Any], attributes: Mapping[str, Any]) -> BinNoise:
+    """Noise of released histograms; parameters as for :func:`bounds_of`."""
+    deviation = float(np.max(arrays["histograms_standard_deviation"][...]))
+    return BinNoise(deviation, attributes["guarantee"]["loss"]["mu"] > 0.0, int(attributes["mechanism"]["bins"]))

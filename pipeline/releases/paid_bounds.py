@@ -1,0 +1,35 @@
+"""Bounds that a config takes from a release: the ledger must know that release, or its report would claim too much."""
+
+from __future__ import annotations
+
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config import BoxGeometry, LoadedConfig
+from blockveil.pipeline.ledger import Ledger, State
+
+
+def require_paid(loaded: LoadedConfig, ledger: Ledger) -> None:
+    """Refuse bounds from a release that this ledger has not charged and sealed.
+
+    Parameters
+    ----------
+    loaded
+        Config of the release to be made.
+    ledger
+        The ledger that pays for it.
+
+    Raises
+    ------
+    ConfigError
+        It names a file of bounds whose release the ledger does not know as released.
+    LedgerError
+        The ledger cannot be read.
+    """
+    for key, shape in loaded.config.query.geometries.items():
+        if not isinstance(shape, BoxGeometry) or shape.bounds_release is None:
+            continue
+        if not any(entry.kind == State.RELEASED for entry in ledger.history(release_id=shape.bounds_release)):
+            raise ConfigError(
+                f"query.{key}.bounds: the ledger has no release {shape.bounds_release}",
+                "Bounds that the records gave are paid for by a release in the ledger that pays for this one",
+                "Make that release with this ledger, or write lower and upper of each feature from public knowledge",
+            )
