@@ -24,6 +24,7 @@ from itertools import combinations, product
 
 import numpy as np
 
+from blockveil.engine.answers.column_bins import EdgeBins, HistogramQuery, MissingValue
 from blockveil.engine.answers.counts import CountQuery, Edges, Missing, Outside
 from blockveil.engine.audit import laws, mutants
 from blockveil.engine.audit.bounds import Array, Claim
@@ -337,22 +338,39 @@ def _claim_of_a_group(loss: Loss, group: int) -> Claim:
 
 
 def _counts_path(mechanism: Mechanism, guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
-    """Records to released integers of a line of cells: count, measure the strategy, round, draw."""
-    design = mechanism.design(Counts((1, 8), ADD, 2 * _GROUPED * _EXCESS, _RANGES), guarantee)
+    """Records to released integers: of a line of cells, its strategy measured, and of histograms of three columns."""
+    line = CountQuery((Edges(np.linspace(0.0, 1.0, 9)),), Outside.DROP, Missing.REFUSE)
+    columns = HistogramQuery((EdgeBins((0.0, 0.5, 1.0)),) * 3, MissingValue.DROP)
+    rows = 2 * _GROUPED * _EXCESS
+    problems: tuple[tuple[Problem, CountQuery | HistogramQuery], ...] = (
+        (Counts((1, 8), ADD, rows, _RANGES), line),
+        (Histograms(columns.sizes, ADD, rows), columns),
+    )
+    found: list[Subject] = []
+    for problem, query in problems:
+        try:
+            design = mechanism.design(problem, guarantee)
+        except NotApplicable:
+            continue
+        found.append(_count_path(f"{problem.query}, add-remove", design, query, mutant))
+    return found
+
+
+def _count_path(label: str, design: NoiseDesign, query: CountQuery | HistogramQuery, mutant: str | None) -> Subject:
     group = _group(design.loss)
     times = group * (_EXCESS if mutant == "unclipped" else 1)
-    data = np.full((3, 1), 0.9)
-    path = mutants.counts_subject(
-        "counts, add-remove: records to release",
+    width = 1 if isinstance(query, CountQuery) else len(query.bins)
+    data = np.full((3, width), 0.9)
+    return mutants.counts_subject(
+        f"{label}: records to release",
         _claim_of_a_group(design.loss, group),
         mutants.half_steps(design) if mutant == "half-scale" else design,
-        CountQuery((Edges(np.linspace(0.0, 1.0, 9)),), Outside.DROP, Missing.REFUSE),
+        query,
         # A record that is counted several times is what a missing bound would be.
-        (np.vstack([data, np.full((times, 1), 0.1)]), data),
+        (np.vstack([data, np.full((times, width), 0.1)]), data),
         noise=mutants.reseeded_noise(1) if mutant == "reseeded" else mutants.whole_noise,
         chunk=1 if mutant == "reseeded" else None,
     )
-    return [path]
 
 
 def rank_one_cases(guarantee: ApproxDP, mutant: str | None) -> list[Subject]:

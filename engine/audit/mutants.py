@@ -14,6 +14,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from blockveil.engine.answers.column_bins import HistogramQuery, column_histograms
 from blockveil.engine.answers.counts import CountQuery, partial_counts
 from blockveil.engine.answers.gram import partial_gram
 from blockveil.engine.audit.bounds import Array, Claim
@@ -205,11 +206,18 @@ def second_moment_subject(
     )
 
 
+def _exact_counts(records: Array, query: CountQuery | HistogramQuery) -> NDArray[np.int64]:
+    rows = records.shape[0]
+    if isinstance(query, CountQuery):
+        return partial_counts(records, 0, rows, query, max(1, rows))
+    return column_histograms(records, 0, rows, query, max(1, rows))
+
+
 def counts_subject(
     name: str,
     claim: Claim,
     design: NoiseDesign,
-    query: CountQuery,
+    query: CountQuery | HistogramQuery,
     data: tuple[Array, Array],
     noise: Noise = whole_noise,
     chunk: int | None = None,
@@ -221,9 +229,9 @@ def counts_subject(
     name, claim, design, noise, chunk
         As for :func:`second_moment_subject`.
     query
-        Grid of cells.
+        Grid of cells, or bins of columns.
     data
-        Neighbouring records, shapes (n, axes) and (n', axes).
+        Neighbouring records, shapes (n, columns) and (n', columns).
 
     Returns
     -------
@@ -233,7 +241,7 @@ def counts_subject(
     steps = design.steps(rows, columns)
 
     def answer(records: Array) -> NDArray[np.int64]:
-        counts = partial_counts(records, 0, records.shape[0], query, max(1, records.shape[0]))
+        counts = _exact_counts(records, query)
         return counts if design.strategy is None else design.strategy.answers(counts)
 
     def release(exact: NDArray[np.int64], drawn: NDArray[np.int64]) -> Array:

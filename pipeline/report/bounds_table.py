@@ -12,7 +12,7 @@ from blockveil.pipeline.questions.column_histograms import bounds_of
 _NAMES = ("bin_lower", "bin_upper", "feature", "histograms", "histograms_standard_deviation")
 
 
-def bounds_table(
+def by_feature(
     array: Callable[[str], NDArray[Any] | None], attributes: dict[str, Any], most: int
 ) -> list[dict[str, str | float]]:
     """Bounds of each column beyond which nothing stands out, and the share of its values outside; NaN where unknown.
@@ -27,7 +27,7 @@ def bounds_table(
         Columns that are listed.
     """
     rows: list[dict[str, str | float]] = []
-    few = {name: found[:most] for name in _NAMES if (found := array(name)) is not None}
+    few = {name: whole[:most] for name in _NAMES if (whole := array(name)) is not None}
     for name, found in bounds_of(few, attributes):
         unknown = float("nan")
         rows.append(
@@ -43,7 +43,7 @@ def bounds_table(
     return rows
 
 
-def bounds_rows(query: dict[str, Any]) -> list[tuple[str, str]]:
+def source_rows(query: dict[str, Any]) -> list[tuple[str, str]]:
     """Which charged release gave the bounds of a release, by its attribute ``query``; nothing where none did."""
     found = [query.get(key, {}) for key in ("geometry", "left", "right")]
     return [

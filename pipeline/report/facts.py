@@ -11,8 +11,7 @@ import numpy as np
 
 from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.ledger.guessing import Together
-from blockveil.pipeline.report import after, totals_table
-from blockveil.pipeline.report.bounds_table import bounds_rows, bounds_table
+from blockveil.pipeline.report import after, bounds_table, totals_table
 from blockveil.pipeline.report.matrix import ReleasedMatrix, Shown
 from blockveil.pipeline.report.scan import BeyondNoise, ReleasedEntry, Scan, scan
 from blockveil.pipeline.report.spectrum import Spectrum, spectrum
@@ -111,7 +110,6 @@ class Facts:
 
 
 UNRELIABLE = "The noisy count is close to zero. Mean and covariance are meaningless in this release."
-
 
 IN_CLEAR = (
     "The cluster that computed this release was not encrypted: whoever reached a part of it could read un-noised sums "
@@ -252,7 +250,7 @@ def estimates(facts: Facts) -> list[dict[str, str | float]]:
     if facts.kind == "totals":
         return totals_table.by_column(facts.matrix, facts.scan.alone, LONGEST_TABLE)
     if facts.kind == "histograms":
-        return bounds_table(facts.matrix.array, facts.attributes, LONGEST_TABLE)
+        return bounds_table.by_feature(facts.matrix.array, facts.attributes, LONGEST_TABLE)
     return _by_feature(facts) if facts.matrix.symmetric else _by_column(facts)
 
 
@@ -266,10 +264,8 @@ def error_table(facts: Facts) -> list[dict[str, str]]:
 
 def left_out(facts: Facts) -> str:
     """Says how many rows a table of estimates lacks; empty where none."""
-    total = facts.matrix.shape[0 if facts.kind == "totals" else 1]
-    if total <= LONGEST_TABLE:
-        return ""
-    return f"The first {LONGEST_TABLE:,} of {total:,}; the release holds all of them."
+    total = facts.matrix.shape[0 if facts.kind in ("totals", "histograms") else 1]
+    return "" if total <= LONGEST_TABLE else f"The first {LONGEST_TABLE:,} of {total:,}; the release holds all of them."
 
 
 def _by_feature(facts: Facts) -> list[dict[str, str | float]]:
@@ -337,7 +333,7 @@ def guarantee_rows(facts: Facts) -> list[tuple[str, str]]:
         ("Neighbours", str(promise["neighbours"])),
         *_unit_rows(promise),
         ("Mechanism", str(noise["mechanism"])),
-        *bounds_rows(facts.attributes["query"]),
+        *bounds_table.source_rows(facts.attributes["query"]),
         *(("Unvetted", origin(each)) for each in facts.attributes.get("unvetted", [])),
         *_noise_rows(noise),
     ]

@@ -13,6 +13,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.testing.recording import RecordingKey, check_asked_once
 from tests import shipped, support
+from tests.pipeline.questions import test_column_histograms as column_histograms
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.questions import test_workloads as workloads
 from tests.pipeline.releases import test_continual as growing
@@ -90,6 +91,11 @@ def asked(query):
     return prepare
 
 
+def histograms(folder):
+    folder.mkdir()
+    return column_histograms.asked(folder)
+
+
 KINDS = {
     "covariance, count and mean": moments("covariance"),
     "second moment": moments("second-moment"),
@@ -97,6 +103,7 @@ KINDS = {
     "outer products": asked(queries.OUTER),
     "counts": asked(queries.COUNTS),
     "totals": asked(queries.ROWS.replace('"rows"', '"totals"')),
+    "histograms": histograms,
     "dawa": dawa,
     "workload by a hierarchy": hierarchy,
     "directions": drawn,
