@@ -11,6 +11,7 @@ from blockveil.engine.mechanisms.declaration import ErrorAim, Parameter, PerFeat
 from blockveil.engine.mechanisms.directions.exponential import Exponential
 from blockveil.engine.mechanisms.published.mvg_noise import Allocation
 from blockveil.pipeline.config import ReleaseConfig
+from blockveil.pipeline.config.histogram_section import ColumnHistogramsSection
 from blockveil.pipeline.config.mechanism_sections import (
     AllocatedSection,
     AutoSection,
@@ -21,7 +22,6 @@ from blockveil.pipeline.config.mechanism_sections import (
     Uniform,
 )
 from blockveil.pipeline.config.query_sections import (
-    ColumnHistogramsSection,
     CountsSection,
     GradientsSection,
     OuterProductsSection,

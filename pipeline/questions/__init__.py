@@ -7,6 +7,7 @@ from typing import Any
 
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config import query_sections as declared
+from blockveil.pipeline.config.histogram_section import ColumnHistogramsSection
 from blockveil.pipeline.config.unvetted import QueryDeclaration
 from blockveil.pipeline.questions import cells, column_histograms, directions, gradients, moment, outer, rows, totals
 from blockveil.pipeline.questions.question import Answer, Question
@@ -21,7 +22,7 @@ _BUILT: dict[type[Any], Callable[[LoadedConfig, Any], Question]] = {
     declared.OuterProductsSection: outer.build,
     declared.GradientsSection: gradients.build,
     declared.CountsSection: cells.build,
-    declared.ColumnHistogramsSection: column_histograms.build,
+    ColumnHistogramsSection: column_histograms.build,
 }
 """What turns a config into a question, by the section that declares the query."""
 

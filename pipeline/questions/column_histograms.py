@@ -18,7 +18,7 @@ from blockveil.engine.noise.design import Design, NoiseDesign
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.sensitivity.problems import Histograms
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config import query_sections as declared
+from blockveil.pipeline.config.histogram_section import BinnedFeature, ColumnHistogramsSection
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.question import Answer, additive, extent, span, text
 
@@ -128,14 +128,14 @@ class HistogramsAnswer:
         """No histograms are so large that they are published in tiles."""
 
 
-def build(loaded: LoadedConfig, asked: declared.ColumnHistogramsSection) -> ColumnHistograms:
+def build(loaded: LoadedConfig, asked: ColumnHistogramsSection) -> ColumnHistograms:
     """Question of a config."""
     query = HistogramQuery(tuple(_bins(asked, feature) for feature in asked.features), MissingValue(asked.missing))
     problem = Histograms(query.sizes, loaded.config.privacy.neighbours, asked.rows_at_most)
     return ColumnHistograms(problem, query, asked.columns)
 
 
-def _bins(asked: declared.ColumnHistogramsSection, feature: declared.BinnedFeature) -> ColumnBins:
+def _bins(asked: ColumnHistogramsSection, feature: BinnedFeature) -> ColumnBins:
     if feature.edges is not None:
         return EdgeBins(feature.edges)
     if asked.powers is None:  # the section refuses it
