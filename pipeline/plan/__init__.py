@@ -12,6 +12,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.grouping`: Several rows a unit
 * :mod:`.machine_speed`: How fast this machine is, in about a second: the rates of the cost model
 * :mod:`.mechanism_choice`: From the ``[mechanism]`` of a config to the mechanism
+* :mod:`.names_apart`: Names of compared mechanisms, no two of which are alike
 * :mod:`.nights`: Nights that share one charge and noise
 * :mod:`.planning`: The plan of one release: every number that decides it, complete before any record is read
 * :mod:`.published_epsilons`: What published deployments promise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from blockveil.engine.answers.cost import NOMINAL, Rates
 from blockveil.engine.guarantees.guarantee import Loss
@@ -16,6 +17,7 @@ from blockveil.pipeline.ledger.entries import PeriodStatus
 from blockveil.pipeline.ledger.guessing import Together, bounds_of, cap_sentence, coin, listed, warning
 from blockveil.pipeline.plan import nights, published_epsilons
 from blockveil.pipeline.plan.drowning import drowned
+from blockveil.pipeline.plan.names_apart import names_apart
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.rounded import rounding_sentence
 from blockveil.pipeline.plan.vetting import unvetted_words
@@ -129,14 +131,10 @@ def _several(rows: int | None) -> str:
 def comparison_text(compared: Sequence[Candidate]) -> str:
     """Expected error of each mechanism over that of the best."""
     best = compared[0].error or 1.0
-    shown = [f"{_name(row)} {row.error / best:.4g}" for row in compared if row.error is not None]
+    named = zip(names_apart([asdict(row) for row in compared]), compared, strict=True)
+    shown = [f"{name} {row.error / best:.4g}" for name, row in named if row.error is not None]
     left_out = sorted({row.mechanism for row in compared if row.error is None})
     return ", ".join(shown) + (f"; not applicable: {', '.join(left_out)}" if left_out else "")
-
-
-def _name(row: Candidate) -> str:
-    law = row.parameters.get("noise")
-    return f"{row.mechanism} ({law})" if law else row.mechanism
 
 
 def loss_text(plan: Plan, budget: BudgetStatus | None = None) -> str:

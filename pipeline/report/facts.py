@@ -11,11 +11,12 @@ import numpy as np
 
 from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.ledger.guessing import Together
+from blockveil.pipeline.plan.names_apart import names_apart
 from blockveil.pipeline.report import after, bounds_table, totals_table
 from blockveil.pipeline.report.matrix import ReleasedMatrix, Shown
 from blockveil.pipeline.report.scan import BeyondNoise, ReleasedEntry, Scan, scan
 from blockveil.pipeline.report.spectrum import Spectrum, spectrum
-from blockveil.pipeline.report.words import names_apart, number, origin
+from blockveil.pipeline.report.words import number, origin
 
 Rows = Sequence[tuple[str, str]]
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
 from blockveil.pipeline.ledger.guessing import Together, bounds_of, coin, with_loss, with_promise
-
-_SHORT_CHOICE = 40
 
 
 def number(value: float) -> str:
@@ -50,33 +46,3 @@ def plain_words(guarantee: dict[str, Any], together: Together | None = None) -> 
         Neighbours(guarantee["neighbours"]),
         bounds if together is None else [*bounds, *bounds_of(together)],
     )
-
-
-def names_apart(compared: Sequence[dict[str, Any]]) -> list[str]:
-    """Names of compared mechanisms; those of one name are told apart by the parameters in which they differ.
-
-    Parameters
-    ----------
-    compared
-        Rows with ``mechanism`` and ``parameters``.
-
-    Returns
-    -------
-    One name for each row, no two alike.
-    """
-    found = [_apart(row, [other for other in compared if other["mechanism"] == row["mechanism"]]) for row in compared]
-    counts = Counter(found)
-    seen: Counter[str] = Counter()
-    for i, name in enumerate(found):
-        if counts[name] > 1:
-            seen[name] += 1
-            found[i] = f"{name}, choice {seen[name]}"
-    return found
-
-
-def _apart(row: dict[str, Any], alike: Sequence[dict[str, Any]]) -> str:
-    keys = sorted({key for other in alike for key in other["parameters"]})
-    differing = [key for key in keys if len({str(other["parameters"].get(key)) for other in alike}) > 1]
-    told = [str(row["parameters"][key]) for key in differing if key in row["parameters"]]
-    short = [text for text in told if len(text) <= _SHORT_CHOICE]
-    return f"{row['mechanism']} ({', '.join(short)})" if short else str(row["mechanism"])

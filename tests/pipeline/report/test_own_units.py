@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from blockveil.pipeline.data.released import read_release
-from blockveil.pipeline.report import facts, own_units, page, pictures, reader_limits
+from blockveil.pipeline.report import own_units, page, pictures, reader_limits
 from blockveil.pipeline.report.burndown import UNKNOWN
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.own_units import measured
@@ -151,15 +151,3 @@ def test_the_ten_limits_of_a_reader_are_on_the_page_of_known_limits(found):
     told = reader_limits.limits(found)
     assert len(set(told)) == 10
     assert all(each.endswith(".") and len(each) > 60 for each in told)
-
-
-def test_no_two_compared_mechanisms_share_a_name():
-    rows = [
-        {"mechanism": "gaussian", "parameters": {}, "error": 1.0, "reason": ""},
-        {"mechanism": "imgm", "parameters": {"optimise_for": "total", "weights": [1, 2]}, "error": 2.0, "reason": ""},
-        {"mechanism": "imgm", "parameters": {"optimise_for": "relative"}, "error": 3.0, "reason": ""},
-        {"mechanism": "mgm", "parameters": {"w": list(range(99))}, "error": None, "reason": "no"},
-        {"mechanism": "mgm", "parameters": {"w": list(range(98))}, "error": None, "reason": "no"},
-    ]
-    names = [row["mechanism"] for row in facts.compared_text(rows)]
-    assert names == ["gaussian", "imgm (total, [1, 2])", "imgm (relative)", "mgm, choice 1", "mgm, choice 2"]

@@ -1,0 +1,37 @@
+"""Mechanisms that are compared have names of their own, in a plan and in a report."""
+
+import re
+from datetime import date
+
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.plan.names_apart import names_apart
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.plan.summary import describe
+from blockveil.pipeline.report import facts
+from tests import support
+
+FIXED = 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'
+
+
+def test_mechanisms_of_one_name_are_told_apart_by_what_they_differ_in():
+    rows = [
+        {"mechanism": "gaussian", "parameters": {}, "error": 1.0, "reason": ""},
+        {"mechanism": "imgm", "parameters": {"optimise_for": "total", "weights": [1, 2]}, "error": 2.0, "reason": ""},
+        {"mechanism": "imgm", "parameters": {"optimise_for": {"aim": "relative"}}, "error": 3.0, "reason": ""},
+        {"mechanism": "mgm", "parameters": {"w": list(range(99))}, "error": None, "reason": "no"},
+        {"mechanism": "mgm", "parameters": {"w": list(range(98))}, "error": None, "reason": "no"},
+    ]
+    expected = ["gaussian", "imgm (total, [1, 2])", "imgm (relative)", "mgm, choice 1", "mgm, choice 2"]
+    assert names_apart(rows) == expected
+    assert [row["mechanism"] for row in facts.compared_text(rows)] == expected
+    assert names_apart([]) == []
+
+
+def test_a_plan_that_compares_gives_no_two_mechanisms_one_name(tmp_path):
+    path = support.write_config(tmp_path)
+    path.write_text(path.read_text().replace(FIXED, 'kind = "auto"\nminimise = "total"'))
+    plan = make_plan(load_config(path), date(2026, 11, 20))
+    assert len({row.mechanism for row in plan.compared}) < len(plan.compared), "some have several choices"
+    compared = dict(describe(plan, None))["Compared"].partition("; not applicable")[0]
+    names = [name for name in re.split(r" [\d.e+]+(?:, |$)", compared) if name]
+    assert len(names) == len(set(names)) == sum(row.error is not None for row in plan.compared)
