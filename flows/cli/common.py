@@ -195,7 +195,7 @@ def print_rows(rows: Sequence[tuple[str, str]]) -> None:
         say(f"{one_line(value)}", head=f"{one_line(what).ljust(width)}  ")
 
 
-def say(text: str, nl: bool = True, head: str = "") -> None:
+def say(text: str, nl: bool = True, head: str = "", err: bool = False) -> None:
     """Print text; what would steer the terminal is written out, for names of files and stored texts can hold it.
 
     Parameters
@@ -206,11 +206,13 @@ def say(text: str, nl: bool = True, head: str = "") -> None:
         Whether the line ends there.
     head
         Begins the line; on a terminal it is set apart from the text.
+    err
+        Whether it goes to standard error, beside an answer.
     """
     head = printable(head, kept="\t")
     if head and coloured():
         head = typer.style(head, fg="yellow", bold=True) if head.startswith("Warning") else typer.style(head, bold=True)
-    typer.echo(head + printable(text, kept="\n\t"), nl=nl)
+    typer.echo(head + printable(text, kept="\n\t"), nl=nl, err=err)
 
 
 def coloured() -> bool:

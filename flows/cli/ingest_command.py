@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, Json, print_answer, print_message
+from blockveil.flows.cli.common import Debug, Json, print_answer, print_message, say
 from blockveil.flows.cli.progress_line import ProgressLine
 
 Config = Annotated[Path, typer.Argument(help="Config file of an ingest, TOML.", show_default=False)]
@@ -31,7 +31,7 @@ def ingest(config: Config, discard: Discard = False, as_json: Json = False, debu
     with ProgressLine() as progress:
         outcome = ingest_run.ingest(source, progress)
     if sys.stderr.isatty() and source.counts.read:  # a person looks at it; a log or a pipe would keep it
-        print(f"Only here: {source.counts.sentence()}", file=sys.stderr)
+        say(f"Only here: {source.counts.sentence()}", err=True)
     unit, declared = loaded.config.unit, loaded.config
     bound = "one record each" if declared.rows_per_unit == 1 else f"at most {declared.rows_per_unit} rows each"
     rows = [
