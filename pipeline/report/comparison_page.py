@@ -31,7 +31,8 @@ def sentence(found: Comparison) -> str:
             f"{found.beyond:,} of {found.entries:,} {label} differ by more than noise explains ({alone}): what was "
             "measured has changed, be it the data or the config."
         )
-    within = f"No {label.removesuffix('ies')}y differs by more than the noise of the two releases explains"
+    one = "total" if found.release.kind == "totals" else f"{label.removesuffix('ies')}y"
+    within = f"No {one} differs by more than the noise of the two releases explains"
     if not others:
         return f"{within}, and no other number does: {alone}."
     named = " and ".join(name.replace("_", " ") for name in others)
@@ -51,7 +52,8 @@ def lines(found: Comparison) -> Rows:
         if turn.dimension
         else "no direction stands out of the noise in both releases, or all do: nothing to compare"
     )
-    of = f"Entries of the {found.release.label}"
+    of_totals = found.release.kind == "totals"
+    of = "totals" if of_totals else f"Entries of the {found.release.label}"
     return [
         (of, f"{found.beyond:,} of {found.entries:,} differ by more than noise explains"),
         *others,
@@ -62,7 +64,7 @@ def lines(found: Comparison) -> Rows:
             + ("about 1" if spread is None else f"1, give or take {spread:.2g},")
             + " if nothing has changed",
         ),
-        ("Leading subspace", angle),
+        *([] if of_totals else [("Leading subspace", angle)]),
     ]
 
 

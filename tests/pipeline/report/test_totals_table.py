@@ -107,6 +107,8 @@ def test_two_nights_differ_where_the_records_do_and_nowhere_else(tmp_path, monke
     other = released(tmp_path / "three", monkeypatch, ELSEWHERE, after, day=21, secret=3, **settings)
     found = compare(same, first)
     assert found.beyond == 0
+    assert comparison_page.sentence(found).startswith("No total differs by more than the noise of the two releases")
+    assert "Leading subspace" not in dict(comparison_page.lines(found))
     assert not any(change.beyond for changes in found.numbers.values() for change in changes)
     changed = compare(other, first)
     assert [change.what for change in changed.largest if change.beyond] == ["x3"]
