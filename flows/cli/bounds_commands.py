@@ -26,6 +26,10 @@ Share = Annotated[
 Powers = Annotated[
     tuple[int, int], typer.Option(help="Least and greatest power of two that borders the bins, of either sign.")
 ]
+Clipped = Annotated[
+    bool,
+    typer.Option("--clipped", help="Count what lies outside the bounds that the config has: how much does it clip?"),
+]
 Release = Annotated[Path, typer.Argument(help="Folder of a published release of histograms.", show_default=False)]
 Output = Annotated[Path, typer.Option("--output", help="New .toml file that a config names as its bounds.")]
 Outside = Annotated[
@@ -34,7 +38,14 @@ Outside = Annotated[
 
 
 @app.command()
-def draft(config: Wanted, output: Draft, share: Share = 0.02, powers: Powers = (-10, 40), debug: Debug = False) -> None:
+def draft(
+    config: Wanted,
+    output: Draft,
+    share: Share = 0.02,
+    powers: Powers = (-10, 40),
+    clipped: Clipped = False,
+    debug: Debug = False,
+) -> None:
     """Write the config of a release of histograms of the same columns. Reads no data and spends nothing."""
     del debug
     from blockveil.pipeline.base.errors import ConfigError
@@ -46,13 +57,20 @@ def draft(config: Wanted, output: Draft, share: Share = 0.02, powers: Powers = (
             "Paths in a config start from its folder",
             "Write the draft beside the config",
         )
-    private_bounds.save_toml(bounds_draft.bounds_draft(config, share, powers), output)
+    if clipped:
+        text, then = bounds_draft.clipped_draft(config, share), "its report has the share outside, for each column"
+    else:
+        text, then = (
+            bounds_draft.bounds_draft(config, share, powers),
+            "blockveil bounds read RELEASE --output FILE.toml",
+        )
+    private_bounds.save_toml(text, output)
     print_rows(
         [
             ("Written", str(output)),
             ("Cost", f"blockveil plan {output}"),
             ("Release", f"blockveil run {output}"),
-            ("Bounds", "blockveil bounds read RELEASE --output bounds.toml"),
+            ("Then", then),
         ]
     )
 

@@ -1,26 +1,33 @@
-"""The config of a release of histograms, drafted from that of a release whose bounds are wanted.
+"""The config of a release of histograms, drafted from that of a release whose bounds are wanted, or are to be checked.
 
-That config need not be complete: its features may lack bounds, which is why somebody drafts this. The draft has its
-records, privacy and places, and takes a share of its guarantee. Nothing but the two configs is read.
+A config whose bounds are wanted need not be complete: its features may lack them, which is why somebody drafts this. Of
+one that has bounds, the histograms may have these as edges, and so tell what share of each column's values is clipped.
+The draft has the config's records, privacy and places, and takes a share of its guarantee. Nothing but the two configs
+is read.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config import BoxFeature, Geometry, PointFeature, load_config
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.model import ReleaseConfig
 from blockveil.pipeline.config.toml import read_toml
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST_NAME = 63
+_WANTED, _CLIPPED = "bounds", "clipped"
+"""What follows the name of a release in that of its histograms."""
 _TABLES = ("release", "data", "query", "privacy", "mechanism", "compute", "cluster", "output")
 
 
@@ -41,25 +48,69 @@ def bounds_draft(config: Path, share: float, powers: tuple[int, int]) -> str:
     ConfigError
         The config cannot be read, has no columns, or lacks what every release declares; or the share is out of range.
     """
+    _check_share(share)
+    tree = read_toml(config)
+    features = {"powers": list(powers), "features": _features(_table(tree, "query"))}
+    return _checked(_drafted(tree, share, _WANTED, features), config.name, share)
+
+
+def clipped_draft(config: Path, share: float) -> str:
+    """Config of a release that tells what share of each column's values lies outside the bounds of a config.
+
+    Parameters
+    ----------
+    config, share
+        As for :func:`bounds_draft`; the config is complete, and each column has bounds.
+
+    Raises
+    ------
+    ConfigError
+        The config cannot be read, or has columns without bounds of their own; or the share is out of range.
+    """
+    _check_share(share)
+    query = load_config(config).config.query
+    bounds = [each for shape in query.geometries.values() for each in _bounded(shape)]
+    if tuple(each["name"] for each in bounds) != query.columns or not all(map(isfinite, chain(*_edges(bounds)))):
+        raise ConfigError(
+            "Not all columns of the config have bounds of their own",
+            "A clipped value is one outside the bounds of its column",
+            "Give a config of records in a box, a ball or an ellipsoid by its axes",
+        )
+    return _checked(_drafted(read_toml(config), share, _CLIPPED, {"features": bounds}), config.name, share)
+
+
+def _bounded(shape: Geometry) -> list[dict[str, Any]]:
+    """Features of a shape, each with its bounds as edges."""
+    features: Sequence[BoxFeature | PointFeature] = shape.features
+    spans = zip(features, shape.spans(), strict=True)
+    return [{"name": feature.name, "edges": [float(low), float(high)]} for feature, (low, high) in spans]
+
+
+def _edges(bounds: list[dict[str, Any]]) -> Iterator[list[float]]:
+    return (each["edges"] for each in bounds)
+
+
+def _check_share(share: float) -> None:
     if not 0.0 < share < 1.0:
         raise ConfigError(
             f"share is {share:g}", "It is a share of the guarantee, above 0 and below 1", "Give for instance 0.02"
         )
-    tree = read_toml(config)
-    drafted = _drafted(tree, share, powers)
+
+
+def _checked(drafted: dict[str, Any], source: str, share: float) -> str:
     try:
         ReleaseConfig.model_validate(drafted)
     except ValidationError as error:
-        failure = explain(error, drafted, config.name)
+        failure = explain(error, drafted, source)
     else:
-        return _text(drafted, config.name, share)
+        return _text(drafted, source, share)
     # Raised outside the handler: a chained pydantic error would print the whole input again.
     raise failure
 
 
-def _drafted(tree: Mapping[str, Any], share: float, powers: tuple[int, int]) -> dict[str, Any]:
+def _drafted(tree: Mapping[str, Any], share: float, what: str, bins: dict[str, Any]) -> dict[str, Any]:
     query, privacy, release = (_table(tree, name) for name in ("query", "privacy", "release"))
-    name = f"{str(release.get('name', ''))[: _LONGEST_NAME - len('-bounds')]}-bounds"
+    name = f"{str(release.get('name', ''))[: _LONGEST_NAME - len(what) - 1]}-{what}"
     earlier = privacy.get("share", 1.0)
     drafted = {
         "release": {**release, "name": name},
@@ -69,8 +120,7 @@ def _drafted(tree: Mapping[str, Any], share: float, powers: tuple[int, int]) -> 
             "kind": "column-histograms",
             "rows_at_most": query.get("rows_at_most"),
             "missing": "refuse" if query.get("missing") == "refuse" else "drop",
-            "powers": list(powers),
-            "features": _features(query),
+            **bins,
         },
         "privacy": {**privacy, "share": share * earlier if isinstance(earlier, int | float) else earlier},
         "mechanism": {"kind": "gaussian"},
@@ -106,7 +156,7 @@ def _features(query: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _text(drafted: dict[str, Any], source: str, share: float) -> str:
     lines = [
-        f"# Where do the values of the columns of {source} lie? A noisy histogram of each, in powers of two.",
+        f"# Where do the values of the columns of {source} lie? A noisy histogram of each.",
         f"# It takes {100.0 * share:.4g} % of mu squared of that guarantee; with share = {1.0 - share:.6g} there, both",
         "# releases keep it together, and without they add up in the budget.",
     ]

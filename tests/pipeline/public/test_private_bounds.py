@@ -13,7 +13,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.public import private_bounds
-from blockveil.pipeline.public.bounds_draft import bounds_draft
+from blockveil.pipeline.public.bounds_draft import bounds_draft, clipped_draft
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import make_report
@@ -144,10 +144,66 @@ def test_a_config_that_says_too_little_is_refused_in_words(tmp_path, old, new, m
     assert len(str(caught.value)) < 500
 
 
+CLIPPING = """kind = "box"
+origin = "midpoint"
+features = [
+    { name = "age", lower = 0, upper = 40 },
+    { name = "income", lower = 0, upper = 1e7 },
+    { name = "debt", lower = 0, upper = 3e4 },
+]
+
+"""
+
+
+def clipping(folder, shape=CLIPPING):
+    """A config whose bounds clip many values of two of its columns."""
+    path = support.write_config(folder, epsilon=20.0)
+    text = path.read_text()
+    path.write_text(text[: text.index('kind = "box"')] + shape + text[text.index("[privacy]") :])
+    return path
+
+
+def test_the_share_of_clipped_values_is_released_with_its_interval_and_no_exact_denominator(tmp_path):
+    values = support.records(4000)
+    support.write_records(tmp_path, values)
+    path = clipping(tmp_path)
+    done = invoke("bounds", "draft", path, "--output", tmp_path / "clipped.toml", "--clipped", "--share", 0.1)
+    assert done.exit_code == 0, done.exception
+    loaded = load_config(tmp_path / "clipped.toml")
+    assert loaded.config.release.name == "covariance-clipped"
+    support.set_budget(loaded, 60.0)
+    plan, outcome = make_plan(loaded, NIGHT), run(loaded)
+    assert plan.charge.mu**2 == pytest.approx(0.1 * make_plan(load_config(path), NIGHT).charge.mu ** 2, rel=1e-6)
+    table = json.loads(make_report(Workspace.open(plan), outcome).data.read_text())["estimates"]
+    for row, column, (low, high) in zip(table, values.T, [(0, 40), (0, 1e7), (0, 3e4)], strict=True):
+        clipped = np.mean((column < low) | (column > high))
+        assert (row["lower bound"], row["upper bound"]) == (low, high)
+        assert row["share outside, least"] <= clipped <= row["share outside, most"]
+        assert row["share outside"] == pytest.approx(clipped, abs=0.02)  # more than seven deviations of its noise
+
+
+def test_the_clipped_share_is_of_columns_with_bounds_alone(tmp_path):
+    ball = "kind = 'ball'\nradius = 5\nfeatures = [ { name = 'a', origin = 1, count = 2 } ]\n\n"
+    (tmp_path / "clipped.toml").write_text(clipped_draft(clipping(tmp_path, ball), 0.1))
+    features = load_config(tmp_path / "clipped.toml").config.query.features
+    assert [(each.name, each.edges) for each in features] == [("a1", (-4.0, 6.0)), ("a2", (-4.0, 6.0))]
+    text = clipping(tmp_path).read_text()
+    counts = (
+        'kind = "counts"\nrows_at_most = 9\nmissing = "drop"\noutside = "clip"\naxes = [{ name = "a", cells = 2 }]\n'
+    )
+    start, end = text.index("[query]"), text.index("[privacy]")
+    text = f"{text[:start]}[query]\n{counts}\n{text[end:]}".replace('kind = "shaped-gaussian"', 'kind = "gaussian"')
+    (tmp_path / "people.toml").write_text(text.replace('optimise_for = "relative-error"\n', ""))
+    with pytest.raises(ConfigError, match="bounds of their own"):
+        clipped_draft(tmp_path / "people.toml", 0.1)
+
+
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, float("nan")])
 def test_a_share_out_of_range_is_refused(tmp_path, share):
     with pytest.raises(ConfigError, match="above 0 and below 1"):
         bounds_draft(config(tmp_path), share, (-4, 30))
+    with pytest.raises(ConfigError, match="above 0 and below 1"):
+        clipped_draft(config(tmp_path), share)
 
 
 def test_commands_refuse_other_folders_and_names_and_overwrite_nothing(tmp_path):
