@@ -120,7 +120,9 @@ class Assessment:
         named = self._by_name()
         rows += [(f"  {name}", "; ".join(said)) for name, said in list(named.items())[:most]]
         if len(named) > most:
-            rows.append(("  ...", f"{len(named) - most} more, which --json has"))
+            listed = len(named) if len(named) < len(self.population.names) else 0
+            of = f" of the first {listed} features" if listed else ""
+            rows.append(("  ...", f"{len(named) - most} more{of}, which --json has"))
         rows += [(f"  {error.what}", error.amount) for error in self.pairs]
         if self.directions is not None:
             rows.append(("  principal directions", self.directions.sentence))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from blockveil.pipeline.accuracy.rehearsal import Rehearsal
 
 _MOST = 16
-"""Cells of a side; larger matrices are shown by the means of blocks."""
+"""Cells of a side; of larger matrices of features the first ones are shown, of others the means of blocks."""
 
 _RAMP = " .:-=+*#%@"
 
@@ -21,7 +21,8 @@ def side_by_side(made: Rehearsal) -> list[str]:
     Correlations and directions are written as tenths, such as ``5`` for 0.5; other matrices as shades of their largest
     entry.
     """
-    truth, released = blocks(made.truth), blocks(made.released)
+    corner = bool(made.rows) and made.rows == made.columns and len(made.rows) > _MOST
+    truth, released = (table[:_MOST, :_MOST] if corner else blocks(table) for table in (made.truth, made.released))
     signed = made.what.startswith(("correlation", "directions", "mean"))
     largest = max(float(np.nanmax(np.abs(truth), initial=0.0)), 1e-300)
     panels = [[_row(row, signed, largest) for row in table] for table in (truth, released)]
@@ -30,6 +31,7 @@ def side_by_side(made: Rehearsal) -> list[str]:
     lines += [f"{left}  {right}" for left, right in zip(*panels, strict=True)]
     legend = "in tenths: 5 is 0.5" if signed else f"from {_RAMP[1]} to {_RAMP[-1]}, the largest, {largest:.4g}"
     each = "" if truth.shape == made.truth.shape else "; each sign is the mean of a block"
+    each = f", the first {_MOST} of {len(made.rows)} features" if corner else each
     return [f"{made.what}, {legend}{each}:", *lines]
 
 

@@ -5,6 +5,8 @@ import json
 
 import pytest
 from prefect import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
+from prefect.client.schemas.sorting import ArtifactSort
 from prefect.exceptions import PrefectHTTPStatusError
 
 from blockveil.flows.runs import release_flow as module
@@ -135,6 +137,19 @@ def test_what_no_form_can_check_the_flow_refuses(form, answers, told):
     assert state.name == "BadConfig"
     assert told in state.message
     assert ledger.head() == before
+
+
+def test_the_page_of_a_question_says_whether_it_is_good_enough_and_shows_a_preview(form):
+    _, parameters, _ = form
+    assert plan(**parameters, return_state=True).is_completed()
+    with get_client(sync_client=True) as client:
+        wanted = ArtifactFilter(key=ArtifactFilterKey(any_=["what-if"]))
+        text = client.read_artifacts(artifact_filter=wanted, sort=ArtifactSort.CREATED_DESC)[0].data
+    for word in ("Is it good enough?", "times less noise", "as many as there may be", "data:image/svg+xml;base64,"):
+        assert word in text
+    assert "--json" not in text
+    # A guess of the number of records would be kept by the server: it is no parameter.
+    assert not {"rows", "wanted", "preview"} & set(parameters)
 
 
 def test_the_form_names_no_place_and_offers_the_budgets_of_reviewed_configs(form):

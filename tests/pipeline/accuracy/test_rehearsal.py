@@ -87,7 +87,8 @@ def test_a_wide_matrix_is_sized_down_and_the_preview_says_so(tmp_path):
     assert made.truth.shape == (150, 150)
     assert "the first 150 of 400 features" in made.sized_down
     assert made.sized_down in made.sentences
-    assert "the mean of a block" in side_by_side(made)[0]
+    assert "the first 16 of 150 features" in side_by_side(made)[0]
+    assert len(side_by_side(made)) == 2 + 16
 
 
 def test_what_is_too_large_for_a_preview_says_so():
