@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, print_rows
+from blockveil.flows.cli.common import Debug, Json, print_answer
 
 app = typer.Typer(
     help="Learn the bounds of columns from a charged release: draft its config, then read it.", no_args_is_help=True
@@ -44,6 +44,7 @@ def draft(
     share: Share = 0.02,
     powers: Powers = (-10, 40),
     clipped: Clipped = False,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Write the config of a release of histograms of the same columns. Reads no data and spends nothing."""
@@ -65,22 +66,21 @@ def draft(
             "blockveil bounds read RELEASE --output FILE.toml",
         )
     private_bounds.save_toml(text, output)
-    print_rows(
-        [
-            ("Written", str(output)),
-            ("Cost", f"blockveil plan {output}"),
-            ("Release", f"blockveil run {output}"),
-            ("Then", then),
-        ]
-    )
+    rows = [
+        ("Written", str(output)),
+        ("Cost", f"blockveil plan {output}"),
+        ("Release", f"blockveil run {output}"),
+        ("Then", then),
+    ]
+    print_answer(rows, as_json)
 
 
 @app.command()
-def read(release: Release, output: Output, outside: Outside = 0.0, debug: Debug = False) -> None:
+def read(release: Release, output: Output, outside: Outside = 0.0, as_json: Json = False, debug: Debug = False) -> None:
     """Choose bounds from a release of histograms and write them. Public: the release was paid for."""
     del debug
     from blockveil.pipeline.public import private_bounds
 
     found = private_bounds.private_bounds(release, outside)
     private_bounds.save_bounds(found, output)
-    print_rows(found.rows(output.name))
+    print_answer(found.rows(output.name), as_json, written=output)

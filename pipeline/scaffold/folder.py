@@ -37,7 +37,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True)
-class Begun:
+class BegunFolder:
     """A release that is to be begun.
 
     Attributes
@@ -55,7 +55,7 @@ class Begun:
     folder: Path
 
 
-def begin(location: str, tree: Mapping[str, Any], base: Path, output: Path | None, first: date) -> Begun:
+def begin(location: str, tree: Mapping[str, Any], base: Path, output: Path | None, first: date) -> BegunFolder:
     """Read the names of a source's columns, and check the answers so far.
 
     Parameters
@@ -81,7 +81,7 @@ def begin(location: str, tree: Mapping[str, Any], base: Path, output: Path | Non
     folder = base / (output or name)
     require_new(folder)
     given = answered(Answers(), source, {"dataset": name, "first": first, **tree, "source": location})
-    return Begun(given, source, folder)
+    return BegunFolder(given, source, folder)
 
 
 def _name(location: str) -> str:

@@ -16,6 +16,7 @@ from blockveil.flows.cli.commands import COMMANDS, load
 from tests import support
 from tests.flows.cli.test_cli import blockveil
 from tests.pipeline.data.ingest import ingest_support
+from tests.pipeline.public import test_private_bounds
 from tests.pipeline.questions.test_training import LOGISTIC, config, release
 from tests.pipeline.scaffold import scaffold_support
 
@@ -80,6 +81,7 @@ CALLS = [
     "mechanisms gaussian",
     "mechanisms auto",
     "audit gaussian --epsilon 1 --delta 1e-5 --trials 400",
+    "bounds draft people.toml --output drafted.toml",
     "shape releases/people/covariance/2026-11-20.json --output shape.npy",
     "shape-of-list list.csv --output list.npy",
     "directions releases/people/covariance/2026-11-20.json --output directions.npy",
@@ -102,7 +104,7 @@ CALLS = [
     "study imgm --left eye.npy --right eye.npy --epsilon 1 --delta 1e-5 --sensitivity 1",
     "study sampling --epsilon 1 --delta 1e-5 --rate 0.01 --epochs 1 --slack 1e-6",
 ]
-ELSEWHERE = {"ingest", "init", "budget split", "ledger void"}
+ELSEWHERE = {"bounds read", "ingest", "init", "budget split", "ledger void"}
 """Commands whose call needs more of a setting, and is below."""
 
 
@@ -181,6 +183,11 @@ def test_the_configs_of_a_first_release_are_told_in_json_where_nothing_is_asked(
     assert [each["command"].split()[1] for each in found["next"]][:2] == ["ingest", "plan"]
     refused = blockveil("init", "visits.csv", "--json")
     assert (refused.returncode, refused.stdout) == (2, "")
+
+
+def test_bounds_that_were_paid_for_are_told_in_json(tmp_path):
+    released = test_private_bounds.histograms(tmp_path)
+    assert answer("bounds", "read", released.path, "--output", tmp_path / "bounds.toml")["written"]
 
 
 def test_a_refusal_prints_nothing_to_standard_output(folder):
