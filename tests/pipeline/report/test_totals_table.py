@@ -6,6 +6,7 @@ from datetime import date
 import numpy as np
 import pytest
 
+from blockveil.engine.estimates.ratios import RatioErrors
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.data.released import open_release
 from blockveil.pipeline.plan.planning import make_plan
@@ -93,6 +94,25 @@ def test_a_count_that_may_be_zero_leaves_means_unknown_and_says_so(tmp_path, mon
     assert "nothing is known of any mean" in dict(facts.error_lines(found))["Means"]
     assert "-∞ to ∞" in page.html(found, [], "folder")
     json.dumps(machine_readable.content(found, [], "folder"), allow_nan=False)
+
+
+def test_noise_alone_is_a_finding_in_at_most_5_of_100_releases(tmp_path, monkeypatch):
+    """Records that cancel, about zero: no total and no mean is other than what is public."""
+    nothing = np.vstack([values(0.0, 0.9)[:200], -values(0.0, 0.9)[:200]])
+    found = Facts(released(tmp_path, monkeypatch, ZERO, nothing, neighbours="add-remove", epsilon=1.0))
+    band, plan = found.scan.alone.band, totals.planned(tmp_path, ZERO, neighbours="add-remove", epsilon=1.0)
+    assert found.scan.alone.held == 4 + 4 + 1
+    drawn, _ = totals.simulated(plan, nothing, 4000)
+    false, wrong = 0, 0
+    for row in drawn:
+        arrays = {name: value for name, (value, _) in plan.answer.arrays(row[None, :], ROWS).items()}
+        count = float(arrays["count"]), float(arrays["count_standard_deviation"])
+        means = RatioErrors.of(arrays["mean"], arrays["mean_standard_deviation"], count, band)
+        of_totals = np.abs(arrays["totals"]) / arrays["totals_standard_deviation"]
+        false += bool((of_totals > band).any() or (np.abs(arrays["mean"]) > means.of_mean).any())
+        wrong += bool((of_totals > 0.6 * band).any())
+    assert false <= 4000 * 0.05 + 6.0 * np.sqrt(4000 * 0.05 * 0.95)  # alpha 1e-9, one-sided
+    assert wrong > 4000 * 0.05 + 6.0 * np.sqrt(4000 * 0.05 * 0.95)  # a band that is too narrow is noticed
 
 
 @pytest.mark.usefixtures("pictures_in_words")
