@@ -15,7 +15,7 @@ import numpy as np
 from blockveil.engine.estimates.linear_forms import FeatureNoise, SupposedMoments
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Vector
-from blockveil.pipeline.accuracy.number_error import INTERVAL, ExpectedError, span_of
+from blockveil.pipeline.accuracy.number_error import INTERVAL, ExpectedError, short_number
 from blockveil.pipeline.accuracy.population import Population
 from blockveil.pipeline.questions.moment import MomentAnswer
 
@@ -103,7 +103,8 @@ def _furthest(answer: MomentAnswer, population: Population, name: str) -> Suppos
 def correlations(answer: MomentAnswer, population: Population) -> list[ExpectedError]:
     """Error of a correlation of the supposed size: for the pair that is known best and the one that is known worst.
 
-    One error where both are the same; none of one feature.
+    One error where both are the same; none of one feature. Each says beside it what holds where standard deviations are
+    a third of those that are supposed: bounds are often much wider than that.
     """
     names = listed_features(answer)
     if len(names) < 2:
@@ -111,18 +112,24 @@ def correlations(answer: MomentAnswer, population: Population) -> list[ExpectedE
     noisy = {name: _relative(answer, population, name) for name in names}
     ordered = sorted(names, key=noisy.__getitem__)
     few = [name for name in names if name in {*ordered[:_OF_EACH_KIND], *ordered[-_OF_EACH_KIND:]}]
-    moments, r = moments_of(answer, population, few), population.correlation
-    errors = [
-        ExpectedError(
-            f"correlation of {r:g}",
-            INTERVAL * moments.correlation_deviation(i, j, r),
-            of=1.0,
-            note=f"{few[i]} with {few[j]}",
-        )
-        for i, j in combinations(range(len(few)), 2)
-    ]
-    best, worst = span_of(errors)
-    return [replace(best, note="alike for all pairs")] if worst.size <= 1.01 * best.size else [best, worst]
+    pairs = list(combinations(few, 2))
+    sizes = [_of_a_pair(answer, population, pair) for pair in pairs]
+    narrow = replace(population, size=population.size / _NARROW)
+    found = []
+    for size, pair in sorted(zip(sizes, pairs, strict=True))[:: max(1, len(pairs) - 1)]:
+        which = "alike for all pairs" if max(sizes) <= 1.01 * min(sizes) else " with ".join(pair)
+        less = short_number(_of_a_pair(answer, narrow, pair))
+        note = f"{which}; ± {less} where standard deviations are a third of that"
+        found.append(ExpectedError(f"correlation of {population.correlation:g}", size, of=1.0, note=note))
+    return found[:1] if max(sizes) <= 1.01 * min(sizes) else found
+
+
+_NARROW = 3.0
+
+
+def _of_a_pair(answer: MomentAnswer, population: Population, pair: Sequence[str]) -> float:
+    """Half of the width of the 95 % interval of the correlation of two features."""
+    return INTERVAL * moments_of(answer, population, pair).correlation_deviation(0, 1, population.correlation)
 
 
 def _relative(answer: MomentAnswer, population: Population, name: str) -> float:

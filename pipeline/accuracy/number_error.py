@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,9 +86,3 @@ def interval_of_an_entry(design: NoiseDesign) -> float:
     if isinstance(law, DiscreteLaplace) and design.strategy is None:
         tails = LaplaceNoise(law.rate)
     return tails.band(1)
-
-
-def span_of(errors: Iterable[ExpectedError]) -> tuple[ExpectedError, ExpectedError]:
-    """The smallest and the largest of several errors."""
-    ordered: Sequence[ExpectedError] = sorted(errors, key=lambda each: each.size)
-    return ordered[0], ordered[-1]

@@ -151,8 +151,7 @@ class Population:
         if self.nearer < 1.0:
             size += f", and all of them {1.0 / self.nearer:.3g} times nearer to the origin, for the bound of the norm"
         return (
-            f"{self.number}, each feature with its mean in the middle of its bounds and {size}. Nobody looked at them; "
-            "with half of that deviation a correlation would be known four times less exactly, and a mean as exactly"
+            f"{self.number}, each feature with its mean in the middle of its bounds and {size}; nobody looked at them"
         )
 
     @property

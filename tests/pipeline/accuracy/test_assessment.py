@@ -69,6 +69,13 @@ def test_more_records_make_errors_smaller_in_proportion(tmp_path):
     assert [ratio for ratio in ratios if math.isfinite(ratio)] == pytest.approx([10.0] * len(ratios))
 
 
+def test_a_correlation_says_beside_it_what_holds_where_records_fill_less_of_their_bounds(tmp_path):
+    plan = people(tmp_path)
+    usual, narrow = (assess(plan, Population.of(plan, Supposed(spread=spread))).pairs for spread in (1 / 6, 1 / 18))
+    assert narrow[0].size > 5.0 * usual[0].size
+    assert f"± {short_number(narrow[0].size)} where standard deviations are a third of that" in usual[0].note
+
+
 def test_with_a_guess_a_plan_also_says_what_holds_at_the_bound(tmp_path):
     plan = people(tmp_path)
     lines = dict(good_enough(plan, AccuracyQuestion(Supposed(rows=2_000))).lines)
