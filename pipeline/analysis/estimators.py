@@ -118,9 +118,7 @@ class Ridge(FittedOnRelease):
         ConfigError
             This is no release, or it cannot be regressed on so; see :meth:`.Release.regress`.
         """
-        found: Regression = only_release(release, y).regress(
-            target, None if features is None else list(features), float(self.alpha)
-        )
+        found: Regression = only_release(release, y).regress(target, features, float(self.alpha))
         self.regression_ = found
         self.intercept_, self.coef_ = found.intercept, found.fit.values[1:].copy()
         self.intercept_standard_error_ = found.intercept_standard_error
@@ -190,7 +188,9 @@ class PCA(FittedOnRelease):
             This is no release with a second moment, a name is unknown, or the number of components is out of range.
         """
         whole = only_release(release, y)
-        names = list(whole.features if features is None else features)
+        names = (
+            list(whole.features) if features is None else [features] if isinstance(features, str) else list(features)
+        )
         moments = whole.moments("A principal component").of(positions(whole.features, names))
         wanted = len(names) if self.n_components is None else self.n_components
         if isinstance(wanted, bool) or not isinstance(wanted, int | np.integer) or not 1 <= wanted <= len(names):

@@ -66,11 +66,7 @@ def interval_lines(title: str, names: list[str], found: Estimate, reach: float) 
     """
     count = len(names)
     if not 0 < count <= MOST_INTERVALS:
-        raise ConfigError(
-            f"A picture of {count:,} intervals cannot be read",
-            f"It shows between 1 and {MOST_INTERVALS}",
-            "Choose a smaller array, or take Release.interval as a table",
-        )
+        raise _too_many(count)
     low, high = ends(found, reach)
     known = np.isfinite(low) & np.isfinite(high)
     places, ink = np.arange(count), pictures.CARD
@@ -87,6 +83,18 @@ def interval_lines(title: str, names: list[str], found: Estimate, reach: float) 
         axes.set_ylim(count - 0.5, -0.5)
         axes.set_title(title, fontsize=9.5, color=ink.ink)
         return _shown(figure)
+
+
+def _too_many(count: int) -> ConfigError:
+    return ConfigError(
+        f"A picture of {count:,} intervals cannot be read",
+        f"It shows between 1 and {MOST_INTERVALS}",
+        "Choose a smaller array, or take Release.interval as a table",
+    )
+
+
+def _name(along: list[str] | None, at: int) -> str:
+    return str(at) if along is None else along[at]
 
 
 def _shown(figure: Figure) -> Figure:
@@ -144,16 +152,14 @@ class Plots:
         release = self._release
         found, names = release.estimate(name), release.names_of(name)
         value, error = found.value, found.standard_deviation
-        label = [""] if not names else list(names[0] or map(str, range(len(value))))
-        if value.ndim == 2:
-            symmetric = release.axes_of(name) == PAIR
-            i, j = np.triu_indices(len(value), 1) if symmetric else np.indices(value.shape).reshape(2, -1)
-            across = list(names[1] or map(str, range(value.shape[1])))
-            if i.size <= MOST_INTERVALS:
-                label = [f"{label[a]}, {across[b]}" for a, b in zip(i, j, strict=True)]
-            else:
-                label = [""] * i.size
-            value, error = value[i, j], error[i, j]
+        if release.axes_of(name) == PAIR:
+            places = list(zip(*np.triu_indices(len(value), 1), strict=True))
+        else:
+            places = list(np.ndindex(value.shape)) if value.size <= MOST_INTERVALS else [()] * value.size
+        if len(places) > MOST_INTERVALS:
+            raise _too_many(len(places))
+        labels = [", ".join(_name(along, at) for along, at in zip(names, place, strict=True)) for place in places]
+        found = Estimate(np.array([value[at] for at in places]), np.array([error[at] for at in places]))
         title = f"{name.replace('_', ' ')}, with {100 * confidence:g} % intervals for its noise"
         reach = quantile(release.opened, confidence)
-        return interval_lines(title, label, Estimate(value.ravel(), error.ravel()), reach)
+        return interval_lines(title, labels, found, reach)

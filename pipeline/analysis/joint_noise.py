@@ -83,7 +83,9 @@ def positions(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
     ConfigError
         One is unknown or named twice, or none is named.
     """
-    if isinstance(wanted, str) or not wanted or not all(isinstance(name, str) for name in wanted):
+    if not isinstance(wanted, str) and not len(wanted):
+        raise ConfigError("No feature is named", "At least one is needed", f"Choose {_few(names)}")
+    if isinstance(wanted, str) or not all(isinstance(name, str) for name in wanted):
         raise ConfigError("features is not a list of names", "Features are given by name", f"Choose {_few(names)}")
     unknown = [name for name in wanted if name not in names]
     if unknown:

@@ -6,6 +6,7 @@ costs nothing. Values are read from the disk when they are asked for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -199,9 +200,7 @@ class Release(Results):
         found = principal.components(moments, int(k), bool(standardise))
         return PrincipalComponents(self.opened, self.features, bool(standardise), found)
 
-    def regress(
-        self, target: str, features: list[str] | tuple[str, ...] | None = None, ridge: float = 0.0
-    ) -> Regression:
+    def regress(self, target: str, features: Sequence[str] | None = None, ridge: float = 0.0) -> Regression:
         """Linear regression of one feature on others, with an intercept and with errors.
 
         Parameters
@@ -219,8 +218,9 @@ class Release(Results):
         ConfigError
             The release holds no second moment, a name is unknown, or the ridge is out of range.
         """
-        [place] = positions(self.features, (target,) if isinstance(target, str) else ())
-        chosen = [name for name in self.features if name != target] if features is None else list(features)
+        [place] = positions(self.features, (target,))
+        others = [name for name in self.features if name != target]
+        chosen = others if features is None else [features] if isinstance(features, str) else list(features)
         columns = positions(self.features, chosen)
         if place in columns:
             raise ConfigError(f'"{target[:60]}" is target and feature', "It explains nothing of itself", "Leave it out")

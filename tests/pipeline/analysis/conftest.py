@@ -112,3 +112,10 @@ def counts(tmp_path_factory):
     values = np.column_stack([rng.integers(0, 2, 500), rng.uniform(0, 90, 500)]).astype(np.float64)
     text = config(COUNTS).replace('"shaped-gaussian"\noptimise_for = "relative-error"', '"gaussian"')
     return made(tmp_path_factory.mktemp("counts"), text, values)
+
+
+@pytest.fixture(scope="session")
+def single(tmp_path_factory):
+    """A covariance of one feature."""
+    text = config(MOMENT.format(kind="covariance", features=features(FEATURES[:1], BOUNDS[:1])))
+    return made(tmp_path_factory.mktemp("single"), text, people(500)[:, :1])

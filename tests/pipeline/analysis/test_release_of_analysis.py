@@ -141,6 +141,10 @@ class TestRegression:
             known.release.regress("weight", ["height"]).coefficients.iloc[0]
         )
 
+    def test_one_feature_may_be_named_alone(self, known):
+        one, listed = known.release.regress("weight", "age"), known.release.regress("weight", ["age"])
+        assert one.features == listed.features == ("age",)
+
     def test_rows_of_a_frame_are_taken_by_name_in_any_order(self, known):
         found = known.release.regress("weight", ["height", "age"])
         rows = pd.DataFrame({"age": [30.0, 40.0], "more": ["a", "b"], "height": [170.0, 180.0]})
@@ -162,7 +166,7 @@ class TestRegression:
             ({"target": "wage"}, "not a feature"),
             ({"target": 3}, "list of names"),
             ({"target": "weight", "features": ["weight"]}, "target and feature"),
-            ({"target": "weight", "features": []}, "list of names"),
+            ({"target": "weight", "features": []}, "No feature is named"),
             ({"target": "weight", "features": ["age", "age"]}, "twice"),
             ({"target": "weight", "ridge": -1.0}, "ridge"),
             ({"target": "weight", "ridge": float("nan")}, "ridge"),
@@ -271,6 +275,15 @@ class TestShowing:
         ):
             assert figure._repr_png_().startswith(b"\x89PNG")
 
+    def test_arrays_of_any_number_of_axes_have_labels_and_intervals(self, known):
+        opened = known.release.opened
+        for shape in ((), (3,), (2, 2), (2, 3, 4)):
+            arrays = {"cube": np.ones(shape), "cube_standard_deviation": np.full(shape, 0.1)}
+            found = Release(type(opened)(opened.path, arrays, {}, opened.attributes))
+            assert np.asarray(found["cube"]).size == arrays["cube"].size
+            assert found.plot.intervals("cube")._repr_png_()
+            assert found.to_xarray()["cube"].shape == shape
+
     def test_a_picture_of_too_many_intervals_is_refused(self, known):
         opened = known.release.opened
         arrays = {"matrix": np.zeros((20, 20)), "matrix_standard_deviation": np.ones((20, 20))}
@@ -342,3 +355,15 @@ class TestOpening:
         chunk.write_bytes(chunk.read_bytes()[::-1])
         with pytest.raises(StoreError):
             open_(copy)
+
+
+def test_a_release_of_one_feature_has_what_one_feature_has(single):
+    found = single.release
+    assert found.covariance.shape == (1, 1)
+    assert float(found.correlation.iloc[0, 0]) == 1.0
+    assert float(found.partial_correlation().iloc[0, 0]) == 1.0
+    assert float(found.pca(1).components.iloc[0, 0]) == 1.0
+    assert len(found.sample(3, seed=1)) == 3
+    assert str(found)
+    with pytest.raises(ConfigError, match="No feature is named"):
+        found.regress("height")
