@@ -150,14 +150,14 @@ class Plots:
             There is no such result, no error of it is known, or it has too many numbers for a picture.
         """
         release = self._release
-        found, names = release.estimate(name), release.names_of(name)
+        found, names = release.stated(name), release.names_of(name)
         value, error = found.value, found.standard_deviation
-        if release.axes_of(name) == PAIR:
-            places = list(zip(*np.triu_indices(len(value), 1), strict=True))
-        else:
-            places = list(np.ndindex(value.shape)) if value.size <= MOST_INTERVALS else [()] * value.size
-        if len(places) > MOST_INTERVALS:
-            raise _too_many(len(places))
+        symmetric, length = release.axes_of(name) == PAIR, len(value) if value.ndim else 1
+        count = length * (length - 1) // 2 if symmetric else value.size
+        if not 0 < count <= MOST_INTERVALS:
+            raise _too_many(count)
+        everywhere: list[tuple[int, ...]] = list(np.ndindex(value.shape))
+        places = [place for place in everywhere if not symmetric or place[0] < place[1]]
         labels = [", ".join(_name(along, at) for along, at in zip(names, place, strict=True)) for place in places]
         found = Estimate(np.array([value[at] for at in places]), np.array([error[at] for at in places]))
         title = f"{name.replace('_', ' ')}, with {100 * confidence:g} % intervals for its noise"

@@ -158,19 +158,36 @@ class Release(Results):
         ConfigError
             There is no such result, or no error of it is known, or it is not of noise alone.
         """
-        mechanism = self.opened.attributes.get("mechanism", {})
-        if "not_in_standard_deviations" in mechanism or "concentration" in mechanism:
-            raise ConfigError(
-                f"No interval of {name!r} is known",
-                str(mechanism.get("not_in_standard_deviations", "Directions were drawn; no noise was added to them"))[
-                    :200
-                ],
-                "Use a mechanism that adds noise alone",
-            )
-        low, high = ends(self._where_linear(name, self.estimate(name)), quantile(self.opened, confidence))
+        low, high = ends(self.stated(name), quantile(self.opened, confidence))
         if name in (CORRELATION, PARTIAL):
             low, high = np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
         return Interval(self.labelled_as(name, low), self.labelled_as(name, high))
+
+    def stated(self, name: str) -> Estimate:
+        """Value and standard error of a result for an interval: the error is infinite where first order is not enough.
+
+        Raises
+        ------
+        ConfigError
+            There is no such result, or no error of it is known, or it is not of noise alone.
+        """
+        mechanism = self.opened.attributes.get("mechanism", {})
+        if "not_in_standard_deviations" in mechanism or "concentration" in mechanism:
+            drawn = "Directions were drawn; no noise was added to them"
+            raise ConfigError(
+                f"No interval of {name!r} is known",
+                str(mechanism.get("not_in_standard_deviations", drawn))[:200],
+                "Use a mechanism that adds noise alone",
+            )
+        found = self.estimate(name)
+        if name not in ("mean", "covariance"):
+            return found
+        if not self.opened.attributes.get("reliable", True):
+            return Estimate(found.value, np.full(found.value.shape, np.inf))
+        if not _has_moments(self.opened):
+            return found
+        of = _means if name == "mean" else _covariances
+        return Estimate(found.value, self.moments("An interval").stated(of, found.standard_deviation))
 
     def partial_correlation(self) -> Any:
         """Correlation of each pair of features given all others, a DataFrame; NaN where noise has spoilt the matrix."""
@@ -283,16 +300,6 @@ class Release(Results):
                 "This release has no mean", f"{what} is about the mean", 'Open a release of kind "covariance"'
             )
         return moments
-
-    def _where_linear(self, name: str, found: Estimate) -> Estimate:
-        """The estimate, with infinite errors where a ratio to the noisy count is not near its first order."""
-        if name not in ("mean", "covariance") or not _has_moments(self.opened):
-            reliable = bool(self.opened.attributes.get("reliable", True)) or name not in ("mean", "covariance")
-            return found if reliable else Estimate(found.value, np.full(found.value.shape, np.inf))
-        moments = self.moments("An interval")
-        return Estimate(
-            found.value, moments.stated(_means if name == "mean" else _covariances, found.standard_deviation)
-        )
 
     def _rows(self) -> list[tuple[str, str]]:
         held = [
