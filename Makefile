@@ -15,7 +15,7 @@ export UV_SYSTEM_CERTS = true
 # one test after the other: a fault fails again.
 again = $(if $(AGAIN),|| { [ $$? = 1 ] && $(B)/python -m pytest -q --last-failed --last-failed-no-failures none; })
 
-.PHONY: demo test check test-slow lock clean help
+.PHONY: demo test check test-slow docs lock clean help
 
 help: ## show the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /	/'
@@ -49,6 +49,9 @@ check: $(V)/.stamp ## style, types and layers
 	$(B)/ruff format --check .
 	$(B)/mypy
 	$(B)/lint-imports --no-logo
+
+docs: $(V)/.stamp ## build the site of the documentation into build/site
+	$(B)/python docs/site/build.py build/site
 
 lock: $(V)/.stamp ## write requirements.lock from pyproject.toml; UPGRADE=1 moves to newer versions
 	$(B)/uv pip compile -q $(if $(UPGRADE),--upgrade) pyproject.toml --extra dev --python-version 3.11 --universal \

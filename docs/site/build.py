@@ -1,0 +1,192 @@
+"""Builds the site of the documentation without a network: `make docs`, or `python docs/site/build.py FOLDER`.
+
+The site's tree is that of the checkout, so that a link works in both. Pages of commands, of keys and of Python are made
+from the code.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+from pydantic import BaseModel
+from sphinx.cmd.build import main as sphinx
+from typer.main import get_command
+
+from blockveil.flows.cli import app
+from blockveil.flows.cli.commands import COMMANDS, load
+from blockveil.pipeline.config import ReleaseConfig
+from blockveil.pipeline.config.deployments_file import Deployments
+from blockveil.pipeline.config.ingest_file import IngestConfig
+from blockveil.pipeline.scaffold.answers import Answers
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("docs", "engine", "pipeline", "flows", "configs")
+FILES = ("*.md", "LICENSE", "NOTICE")
+
+MODELS = (
+    ("Release", "The config of a release.", ReleaseConfig),
+    ("Ingest", "The config of an ingest.", IngestConfig),
+    ("Deployments", "`deployments.toml`: what runs when.", Deployments),
+    ("Answers", "The file of answers of `blockveil init`.", Answers),
+)
+
+PYTHON = (
+    ("autofunction", "blockveil.flows.python.beginning.init"),
+    ("autofunction", "blockveil.flows.python.planned.plan"),
+    ("autofunction", "blockveil.flows.python.granting.budget"),
+    ("autofunction", "blockveil.flows.python.running.run"),
+    ("autofunction", "blockveil.pipeline.analysis.opening.open_"),
+    ("autoclass", "blockveil.pipeline.analysis.release.Release"),
+    ("autoclass", "blockveil.sklearn.Ridge"),
+    ("autoclass", "blockveil.sklearn.PCA"),
+)
+
+MENU = {
+    "Begin": {"What it is": "README", "Tutorial": "docs/tutorial", "From my file to a release": "docs/how-to/begin"},
+    "How do I": {
+        "choose epsilon": "docs/how-to/epsilon",
+        "choose bounds": "docs/how-to/bounds",
+        "protect persons with many rows": "docs/how-to/many-rows",
+        "know whether it is good enough": "docs/how-to/good-enough",
+        "read a report": "docs/report",
+        "run it every night and for a team": "docs/operations",
+        "ingest files": "docs/ingest",
+        "release growing records": "docs/continual",
+        "train a model": "docs/training",
+        "work in Python": "docs/python",
+    },
+    "Reference": {
+        "Commands": "reference/commands",
+        "Keys of configs": "reference/keys",
+        "Python": "reference/python",
+        "Example configs": "configs/README",
+        "Mechanisms": "docs/mechanisms",
+        "Ledger": "docs/ledger",
+        "Glossary": "docs/glossary",
+    },
+    "Why it holds": {
+        "Privacy model": "docs/privacy-model",
+        "Accounting": "docs/accounting",
+        "Threat model": "SECURITY",
+        "Known limits": "docs/known-limits",
+        "Performance": "docs/performance",
+        "Benchmarks": "docs/benchmarks",
+    },
+    "Contribute": {
+        "How to": "CONTRIBUTING",
+        "Architecture": "docs/architecture",
+        "Recipes": "docs/contributing/README",
+        "Decisions": "docs/decisions/README",
+        "Changes": "CHANGELOG",
+    },
+}
+
+
+def build(target: Path) -> int:
+    """Build the site into a folder; the exit code of Sphinx, which fails at any warning."""
+    with tempfile.TemporaryDirectory() as scratch:
+        source = Path(scratch) / "source"
+        lay_out(source)
+        words = ["-q", "-W", "--keep-going", "-b", "html", "-c", str(ROOT / "docs" / "site")]
+        return int(sphinx([*words, "-d", str(Path(scratch) / "doctrees"), str(source), str(target)]))
+
+
+def lay_out(source: Path) -> None:
+    """Write the tree that the site is made from: copies of the pages, and those that are made from the code."""
+    source.mkdir()
+    for name in FOLDERS:
+        shutil.copytree(
+            ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.npz", "*.npy", "site")
+        )
+    for file in (file for pattern in FILES for file in ROOT.glob(pattern)):
+        shutil.copy(file, source)
+    (source / "index.md").write_text("\n".join(index()))
+    (source / "reference").mkdir()
+    for name, lines in (("commands", commands()), ("keys", keys()), ("python", python())):
+        (source / "reference" / f"{name}.md").write_text("\n".join(lines))
+
+
+def index() -> Iterator[str]:
+    """The first page: what the README says, and the menu."""
+    yield "# Blockveil\n\n```{include} README.md\n:start-line: 1\n```\n"
+    for caption, pages in MENU.items():
+        entries = "\n".join(f"{title} <{page}>" for title, page in pages.items())
+        yield f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{entries}\n```\n"
+
+
+def commands() -> Iterator[str]:
+    """Every command with its parameters."""
+    yield "# Commands\n\n**What does each command take?** `blockveil COMMAND --help` shows the same at a terminal.\n"
+    yield plain(get_command(app).help or "")
+    for name in COMMANDS:
+        yield from _command(f"blockveil {name}", load(name))
+
+
+def _command(called: str, command: click.Command) -> Iterator[str]:
+    if isinstance(command, click.Group) and len(command.commands) > 1:
+        for name, inner in command.commands.items():
+            yield from _command(f"{called} {name}", inner)
+        return
+    yield f"\n## {called}\n\n{plain(command.help or '')}\n\n| parameter | meaning |\n|---|---|"
+    for parameter in command.params:
+        written = ", ".join(parameter.opts) if isinstance(parameter, click.Option) else str(parameter.name).upper()
+        if parameter.name != "help":
+            yield f"| `{written}` | {plain(getattr(parameter, 'help', None) or '')} |"
+
+
+def keys() -> Iterator[str]:
+    """Every key of every config, with its meaning and what it is where it is not given."""
+    yield "# Keys of configs\n\n**What may stand in a config, and what does it mean?**"
+    yield "Nothing that decides privacy has a default.\n"
+    for title, what, model in MODELS:
+        yield f"\n## {title}\n\n{what}"
+        yield from _table("", model, set())
+
+
+def _table(path: str, model: type[BaseModel], done: set[type[BaseModel]]) -> Iterator[str]:
+    done.add(model)
+    below: list[tuple[str, type[BaseModel]]] = []
+    yield "\n| key | meaning | if it is not given |\n|---|---|---|"
+    for name, field in model.model_fields.items():
+        simple = not field.is_required() and field.default is not None and not isinstance(field.default, BaseModel)
+        default = "it has no default" if field.is_required() else f"`{field.default!r}`" if simple else ""
+        yield f"| `{name}` | {plain(field.description or '')} | {default} |"
+        below += [(f"{path}{name}", each) for each in _models(field.annotation)]
+    for where, each in below:
+        if each not in done:
+            kind = get_args(each.model_fields["kind"].annotation) if "kind" in each.model_fields else ()
+            of = f" ({' or '.join(kind)})" if kind else ""
+            yield f"\n### {where}{of}\n\n{plain(each.__doc__ or '')}"
+            yield from _table(f"{where}.", each, done)
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models(argument)
+
+
+def python() -> Iterator[str]:
+    """What a program calls."""
+    yield "# Python\n\n**What does each call take and return?** [Python](../docs/python.md) shows the calls in use.\n"
+    for directive, name in PYTHON:
+        members = "\n   :members:\n   :inherited-members:" if directive == "autoclass" else ""
+        yield f"```{{eval-rst}}\n.. {directive}:: {name}{members}\n```\n"
+
+
+def plain(text: str) -> str:
+    """Text of a docstring for a paragraph or a cell of a table."""
+    text = re.sub(r":\w+:`[~.!]?([^`]*)`", r"`\1`", text).replace("``", "`")
+    return re.sub(r"\s+", " ", text).replace("|", "\\|").replace("<", "&lt;").strip()
+
+
+if __name__ == "__main__":
+    sys.exit(build(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "site"))

@@ -1,0 +1,50 @@
+"""The tutorial is followed as written: its programs run, and its commands print what it shows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from blockveil.flows.cli import app
+
+PAGE = (Path(__file__).parents[1] / "docs" / "tutorial.md").read_text()
+BLOCKS = re.findall(r"(?s)```(python|toml|console)\n(.*?)```", PAGE)
+COMMAND = re.compile(r"(?m)^\$ blockveil (.*)\n")
+
+
+def spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+def shows(wanted: str, printed: str) -> bool:
+    """Whether a page shows what was printed, with dots for what it leaves out."""
+    parts = [re.escape(spaced(part)) for part in wanted.split("...")]
+    return re.fullmatch(r"\s?.*\s?".join(parts), spaced(printed)) is not None
+
+
+def test_the_tutorial_works_as_written_and_takes_ten_decisions(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    ran = []
+    for kind, text in BLOCKS:
+        if kind == "python":
+            exec(compile(text, "tutorial", "exec"), names)
+        elif kind == "toml":
+            Path(text.split("\n")[0].removeprefix("# ")).write_text(text)
+            assert [int(number) for number in re.findall(r"# (\d+)\.", text)] == list(range(1, 11))
+        else:
+            words = COMMAND.split(text)[1:]
+            for command, wanted in zip(words[::2], words[1::2], strict=True):
+                done = CliRunner().invoke(app, shlex.split(command), catch_exceptions=False)
+                assert done.exit_code == 0, done.output
+                assert shows(wanted, done.stdout), (command, done.stdout)
+                ran.append(command.split()[0])
+    assert ran == ["init", "plan", "budget", "ingest", "run", "budget"]
+
+
+def test_a_page_that_shows_something_else_is_found():
+    assert shows("Budget ... epsilon 3\n...", "Budget   epsilon 3\nSpent 0 %")
+    assert not shows("Budget ... epsilon 4\n...", "Budget   epsilon 3\nSpent 0 %")
