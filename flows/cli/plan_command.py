@@ -21,7 +21,6 @@ from blockveil.flows.cli.common import (
     say,
 )
 from blockveil.flows.runs import budgets
-from blockveil.pipeline.accuracy.accuracy_page import accuracy_html
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, GoodEnough, Rows, good_enough
 from blockveil.pipeline.accuracy.population import Supposed
 from blockveil.pipeline.base.errors import ConfigError
@@ -31,7 +30,6 @@ from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.drowning import drowned
 from blockveil.pipeline.plan.machine_speed import measure as rates_of
 from blockveil.pipeline.plan.planning import Plan, make_plan
-from blockveil.pipeline.report import save
 
 Measure = Annotated[
     bool, typer.Option("--measure", help="Measure this machine for a second, to predict the time on it.")
@@ -90,7 +88,7 @@ def plan(
     rates = rates_of(machine.slots) if measure else None
     lines = summary.describe(made, budgets.granted(made, ledger), rates, store, budgets.is_paid(made, ledger))
     if html is not None:
-        save(html, accuracy_html(made, lines, found))
+        _write(html, made, lines, found)
     if as_json:
         print_json(_plain(made, found))
     else:
@@ -120,3 +118,10 @@ def _check_place(page: Path) -> None:
         raise ConfigError(
             f"--html {page}", "It is a file that ends with .html, in a folder that is there", "Correct it"
         )
+
+
+def _write(path: Path, made: Plan, lines: Rows, found: GoodEnough) -> None:
+    from blockveil.pipeline.accuracy.accuracy_page import accuracy_html  # only a page waits for the pictures' library
+    from blockveil.pipeline.report import save
+
+    save(path, accuracy_html(made, lines, found))
