@@ -259,7 +259,7 @@ def _public(facts: Facts) -> dict[str, Any]:
 def _warnings(a: Facts, b: Facts) -> list[str]:
     found = [
         f"The noisy count of {facts.attributes['release_id']} is close to zero: "
-        "its mean and covariance are meaningless."
+        "ratios to it, such as means, are meaningless."
         for facts in (a, b)
         if not facts.reliable
     ]

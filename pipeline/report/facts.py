@@ -110,7 +110,7 @@ class Facts:
         return row if self.matrix.shape[1] == 1 else f"{row} and {column}"
 
 
-UNRELIABLE = "The noisy count is close to zero. Mean and covariance are meaningless in this release."
+UNRELIABLE = "The noisy count is close to zero. Ratios to it, such as means, are meaningless in this release."
 
 IN_CLEAR = (
     "The cluster that computed this release was not encrypted: whoever reached a part of it could read un-noised sums "
@@ -133,7 +133,7 @@ def error_lines(facts: Facts) -> list[tuple[str, str]]:
         lines.append(("Beyond the noise", facts.attributes["mechanism"]["not_in_standard_deviations"]))
     lines += [*directions_line(facts), *after.sentence(facts.attributes.get("error") or {})]
     if not facts.reliable:
-        lines.append(("Warning", "the noisy count is close to zero: mean and covariance are meaningless here"))
+        lines.append(("Warning", "the noisy count is close to zero: ratios to it, such as means, are meaningless here"))
     if facts.in_clear:
         lines.append(("Warning", IN_CLEAR))
     return lines
