@@ -155,9 +155,10 @@ def _features(query: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _text(drafted: dict[str, Any], source: str, share: float) -> str:
+    rest = drafted["privacy"]["share"] / share * (1.0 - share)
     lines = [
         f"# Where do the values of the columns of {source} lie? A noisy histogram of each.",
-        f"# It takes {100.0 * share:.4g} % of mu squared of that guarantee; with share = {1.0 - share:.6g} there, both",
+        f"# It takes {100.0 * share:.4g} % of mu squared of that guarantee; with share = {rest:.6g} there, both",
         "# releases keep it together, and without they add up in the budget.",
     ]
     for name in _TABLES:

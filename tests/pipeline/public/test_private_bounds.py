@@ -97,6 +97,7 @@ def test_the_draft_has_the_records_the_privacy_and_the_places_of_the_config_and_
     assert found.query.columns == ("x1", "x2", 'a "b"')
     assert found.query.missing == "refuse"
     assert (found.privacy.rows_per_unit, found.privacy.share) == (3, 0.05)
+    assert "with share = 0.45 there" in (tmp_path / "histograms.toml").read_text()
     assert found.release.name == "covariance-bounds"
     assert (found.output.root, found.compute.block_rows, found.cluster.kind) == ("releases", 50, "threads")
 
