@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 import shlex
 from pathlib import Path
@@ -11,6 +13,7 @@ from typer.testing import CliRunner
 from blockveil.flows.cli import app
 
 PAGE = (Path(__file__).parents[1] / "docs" / "tutorial.md").read_text()
+NOTEBOOK = Path(__file__).parents[1] / "docs" / "first-release.ipynb"
 BLOCKS = re.findall(r"(?s)```(python|toml|console)\n(.*?)```", PAGE)
 COMMAND = re.compile(r"(?m)^\$ blockveil (.*)\n")
 
@@ -43,6 +46,24 @@ def test_the_tutorial_works_as_written_and_takes_ten_decisions(tmp_path, monkeyp
                 assert shows(wanted, done.stdout), (command, done.stdout)
                 ran.append(command.split()[0])
     assert ran == ["init", "plan", "budget", "ingest", "run", "budget"]
+
+
+def test_the_notebook_runs_from_its_first_cell_to_its_last(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for cell in json.loads(NOTEBOOK.read_text())["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == []
+            *statements, last = ast.parse(text).body
+            exec(compile(ast.Module(statements, []), "notebook", "exec"), names)
+            if isinstance(last, ast.Expr):
+                shown = eval(compile(ast.Expression(last.value), "notebook", "eval"), names)
+                assert shown._repr_html_()
+            else:
+                exec(compile(ast.Module([last], []), "notebook", "exec"), names)
+    slopes = names["release"].regress("minutes", ["age", "urgent"])  # type: ignore[attr-defined]
+    assert "age" in str(slopes)
 
 
 def test_a_page_that_shows_something_else_is_found():

@@ -39,6 +39,7 @@ MODELS = (
 
 PYTHON = (
     ("autofunction", "blockveil.flows.python.beginning.init"),
+    ("autofunction", "blockveil.flows.python.ingesting.ingest"),
     ("autofunction", "blockveil.flows.python.planned.plan"),
     ("autofunction", "blockveil.flows.python.granting.budget"),
     ("autofunction", "blockveil.flows.python.running.run"),

@@ -5,6 +5,7 @@ Each of these is imported when it is first asked for::
     import blockveil as bv
 
     bv.init("my.csv", answers=...)   # configs of a first release; reads the names of the columns
+    bv.ingest("ingest.toml")         # the store that releases read; spends nothing
     bv.plan("quickstart.toml")       # what a release would cost; reads no data
     bv.budget("quickstart.toml")     # what is left, .grant(epsilon=..., delta=...), .forecast()
     bv.run("quickstart.toml")        # release, or finish what was begun
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from blockveil import sklearn as sklearn
     from blockveil.flows.python.beginning import init as init
     from blockveil.flows.python.granting import budget as budget
+    from blockveil.flows.python.ingesting import ingest as ingest
     from blockveil.flows.python.planned import plan as plan
     from blockveil.flows.python.running import PromiseWarning as PromiseWarning
     from blockveil.flows.python.running import run as run
@@ -37,6 +39,7 @@ _PLACES = {
     "Release": ("blockveil.pipeline.analysis.release", "Release"),
     "budget": ("blockveil.flows.python.granting", "budget"),
     "init": ("blockveil.flows.python.beginning", "init"),
+    "ingest": ("blockveil.flows.python.ingesting", "ingest"),
     "open": ("blockveil.pipeline.analysis.opening", "open_"),
     "plan": ("blockveil.flows.python.planned", "plan"),
     "run": ("blockveil.flows.python.running", "run"),

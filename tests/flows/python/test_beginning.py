@@ -43,3 +43,13 @@ def test_everything_that_is_open_is_named_and_nothing_is_written(visits):
     with pytest.raises(ConfigError, match="No source is given"):
         bv.init(answers=first.GIVEN)
     assert [path.name for path in visits.iterdir()] == ["visits.csv"]
+
+
+def test_an_ingest_makes_the_store_tells_how_far_it_is_and_returns_no_counts(visits):
+    Path("visits.csv").write_text(f"{','.join(first.NAMES)}\np1,2026-01-01,a,30,5.5,true\n,2026-01-02,b,31,6.5,false\n")
+    begun = bv.init("visits.csv", answers=first.GIVEN)
+    told: list[str] = []
+    store = bv.ingest(begun.folder / "ingest.toml", progress=lambda stage, share: told.append(stage))
+    assert store == begun.folder / "private" / "records.zarr"
+    assert told
+    assert bv.ingest(begun.folder / "ingest.toml") == store
