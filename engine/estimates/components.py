@@ -100,12 +100,11 @@ def components(moments: NoisyMoments, count: int, scaled: bool) -> ComponentEsti
     wanted = _Wanted(moments, count, scaled, vectors[:, :count])
     deviations, distance = _first_order(moments, values, vectors, count, scaled)
     found = wanted(moments.matrix[None])[0]
-    variances, shares = moments.stated(lambda stack: wanted(stack)[:, :2], deviations[:2])
-    loadings = moments.stated_together(lambda stack: wanted(stack)[:, 2:], deviations[2:])
+    variances, shares, *loadings = moments.stated_with_vectors(wanted, deviations, 2)
     return ComponentEstimates(
         Estimate(found[0], variances),
         Estimate(found[1], shares),
-        Estimate(found[2:].T, loadings.T),
+        Estimate(found[2:].T, np.array(loadings).T),
         np.where(distance <= _SMALL, distance, 1.0),
     )
 
@@ -124,16 +123,13 @@ def _first_order(moments: NoisyMoments, values: Array, vectors: Array, count: in
     total = float(np.sum(values))
     whole = turn.trace()
     for i in range(count):
-        own = turn.gradients(i)
+        of_value = turn.gradient(i)
+        of_share = of_value / total - values[i] / total**2 * whole
+        found[:2, i] = moments.deviations(np.stack([of_value, of_share]))
         with np.errstate(all="ignore"):
             gaps = 1.0 / (values[i] - values)
         gaps[i] = 0.0
-        of_value = own[i]
-        of_share = of_value / total - values[i] / total**2 * whole
-        along = np.einsum("j,jkl->jkl", gaps, own)
-        of_loadings = np.einsum("fj,jkl->fkl", vectors, along)
-        found[:, i] = moments.deviations(np.concatenate([of_value[None], of_share[None], of_loadings]))
-        distance[i] = float(np.sum(moments.deviations(along) ** 2))
+        found[2:, i], distance[i] = turn.loadings(i, gaps)
     return found, distance
 
 
@@ -146,19 +142,36 @@ class _Turn:
     vectors: Array
     scaled: bool
 
-    def gradients(self, i: int) -> Array:
-        """For one i and every j, symmetric, shape (d, p, p)."""
-        moments, centring = self.moments, self.moments.centring
+    def gradient(self, i: int) -> Array:
+        """Of the eigenvalue, symmetric, shape (p, p)."""
+        moments = self.moments
         if self.scaled:
-            return self._of_correlation(i)
-        left = self.vectors.T @ centring
-        found = (left[:, :, None] * left[i][None, None, :] + left[i][None, :, None] * left[:, None, :]) / 2.0
+            return np.asarray(self._of_correlation(i)[i])
+        left = self.vectors[:, i] @ moments.centring
+        found = np.outer(left, left)
         if moments.constant:
-            found[i, 0, 0] -= self.values[i]
+            found[0, 0] -= self.values[i]
             found /= moments.matrix[0, 0]
         return np.asarray(found)
 
+    def loadings(self, i: int, gaps: Array) -> tuple[Array, float]:
+        """Standard deviation of each entry of a direction, shape (d,), and its expected squared sine."""
+        moments = self.moments
+        if self.scaled:
+            along = gaps[:, None, None] * self._of_correlation(i)
+            of_entries = np.tensordot(self.vectors, along, axes=(1, 0))
+            return moments.deviations(of_entries), float(np.sum(moments.deviations(along) ** 2))
+        # Entries are bilinear forms with the same right vector, and the noise of the count turns no direction.
+        left, count = self.vectors.T @ moments.centring, moments.matrix[0, 0] if moments.constant else 1.0
+        noise = moments.covariance_along(left[i]) / count**2
+        turned = gaps[:, None] * left
+        entries = self.vectors @ turned
+        variance = np.einsum("fk,kl,fl->f", entries, noise, entries, optimize=True)
+        sines = np.einsum("jk,kl,jl->", turned, noise, turned, optimize=True)
+        return np.sqrt(np.maximum(variance, 0.0)), float(sines)
+
     def _of_correlation(self, i: int) -> Array:
+        """For one i and every j, symmetric, shape (d, p, p)."""
         own, centring = np.diagonal(self.moments.products), self.moments.centring
         left = (self.vectors.T / np.sqrt(own)) @ centring
         found = (left[:, :, None] * left[i][None, None, :] + left[i][None, :, None] * left[:, None, :]) / 2.0

@@ -113,8 +113,8 @@ class NoisyMoments:
         here, even, odd = self._moves(statistic)
         return np.where(_is_linear(here, even, odd, deviation), deviation, np.inf)
 
-    def stated_together(self, statistic: Statistic, deviation: Array) -> Array:
-        """The same for vectors, along the first axis, each of which is judged by its length.
+    def stated_with_vectors(self, statistic: Statistic, deviation: Array, single: int) -> Array:
+        """The same where the first rows hold single numbers, and the others vectors, one a column, judged by length.
 
         An entry that first order hardly moves, as one of a unit vector that is nearly one, may move more by what first
         order leaves out. So the root of both squares is stated.
@@ -122,11 +122,16 @@ class NoisyMoments:
         Parameters
         ----------
         statistic, deviation
-            As above, shape (entries, vectors).
+            As above, shape (rows, columns).
+        single
+            Number of first rows.
         """
         here, even, odd = self._moves(statistic)
-        lengths = (np.sqrt(np.sum(part**2, axis=0)) for part in (here, even, odd, deviation))
-        return np.where(_is_linear(*lengths), np.hypot(deviation, even), np.inf)
+        numbers = (part[:single] for part in (here, even, odd, deviation))
+        lengths = (np.sqrt(np.sum(part[single:] ** 2, axis=0)) for part in (here, even, odd, deviation))
+        linear, turned = _is_linear(*numbers), _is_linear(*lengths)
+        alone = np.where(linear, deviation[:single], np.inf)
+        return np.vstack([alone, np.where(turned, np.hypot(deviation, even)[single:], np.inf)])
 
     def _moves(self, statistic: Statistic) -> tuple[Array, Array, Array]:
         """A statistic, and how far draws take it alike both ways and oppositely: root mean squares."""

@@ -31,6 +31,9 @@ from blockveil.pipeline.report.facts import Facts, finding
 from blockveil.pipeline.report.matrix import Shown
 from blockveil.pipeline.report.words import plain_words
 
+MOST_STANDARDISED = 300
+"""Features of standardised components: their errors take as many numbers as a cube of that side."""
+
 
 class Release(Results):
     """A published release: results with labels, their errors, and statistics that follow from them at no charge.
@@ -213,6 +216,12 @@ class Release(Results):
                 "k is not a number of components", f"It lies between 1 and {len(self.features)}", "Correct it"
             )
         what = "A principal component"
+        if standardise and len(self.features) > MOST_STANDARDISED:
+            raise ConfigError(
+                f"Components of {len(self.features):,} standardised features take too long",
+                f"They are computed for {MOST_STANDARDISED} at most",
+                "Leave standardise out",
+            )
         moments = self._about_mean(what) if standardise else self.moments(what)
         found = principal.components(moments, int(k), bool(standardise))
         return PrincipalComponents(self.opened, self.features, bool(standardise), found)
