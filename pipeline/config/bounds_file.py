@@ -19,7 +19,8 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.fields import Bound, Label, Section, unique_names
-from blockveil.pipeline.config.geometry_section import repeated
+from blockveil.pipeline.config.geometry_section import BoxGeometry, repeated
+from blockveil.pipeline.config.loaded import LoadedConfig
 from blockveil.pipeline.config.toml import parse_toml
 
 _MOST_BYTES = 64 * 2**20
@@ -83,6 +84,31 @@ def with_bounds(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
         return tree
     filled = {key: _filled(key, query[key], folder) for key in _SHAPES if _names_a_file(query.get(key))}
     return {**tree, "query": {**query, **filled}} if filled else tree
+
+
+def content_of(loaded: LoadedConfig, key: str, shape: BoxGeometry) -> str:
+    """SHA-256 of the content of the release that the bounds of a shape come from, as its file states it.
+
+    Parameters
+    ----------
+    loaded
+        The config.
+    key
+        Key of the shape in ``[query]``.
+    shape
+        A shape that names a file of bounds.
+
+    Raises
+    ------
+    ConfigError
+        The file is gone, or has changed since the config was loaded.
+    """
+    found, digest = _read(loaded.path.parent, f"query.{key}.bounds", str(shape.bounds))
+    if digest != shape.bounds_sha256:
+        raise ConfigError(
+            f"query.{key}.bounds: the file changed meanwhile", "A pinned file must not change", "Plan again"
+        )
+    return found.content_sha256
 
 
 def _names_a_file(shape: Any) -> bool:

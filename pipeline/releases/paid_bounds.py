@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import BoxGeometry, LoadedConfig
+from blockveil.pipeline.config.bounds_file import content_of
 from blockveil.pipeline.ledger import Ledger, State
 
 
@@ -20,14 +21,22 @@ def require_paid(loaded: LoadedConfig, ledger: Ledger) -> None:
     Raises
     ------
     ConfigError
-        It names a file of bounds whose release the ledger does not know as released.
+        It names a file of bounds whose release the ledger does not know as released, or knows with other content.
     LedgerError
         The ledger cannot be read.
     """
     for key, shape in loaded.config.query.geometries.items():
         if not isinstance(shape, BoxGeometry) or shape.bounds_release is None:
             continue
-        if not any(entry.kind == State.RELEASED for entry in ledger.history(release_id=shape.bounds_release)):
+        released = [each for each in ledger.history(release_id=shape.bounds_release) if each.kind == State.RELEASED]
+        content = content_of(loaded, key, shape)
+        if released and all(each.payload["output_digest"] != content for each in released):
+            raise ConfigError(
+                f"query.{key}.bounds: the file is of another release {shape.bounds_release} than the ledger's",
+                "A file of bounds states the content of the release that paid for them",
+                "Write it again with blockveil bounds read, from the release that this ledger charged",
+            )
+        if not released:
             raise ConfigError(
                 f"query.{key}.bounds: the ledger has no release {shape.bounds_release}",
                 "Bounds that the records gave are paid for by a release in the ledger that pays for this one",

@@ -252,6 +252,17 @@ def test_another_release_gives_no_bounds(tmp_path):
         private_bounds.private_bounds(tmp_path / "nothing.zarr")
 
 
+def test_bounds_of_another_release_of_the_same_name_are_refused_before_anything_is_spent(tmp_path):
+    outcome = histograms(tmp_path)
+    found = private_bounds.private_bounds(outcome.path)
+    (tmp_path / "bounds.toml").write_text(found.file.model_copy(update={"content_sha256": "0" * 64}).text())
+    loaded = load_config(config(tmp_path, extra='bounds = "bounds.toml"\n'))
+    charges = Ledger(loaded.ledger_url).budget("people").charges
+    with pytest.raises(BlockveilError, match="another release people/covariance-bounds/2026-11-20"):
+        run(loaded, NEXT)
+    assert Ledger(loaded.ledger_url).budget("people").charges == charges
+
+
 def test_bounds_whose_release_the_ledger_does_not_know_are_refused_before_anything_is_spent(tmp_path):
     outcome = histograms(tmp_path)
     private_bounds.save_bounds(private_bounds.private_bounds(outcome.path), tmp_path / "bounds.toml")
