@@ -188,7 +188,8 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(
         "columns",
         "What do you know of each column without having looked?",
-        f"It is {HELP}. Leave a column out with an empty line.",
+        f"It is {HELP}. Leave a column out with an empty line. Bounds that nobody knows are found by a charged "
+        "release: blockveil bounds.",
         lambda given, source: given.columns is None,
         lambda words: {"columns": column_lines(words)},
     ),

@@ -221,7 +221,8 @@ def _model(answers: Answers) -> str:
 
 
 def _mechanism(answers: Answers) -> str:
-    kind = {"correlations": {"kind": "auto", "minimise": "relative"}, "directions": {"kind": "gaussian"}}
+    relative = {"kind": "auto", "minimise": "relative"}  # else the column of the largest unit would decide
+    kind = {"correlations": relative, "totals": relative, "directions": {"kind": "gaussian"}}
     words = "# The proven mechanism with the least expected error; the plan shows the others."
     chosen = kind.get(answers.purpose or "", {"kind": "auto", "minimise": "total"})
     return _table("mechanism", chosen, *([words] if chosen["kind"] == "auto" else []))
