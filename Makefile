@@ -54,7 +54,7 @@ docs: $(V)/.stamp ## build the site of the documentation into build/site
 	$(B)/python docs/site/build.py build/site
 
 lock: $(V)/.stamp ## write requirements.lock from pyproject.toml; UPGRADE=1 moves to newer versions
-	$(B)/uv pip compile -q $(if $(UPGRADE),--upgrade) pyproject.toml --extra dev --python-version 3.11 --universal \
+	$(B)/uv pip compile -q $(if $(UPGRADE),--upgrade) pyproject.toml --all-extras --python-version 3.11 --universal \
 	  --generate-hashes --no-annotate --no-emit-index-url --custom-compile-command "make lock" -o requirements.lock
 
 clean: ## remove what the commands made, the demo's releases and ledger included

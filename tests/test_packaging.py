@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from importlib import metadata
@@ -12,11 +13,17 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from blockveil.pipeline.base.extras import EXTRAS
+from tests import support
+
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 RUNTIME = [Requirement(text) for text in PROJECT["project"]["dependencies"]]
-ANALYSIS = [Requirement(text) for text in PROJECT["project"]["optional-dependencies"]["analysis"]]
-DEVELOPMENT = [Requirement(text) for text in PROJECT["project"]["optional-dependencies"]["dev"]]
+EXTRA = {
+    name: [Requirement(text) for text in texts] for name, texts in PROJECT["project"]["optional-dependencies"].items()
+}
+OPTIONAL = [entry for name, entries_ in EXTRA.items() if name != "dev" for entry in entries_]
+DEVELOPMENT = EXTRA["dev"]
 BUILD = [Requirement(text) for text in PROJECT["build-system"]["requires"]]
 LOCK = (ROOT / "requirements.lock").read_text()
 NEWEST_PYTHON = (3, 13)
@@ -47,16 +54,16 @@ def only(specifier):
 
 
 def requirement(name):
-    (found,) = [entry for entry in RUNTIME if entry.name == name]
+    (found,) = [entry for entry in RUNTIME + OPTIONAL if entry.name == name]
     return found.specifier
 
 
-@pytest.mark.parametrize("wanted", RUNTIME + ANALYSIS + DEVELOPMENT + BUILD, ids=str)
+@pytest.mark.parametrize("wanted", RUNTIME + OPTIONAL + DEVELOPMENT + BUILD, ids=str)
 def test_the_lock_holds_every_requirement_in_a_version_it_allows(wanted):
     assert all(wanted.specifier.contains(version) for version in locked_versions(wanted.name))
 
 
-@pytest.mark.parametrize("wanted", RUNTIME + DEVELOPMENT, ids=str)
+@pytest.mark.parametrize("wanted", RUNTIME + OPTIONAL + DEVELOPMENT, ids=str)
 def test_what_is_installed_is_allowed(wanted):
     assert wanted.specifier.contains(metadata.version(wanted.name), prereleases=True)
 
@@ -110,7 +117,10 @@ def imported(*folders):
 
 @pytest.mark.parametrize(
     ("folders", "allowed"),
-    [(("engine", "pipeline", "flows"), RUNTIME + ANALYSIS), (("tests", "benchmarks"), RUNTIME + DEVELOPMENT)],
+    [
+        (("engine", "pipeline", "flows"), RUNTIME + OPTIONAL),
+        (("tests", "benchmarks"), RUNTIME + OPTIONAL + DEVELOPMENT),
+    ],
     ids=["product", "tests"],
 )
 def test_every_import_is_a_declared_requirement(folders, allowed):
@@ -130,3 +140,76 @@ def test_the_package_ships_its_layers_and_its_licence_and_nothing_else():
     assert distribution.metadata["License-Expression"] == "Apache-2.0"
     (script,) = distribution.entry_points.select(group="console_scripts")
     assert script.load().__module__ == "blockveil.flows.cli"
+
+
+def test_every_extra_that_a_message_names_brings_what_was_missing():
+    brought = {name: {canonicalize_name(entry.name) for entry in found} for name, found in EXTRA.items()}
+    assert all(canonicalize_name(module) in brought[extra] for module, extra in EXTRAS.items())
+    named = {canonicalize_name(module) for module in EXTRAS}
+    assert {canonicalize_name(entry.name) for entry in OPTIONAL} == named
+
+
+LIGHT = """
+import importlib.abc, sys
+
+class Absent(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in {absent}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent())
+from blockveil.flows.cli import main
+sys.argv = ["blockveil", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.fixture
+def light(tmp_path):
+    """Runs a command where no extra is installed."""
+    support.write_records(tmp_path, support.records())
+    support.write_config(tmp_path)
+    program = LIGHT.format(absent=sorted(EXTRAS))
+
+    def run(*words):
+        command = [sys.executable, "-c", program, *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_without_extras_a_release_is_planned_granted_made_and_reported(light):
+    for words in (
+        ("plan", "people.toml"),
+        ("budget", "set", "people.toml", "--epsilon", "3", "--delta", "1e-5"),
+        ("run", "people.toml", "--date", "2026-11-20", "--no-prefect"),
+        ("report", "releases/people/covariance/2026-11-20.json"),
+        ("ledger", "verify", "people.toml"),
+    ):
+        done = light(*words)
+        assert done.returncode == 0, (words, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        (("run", "people.toml"), "server"),
+        (("serve", "."), "server"),
+        (("plan", "people.toml", "--set", 'data.store="s3://bucket/people.zarr"'), "s3"),
+        (("ledger", "verify", "--ledger", "env:LEDGER"), "postgres"),
+    ],
+)
+def test_what_needs_an_extra_names_it(light, monkeypatch, tmp_path, words, extra):
+    monkeypatch.setenv("LEDGER", "postgresql://nobody@127.0.0.1:1/ledger")
+    (tmp_path / "deployments.toml").write_text("")
+    done = light(*words)
+    assert done.returncode == 2, done.stderr
+    assert f'pip install "blockveil[{extra}]"' in done.stderr
+
+
+@pytest.mark.slow
+def test_without_extras_the_demo_releases_in_its_own_process(light):
+    done = light("demo")
+    assert done.returncode == 0, done.stderr
+    assert "Prefect is not installed: the same steps run in this process" in done.stdout
+    assert "Released credit-default/covariance/" in done.stdout

@@ -15,6 +15,7 @@ import typer
 
 from blockveil.flows.cli.commands import CommandsOnDemand
 from blockveil.pipeline.base.errors import BlockveilError, StoreError
+from blockveil.pipeline.base.extras import MissingExtra
 
 HELP = (
     "Release large matrices from private records under differential privacy.\n\n"
@@ -52,26 +53,32 @@ def main() -> None:
     """Run the command line; errors are two lines at most, a traceback only with --debug."""
     try:
         app()
-    except BlockveilError as error:
-        if "--debug" in sys.argv:
-            raise
-        print(f"blockveil: {error.in_full}", file=sys.stderr)
-        sys.exit(error.exit_code)
     except SystemExit as end:
         if end.code == INTERRUPTED:  # the framework has swallowed the interrupt itself
             print("blockveil: interrupted; run the same command again to go on", file=sys.stderr)
         raise
-    except OSError as error:
-        if "--debug" in sys.argv:
-            raise
-        print(f"blockveil: {_refused(error)}", file=sys.stderr)
-        sys.exit(StoreError.exit_code)
     except Exception as error:
         if "--debug" in sys.argv:
             raise
+        text, code = _told(error)
+        print(f"blockveil: {text}", file=sys.stderr)
+        sys.exit(code)
+
+
+def _told(error: Exception) -> tuple[str, int]:
+    """What a person reads of an error, and the exit code."""
+    known: BlockveilError | None = None
+    match error:
+        case BlockveilError():
+            known = error
+        case ModuleNotFoundError():
+            known = MissingExtra.of(error)
+        case OSError():
+            known = _refused(error)
+    if known is None:
         # The text of an unexpected error could quote a record.
-        print(f"blockveil: unexpected {type(error).__name__}. Run again with --debug to see it.", file=sys.stderr)
-        sys.exit(1)
+        return f"unexpected {type(error).__name__}. Run again with --debug to see it.", 1
+    return known.in_full, known.exit_code
 
 
 def _refused(error: OSError) -> StoreError:

@@ -26,6 +26,7 @@ from blockveil.flows.runs import budgets, stopping
 from blockveil.flows.runs import overrides as allowed
 from blockveil.flows.service import server
 from blockveil.pipeline.base.errors import BlockveilError, LedgerError
+from blockveil.pipeline.base.extras import is_installed
 from blockveil.pipeline.data import quickstart
 from blockveil.pipeline.data.preview import Looked, look
 from blockveil.pipeline.plan import summary
@@ -168,7 +169,10 @@ def demo(debug: Debug = False) -> None:
         account, unit = loaded.config.release.account, loaded.config.privacy.unit
         ledger.set_budget(account, DEMO_BUDGET["epsilon"], DEMO_BUDGET["delta"], made.neighbours, unit)
         say(f"Budget granted: epsilon {DEMO_BUDGET['epsilon']:g} at delta {DEMO_BUDGET['delta']:g}")
-    _release(workspace, {})
+    alone = not is_installed("prefect")
+    if alone:
+        say("Prefect is not installed: the same steps run in this process")
+    _release(workspace, {}, no_prefect=alone)
 
 
 def _demo_config() -> Path:

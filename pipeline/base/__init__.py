@@ -5,6 +5,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.canonical`: One way to write plain values as bytes, so that equal values have equal digests on every machine
 * :mod:`.durable`: Files that survive a power loss, and file-system errors in words
 * :mod:`.errors`: Errors a caller can act on
+* :mod:`.extras`: Libraries that only some uses need: which extra of the package brings each of them
 * :mod:`.interrupts`: What must be done although a person or a service manager asks the process to end, and asks again
 * :mod:`.permissions`: Who may write to a ledger in a file
 * :mod:`.places`: Paths that people write

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
-
-import obstore
-from obstore import exceptions
-from obstore.store import ObjectStore as Client
-from obstore.store import from_url
+from typing import TYPE_CHECKING, Any
 
 from blockveil.pipeline.base.errors import StoreError, StoreUnreachable
+from blockveil.pipeline.base.extras import MissingExtra
+
+if TYPE_CHECKING:
+    from obstore import GetOptions
+    from obstore.store import ObjectStore as Client
 
 BUFFER_BYTES = 8 * 2**20
 """Bytes asked for at once: large enough that the way to the store does not count."""
@@ -45,9 +46,18 @@ def client(address: str) -> Client:
 
     Raises
     ------
+    MissingExtra
+        The library that reads object stores is not installed.
     StoreError
         The environment does not say enough to build one.
     """
+    try:
+        from obstore.store import from_url
+    except ModuleNotFoundError as missing:
+        refused = MissingExtra.of(missing)
+        if refused is None:
+            raise
+        raise refused from None
     try:
         # Only the address is given: whatever else is needed comes from the environment, here and in each worker.
         return from_url(
@@ -84,6 +94,8 @@ class Found:
 
 def listed(place: Client, prefix: str = "") -> Iterator[Found]:
     """All objects below a prefix of whole path parts."""
+    import obstore
+
     for chunk in obstore.list(place, prefix=prefix or None, chunk_size=1000):
         for entry in chunk:
             yield _found(entry)
@@ -91,10 +103,14 @@ def listed(place: Client, prefix: str = "") -> Iterator[Found]:
 
 def looked_up(place: Client, path: str) -> Found | None:
     """One object, or None where there is none."""
+    import obstore
+
     try:
         return _found(obstore.head(place, path))
-    except (exceptions.NotFoundError, FileNotFoundError):
-        return None
+    except Exception as error:
+        if _is(error, "NotFoundError") or isinstance(error, FileNotFoundError):
+            return None
+        raise
 
 
 def _found(entry: Any) -> Found:
@@ -148,7 +164,9 @@ class ObjectFile(io.RawIOBase):
 
 def read_range(place: Client, found: Found, start: int, stop: int) -> memoryview:
     """Bytes ``start <= byte < stop`` of an object that must still be the one that was found."""
-    options: obstore.GetOptions = {"range": (start, stop)}
+    import obstore
+
+    options: GetOptions = {"range": (start, stop)}
     if " " not in found.identity:
         options["if_match"] = found.identity
     return memoryview(obstore.get(place, found.path, options=options).bytes())
@@ -189,17 +207,23 @@ def opened(place: Client, found: Found) -> io.BufferedReader:
     return io.BufferedReader(ObjectFile(place, found), BUFFER_BYTES)
 
 
+def _is(error: BaseException, *kinds: str) -> bool:
+    """Whether an error is one of the library's, which is loaded where there is one."""
+    known = sys.modules.get("obstore.exceptions")
+    return known is not None and isinstance(error, tuple(getattr(known, kind) for kind in kinds))
+
+
 def unreachable(name: str, error: BaseException) -> StoreError:
     """Error for a store that does not answer as it should; only its kind is shown."""
-    if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError | PermissionError):
+    if _is(error, "PermissionDeniedError", "UnauthenticatedError") or isinstance(error, PermissionError):
         return StoreError(
             f"{name}: no permission",
             "Credentials are taken from the environment of each process that reads",
             "Set them there, or give them permission to list and read",
         )
-    if isinstance(error, exceptions.NotFoundError | FileNotFoundError):
+    if _is(error, "NotFoundError") or isinstance(error, FileNotFoundError):
         return StoreError(f"{name} is not there", "It must exist", "Correct the address")
-    if isinstance(error, exceptions.PreconditionError):
+    if _is(error, "PreconditionError"):
         return StoreError(
             f"{name} was replaced while it was read", "All of it must be of one state", "Run again when nothing writes"
         )

@@ -1,0 +1,50 @@
+"""Libraries that only some uses need: which extra of the package brings each of them."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import ClassVar
+
+from blockveil.pipeline.base.errors import BlockveilError
+
+EXTRAS = {
+    "fastapi": "server",
+    "httpx": "server",
+    "obstore": "s3",
+    "pandas": "analysis",
+    "prefect": "server",
+    "prometheus_client": "server",
+    "psycopg": "postgres",
+    "xarray": "analysis",
+}
+"""Extra of the package by the name that is imported."""
+
+
+def is_installed(name: str) -> bool:
+    """Whether a library can be imported, without importing it."""
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+_WITHOUT = {"server": "; without it, `blockveil run --no-prefect` makes the same release"}
+
+
+class MissingExtra(BlockveilError):
+    """A library is not installed that this use needs."""
+
+    exit_code: ClassVar[int] = 2
+
+    @classmethod
+    def of(cls, error: ModuleNotFoundError) -> MissingExtra | None:
+        """What to install for a library that was not found; None where no extra brings it."""
+        name = (error.name or "").partition(".")[0]
+        extra = EXTRAS.get(name)
+        if extra is None:
+            return None
+        return cls(
+            f"The package {name} is not installed",
+            "Only some uses need it, and it comes with an extra",
+            f'Install it with: pip install "blockveil[{extra}]"{_WITHOUT.get(extra, "")}',
+        )
