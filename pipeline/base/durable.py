@@ -59,6 +59,37 @@ def replace_file(target: Path, content: bytes, scratch: Path) -> None:
     sync(target.parent)
 
 
+def write_new(target: Path, content: bytes, what: str, rule: str) -> None:
+    """Write a file that does not exist yet.
+
+    Parameters
+    ----------
+    target
+        Its path.
+    content
+        All of it.
+    what
+        What it is, such as "the matrix".
+    rule
+        Why an existing one is not overwritten.
+
+    Raises
+    ------
+    StoreError
+        The file exists or cannot be written.
+    """
+    try:
+        with target.open("xb") as file:
+            file.write(content)
+    except FileExistsError:
+        failure = StoreError(f'"{target.name}" exists', rule, "Choose another name")
+    except OSError as error:
+        failure = store_error(error, f"{what} cannot be written")
+    else:
+        return
+    raise failure
+
+
 def store_error(error: OSError, doing: str, place: str = "output.root") -> StoreError:
     """Error for a file-system failure.
 

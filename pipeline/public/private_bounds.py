@@ -12,7 +12,7 @@ from pathlib import Path
 from blockveil.engine.estimates.bands import CONFIDENCE
 from blockveil.engine.estimates.chosen_bounds import ChosenBounds
 from blockveil.pipeline.base import durable
-from blockveil.pipeline.base.errors import ConfigError, StoreError
+from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.bounds_file import BoundedFeature, BoundsFile
 from blockveil.pipeline.config.fields import LARGEST
 from blockveil.pipeline.questions.column_histograms import bounds_of, noise_of
@@ -152,15 +152,4 @@ def save_toml(text: str, output: Path) -> None:
         raise ConfigError(
             f'"{output.name}" has no .toml name', "A config is a TOML file, and so are bounds", "Rename it"
         )
-    try:
-        with output.open("xb") as file:
-            file.write(text.encode())
-    except FileExistsError:
-        failure = StoreError(
-            f'"{output.name}" exists', "What a release may depend on is not overwritten", "Choose another name"
-        )
-    except OSError as error:
-        failure = durable.store_error(error, "the file cannot be written")
-    else:
-        return
-    raise failure
+    durable.write_new(output, text.encode(), "the file", "What a release may depend on is not overwritten")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from blockveil.engine.shapes import adapted
 from blockveil.pipeline.base import durable
-from blockveil.pipeline.base.errors import ConfigError, StoreError
+from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.releases.publishing import ReleaseInMemory, read_release
 
 
@@ -132,18 +132,7 @@ def save_matrix(matrix: NDArray[np.float64], output: Path) -> None:
         raise ConfigError(f'"{output.name}" has no .npy name', "A config finds a matrix by that name", "Rename it")
     stream = io.BytesIO()
     np.save(stream, matrix, allow_pickle=False)
-    try:
-        with output.open("xb") as file:
-            file.write(stream.getvalue())
-    except FileExistsError:
-        failure = StoreError(
-            f'"{output.name}" exists', "Such a matrix is part of a release's identity", "Choose another name"
-        )
-    except OSError as error:
-        failure = durable.store_error(error, "the matrix cannot be written")
-    else:
-        return
-    raise failure
+    durable.write_new(output, stream.getvalue(), "the matrix", "Such a matrix is part of a release's identity")
 
 
 def _moment(release: ReleaseInMemory) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
