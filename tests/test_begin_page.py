@@ -34,6 +34,7 @@ def test_the_page_lists_every_question_in_its_order():
     assert all(text.startswith(shown) for shown, text in zip(listed, asked, strict=True))
 
 
+@pytest.mark.slow
 def test_the_page_works_as_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(compile(block("python"), "page", "exec"), {})

@@ -8,6 +8,7 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from blockveil.flows.cli import app
@@ -28,6 +29,7 @@ def shows(wanted: str, printed: str) -> bool:
     return re.fullmatch(r"\s?.*\s?".join(parts), spaced(printed)) is not None
 
 
+@pytest.mark.slow
 def test_the_tutorial_works_as_written_and_takes_ten_decisions(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
@@ -48,6 +50,7 @@ def test_the_tutorial_works_as_written_and_takes_ten_decisions(tmp_path, monkeyp
     assert ran == ["init", "plan", "budget", "ingest", "run", "budget"]
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_from_its_first_cell_to_its_last(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
