@@ -1,7 +1,7 @@
 """A command line that publishes noise alone, so that nothing that it writes or shows may depend on the records.
 
-``python noise_alone.py CONDUCTOR FOLDER...`` releases the config of each folder. Worker processes of Dask import this
-file too. What stands in for what, and no more:
+``python noise_alone.py CONDUCTOR FOLDER...`` releases the config of each folder. Worker processes of Dask load this
+file too, as their preload. What stands in for what, and no more:
 
 * zeros for the exact answer, at the one place where it meets what is drawn at random;
 * a key that depends on its secret alone, for one that depends on the records' fingerprint too, as a random function;
@@ -20,6 +20,7 @@ import secrets
 import sys
 from pathlib import Path
 
+import dask
 import numpy as np
 
 import blockveil.engine.noise.discrete_gaussian
@@ -138,6 +139,7 @@ if __name__ == "__main__":
     logging.getLogger().setLevel(logging.DEBUG)
     logging.getLogger().addHandler(handler)
     conductor, *folders = sys.argv[1:]
+    dask.config.set({"distributed.worker.preload": [str(Path(__file__).with_name("noise_alone_workers.py"))]})
     # A command has a temporary server of its own; several share one, for its start takes longer than they do.
     with server.at_hand() if conductor == "prefect" and len(folders) > 1 else contextlib.nullcontext():
         for folder in folders:

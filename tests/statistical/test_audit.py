@@ -130,7 +130,7 @@ def test_a_claim_below_its_exact_profile_is_refuted_where_no_trials_could_show_i
 def test_noise_five_percent_too_small_is_flagged_in_a_box_within_a_ball():
     found = cases("shaped-gaussian", ApproxDP(0.5, gaussian_delta(1.0, 0.5)))
     attacked = [subject for subject in found if "within a ball, " in subject.name and "ratio" in subject.name]
-    assert len(attacked) == 3
+    assert len(attacked) == 4
     for subject in attacked:
         assert not verdict(subject, 2**19).flagged
         assert verdict(rescaled(subject, 0.95), 2**19).flagged

@@ -134,7 +134,7 @@ def refused(run, site, events, *words):
 
 def test_every_deployment_on_the_server_is_what_the_reviewed_folder_says(site):
     made = deployments.build(site)
-    assert len(made) == 6
+    assert len(made) == 7
     with get_client(sync_client=True) as client:
         for each in made:
             known = client.read_deployment_by_name(each.full_name)

@@ -515,7 +515,7 @@ class TestRelease:
         ]
         assert said.startswith("patients/costs/2026-11-20: The same records stand in the ledger for ")
         assert "'people/costs/2026-11-20' (budget 'people')" in said
-        night_commands._tell_result(Workspace.open(make_plan(load_config(path), DATES[0])), "Released.")
+        night_commands._tell_result(Workspace.open(make_plan(load_config(path), DATES[0])), "Released.", as_json=False)
         assert "\nWarning    " in (printed := capsys.readouterr().out)
         assert "The same records stand in the ledger for 'people/costs/2026-11-20'" in printed
 
