@@ -81,6 +81,7 @@ def test_noise_alone_is_a_finding_in_at_most_five_of_a_hundred_releases(d, trial
     assert old > most(trials), "two standard deviations are exceeded by noise alone in about every release"
 
 
+@pytest.mark.slow
 def test_a_scale_five_percent_too_small_is_found_out():
     trials = 2000
     assert counted([Noisy(23, 0)], trials)[0] <= most(trials)

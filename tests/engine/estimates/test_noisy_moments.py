@@ -107,6 +107,7 @@ def released(statistic, scale, trials, truth, key, wrong=1.0):
     return np.array(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", every_statistic())
 def test_intervals_hold_the_truth_in_93_to_97_of_100_releases(name):
     statistic = every_statistic()[name]

@@ -33,6 +33,9 @@ from tests.oracles.r1smg_laws import correct_variance_law, total_variation_law
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
+pytestmark = pytest.mark.slow
+
+
 def cap(entries, cosine):
     """Probability that the cosine of a uniform direction exceeds this one."""
     c = np.clip(cosine, -1.0, 1.0)

@@ -41,6 +41,7 @@ def test_every_mechanism_that_is_released_or_studied_can_be_audited():
     assert set(MECHANISMS) | set(LAWS) | {"r1smg"} == {entry.name for entry in ENTRIES if entry.use != "library"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_no_proven_mechanism_is_refuted(name):
     assert find(name).status is not Status.NOT_PRIVATE

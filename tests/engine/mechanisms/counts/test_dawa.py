@@ -153,6 +153,7 @@ def test_the_exact_probabilities_of_three_cells_sum_to_one():
         assert three_cell_probabilities(counts, PLAN, 2.0).sum() == pytest.approx(1.0, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_the_partition_is_drawn_with_those_probabilities():
     counts, trials, rng = np.array([0, 2, 1]), 20_000, np.random.default_rng(3)
     exact = three_cell_probabilities(counts.tolist(), PLAN, 2.0)

@@ -132,6 +132,7 @@ def test_on_the_circle_directions_follow_the_density():
         assert stats.kstest(found, stats.vonmises(3.0 * wrong).cdf).pvalue < 1e-9
 
 
+@pytest.mark.slow
 def test_a_five_percent_wrong_concentration_is_rejected():
     # With one eigenvalue k and the others 0, v_1^2 has a density as t^(-1/2) (1 - t)^((d-3)/2) exp(k t).
     # A draw of ten dimensions says about k what a dozen on the circle say.
