@@ -40,6 +40,9 @@ MOST_NIGHTS = 3660
 
 AVERAGE = "average"
 
+EACH_ROW = "row"
+"""The answer, in place of a column, that each row is somebody of its own."""
+
 
 def _column(value: Any) -> Any:
     if isinstance(value, str):
@@ -80,7 +83,7 @@ class Answers(Section):
     unit: Label | None = None
     """whom or what each record is about, such as "one patient" """
     unit_column: Label | None = None
-    """the column that identifies them, where one of them can have several rows"""
+    """the column that identifies them, where one of them can have several rows; "row" where each row is one of them"""
     rows_of_each: Literal["average"] | Annotated[Whole, Field(ge=1, le=1000)] | None = None
     """the most rows of one of them that are kept, or "average" for one record that is the mean of all their rows"""
     rows_at_most: Annotated[Whole, Field(ge=1, le=10**15)] | None = None

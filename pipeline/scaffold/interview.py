@@ -17,12 +17,9 @@ from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.ledger.guessing import percent, with_promise
-from blockveil.pipeline.scaffold.answers import AVERAGE, LEVELS, Answers, check_columns
+from blockveil.pipeline.scaffold.answers import AVERAGE, EACH_ROW, LEVELS, Answers, check_columns
 from blockveil.pipeline.scaffold.column_answers import HELP
 from blockveil.pipeline.scaffold.column_names import SourceColumns, pasted
-
-EACH_ROW = "row"
-"""The answer that each row is somebody of its own."""
 
 SKIP = ("", "skip", "-")
 """Answers that leave a column out."""
@@ -72,10 +69,6 @@ def _yes(key: str) -> Callable[[str], Mapping[str, Any]]:
     return lambda words: {key: {"y": True, "yes": True, "n": False, "no": False}.get(words.lower(), words)}
 
 
-def _unit(words: str) -> Mapping[str, Any]:
-    return {"unit_column": None} if words.lower() == EACH_ROW else {"unit_column": words}
-
-
 def _rows_of_each(words: str) -> Mapping[str, Any]:
     return {"rows_of_each": AVERAGE} if words.lower() == AVERAGE else _whole("rows_of_each")(words)
 
@@ -122,7 +115,7 @@ DECISIONS: tuple[Decision, ...] = (
         "The release protects everything that one of them contributes. Without the column, a person with ten rows is "
         "protected ten times less than the promise says.",
         lambda given, source: "unit_column" not in given.model_fields_set,
-        _unit,
+        _text("unit_column"),
     ),
     Decision(
         "unit",
@@ -234,6 +227,9 @@ def answered(given: Answers, source: SourceColumns, values: Mapping[str, Any]) -
         One of them cannot be, for itself or beside the others; all that is wrong is named at once.
     """
     tree = {**{key: getattr(given, key) for key in given.model_fields_set}, **values}
+    if tree.get("unit_column") == EACH_ROW:
+        _require_each_row_is_meant(source, given)
+        tree["unit_column"] = None
     try:
         found = Answers.model_validate(tree)
     except ValidationError as error:
@@ -243,6 +239,16 @@ def answered(given: Answers, source: SourceColumns, values: Mapping[str, Any]) -
         return found
     # Raised outside the handler: a chained pydantic error would print the whole input again.
     raise failure
+
+
+def _require_each_row_is_meant(source: SourceColumns, given: Answers) -> None:
+    """Refuse the word for each row where a column of that name could be meant."""
+    if EACH_ROW in (*source.names, *(given.names or ())):
+        raise ConfigError(
+            f'unit_column: "{EACH_ROW}" could be the column or each row',
+            "What a release protects must be plain",
+            f'Rename the column "{EACH_ROW}" in the source',
+        )
 
 
 def require_complete(given: Answers, source: SourceColumns) -> None:

@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any
 
 from blockveil.pipeline.config.ingest_columns import CALENDAR
-from blockveil.pipeline.scaffold.answers import AVERAGE, Answers, Strictness
+from blockveil.pipeline.scaffold.answers import AVERAGE, EACH_ROW, Answers, Strictness
 from blockveil.pipeline.scaffold.column_answers import (
     Calendar,
     Categories,
@@ -19,6 +19,9 @@ from blockveil.pipeline.scaffold.column_answers import (
     words_of,
 )
 from blockveil.pipeline.scaffold.column_names import SourceColumns
+
+MISSING = ("", "NA", "N/A", "NaN", "null", "NULL", "None")
+"""Texts by which programs write a missing value, unless one of them is a category."""
 
 OTHER = "other"
 """Last category of counts: every text that the public list does not name."""
@@ -57,7 +60,7 @@ def ingest_text(answers: Answers, source: SourceColumns, location: str) -> str:
     return _joined(
         "# From the source to the store that release.toml reads. Every value is checked against what is declared here.",
         _table("ingest", {"store": "private/records.zarr", "dtype": "float32"}),
-        _table("source", _source(answers, source, location)),
+        _table("source", _source(answers, source, location), *_source_words(source)),
         _unit(answers),
         "# The columns of the store, in their order. A list of categories is public, and no category is looked up.",
         *(_column(name, answer, answers) for name, answer in ordered(answers)),
@@ -68,9 +71,16 @@ def _source(answers: Answers, source: SourceColumns, location: str) -> dict[str,
     found: dict[str, Any] = {"kind": source.kind, "files": [location]}
     if source.kind == "csv" and source.delimiter != ",":
         found["delimiter"] = source.delimiter
+    if source.kind == "csv":
+        listed = {str(each) for answer in (answers.columns or {}).values() for each in getattr(answer, "values", ())}
+        found["missing_values"] = [text for text in MISSING if text not in listed]
     if answers.arrays is not None:
         found["arrays"] = list(answers.arrays)
     return found if answers.names is None else {**found, "names": list(answers.names)}
+
+
+def _source_words(source: SourceColumns) -> list[str]:
+    return ["# missing_values are the texts that stand for a missing value."] if source.kind == "csv" else []
 
 
 def _unit(answers: Answers) -> str:
@@ -256,6 +266,8 @@ def _cron(answers: Answers) -> str:
 def answers_text(answers: Answers) -> str:
     """``answers.toml``: everything that was answered, to begin again from."""
     plain = answers.model_dump(exclude_none=True, exclude={"columns", "strictness"})
+    if answers.unit_column is None:
+        plain["unit_column"] = EACH_ROW
     if isinstance(answers.strictness, Strictness):
         plain["strictness"] = answers.strictness.model_dump()
     elif answers.strictness is not None:

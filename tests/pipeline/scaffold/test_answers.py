@@ -141,3 +141,9 @@ def test_each_level_says_what_it_promises_over_all_nights():
     assert [line.partition(":")[0] for line in lines] == ["strict", "usual", "loose"]
     assert all("all 31 nights together" in line and "one person" in line for line in lines)
     assert "at most 73.2 %" in lines[0]
+
+
+def test_each_row_is_somebody_only_where_no_column_could_be_meant():
+    assert first.given(unit_column="row", rows_of_each=None).unit_column is None
+    with pytest.raises(ConfigError, match="could be the column or each row"):
+        answered(Answers(), SourceColumns("x.csv", "csv", ("row", "age")), {"unit_column": "row"})
