@@ -48,11 +48,11 @@ def init(
     purpose: Purpose,
     strictness: str,
     every: Every,
+    unit_column: str,
+    rows_known: bool,
+    missing: Literal["drop", "refuse"],
     until: date | None = None,
-    unit_column: str | None = None,
     rows_of_each: str | None = None,
-    rows_known: bool = False,
-    missing: Literal["drop", "refuse"] = "refuse",
     directions: int | None = None,
     target: str | None = None,
     timezone: str = "UTC",
@@ -69,11 +69,11 @@ def init(
         purpose: What it is for.
         strictness: strict, usual, loose, or numbers such as `epsilon 1 delta 1e-7`, over all nights together.
         every: How often it is released.
-        until: The last night; empty for a single one.
-        unit_column: The column that says whom a row is about. Empty where each row is somebody of its own.
-        rows_of_each: At most how many rows of each are kept, or `average`.
+        unit_column: The column that says whom a row is about, or `row` where each row is somebody of its own.
         rows_known: Whether everybody may know the exact number of records.
         missing: What becomes of a record with a missing number.
+        until: The last night; empty for a single one.
+        rows_of_each: At most how many rows of each are kept, or `average`.
         directions: How many principal directions.
         target: The column that a model predicts.
         timezone: The time zone of the nights.
@@ -97,7 +97,7 @@ def _compose(words: dict[str, Any]) -> FirstRelease:
         if words[key] is not None:
             question = next(each for each in interview.DECISIONS if each.key == key)
             values |= question.read(str(words[key]))
-    given = interview.answered(Answers(), source, {"unit_column": None, **_dated(values)})
+    given = interview.answered(Answers(), source, _dated(values))
     interview.require_complete(given, source)
     made = compose(given, source, _FOLDER / str(given.dataset), _FOLDER)
     create_markdown_artifact(_page(made), key="first-configs", description="Configs of a first release, as text")

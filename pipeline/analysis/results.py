@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -56,12 +57,12 @@ class StatedGuarantee:
         )
 
 
-class Results:
+class Results(ABC):
     """Labelled results by name: a float, a Series or a DataFrame with the names of features and cells on its axes."""
 
+    @abstractmethod
     def __getitem__(self, name: str) -> Any:
         """One of them."""
-        raise NotImplementedError
 
     @property
     def count(self) -> Any:
