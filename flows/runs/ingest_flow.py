@@ -16,6 +16,7 @@ from blockveil.flows.runs.release_flow import config_file
 from blockveil.flows.runs.steps import Steps, Stopped
 from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.data.ingest import ingest_run
+from blockveil.pipeline.data.ingest.source_rows import Tell
 
 
 @flow(name="ingest", flow_run_name="{config}", persist_result=False, log_prints=False, retries=0)
@@ -38,7 +39,7 @@ def ingest_dataset(config: str) -> State[Any]:
         return stopped.state
 
 
-def _coarse(tell: ingest_run.Tell) -> ingest_run.Tell:
+def _coarse(tell: Tell) -> Tell:
     """Tell shares in steps of a twentieth: a batch's share of a file would say how many records the file has."""
 
     def tell_coarsely(stage: str, share: float | None) -> None:

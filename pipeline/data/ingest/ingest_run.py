@@ -12,80 +12,28 @@ The order is what makes a kill harmless::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.canonical import digest
-from blockveil.pipeline.base.errors import BlockveilError, ConfigError, DataError, StoreError
-from blockveil.pipeline.config.ingest_file import AggregatedRows, ChosenRows, IngestConfig, LoadedIngest, ZarrSource
+from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.config.ingest_file import IngestConfig, LoadedIngest, ZarrSource
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
-from blockveil.pipeline.data.ingest.batches import Batch, Unfit, having
-from blockveil.pipeline.data.ingest.columns import Encoder
 from blockveil.pipeline.data.ingest.files import SourceFile, find
-from blockveil.pipeline.data.ingest.ingest_staging import IngestProgress, Staging
-from blockveil.pipeline.data.ingest.operator_counts import OperatorCounts
-from blockveil.pipeline.data.ingest.readers import SUFFIXES, Reader
-from blockveil.pipeline.data.ingest.runs import Runs
+from blockveil.pipeline.data.ingest.ingest_staging import Staging
+from blockveil.pipeline.data.ingest.readers import SUFFIXES
+from blockveil.pipeline.data.ingest.source_rows import Source, Tell, run_bytes, to_store
 from blockveil.pipeline.data.ingest.sparse_files import EntryWriter
 from blockveil.pipeline.data.ingest.store_contract import Contract
-from blockveil.pipeline.data.ingest.store_writer import BLOCK_BYTES, Saved, Writer, layout
+from blockveil.pipeline.data.ingest.store_writer import Saved, Writer
 from blockveil.pipeline.data.ingest.stored import StoredArrays, find_arrays
-from blockveil.pipeline.data.ingest.units import Digester, Digests
 from blockveil.pipeline.data.sparse_store import open_rows, parts_of
 from blockveil.pipeline.data.zarr_arrays import missing_chunks
 
-Tell = Callable[[str, float | None], None]
-Bounded = ChosenRows | AggregatedRows
-Rows = NDArray[Any]
-Places = NDArray[np.int64]
-Stored = tuple[Rows, int, Places]
-"""Rows, and where to go on after each: a file and its next row, or a range of units and its next row."""
-
-PIECE_ROWS = 2**16
-"""Rows of a range of units that are handed to the writer at once."""
-
 ALGORITHM = "blockveil ingest 1"
 """Anything that changes a bit of a store changes this, and so starts an unfinished ingest from the beginning."""
-
-_BASE_BYTES = 560 * 2**20
-"""Batches, blocks and the buffers of libraries, as measured with row groups of 50 MiB."""
-
-_READING, _SORTING, _WRITING = "reading and writing", "reading and sorting by unit", "writing the rows of each unit"
-
-
-@dataclass(frozen=True)
-class Source:
-    """The files of an ingest, identified; a run reads these and no others.
-
-    Attributes
-    ----------
-    loaded
-        Config.
-    files
-        What is read, in order.
-    spec
-        Digest of everything that decides the store. Private, as the store is.
-    counts
-        What a run counts, for the person at the terminal alone.
-    """
-
-    loaded: LoadedIngest
-    files: tuple[SourceFile | StoredArrays, ...]
-    spec: str
-    counts: OperatorCounts = field(default_factory=OperatorCounts, compare=False)
-
-    @property
-    def config(self) -> IngestConfig:
-        """The validated config."""
-        return self.loaded.config
 
 
 @dataclass(frozen=True)
@@ -117,7 +65,7 @@ def look(loaded: LoadedIngest) -> Source:
         The memory is too little.
     """
     config, base = loaded.config, loaded.path.parent
-    _share(config)  # before anything is read
+    run_bytes(config)  # before anything is read
     files: tuple[SourceFile | StoredArrays, ...]
     if isinstance(config.source, ZarrSource):
         files = tuple(find_arrays(config.source, base))
@@ -200,7 +148,7 @@ def _fill(source: Source, staging: Staging, tell: Tell) -> None:
     config = source.config
     if staging.progress.written == 0 and staging.store.exists():
         scratch.remove(staging.store)
-    stored, saved = _stored(source, staging, tell)
+    stored, saved = to_store(source, staging, tell)
     contract, written = Contract.made(config, source.spec), staging.progress.written
     with _writer(staging.store, config, written, saved) as writer:
         for rows, part, after in stored:
@@ -223,176 +171,3 @@ def _writer(folder: Path, config: IngestConfig, written: int, saved: Saved) -> W
     if config.ingest.layout == "entries":
         return EntryWriter(folder, config.ingest, config.outputs)
     return Writer(folder, config.ingest, config.outputs, written, saved)
-
-
-def _stored(source: Source, staging: Staging, tell: Tell) -> tuple[Iterator[Stored], Saved]:
-    """What remains to be stored, and how to record that some of it is."""
-
-    def saved(written: int, part: int, row: int) -> None:
-        staging.save(written=written, part=part, row=row)
-
-    unit, progress = source.config.bounded, staging.progress
-    if source.config.ingest.layout == "entries":
-        saved = _unsaved
-    if unit is None:
-        return _read(source, progress, tell), saved
-    if progress.phase == "read":
-        runs = _sort(source, unit, staging, tell)
-        if runs.count == 0:  # held in memory: a kill starts again, which is cheap
-            return _merged(source, unit, runs, IngestProgress(source.spec, ranges=1), tell), lambda *_: None
-    else:
-        runs = Runs(staging.runs, progress.runs)
-    return _merged(source, unit, runs, staging.progress, tell), saved
-
-
-def _unsaved(written: int, part: int, row: int) -> None:
-    """Record nothing: what is written is written again after a kill."""
-
-
-def _read(source: Source, progress: IngestProgress, tell: Tell) -> Iterator[Stored]:
-    """Rows of the source from where the last run stopped."""
-    for rows, _, part, after in _encoded(source, progress, tell, _READING, None):
-        yield rows, part, after
-
-
-def _sort(source: Source, unit: Bounded, staging: Staging, tell: Tell) -> Runs:
-    """Sort the rows by unit: into runs of a bounded size on the disk, or in memory where one run holds them all."""
-    progress, budget = staging.progress, _share(source.config)
-    digester, runs = Digester(unit.seed), Runs(staging.runs, progress.runs)
-    digester.kind = progress.identifiers
-    parts: list[tuple[Digests, Rows]] = []
-    size, part, row = 0, progress.part, progress.row
-
-    def write(parts: list[tuple[Digests, Rows]], part: int, row: int, kind: str | None) -> None:
-        runs.append(*_joined(parts))
-        staging.save(runs=runs.count, part=part, row=row, identifiers=kind)
-
-    with ThreadPoolExecutor(1, "blockveil-sort") as pool:  # reading goes on meanwhile
-        busy: Future[None] | None = None
-        for rows, digests, at, after in _encoded(source, staging.progress, tell, _SORTING, digester):
-            parts.append((digests, rows))
-            size += rows.nbytes + digests.nbytes
-            part, row = at, int(after[-1])
-            if size >= budget:
-                if busy is not None:
-                    busy.result()
-                busy = pool.submit(write, parts, part, row, digester.kind)
-                parts, size = [], 0
-        if busy is not None:
-            busy.result()
-    if runs.count == 0 and parts:
-        runs.hold(*_joined(parts))
-        return runs
-    if parts:
-        write(parts, part, row, digester.kind)
-    staging.save(phase="merge", part=0, row=0, ranges=runs.ranges(budget))
-    return runs
-
-
-def _joined(parts: list[tuple[Digests, Rows]]) -> tuple[Digests, Rows]:
-    """Put batches together and let go of them."""
-    found = np.concatenate([digests for digests, _ in parts]), np.concatenate([rows for _, rows in parts])
-    parts.clear()
-    return found
-
-
-def _encoded(
-    source: Source, progress: IngestProgress, tell: Tell, stage: str, digester: Digester | None
-) -> Iterator[tuple[Rows, Any, int, Places]]:
-    """Encoded rows that are kept, their units, their file, and the row of the file behind each."""
-    config = source.config
-    reader, encoder, only = Reader(config), Encoder(config), config.ingest.only
-    total, before = max(1, sum(file.size for file in source.files)), 0
-    for part, file in enumerate(source.files):
-        start = progress.row if part == progress.part else 0
-        if part >= progress.part:
-            for batch, share in reader.read(file, start):
-                after = np.arange(start + 1, start + batch.rows + 1)
-                start += batch.rows
-                if only is not None:  # before anything else: of other records only this column is looked at
-                    chosen = _checked(lambda batch=batch: having(batch, only.column, only.value, only.type), file)  # type: ignore[misc]
-                    batch, after = batch.taken(chosen), after[chosen]
-                rows, keep = _checked(lambda batch=batch: encoder.encode(batch), file)  # type: ignore[misc]
-                digests = None
-                if digester is not None and config.bounded is not None:
-                    keep, digests = _units(config.bounded, batch, keep, digester, file)
-                if keep is not None:
-                    rows, after = rows[keep], after[keep]
-                source.counts.batch(batch.rows, len(rows))
-                if len(rows):
-                    yield rows, digests, part, after
-                tell(stage, min(1.0, (before + share * file.size) / total))
-        before += file.size
-
-
-def _units(
-    unit: Bounded, batch: Batch, keep: Any, digester: Digester, file: SourceFile | StoredArrays
-) -> tuple[Any, Any]:
-    found = _checked(lambda: batch.identifiers(unit.column), file)
-    if found.null_count:
-        if unit.missing == "refuse":
-            raise _unfit(Unfit(unit.column, "holds a missing unit", 'Its policy is "refuse"'), file)
-        known = found.is_valid().to_numpy(zero_copy_only=False)
-        keep = known if keep is None else keep & known
-    if keep is not None:
-        found = found.filter(keep)
-    try:
-        return keep, digester.digests(found)
-    except TypeError:
-        problem = "holds units of another type than the files before it"
-    raise _unfit(Unfit(unit.column, problem, "A unit written in two ways would count as two"), file)
-
-
-def _merged(source: Source, unit: Bounded, runs: Runs, progress: IngestProgress, tell: Tell) -> Iterator[Stored]:
-    """What is stored for each unit, range by range, from where the last run stopped."""
-    dtype = np.dtype(source.config.ingest.dtype)
-    for number, rows in runs.merged(unit, dtype, progress.ranges, progress.part, source.counts):
-        first = progress.row if number == progress.part else 0
-        for start in range(first, len(rows), PIECE_ROWS):
-            part = rows[start : start + PIECE_ROWS]
-            yield part, number, np.arange(start + 1, start + len(part) + 1)
-        tell(_WRITING, (number + 1) / progress.ranges)
-
-
-def _share(config: IngestConfig) -> int:
-    """Bytes of a run, and of a range of units.
-
-    Beside what libraries, batches and blocks hold, a run is there three times (as batches, put together and sorted, or
-    the next one as batches), a range four times (as it is read, folded, put together and chosen).
-
-    Raises
-    ------
-    ConfigError
-        The memory is too little for blocks of that size.
-    """
-    width = len(config.outputs)
-    block = layout(config.ingest, width)[2] * width * np.dtype(config.ingest.dtype).itemsize
-    room = int(config.ingest.memory_gib * 2**30) - _BASE_BYTES - 4 * max(0, block - BLOCK_BYTES)
-    if room < 0:
-        raise ConfigError(
-            f"[ingest] memory_gib = {config.ingest.memory_gib:g} with blocks of {block / 2**30:.2g} GiB",
-            "Some blocks of whole chunks, or whole shards, are held at once",
-            "Raise memory_gib, or lower chunk_rows or chunks_per_shard",
-        )
-    return max(2**22, room // 4)
-
-
-def _checked(work: Callable[[], Any], file: SourceFile | StoredArrays) -> Any:
-    try:
-        return work()
-    except BlockveilError:
-        raise
-    except Unfit as error:
-        failure: BlockveilError = _unfit(error, file)
-    except Exception as error:  # noqa: BLE001 - its text could quote a record
-        failure = DataError(
-            f'File "{file.name}" cannot be encoded ({type(error).__name__})',
-            "Its columns are of the kinds that the config declares",
-            "Correct the config or the file",
-        )
-    # Raised outside the handlers: the text of what was caught could quote a record.
-    raise failure
-
-
-def _unfit(error: Unfit, file: SourceFile | StoredArrays) -> DataError:
-    return DataError(f'File "{file.name}", column "{error.column}" {error.problem}', error.rule, error.remedy)

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from blockveil.pipeline.base.errors import DataError
-from blockveil.pipeline.data.ingest import ingest_run as module
 from blockveil.pipeline.data.ingest import readers
+from blockveil.pipeline.data.ingest import source_rows as module
 from blockveil.pipeline.data.ingest import store_writer as writing
 from blockveil.pipeline.data.ingest.store_contract import ATTRIBUTE
 from blockveil.pipeline.data.zarr_arrays import missing_chunks
@@ -264,7 +264,7 @@ def test_all_rows_of_a_unit_become_one_record(tmp_path, by):
 
 
 def test_a_unit_with_far_more_rows_than_fit_in_a_run_is_bounded_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_share", lambda config: 2000)
+    monkeypatch.setattr(module, "run_bytes", lambda config: 2000)
     monkeypatch.setattr(readers, "BATCH_BYTES", 8 * 2 * 50)
     table = pa.table({"person": np.r_[np.zeros(3000, int), 1, np.zeros(3000, int)], "cost": np.arange(6001.0)})
     people.write_parquet(tmp_path, table)
@@ -301,7 +301,7 @@ def test_neither_batches_nor_blocks_nor_memory_change_a_bit(once, unit, batch, b
         if unit in known:
             patch.setattr(readers, "BATCH_BYTES", 8 * 6 * batch)
             patch.setattr(writing, "BLOCK_BYTES", 24 * block)
-            patch.setattr(module, "_share", lambda config: share)
+            patch.setattr(module, "run_bytes", lambda config: share)
             patch.setattr(module, "PIECE_ROWS", piece)
         people.run(loaded)
     found = people.bits(folder)

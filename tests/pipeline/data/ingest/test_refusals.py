@@ -387,9 +387,9 @@ from tests.pipeline.data.ingest import ingest_support as people
 from pathlib import Path
 from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.base.errors import StoreError
-from blockveil.pipeline.data.ingest import ingest_run, readers
+from blockveil.pipeline.data.ingest import ingest_run, readers, source_rows
 import signal
-readers.BATCH_BYTES, ingest_run._share = 4000, lambda config: 3000  # units go through runs on the disk
+readers.BATCH_BYTES, source_rows.run_bytes = 4000, lambda config: 3000  # units go through runs on the disk
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
 try:

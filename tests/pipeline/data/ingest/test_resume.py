@@ -7,9 +7,9 @@ import stat
 
 import pytest
 
-from blockveil.pipeline.data.ingest import ingest_run as module
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest import readers
+from blockveil.pipeline.data.ingest import source_rows as module
 from blockveil.pipeline.data.ingest import store_writer as writing
 from tests import warm
 from tests.pipeline.data.ingest import ingest_support as people
@@ -31,7 +31,7 @@ def small(monkeypatch):
     """Many batches, blocks and runs."""
     monkeypatch.setattr(readers, "BATCH_BYTES", 8 * 5 * 40)
     monkeypatch.setattr(writing, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(module, "_share", lambda config: 4000)
+    monkeypatch.setattr(module, "run_bytes", lambda config: 4000)
 
 
 def prepare(folder, unit, source):
