@@ -135,6 +135,7 @@ def _by_prefect(
 def _tell_result(workspace: Workspace, message: str, as_json: bool) -> None:
     from blockveil.pipeline.data.released import open_release
     from blockveil.pipeline.releases.publishing import find_published
+    from blockveil.pipeline.releases.uploading import destination_of
     from blockveil.pipeline.report import error_lines, report_path
 
     plan = workspace.plan
@@ -147,6 +148,8 @@ def _tell_result(workspace: Workspace, message: str, as_json: bool) -> None:
     rows += error_lines(open_release(published.path))
     rows += summary.budget_lines(status, plan.charge_of_a_night, plan.new_part)
     rows += [("Release", str(published.path)), ("Report", str(report_path(published.path)))]
+    sent = destination_of(plan.loaded)
+    rows += [] if sent is None else [("Sent to", sent.pointer_address(plan.release_id))]
     said = {"release_id": plan.release_id, "output_digest": published.output_digest, "pointer": published.pointer}
     warned = _warnings(plan) if as_json else []  # a person has read them before the run
     print_answer(

@@ -16,7 +16,9 @@ from blockveil.flows.cli.common import Debug, Json, parse_date, print_rows, read
 from blockveil.flows.runs import budgets
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.data.objects import is_remote
 from blockveil.pipeline.data.released import split_release_id
+from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import plan_near
 
@@ -24,7 +26,10 @@ if TYPE_CHECKING:
     from blockveil.pipeline.report.burndown import Balance
 
 Named = Annotated[
-    str, typer.Argument(metavar="RELEASE", help="Release id (with --config), pointer or folder.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="RELEASE", help="Release id (with --config), pointer or folder, or its address.", show_default=False
+    ),
 ]
 Against = Annotated[str | None, typer.Option("--against", help="Another night to compare it with.")]
 Config = Annotated[
@@ -49,18 +54,20 @@ def report(
         raise ConfigError(f'--output "{output}" does not end in .html', "A report is an HTML page", "Correct it")
     earlier = None if against is None else _find(against, loaded)
     show = partial(_report, path, loaded) if earlier is None else partial(_compare, path, earlier)
-    folder = Path(os.path.realpath(path)).parent
-    if output is not None or os.access(folder, os.W_OK):
+    folder = None if isinstance(path, str) else Path(os.path.realpath(path)).parent
+    if output is not None or (folder is not None and os.access(folder, os.W_OK)):
         show(output, as_json, kept=True)
         return
     # Whoever may only read sees the same lines, of a page that is thrown away.
     with tempfile.TemporaryDirectory(prefix="blockveil-report-") as scratch:
         show(Path(scratch) / "report.html", as_json, kept=False)
     if not as_json:
-        say(f'No page was written: this account may not write to "{folder.name}". Give --output for one.')
+        elsewhere = "the release is not on this machine"
+        why = elsewhere if folder is None else f'this account may not write to "{folder.name}"'
+        say(f"No page was written: {why}. Give --output for one.")
 
 
-def _report(path: Path, loaded: LoadedConfig | None, output: Path | None, as_json: bool, *, kept: bool) -> None:
+def _report(path: Location, loaded: LoadedConfig | None, output: Path | None, as_json: bool, *, kept: bool) -> None:
     from blockveil.pipeline.report import write_report
 
     made = write_report(path, _balance(path, loaded), output)
@@ -80,7 +87,7 @@ def _report(path: Path, loaded: LoadedConfig | None, output: Path | None, as_jso
     )
 
 
-def _compare(path: Path, earlier: Path, output: Path | None, as_json: bool, *, kept: bool) -> None:
+def _compare(path: Location, earlier: Location, output: Path | None, as_json: bool, *, kept: bool) -> None:
     from blockveil.pipeline.report import comparison_page, write_comparison
 
     found, page, data = write_comparison(path, earlier, output)
@@ -93,8 +100,10 @@ def _compare(path: Path, earlier: Path, output: Path | None, as_json: bool, *, k
     print_rows([*rows, *([("Page", str(page)), ("JSON", str(data))] if kept else [])])
 
 
-def _find(named: str, loaded: LoadedConfig | None) -> Path:
-    """Pointer or folder that is named."""
+def _find(named: str, loaded: LoadedConfig | None) -> Location:
+    """Pointer or folder that is named, or its address."""
+    if is_remote(named):
+        return named
     if Path(named).exists() or not re.fullmatch(r"[^/]+/[^/]+/\d{4}-\d{2}-\d{2}", named):
         return Path(named)
     if loaded is None:
@@ -110,12 +119,13 @@ def _find(named: str, loaded: LoadedConfig | None) -> Path:
     return loaded.output_root / dataset / name / f"{night}.json"
 
 
-def _balance(path: Path, loaded: LoadedConfig | None) -> Balance:
+def _balance(path: Location, loaded: LoadedConfig | None) -> Balance:
     """What is left of the data set's budget, and what a guess reaches; nothing where no config names its ledger."""
     from blockveil.pipeline.report.burndown import UNKNOWN, Balance
 
     # A release lies in <root>/<dataset>/<name>.
-    if loaded is None or path.resolve().parent.parent.name != loaded.config.release.dataset:
+    parts = path.split("/") if isinstance(path, str) else list(path.resolve().parts)
+    if loaded is None or parts[-3:-2] != [loaded.config.release.dataset]:
         return UNKNOWN
     plan = plan_near(loaded, parse_date(None))
     ledger = Ledger(plan.loaded.ledger_url)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from blockveil.pipeline.analysis.results import CORRELATION, PAIR, PARTIAL, Resu
 from blockveil.pipeline.analysis.showing import as_page_part, as_text
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.data.released import OpenRelease
+from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.report.facts import Facts, finding
 from blockveil.pipeline.report.matrix import Shown
 from blockveil.pipeline.report.words import plain_words
@@ -48,8 +48,8 @@ class Release(Results):
         self.opened = opened
 
     @property
-    def path(self) -> Path:
-        """Zarr group of the release."""
+    def path(self) -> Location:
+        """Zarr group of the release: a folder, or an address in an object store."""
         return self.opened.path
 
     @property
@@ -325,7 +325,7 @@ class Release(Results):
 
     def __repr__(self) -> str:
         """What it is and where."""
-        return f"Release({self.release_id!r}, {self.path.name!r})"
+        return f"Release({self.release_id!r}, {self.opened.name!r})"
 
     def __str__(self) -> str:
         """Promise, findings and results, one line each."""

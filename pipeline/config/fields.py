@@ -109,6 +109,14 @@ def _located(text: str) -> str:
     return text
 
 
+def _remote(text: str) -> str:
+    if "://" in text:
+        return _located(text)
+    raise refusal(
+        "", f'"{text[:60]}"', "It is the address of an object store", "Write s3://bucket/folder, gs:// or az://"
+    )
+
+
 def _local(path: str) -> str:
     if "://" in path or any(map(is_hidden, path)):
         raise refusal("", f'"{path[:60]}"', "It must be a local path, not an address", 'Give a path, such as "out"')
@@ -136,6 +144,7 @@ REFERENCES = ("env:", "file:")
 
 LocalPath = Annotated[str, StringConstraints(min_length=1), AfterValidator(_local)]
 Location = Annotated[str, StringConstraints(min_length=1, max_length=2000), AfterValidator(_located)]
+RemoteLocation = Annotated[str, StringConstraints(min_length=1, max_length=2000), AfterValidator(_remote)]
 Reference = Annotated[str, AfterValidator(_reference)]
 PathOrReference = Annotated[str, StringConstraints(min_length=1), AfterValidator(_path_or_reference)]
 

@@ -21,6 +21,7 @@ from blockveil.pipeline.config.fields import (
     Number,
     PathOrReference,
     Reference,
+    RemoteLocation,
     Section,
     Whole,
     refusal,
@@ -208,6 +209,12 @@ class OutputSection(Section):
     file that holds the address of a PostgreSQL database"""
     keys: LocalPath
     """the private folder of noise keys, relative to the config file"""
+    upload: RemoteLocation | None = None
+    """the address in an object store that each release and its report are sent to, such as "s3://bucket/folder"; a
+    release counts as released once readers see it there"""
+    upload_credentials: Reference | None = None
+    """"env:NAME" or "file:PATH" of the credentials of the upload, as lines NAME = "VALUE"; those of the environment are
+    used where it is not given"""
     reservation_hours: Annotated[Number, Field(ge=1, le=8760)] = 24.0
     """the hours after which another release of the budget gives back what a dead run had reserved"""
     lineage: PathOrReference | None = None
@@ -215,6 +222,13 @@ class OutputSection(Section):
     variable or a private file that holds the https address of an endpoint they are sent to"""
     lineage_key: Reference | None = None
     """"env:NAME" or "file:PATH" of the key that the endpoint asks for"""
+
+    @rule
+    def _credentials_are_of_an_upload(self) -> None:
+        if self.upload_credentials is not None and self.upload is None:
+            raise refusal(
+                "upload_credentials", "there is no upload", "Credentials are those of an upload", "Give upload too"
+            )
 
 
 def _local_by_default(value: Any) -> Any:
@@ -278,6 +292,17 @@ class ReleaseConfig(Section):
                 f"{delta!r} with query.rows_at_most = {rows}",
                 "delta must be well below 1 / rows_at_most, or publishing a random record in clear would be allowed",
                 f"Lower delta, for instance to {0.01 / rows:.0e}",
+            )
+
+    @rule
+    def _releases_are_apart_from_records(self) -> None:
+        released, records = f"{(self.output.upload or '').rstrip('/')}/", f"{self.data.store.rstrip('/')}/"
+        if self.output.upload is not None and (released.startswith(records) or records.startswith(released)):
+            raise refusal(
+                "output.upload",
+                "data.store and the releases lie in one another",
+                "Whoever may read releases must not read records",
+                "Send releases to another folder, better to another bucket",
             )
 
     @rule

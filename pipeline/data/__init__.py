@@ -2,10 +2,13 @@
 
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
+* :mod:`.answering_store`: A Zarr store at an address in an object store, whose failures are said in words, whenever
+  values are read
 * :mod:`.contribution`: What one privacy unit contributes to the records, in words
 * :mod:`.datasets`: The records of a release: opened read-only, checked against their declaration, identified
 * :mod:`.fingerprint`: The identity of stored records
 * :mod:`.history`: Records that only ever grow
+* :mod:`.object_writes`: Writing to an object store, which has no locks and no renames
 * :mod:`.objects`: Objects in S3-compatible stores, Google Cloud Storage and Azure
 * :mod:`.preview`: A look at the metadata of the records, so that a plan promises nothing that a run would refuse
 * :mod:`.quickstart`: The quickstart

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -41,8 +41,16 @@ def split(address: str) -> tuple[str, str]:
     return f"{scheme}://{bucket}", path.strip("/")
 
 
-def client(address: str) -> Client:
+def client(address: str, credentials: Mapping[str, str] | None = None) -> Client:
     """Client of an address; paths start from it. Nothing is contacted yet.
+
+    Parameters
+    ----------
+    address
+        Such as ``s3://bucket/folder``.
+    credentials
+        Settings that take the place of those of the environment, for a client that never leaves this process: a pickled
+        one would hold them.
 
     Raises
     ------
@@ -58,10 +66,12 @@ def client(address: str) -> Client:
         if refused is None:
             raise
         raise refused from None
+    settings: Any = None if credentials is None else dict(credentials)  # whose keys differ by provider
     try:
-        # Only the address is given: whatever else is needed comes from the environment, here and in each worker.
-        return from_url(
+        # Where only the address is given, whatever else is needed comes from the environment, here and in each worker.
+        built: Client = from_url(
             address,
+            config=settings,
             retry_config={
                 "max_retries": 4,
                 "backoff": {"base": 2, "init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=5)},
@@ -70,6 +80,8 @@ def client(address: str) -> Client:
         )
     except Exception as error:  # noqa: BLE001 - its text could quote a setting
         failure = unreachable("The object store", error)
+    else:
+        return built
     raise failure
 
 
@@ -108,7 +120,7 @@ def looked_up(place: Client, path: str) -> Found | None:
     try:
         return _found(obstore.head(place, path))
     except Exception as error:
-        if _is(error, "NotFoundError") or isinstance(error, FileNotFoundError):
+        if is_error(error, "NotFoundError") or isinstance(error, FileNotFoundError):
             return None
         raise
 
@@ -207,7 +219,39 @@ def opened(place: Client, found: Found) -> io.BufferedReader:
     return io.BufferedReader(ObjectFile(place, found), BUFFER_BYTES)
 
 
-def _is(error: BaseException, *kinds: str) -> bool:
+def content_of(place: Client, path: str) -> tuple[bytes, str] | None:
+    """Content of a small object and its entity tag, which are of one state; None where there is none."""
+    import obstore
+
+    try:
+        got = obstore.get(place, path)
+        return bytes(got.bytes()), str(got.meta["e_tag"] or "")
+    except Exception as error:
+        if is_error(error, "NotFoundError") or isinstance(error, FileNotFoundError):
+            return None
+        raise
+
+
+def names_in(place: Client, folder: str) -> tuple[list[str], list[str]]:
+    """Names of the objects directly in a folder, and of the folders in it, in order."""
+    import obstore
+
+    found = obstore.list_with_delimiter(place, folder or None)
+    objects = sorted(str(each["path"]).rpartition("/")[2] for each in found["objects"])
+    return objects, sorted(str(each).rstrip("/").rpartition("/")[2] for each in found["common_prefixes"])
+
+
+def names_at(address: str) -> list[str]:
+    """Names of the objects directly at an address, in order; raises as :func:`unreachable` says."""
+    place = client(address)
+    try:
+        return names_in(place, "")[0]
+    except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
+        failure = unreachable("The folder of releases", error)
+    raise failure
+
+
+def is_error(error: BaseException, *kinds: str) -> bool:
     """Whether an error is one of the library's, which is loaded where there is one."""
     known = sys.modules.get("obstore.exceptions")
     return known is not None and isinstance(error, tuple(getattr(known, kind) for kind in kinds))
@@ -215,15 +259,15 @@ def _is(error: BaseException, *kinds: str) -> bool:
 
 def unreachable(name: str, error: BaseException) -> StoreError:
     """Error for a store that does not answer as it should; only its kind is shown."""
-    if _is(error, "PermissionDeniedError", "UnauthenticatedError") or isinstance(error, PermissionError):
+    if is_error(error, "PermissionDeniedError", "UnauthenticatedError") or isinstance(error, PermissionError):
         return StoreError(
             f"{name}: no permission",
             "Credentials are taken from the environment of each process that reads",
             "Set them there, or give them permission to list and read",
         )
-    if _is(error, "NotFoundError") or isinstance(error, FileNotFoundError):
+    if is_error(error, "NotFoundError") or isinstance(error, FileNotFoundError):
         return StoreError(f"{name} is not there", "It must exist", "Correct the address")
-    if _is(error, "PreconditionError"):
+    if is_error(error, "PreconditionError"):
         return StoreError(
             f"{name} was replaced while it was read", "All of it must be of one state", "Run again when nothing writes"
         )

@@ -13,12 +13,19 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.base.errors import BlockveilError, StoreError
+from blockveil.pipeline.data import objects
+from blockveil.pipeline.data.answering_store import read_only_store
+from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.data.zarr_arrays import content_digest
 
 _NAME = r"[a-z0-9][a-z0-9-]{0,62}"
 _RELEASE_ID = re.compile(rf"({_NAME})/({_NAME})/(\d{{4}}-\d{{2}}-\d{{2}})")
-_FOLDER = re.compile(r"\d{4}-\d{2}-\d{2}-[0-9a-f]{16}\.zarr")
+RELEASE_FOLDER = re.compile(r"\d{4}-\d{2}-\d{2}-[0-9a-f]{16}\.zarr")
+"""Name of the group of a release."""
+
+POINTER = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
+"""Name of the pointer of a release."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +35,7 @@ class ReleaseInMemory:
     Attributes
     ----------
     path
-        Zarr group it was read from.
+        Zarr group it was read from: a folder, or an address in an object store.
     arrays
         Values by name: float64, and text for names of features.
     dimensions
@@ -37,7 +44,7 @@ class ReleaseInMemory:
         Guarantee, parameters and provenance.
     """
 
-    path: Path
+    path: Location
     arrays: dict[str, NDArray[Any]]
     dimensions: dict[str, tuple[str, ...]]
     attributes: dict[str, Any]
@@ -55,7 +62,7 @@ class OpenRelease:
     Attributes
     ----------
     path
-        Zarr group.
+        Zarr group: a folder, or an address in an object store.
     arrays
         Zarr arrays by name; read parts of them by slices.
     dimensions
@@ -64,10 +71,15 @@ class OpenRelease:
         Guarantee, parameters and provenance.
     """
 
-    path: Path
+    path: Location
     arrays: dict[str, zarr.Array[Any]]
     dimensions: dict[str, tuple[str, ...]]
     attributes: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Name of the group: date and digest."""
+        return name_of(self.path)
 
 
 def split_release_id(release_id: str) -> tuple[str, str, str]:
@@ -83,18 +95,18 @@ def split_release_id(release_id: str) -> tuple[str, str, str]:
     return parts[1], parts[2], parts[3]
 
 
-def read_release(path: Path) -> ReleaseInMemory:
+def read_release(path: Location) -> ReleaseInMemory:
     """Read a release and check it.
 
     Parameters
     ----------
     path
-        The pointer (``.json``) or the Zarr group.
+        The pointer (``.json``) or the Zarr group, as a path or as an address in an object store.
 
     Raises
     ------
     StoreError
-        There is no release, or it is damaged.
+        There is no release, or it is damaged, or the store of an address does not give it.
     """
     target, expected = _follow(path)
     members, attributes = _open(target)
@@ -105,7 +117,7 @@ def read_release(path: Path) -> ReleaseInMemory:
     return ReleaseInMemory(target, arrays, _dimensions(members), attributes)
 
 
-def open_release(path: Path) -> OpenRelease:
+def open_release(path: Location) -> OpenRelease:
     """Check a release, a slab at a time, and leave its values on the disk; raises as :func:`read_release`."""
     target, expected = _follow(path)
     members, attributes = _open(target)
@@ -115,15 +127,22 @@ def open_release(path: Path) -> OpenRelease:
     return OpenRelease(target, members, _dimensions(members), attributes)
 
 
-def _follow(path: Path) -> tuple[Path, str | None]:
-    """Zarr group that a path leads to, and the digest that it must have where a pointer says so."""
-    if path.suffix != ".json":
-        return path, None
-    pointer = read_json(path)
+def name_of(location: Location) -> str:
+    """Last part of a path or an address."""
+    return location.name if isinstance(location, Path) else location.rstrip("/").rpartition("/")[2]
+
+
+def _follow(location: Location) -> tuple[Location, str | None]:
+    """Zarr group that a location leads to, and the digest that it must have where a pointer says so."""
+    if not name_of(location).endswith(".json"):
+        return location, None
+    pointer = read_json(location)
     name, expected = str(pointer.get("path")), pointer.get("output_digest")
-    if not _FOLDER.fullmatch(name):
-        raise damaged(path, "does not name a release")
-    return path.parent / name, expected
+    if not RELEASE_FOLDER.fullmatch(name):
+        raise damaged(location, "does not name a release")
+    if isinstance(location, Path):
+        return location.parent / name, expected
+    return f"{location.rpartition('/')[0]}/{name}", expected
 
 
 def _dimensions(members: dict[str, zarr.Array[Any]]) -> dict[str, tuple[str, ...]]:
@@ -137,48 +156,69 @@ def verified_attributes(path: Path) -> dict[str, Any]:
     return attributes
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(location: Location) -> dict[str, Any]:
     """Read a pointer; StoreError where it is unreadable."""
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(_content(location))
     except (OSError, ValueError):
         content = None
     if not isinstance(content, dict):
-        raise damaged(path, "is missing or unreadable")
+        raise damaged(location, "is missing or unreadable")
     return content
 
 
-def damaged(path: Path, problem: str) -> StoreError:
+def _content(location: Location) -> bytes:
+    if isinstance(location, Path):
+        return location.read_bytes()
+    folder, _, name = location.rpartition("/")
+    place = objects.client(folder)
+    try:
+        found = objects.content_of(place, name)
+    except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
+        failure = objects.unreachable(name, error)
+    else:
+        return b"" if found is None else found[0]
+    raise failure
+
+
+def damaged(location: Location, problem: str) -> StoreError:
     """Error for a release that cannot be trusted."""
     return StoreError(
-        f"{path.name} {problem}",
+        f"{name_of(location)} {problem}",
         "A release is used only if its content matches its digest",
         "Restore it from a backup, or move it away and run the release again",
     )
 
 
-def _open(path: Path) -> tuple[dict[str, zarr.Array[Any]], dict[str, Any]]:
+def _open(location: Location) -> tuple[dict[str, zarr.Array[Any]], dict[str, Any]]:
     try:
-        group = zarr.open_group(path, mode="r", zarr_format=3, use_consolidated=False)
+        store = location if isinstance(location, Path) else read_only_store(location)
+        group = zarr.open_group(store, mode="r", zarr_format=3, use_consolidated=False)
         # By name: a folder lists them in an order that depends on when they were written.
         return dict(sorted(group.arrays())), dict(group.attrs)
+    except BlockveilError:
+        raise
     except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
-        failure = damaged(path, "is missing or is not a release")
+        failure = damaged(location, "is missing or is not a release")
     raise failure
 
 
-def _values(members: dict[str, zarr.Array[Any]], path: Path) -> dict[str, NDArray[Any]]:
+def _values(members: dict[str, zarr.Array[Any]], location: Location) -> dict[str, NDArray[Any]]:
     try:
         return {name: np.asarray(array[...]) for name, array in members.items()}
+    except BlockveilError:
+        raise
     except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
-        failure = damaged(path, "cannot be read: a chunk is damaged")
+        failure = damaged(location, "cannot be read: a chunk is damaged")
     raise failure
 
 
-def _check(arrays: dict[str, Any], attributes: dict[str, Any], path: Path) -> None:
+def _check(arrays: dict[str, Any], attributes: dict[str, Any], location: Location) -> None:
     try:
         found = content_digest(arrays)
+    except BlockveilError:
+        raise
     except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
         found = ""
     if not found or found != attributes.get("output_digest"):
-        raise damaged(path, "is damaged: its values do not match its digest")
+        raise damaged(location, "is damaged: its values do not match its digest")

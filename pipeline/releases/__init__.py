@@ -4,6 +4,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
 
 * :mod:`.catch_up`: Which nights are due although their time has passed
 * :mod:`.compute`: What a release needs from whatever runs its graph
+* :mod:`.destination`: A place in an object store that published releases are sent to, where readers of other
+  machines find them
 * :mod:`.keys`: The secret of one release
 * :mod:`.lineage`: Tells a lineage catalogue of a run when the run ends
 * :mod:`.lost_ledger`: A ledger that has forgotten charges
@@ -16,5 +18,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.publishing`: Released arrays become a published release: staged, checked, renamed, pointed to
 * :mod:`.retention`: Old releases are removed; their ledger entries never are
 * :mod:`.tile_writer`: From noised tiles to the arrays of a release
+* :mod:`.uploading`: Whether and with which credentials the releases of a config are sent to an object store, and
+  what was sent before
 * :mod:`.workspace`: What a release works with: its budget, keys and output
 """

@@ -6,6 +6,7 @@ shows it is what was published meanwhile.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from blockveil.pipeline.base.errors import LedgerError, StoreError
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.released import read_json
 from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.releases.destination import Destination
+from blockveil.pipeline.releases.uploading import destination_of
 
 LONGEST_REASON = 200
 """Characters of what a person says of a loss."""
@@ -28,16 +31,20 @@ def problem(loaded: LoadedConfig, ledger: Ledger) -> str | None:
     Parameters
     ----------
     loaded
-        The config whose releases are in ``output.root``.
+        The config whose releases are in ``output.root``, and in ``output.upload`` where there is one.
     ledger
         The ledger that it names.
     """
     folder = loaded.output_root / loaded.config.release.dataset / loaded.config.release.name
-    return _problem(folder, ledger if ledger.exists() else None)
+    return _problem(folder, ledger if ledger.exists() else None, destination_of(loaded))
 
 
-def _problem(folder: Path, ledger: Ledger | None) -> str | None:
-    paid = [_paid(pointer) for pointer in folder.glob("*.json")]
+def _problem(folder: Path, ledger: Ledger | None, sent: Destination | None) -> str | None:
+    here = list(folder.glob("*.json"))
+    paid = [_paid(pointer) for pointer in here]
+    if sent is not None:  # the disk may be another one than that of the nights before
+        others = sent.pointers(folder.parent.name, folder.name, but=[pointer.name for pointer in here])
+        paid += [_paid_by(content) for content in others]
     known = [each for each in paid if each is not None]
     if not known:
         return None
@@ -74,8 +81,11 @@ def check_grant(loaded: LoadedConfig, ledger: Ledger, after_loss: str | None) ->
         return
     path, releases = loaded.ledger_path, loaded.output_root / loaded.config.release.dataset
     there = ledger.exists() and (path is None or path.stat().st_size > 0)
-    for folder in sorted(releases.glob("*/")):
-        found = _problem(folder, ledger if there else None)
+    sent = destination_of(loaded)
+    names = {folder.name for folder in releases.glob("*/")}
+    names |= set() if sent is None else set(sent.names(releases.name))
+    for name in sorted(names):
+        found = _problem(releases / name, ledger if there else None, sent)
         if found is None:
             continue
         raise LedgerError(
@@ -107,8 +117,23 @@ def require_none(loaded: LoadedConfig, ledger: Ledger) -> None:
 def _paid(pointer: Path) -> tuple[int, str, str] | None:
     """Sequence and hash of the entry that paid for a release, and its id; None for what is no pointer."""
     try:
-        content: Mapping[str, Any] = read_json(pointer)
+        return _entry(read_json(pointer))
+    except StoreError:
+        return None
+
+
+def _paid_by(content: bytes) -> tuple[int, str, str] | None:
+    """As :func:`_paid`, of the content of a pointer."""
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return None
+    return _entry(found) if isinstance(found, dict) else None
+
+
+def _entry(content: Mapping[str, Any]) -> tuple[int, str, str] | None:
+    try:
         ledger = content["ledger"]
         return int(ledger["sequence"]), str(ledger["row_hash"]), str(content["release_id"])
-    except (StoreError, KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError):
         return None

@@ -35,7 +35,7 @@ from blockveil.pipeline.ledger.lookups import night_number
 from blockveil.pipeline.plan.nights import Series
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.vetting import require_allowed
-from blockveil.pipeline.releases import lineage, lost_ledger, outputs, paid_bounds, publishing, tile_writer
+from blockveil.pipeline.releases import lineage, lost_ledger, outputs, paid_bounds, publishing, tile_writer, uploading
 from blockveil.pipeline.releases.compute import Compute
 from blockveil.pipeline.releases.order import OrderedStep, Result, StepRunner, once
 from blockveil.pipeline.releases.publishing import Published, Staged
@@ -72,7 +72,7 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
     expire(workspace)
     history, night = (None, None) if plan.series is None else _growing(workspace, plan.series, dataset)
     spec = plan.spec(dataset.fingerprint, history, dataset.part)
-    publishing.require_place(workspace.root, plan.release_id)
+    uploading.require_places(plan.loaded, workspace.root, plan.release_id)
     charge = workspace.ledger.reserve(
         release_id=plan.release_id,
         dataset=plan.config.release.account,
@@ -88,7 +88,7 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
     if charge.warning is not None:
         _log.warning("%s: %s", plan.release_id, charge.warning)
     try:
-        published = publishing.find_published(workspace.root, plan.release_id, charge.charge_id)
+        published = uploading.find_published(plan.loaded, workspace.root, plan.release_id, charge.charge_id)
     except BaseException as error:
         # Another ledger paid for what is published, or it is damaged: nothing may be drawn beside it.
         with suppress(Exception):  # the first failure is the one to show
@@ -299,6 +299,10 @@ class Attempt:
         """Make the release visible; as :func:`publish`."""
         self._published = publish(self.workspace, _reached(self._staged))
 
+    def upload(self) -> None:
+        """Send what this or an earlier attempt published; as :func:`.uploading.send`. May be tried again."""
+        uploading.send(self.workspace.plan.loaded, _reached(self._published), self._tell)
+
     def seal(self) -> None:
         """Mark the charge of what this or an earlier attempt published as released; as :func:`seal`."""
         self._outcome = seal(self.workspace, _reached(self._reservation), _reached(self._published))
@@ -353,6 +357,7 @@ ORDER: tuple[OrderedStep[Attempt], ...] = (
     OrderedStep("reserve budget", Attempt.reserve),
     OrderedStep("measure and add noise", Attempt.measure, retries=2, due=Attempt.is_unpublished),
     OrderedStep("publish", Attempt.publish, due=Attempt.is_unpublished),
+    OrderedStep("upload", Attempt.upload, retries=2, due=lambda attempt: attempt.workspace.is_sent),
     OrderedStep("seal", Attempt.seal),
 )
 """The steps of a release, whoever runs them."""

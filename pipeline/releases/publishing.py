@@ -248,7 +248,7 @@ def find_published(root: Path, release_id: str, charge_id: str | None = None) ->
             "A published release never changes, and its ledger entry must be in this ledger",
             "Check that output.root and output.ledger belong together",
         )
-    return Published(release.path, pointer, str(release.attributes["output_digest"]))
+    return Published(pointer.parent / release.name, pointer, str(release.attributes["output_digest"]))
 
 
 def sweep_staging(root: Path, release_id: str) -> list[Path]:

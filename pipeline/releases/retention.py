@@ -16,6 +16,8 @@ from blockveil.pipeline.base import durable
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.releases.catch_up import charges_of
+from blockveil.pipeline.releases.destination import Destination
+from blockveil.pipeline.releases.uploading import destination_of
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,14 @@ class Old:
         Its pointer first, then the release and its pages.
     size
         Bytes on the disk.
+    sent
+        Place in an object store that it was sent to, or None.
     """
 
     release_id: str
     files: tuple[Path, ...]
     size: int
+    sent: Destination | None = None
 
 
 def old_releases(loaded: LoadedConfig, before: date) -> list[Old]:
@@ -47,13 +52,13 @@ def old_releases(loaded: LoadedConfig, before: date) -> list[Old]:
         return []
     nights = charges_of(ledger, section)
     sealed = sorted(night for night, state in nights.items() if state is State.RELEASED)
-    folder = loaded.output_root / section.dataset / section.name
+    folder, sent = loaded.output_root / section.dataset / section.name, destination_of(loaded)
     found = []
     for night in sealed[:-1]:
         files = _files(folder, night) if night < before else ()
         if files:
             release_id = f"{section.dataset}/{section.name}/{night.isoformat()}"
-            found.append(Old(release_id, files, sum(map(_size, files))))
+            found.append(Old(release_id, files, sum(map(_size, files)), sent))
     return found
 
 
@@ -63,9 +68,11 @@ def prune(old: Sequence[Old]) -> None:
     Raises
     ------
     StoreError
-        A file cannot be removed. Pruning again goes on.
+        A file or an object cannot be removed. Pruning again goes on.
     """
     for each in old:
+        if each.sent is not None:  # first, for what is found again is what the disk still has
+            each.sent.remove(each.release_id)
         try:
             for path in each.files:
                 if path.is_dir():

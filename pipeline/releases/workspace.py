@@ -33,6 +33,11 @@ class Workspace:
         loaded, ledger = plan.loaded, Ledger(plan.loaded.ledger_url)
         return cls(as_begun(plan, ledger), ledger, KeyStore(loaded.keys_root), loaded.output_root)
 
+    @property
+    def is_sent(self) -> bool:
+        """Whether readers find its releases in an object store."""
+        return self.plan.config.output.upload is not None
+
     def budget(self) -> BudgetStatus:
         """What the data set's budget has left."""
         return self.ledger.budget(self.plan.config.release.account)

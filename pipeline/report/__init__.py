@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from blockveil.pipeline.base import durable, staging
-from blockveil.pipeline.data.released import open_release
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.data.released import OpenRelease, open_release
+from blockveil.pipeline.data.stores import Location
+from blockveil.pipeline.releases.uploading import destination_of
 from blockveil.pipeline.releases.workspace import Outcome, Workspace
 from blockveil.pipeline.report import comparison_page, facts, machine_readable, markdown, page, pictures
 from blockveil.pipeline.report.burndown import UNKNOWN, Balance
@@ -75,9 +78,19 @@ class Report:
         return "" if self.spent is None else markdown.image(self.spent)
 
 
-def report_path(release: Path) -> Path:
-    """Page of a published release."""
-    return release.with_suffix(".html")
+def report_path(release: Location) -> Path:
+    """Page of a published release, beside it; ConfigError where it is in an object store."""
+    return _beside(release).with_suffix(".html")
+
+
+def _beside(release: Location) -> Path:
+    if isinstance(release, Path):
+        return release
+    raise ConfigError(
+        "The release is in an object store, and no page is named",
+        "A page is written beside a release on this machine, or where --output says",
+        "Give --output",
+    )
 
 
 def error_lines(release: Shown) -> list[tuple[str, str]]:
@@ -86,24 +99,28 @@ def error_lines(release: Shown) -> list[tuple[str, str]]:
 
 
 def make_report(workspace: Workspace, outcome: Outcome) -> Report:
-    """Read a published release and write its page and JSON beside it.
+    """Read a published release and write its page and JSON beside it, and where the release was sent.
 
     Raises
     ------
     StoreError
-        The release is damaged or the report cannot be written.
+        The release is damaged or the report cannot be written or sent.
     """
     plan = workspace.plan
-    return write_report(outcome.path, Balance.of(workspace.ledger, plan, workspace.budget()))
+    made = write_report(outcome.path, Balance.of(workspace.ledger, plan, workspace.budget()))
+    place = destination_of(plan.loaded)
+    if place is not None:
+        place.send_pages(plan.release_id, (made.path, made.data))
+    return made
 
 
-def write_report(release: Path, balance: Balance = UNKNOWN, output: Path | None = None) -> Report:
+def write_report(release: Location, balance: Balance = UNKNOWN, output: Path | None = None) -> Report:
     """Write the report of a published release.
 
     Parameters
     ----------
     release
-        Its pointer or folder.
+        Its pointer or group, as a path or as an address in an object store.
     balance
         What is left of its budget, where that is to be shown.
     output
@@ -112,6 +129,8 @@ def write_report(release: Path, balance: Balance = UNKNOWN, output: Path | None 
 
     Raises
     ------
+    ConfigError
+        The release is in an object store and no page is named.
     StoreError
         The release is damaged or the report cannot be written.
     """
@@ -119,8 +138,8 @@ def write_report(release: Path, balance: Balance = UNKNOWN, output: Path | None 
     found, budget = facts.Facts(opened, balance.together), balance.rows
     path = output or report_path(opened.path)
     data = path.with_suffix(".json" if output else ".report.json")
-    save(path, page.html(found, budget, opened.path.name, balance.spent))
-    save(data, text_of(machine_readable.content(found, budget, opened.path.name)))
+    save(path, page.html(found, budget, opened.name, balance.spent))
+    save(data, text_of(machine_readable.content(found, budget, opened.name)))
     return Report(
         path,
         data,
@@ -152,13 +171,13 @@ def save(path: Path, text: str) -> None:
     raise failure
 
 
-def write_comparison(release: Path, earlier: Path, output: Path | None = None) -> tuple[Comparison, Path, Path]:
+def write_comparison(release: Location, earlier: Location, output: Path | None = None) -> tuple[Comparison, Path, Path]:
     """Compare two published releases and write the page and its JSON.
 
     Parameters
     ----------
     release, earlier
-        Pointers or folders.
+        Pointers or groups, as paths or as addresses.
     output
         Page to write, ``.html``; beside the release where not given. The JSON has the same name.
 
@@ -166,13 +185,19 @@ def write_comparison(release: Path, earlier: Path, output: Path | None = None) -
     ------
     CannotCompare
         They are the same release, or answer different questions.
+    ConfigError
+        The release is in an object store and no page is named.
     StoreError
         One is damaged, or the page cannot be written.
     """
     opened, before = open_release(release), open_release(earlier)
     found = compare(opened, before)
-    path = output or opened.path.with_name(f"{opened.path.stem}.against-{before.path.stem}.html")
+    path = output or _beside(opened.path).with_name(f"{_stem(opened)}.against-{_stem(before)}.html")
     data = path.with_suffix(".json")
     save(path, comparison_page.html(found))
     save(data, text_of(comparison_page.content(found)))
     return found, path, data
+
+
+def _stem(opened: OpenRelease) -> str:
+    return opened.name.removesuffix(".zarr")

@@ -1,0 +1,69 @@
+"""A Zarr store at an address in an object store, whose failures are said in words, whenever values are read."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+from zarr.abc.store import ByteRequest
+from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.storage import ObjectStore, WrapperStore
+
+from blockveil.pipeline.data import objects
+
+_NAME = "The release's store"
+
+
+class AnsweringStore(WrapperStore[ObjectStore[Any]]):
+    """Reads as the store that it wraps; what that raises may quote addresses with signatures, and is not shown."""
+
+    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
+        """Content of an object, or None where there is none.
+
+        Parameters
+        ----------
+        key
+            Its name.
+        prototype
+            Kind of memory that it is read into.
+        byte_range
+            Part of it that is wanted; None for all.
+
+        Raises
+        ------
+        StoreError
+            The store does not give it.
+        """
+        try:
+            return await super().get(key, prototype, byte_range)
+        except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
+            failure = objects.unreachable(_NAME, error)
+        raise failure
+
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> list[Buffer | None]:
+        """Parts of objects; raises as :meth:`get`."""
+        try:
+            return await super().get_partial_values(prototype, key_ranges)
+        except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
+            failure = objects.unreachable(_NAME, error)
+        raise failure
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """Names directly below a prefix; raises as :meth:`get`."""
+        found = []
+        try:
+            found = [name async for name in super().list_dir(prefix)]
+        except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
+            failure = objects.unreachable(_NAME, error)
+        else:
+            for name in found:
+                yield name
+            return
+        raise failure
+
+
+def read_only_store(address: str) -> AnsweringStore:
+    """Store of a group at an address, with credentials of the environment; nothing is contacted yet."""
+    return AnsweringStore(ObjectStore(objects.client(address), read_only=True))

@@ -1,0 +1,167 @@
+"""Writing to an object store, which has no locks and no renames: an object is created once, or replaced at once.
+
+The one guarantee that everything here rests on is the conditional put: of several writers of one name exactly one
+creates it, and the others learn that it is there. A reply may be lost after the put was carried out; whoever tries
+again then finds an object, and compares its content with what it wanted to write.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from blockveil.pipeline.base import durable
+from blockveil.pipeline.base.errors import BlockveilError, StoreError, StoreUnreachable
+from blockveil.pipeline.data.objects import is_error, looked_up, unreachable
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Client
+
+Result = TypeVar("Result")
+
+_DENIED = re.compile(r"status code: 40[13]\b")
+_KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".json": "application/json",
+    ".csv": "text/csv; charset=utf-8",
+}
+
+
+def answered(name: str, work: Callable[[], Result]) -> Result:
+    """Do what needs a store, and say in words what the store refuses.
+
+    Parameters
+    ----------
+    name
+        Key of the config, or option, that holds the store's address.
+    work
+        The requests.
+
+    Raises
+    ------
+    StoreError
+        The store is not there, or gives no permission. The text of the store is not shown: it may quote credentials.
+    StoreUnreachable
+        It does not answer as it should; another try may help.
+    """
+    try:
+        return work()
+    except BlockveilError:
+        raise
+    except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
+        failure = _refused(name, error)
+    raise failure
+
+
+def _refused(name: str, error: Exception) -> StoreError:
+    if isinstance(error, OSError) and error.errno is not None:  # of a file here; a store's failure has no number
+        return durable.store_error(error, f"{name}: a file of it cannot be read or written here")
+    denied = is_error(error, "PermissionDeniedError", "UnauthenticatedError") or isinstance(error, PermissionError)
+    # The library has no class for a list that is denied.
+    if denied or (is_error(error, "GenericError") and _DENIED.search(str(error))):
+        return StoreError(
+            f"{name}: no permission",
+            "Who sends there must be allowed to put, get and list objects, and have a clock that is right",
+            "Correct the credentials or the permissions, and see that the clock is not minutes wrong",
+        )
+    if is_error(error, "NotSupportedError") or isinstance(error, NotImplementedError):
+        return StoreError(
+            f"{name}: the store cannot do what is needed",
+            "An object must be created only where there is none",
+            "Use a store with conditional writes",
+        )
+    return unreachable(name, error)
+
+
+def put_new(place: Client, path: str, content: bytes | Path) -> bool:
+    """Create an object with all of its content; False where there is one already, which stays as it is.
+
+    Parameters
+    ----------
+    place
+        Client.
+    path
+        Name, relative to the client's address.
+    content
+        Bytes, or the file that holds them.
+    """
+    import obstore
+
+    try:
+        obstore.put(place, path, content, mode="create", use_multipart=False, attributes=_attributes(path))
+    except Exception as error:
+        if is_error(error, "AlreadyExistsError", "PreconditionError"):
+            return False
+        raise
+    return True
+
+
+def put_over(place: Client, path: str, content: bytes | Path) -> None:
+    """Create an object, or replace it: a reader gets the old or the new content, never a part."""
+    import obstore
+
+    obstore.put(place, path, content, use_multipart=False, attributes=_attributes(path))
+
+
+def _attributes(path: str) -> dict[str, str]:
+    return {"Content-Type": _KINDS.get(Path(path).suffix, "application/octet-stream")}
+
+
+def require_same(place: Client, path: str, content: bytes | Path, refused: StoreError) -> None:
+    """Check that an object holds what was to be written.
+
+    Parameters
+    ----------
+    place, path, content
+        As for :func:`put_new`.
+    refused
+        Error for an object that holds something else.
+
+    Raises
+    ------
+    StoreError
+        It does.
+    StoreUnreachable
+        It is not there although it could not be created: another writer is about to.
+    """
+    found = looked_up(place, path)
+    if found is None:
+        raise StoreUnreachable(
+            "An object of the upload is being written by somebody else",
+            "Two runs may send the same release, one of them at a time",
+            "Run again",
+        )
+    size = len(content) if isinstance(content, bytes) else content.stat().st_size
+    if found.size != size or digest_of(place, path) != _digest(content):
+        raise refused
+
+
+def digest_of(place: Client, path: str) -> str:
+    """SHA-256 of an object, which is read a part at a time."""
+    import obstore
+
+    found = hashlib.sha256()
+    for part in obstore.get(place, path):
+        found.update(part)
+    return found.hexdigest()
+
+
+def _digest(content: bytes | Path) -> str:
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest()
+    with content.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def remove(place: Client, paths: list[str]) -> None:
+    """Remove objects; what is not there is no error."""
+    import obstore
+
+    for path in paths:
+        try:
+            obstore.delete(place, path)
+        except FileNotFoundError:
+            continue

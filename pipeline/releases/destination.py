@@ -1,0 +1,285 @@
+"""A place in an object store that published releases are sent to, where readers of other machines find them.
+
+::
+
+    <address>/<dataset>/<name>/.blockveil                   shows that the place can be written, and only created once
+    <address>/<dataset>/<name>/<date>-<digest>.zarr/...     chunks, then metadata, the group's own last of all
+    <address>/<dataset>/<name>/<date>.json                  the pointer that readers follow, created last
+
+Only what is sealed in ``output.root`` is sent. Objects are created where there are none and never replaced, so a killed
+upload goes on where it stopped, the same bits may be sent again, and other bits under the same name are refused. Nobody
+who follows the pointer, or opens the group, sees a part. No clock decides anything.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from blockveil.pipeline.base import durable, staging
+from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.data import object_writes as writes
+from blockveil.pipeline.data import objects
+from blockveil.pipeline.data.released import POINTER, RELEASE_FOLDER, split_release_id
+from blockveil.pipeline.releases import publishing
+from blockveil.pipeline.releases.publishing import Published, Staged
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Client
+
+KEY = "output.upload"
+AT_ONCE = 8
+"""Objects that are sent at the same time."""
+
+_MARK = ".blockveil"
+_MARK_TEXT = b"Blockveil publishes releases here. An object is created once and never replaced.\n"
+_METADATA = "zarr.json"
+_SAFE = re.compile(r"(?!.*(?:^|/)\.{1,2}(?:/|$))[\w .-]+(?:/[\w .-]+)*", re.ASCII)
+
+Result = TypeVar("Result")
+
+
+class Destination:
+    """Place in an object store that releases are sent to.
+
+    Parameters
+    ----------
+    address
+        Such as ``s3://bucket/folder``.
+    credentials
+        Settings of the client, in place of those of the environment; None takes all from there.
+    key
+        Key of the config, or option, that holds the address.
+    """
+
+    def __init__(self, address: str, credentials: Mapping[str, str] | None = None, key: str = KEY) -> None:
+        self.address = address.rstrip("/")
+        self._credentials, self._key = credentials, key
+
+    @cached_property
+    def place(self) -> Client:
+        """Client of the address."""
+        return objects.client(self.address, self._credentials)
+
+    def ask(self, work: Callable[[], Result]) -> Result:
+        """Do what needs the store; raises as :func:`.object_writes.answered`."""
+        return writes.answered(self._key, work)
+
+    def pointer_address(self, release_id: str) -> str:
+        """Address of the pointer of a release, which readers open."""
+        return f"{self.address}/{_pointer(release_id)}"
+
+    def require(self, release_id: str) -> None:
+        """Check, before anything is paid for, that objects can be created, and created only once.
+
+        Raises
+        ------
+        StoreError
+            They cannot: two runs could replace each other's releases.
+        """
+        mark = f"{_folder(release_id)}/{_MARK}"
+        create = partial(writes.put_new, self.place, mark, _MARK_TEXT)
+        if self.ask(create) and self.ask(create):
+            raise StoreError(
+                f"{KEY}: the store replaces an object that was to be created only where there is none",
+                "Of several runs one must publish, and a published release never changes",
+                "Use a store with conditional writes (If-None-Match)",
+            )
+
+    def pointer(self, release_id: str) -> dict[str, Any] | None:
+        """Pointer that readers see, or None.
+
+        Raises
+        ------
+        StoreError
+            It is not one, or the store refuses.
+        """
+        found = self.ask(lambda: objects.content_of(self.place, _pointer(release_id)))
+        return None if found is None else _parsed(found[0], release_id)
+
+    def pointers(self, dataset: str, name: str, but: Iterable[str] = ()) -> list[bytes]:
+        """Contents of the pointers of all nights of a release, but for those of the names given."""
+        known = set(but)
+
+        def read() -> list[bytes]:
+            there, _ = objects.names_in(self.place, f"{dataset}/{name}")
+            wanted = [each for each in there if POINTER.fullmatch(each) and each not in known]
+            found = [objects.content_of(self.place, f"{dataset}/{name}/{each}") for each in wanted]
+            return [each[0] for each in found if each is not None]
+
+        return self.ask(read)
+
+    def names(self, dataset: str) -> list[str]:
+        """Names under which releases of a data set were sent."""
+        return self.ask(lambda: objects.names_in(self.place, dataset)[1])
+
+    def send(self, published: Published, tell: Callable[[float], None] = lambda share: None) -> None:
+        """Send a published release; what is there already with the same bits is not sent again.
+
+        Parameters
+        ----------
+        published
+            The release in ``output.root``.
+        tell
+            Receives the share of objects that are there.
+
+        Raises
+        ------
+        StoreError
+            Other bits are there under the same id, or the store refuses. Sending again goes on.
+        """
+        release_id = "/".join([*published.pointer.parts[-3:-1], published.pointer.stem])
+        found = self.pointer(release_id)
+        if found is not None and found.get("output_digest") != published.output_digest:
+            raise _other(release_id)
+        files = _files(published.path)
+        base = f"{_folder(release_id)}/{published.path.name}"
+        there = self._sizes(base)
+        if found is None:
+            self._send_files(release_id, base, files, there, tell)
+            self._create(release_id, _pointer(release_id), published.pointer, there=False)
+        elif there != {name: file.stat().st_size for name, file in files.items()}:
+            raise _other(release_id)  # it was whole when its pointer was made
+
+    def _send_files(
+        self,
+        release_id: str,
+        base: str,
+        files: Mapping[str, Path],
+        there: Mapping[str, int],
+        tell: Callable[[float], None],
+    ) -> None:
+        if not there.keys() <= files.keys():
+            raise _other(release_id)  # an object more would be an array or a chunk more
+        *inner, last = sorted(files, key=_rank)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for level in (0, 1):
+                # An array can be opened once its metadata are there, so they come after all chunks.
+                names = [name for name in inner if _rank(name)[0] == level]
+                work = [
+                    partial(self._create, release_id, f"{base}/{name}", files[name], name in there) for name in names
+                ]
+                for done, _ in enumerate(pool.map(lambda send: send(), work), start=1):
+                    tell(done / len(names) if level == 0 else 1.0)
+        found = self._sizes(base)
+        if found | {last: 0} != {name: files[name].stat().st_size for name in inner} | {last: 0}:
+            raise _other(release_id)
+        self._create(release_id, f"{base}/{last}", files[last], last in there)
+
+    def _create(self, release_id: str, path: str, file: Path, there: bool) -> None:
+        def create() -> None:
+            if there or not writes.put_new(self.place, path, file):
+                writes.require_same(self.place, path, file, _other(release_id))
+
+        self.ask(create)
+
+    def _sizes(self, base: str) -> dict[str, int]:
+        """Sizes of the objects below a folder, by their names in it."""
+        return self.ask(lambda: {f.path.removeprefix(f"{base}/"): f.size for f in objects.listed(self.place, base)})
+
+    def send_pages(self, release_id: str, pages: Iterable[Path]) -> None:
+        """Put pages beside a release; they may change, and each is replaced at once."""
+        for page in pages:
+            self.ask(partial(writes.put_over, self.place, f"{_folder(release_id)}/{page.name}", page))
+
+    def bring_back(self, root: Path, release_id: str) -> Published | None:
+        """Put a release that was sent into ``output.root`` again, as after the loss of a disk; None where none was.
+
+        Raises
+        ------
+        StoreError
+            It is damaged, or cannot be read or written.
+        """
+        found = self.pointer(release_id)
+        if found is None:
+            return None
+        folder = root / _folder(release_id)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            held = staging.Held(folder, "returned")
+        except OSError as error:
+            failure = durable.store_error(error, f"release {release_id} cannot be brought back")
+        else:
+            try:
+                self._fetch(f"{_folder(release_id)}/{found['path']}", held.path, release_id)
+                return publishing.publish(root, release_id, Staged(held.path, str(found["output_digest"]), held))
+            finally:
+                held.discard()
+        raise failure
+
+    def _fetch(self, base: str, target: Path, release_id: str) -> None:
+        import obstore
+
+        def fetch() -> None:
+            for found in objects.listed(self.place, base):
+                name = found.path.removeprefix(f"{base}/")
+                if not _SAFE.fullmatch(name):
+                    raise _other(release_id)
+                (target / name).parent.mkdir(parents=True, exist_ok=True)
+                with (target / name).open("wb") as file:
+                    for part in obstore.get(self.place, found.path):
+                        file.write(part)
+            durable.sync_tree(target)
+
+        self.ask(fetch)
+
+    def remove(self, release_id: str) -> None:
+        """Remove a release and its pages, the pointer first, so that no reader meets half of one."""
+        folder, night = _folder(release_id), split_release_id(release_id)[2]
+
+        def clear() -> None:
+            writes.remove(self.place, [_pointer(release_id)])
+            names, folders = objects.names_in(self.place, folder)
+            ours = [each for each in folders if RELEASE_FOLDER.fullmatch(each) and each.startswith(f"{night}-")]
+            for each in ours:
+                # The group's own metadata go first: who opens it then finds nothing.
+                inner = [found.path for found in objects.listed(self.place, f"{folder}/{each}")]
+                writes.remove(
+                    self.place, sorted(inner, key=lambda path: _rank(path.partition(".zarr/")[2]), reverse=True)
+                )
+            writes.remove(self.place, [f"{folder}/{each}" for each in names if each.startswith(f"{night}-")])
+
+        self.ask(clear)
+
+
+def _folder(release_id: str) -> str:
+    return "/".join(split_release_id(release_id)[:2])
+
+
+def _pointer(release_id: str) -> str:
+    return f"{release_id}.json"
+
+
+def _files(path: Path) -> dict[str, Path]:
+    return {file.relative_to(path).as_posix(): file for file in path.rglob("*") if file.is_file()}
+
+
+def _rank(name: str) -> tuple[int, str]:
+    """Order of sending: chunks, metadata of arrays, metadata of the group."""
+    if name == _METADATA or name.endswith(f".zarr/{_METADATA}"):
+        return 2, name
+    return int(name.endswith(f"/{_METADATA}")), name
+
+
+def _parsed(content: bytes, release_id: str) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except ValueError:
+        found = None
+    whole = isinstance(found, dict) and RELEASE_FOLDER.fullmatch(str(found.get("path")))
+    if whole and isinstance(found.get("output_digest"), str) and isinstance(found.get("ledger", {}), dict):
+        return dict(found)
+    raise _other(release_id)
+
+
+def _other(release_id: str) -> StoreError:
+    return StoreError(
+        f"release {release_id} was sent to {KEY} already, with other bits",
+        "A published release never changes",
+        f"Check that {KEY}, output.root and output.ledger belong together, or release under another name",
+    )

@@ -1,0 +1,71 @@
+"""The page on object stores is followed word for word, against a server of this machine."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from blockveil.flows.cli import app
+from blockveil.pipeline.config import load_config
+from tests import support
+from tests.pipeline.data.test_objects import SECRET
+from tests.pipeline.releases import test_uploading as sending
+
+PAGE = (Path(__file__).parents[1] / "docs" / "how-to" / "object-store.md").read_text()
+ADDRESS = "s3://public-releases/hospital"
+
+door, bucket = sending.door, sending.bucket
+
+
+def blocks(language):
+    return re.findall(rf"(?ms)^```{language}\n(.*?)^```", PAGE)
+
+
+def commands():
+    return re.findall(r"(?m)^blockveil .*$", PAGE)
+
+
+def called(line):
+    found = CliRunner().invoke(app, line.split()[1:])
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+@pytest.fixture
+def hospital(tmp_path, monkeypatch, bucket, door):
+    """The page's config over small records, whose credentials are in the page's file alone."""
+    loaded = support.prepare(tmp_path)
+    output, settings = blocks("toml")
+    text = loaded.path.read_text().replace('[output]\nroot = "releases"\n', output.replace(ADDRESS, bucket))
+    (tmp_path / "hospital.toml").write_text(text)
+    filled = (
+        settings.replace("eu-central-1", "us-east-1").replace('key = "..."', f'key = "{SECRET}"').replace("...", "me")
+    )
+    (tmp_path / "upload.toml").write_text(f'{filled}aws_endpoint = "{door.address}"\n')
+    monkeypatch.chdir(tmp_path)
+    return load_config(tmp_path / "hospital.toml")
+
+
+def test_the_page_leads_from_a_config_to_a_reader(hospital, bucket, monkeypatch, tmp_path, capsys):
+    run, report = [line.replace(ADDRESS, bucket) for line in commands()]
+    with monkeypatch.context() as patch:
+        for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+            patch.delenv(name)
+        said = called(run)
+    assert f"{bucket}/people/covariance/2026-11-20.json" in said
+    assert SECRET not in said
+    (program,) = blocks("python")
+    exec(compile(program.replace(ADDRESS, bucket), "the page", "exec"), {})
+    assert "adding or removing one person" in capsys.readouterr().out
+    called(report)
+    assert "people/covariance/2026-11-20" in (tmp_path / "report.html").read_text()
+
+
+def test_the_release_is_made_again_from_the_store_as_the_page_says(hospital, bucket):
+    run, _ = commands()
+    called(run)
+    before = hospital.output_root
+    before.rename(before.with_name("lost"))
+    assert "complete already" in called(run)
+    assert (before / "people" / "covariance" / "2026-11-20.json").exists()
