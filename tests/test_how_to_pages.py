@@ -14,7 +14,9 @@ from blockveil.engine.estimates.chosen_bounds import BinNoise
 from blockveil.engine.estimates.error_bounds import unit_deviation
 from blockveil.engine.guarantees.calibration import gaussian_mu
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.config.ingest_file import ChosenRows
+from blockveil.pipeline.config.ingest_file import ChosenRows, load_ingest
+from blockveil.pipeline.data.ingest.ingest_run import ingest, look
+from blockveil.pipeline.data.sparse_store import open_rows
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.public.bounds_draft import bounds_draft
 
@@ -132,3 +134,22 @@ def histograms(folder, share):
 def test_the_page_on_bounds_states_which_bins_are_found_of_the_demo(tmp_path, share, words):
     deviation, least = histograms(tmp_path, share)
     assert words.format(deviation, float(f"{least:.3g}")) in " ".join(BOUNDS.split())
+
+
+def test_the_page_on_growing_stores_is_followed(tmp_path):
+    page = (PAGES / "grow.md").read_text()
+    (config,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    said = re.findall(r"^blockveil ingest visits\.toml +# .*?: (.*)$", page, re.MULTILINE)
+    (tmp_path / "visits.toml").write_text(config)
+    (tmp_path / "visits").mkdir()
+    for day, expected in zip(("2026-11-20", "2026-11-21", None), said, strict=True):
+        if day is not None:
+            rows = "".join(f"{patient},{30 + patient},{15.5}\n" for patient in (1, 1, 2, 3, int(day[-2:])))
+            (tmp_path / "visits" / f"{day}.csv").write_text(f"patient,age,minutes\n{rows}")
+        outcome = ingest(look(load_ingest(tmp_path / "visits.toml")), lambda stage, share: None)
+        assert outcome.message == expected
+    ages = open_rows(tmp_path / "visits.zarr", "records", "data.store")[:, 0:1]
+    assert sorted(ages.ravel()) == [31, 31, 31, 32, 32, 33, 33, 50, 51]
+    # A stored file may go, if another one is there.
+    (tmp_path / "visits" / "2026-11-20.csv").unlink()
+    assert ingest(look(load_ingest(tmp_path / "visits.toml")), lambda stage, share: None).message == said[2]

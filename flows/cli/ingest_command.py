@@ -16,21 +16,25 @@ Discard = Annotated[bool, typer.Option("--discard", help="Only remove what an un
 
 
 def ingest(config: Config, discard: Discard = False, as_json: Json = False, debug: Debug = False) -> None:
-    """Make the store of records that releases read, or go on where a killed run stopped. Spends nothing."""
+    """Make the store of records that releases read, or append new files to it. Spends nothing.
+
+    A run that was killed is finished by running it again.
+    """
     del debug
     from blockveil.pipeline.config.ingest_file import load_ingest
-    from blockveil.pipeline.data.ingest import ingest_run, ingest_staging
+    from blockveil.pipeline.data.ingest import ingest_run
 
     loaded = load_ingest(config)
     if discard:
-        found = ingest_staging.discard(loaded.target)
+        found = ingest_run.discard(loaded)
         said = "What an unfinished ingest left is removed." if found else "No unfinished ingest left anything."
         print_message(said, as_json, removed=bool(found))
         return
     source = ingest_run.look(loaded)
     with ProgressLine() as progress:
         outcome = ingest_run.ingest(source, progress)
-    if sys.stderr.isatty() and source.counts.read:  # a person looks at it; a log or a pipe would keep it
+    counted = source.counts.read or source.counts.held_files
+    if counted and sys.stderr.isatty():  # a person looks at it; a log or a pipe would keep it
         say(f"Only here: {source.counts.sentence()}", err=True)
     unit, declared = loaded.config.unit, loaded.config
     bound = "one record each" if declared.rows_per_unit == 1 else f"at most {declared.rows_per_unit} rows each"

@@ -11,7 +11,9 @@ from blockveil.pipeline.data.ingest import ingest_run
 
 
 def ingest(config: str | os.PathLike[str], /, *, progress: Callable[[str, float | None], object] | None = None) -> Path:
-    """Make the store of records that releases read, or go on where a killed run stopped. Spends nothing.
+    """Make the store of records that releases read, or append new files to it. Spends nothing.
+
+    A run that was killed is finished by running it again.
 
     Parameters
     ----------

@@ -21,13 +21,13 @@ from blockveil.pipeline.data.ingest.source_rows import Tell
 
 @flow(name="ingest", flow_run_name="{config}", persist_result=False, log_prints=False, retries=0)
 def ingest_dataset(config: str) -> State[Any]:
-    """Make the store of records that releases read, or go on where a killed run stopped. Spends nothing.
+    """Make the store of records that releases read, or append new files to it. Spends nothing.
 
     Args:
         config: Name of a reviewed ingest config, for example ingest-example.
     """
     steps = Steps()
-    steps.on_failure = "No store was made."
+    steps.on_failure = "No store was made, and one that grows is as it was."
     try:
         steps.run("check the deployment", deployed.of_run)
         source = steps.run("look at the source", lambda: ingest_run.look(load_ingest(config_file(config))))

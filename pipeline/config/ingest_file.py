@@ -69,6 +69,8 @@ class IngestSection(Section):
     """the memory to work in, in GiB"""
     only: OnlySection | None = None
     """which records are kept, so that releases of the store are of one part of the records; all by default"""
+    append: bool = False
+    """whether the store grows: files that it does not hold yet are added behind the records that it holds"""
 
 
 class _Files(Section):
@@ -260,6 +262,13 @@ class IngestConfig(Section):
                 '"entries" with chunk_rows or chunks_per_shard',
                 "Entries have chunks of their own",
                 "Leave chunk_rows and chunks_per_shard out",
+            )
+        if self.ingest.append and isinstance(self.unit, AggregatedRows):
+            raise refusal(
+                "ingest.append",
+                'true with unit.kind = "aggregate"',
+                "Records that are stored never change, and the record of a unit would with its next row",
+                'Set unit.kind = "choose", or leave append out and ingest all files again',
             )
         if self.integer and (
             isinstance(self.unit, AggregatedRows) or any(isinstance(c, NumberColumn) for c in self.columns)

@@ -7,6 +7,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.contribution`: What one privacy unit contributes to the records, in words
 * :mod:`.datasets`: The records of a release: opened read-only, checked against their declaration, identified
 * :mod:`.fingerprint`: The identity of stored records
+* :mod:`.grown_rows`: Records of a store that grows
 * :mod:`.history`: Records that only ever grow
 * :mod:`.object_writes`: Writing to an object store, which has no locks and no renames
 * :mod:`.objects`: Objects in S3-compatible stores, Google Cloud Storage and Azure

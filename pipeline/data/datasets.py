@@ -9,21 +9,21 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from blockveil.engine.answers.gram import DamagedRecordsError, OtherRecordsError, RecordsError, UnreachableRecordsError
-from blockveil.engine.answers.sparse import Entries
+from blockveil.engine.answers.sparse import Entries, EntrySource
 from blockveil.pipeline.base.errors import DataError
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.contribution import Contribution
-from blockveil.pipeline.data.fingerprint import fingerprint
+from blockveil.pipeline.data.fingerprint import earlier, fingerprint
 from blockveil.pipeline.data.ingest.store_contract import Contract
-from blockveil.pipeline.data.sparse_store import Form, Stored, StoredRows, open_rows, parts_of
+from blockveil.pipeline.data.sparse_store import Form, Stored, open_rows, parts_of
 from blockveil.pipeline.data.stores import check_complete, is_damage, is_of_objects, unreadable
 
 _identified: set[str] = set()
@@ -153,8 +153,29 @@ class Dataset:
     def source(self) -> Records:
         """The records for tasks, in whatever process they run."""
         _identified.add(self._opening)  # by this process, when they were opened
-        kind = SparseRecords if isinstance(self.array, StoredRows) else Records
+        kind = SparseRecords if isinstance(self.array, EntrySource) else Records
         return kind(self.array, self.fingerprint, self._opening)
+
+    def as_of(self, fingerprint: str) -> Dataset:
+        """These records as they were when they had that fingerprint, of a store that has grown since; else these.
+
+        Raises
+        ------
+        StoreError
+            The store cannot be read.
+        """
+        if fingerprint == self.fingerprint:
+            return self
+        try:
+            found = earlier(self.array, fingerprint)
+        except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
+            failure = unreadable("The store of the records", error)
+        else:
+            if found is None:
+                return self
+            opening = secrets.token_hex(8)  # processes identify records by the name of their opening
+            return replace(self, array=found, rows=found.shape[0], fingerprint=fingerprint, _opening=opening)
+        raise failure
 
     def check_unchanged(self, *, committed: bool = False) -> None:
         """Refuse to go on if the stored records are no longer those that were opened.

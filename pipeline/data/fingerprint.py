@@ -6,12 +6,16 @@ The fingerprint stays in the ledger and is never published: whoever can guess al
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import zarr
+from zarr.storage import LocalStore
 
 from blockveil.pipeline.base.canonical import canonical_json
+from blockveil.pipeline.data.grown_rows import GrownRows
 from blockveil.pipeline.data.objects import Objects
 from blockveil.pipeline.data.sparse_store import Stored, StoredRows, parts_of
 from blockveil.pipeline.data.stores import chunk_objects, metadata_of
@@ -27,8 +31,9 @@ def fingerprint(array: Stored, content_bytes: int = CONTENT_BYTES) -> str:
     Parameters
     ----------
     array
-        Complete Zarr array. Sparse records are identified by their shape and the arrays that hold them. In an object
-        store, chunks are identified by size and entity tag, whatever their size.
+        Complete Zarr array. Sparse records are identified by their shape and the arrays that hold them, records that
+        grow by their parts in order. In an object store, chunks are identified by size and entity tag, whatever their
+        size.
     content_bytes
         Stored size up to which chunks are identified by their content. Above it they are identified by size and
         modification time, so that a copy that does not keep times counts as other data.
@@ -43,6 +48,9 @@ def fingerprint(array: Stored, content_bytes: int = CONTENT_BYTES) -> str:
     OSError, ValueError
         A file cannot be read, or the metadata is not JSON.
     """
+    if isinstance(array, GrownRows):
+        by_content = content_bytes if _stored_bytes(array) <= content_bytes else -1
+        return _of_parts([fingerprint(cast(Stored, part), by_content) for part in array.parts])
     if isinstance(array, StoredRows):
         found = [repr(array.shape), *(fingerprint(part, content_bytes) for part in parts_of(array))]
         return hashlib.sha256("\n".join(["blockveil records 1 sparse", *found]).encode()).hexdigest()
@@ -58,6 +66,37 @@ def fingerprint(array: Stored, content_bytes: int = CONTENT_BYTES) -> str:
         identity = _file_digest(root / name) if by_content else f"{state.st_size} {state.st_mtime_ns}"
         total.update(f"{name} {identity}\n".encode())
     return total.hexdigest()
+
+
+def earlier(array: Stored, wanted: str) -> GrownRows | None:
+    """The records as they were when their fingerprint was ``wanted``; None where they never had it, or do not grow.
+
+    Raises
+    ------
+    OSError, ValueError
+        As :func:`fingerprint`.
+    """
+    if not isinstance(array, GrownRows):
+        return None
+    parts = [cast(Stored, part) for part in array.parts]
+    sizes = list(accumulate(_stored_bytes(part) for part in parts))
+    small = sum(size <= CONTENT_BYTES for size in sizes)
+    for limit, first, last in ((CONTENT_BYTES, 1, small), (-1, small + 1, len(parts))):
+        found = [fingerprint(part, limit) for part in parts[:last]] if first <= last else []
+        for count in range(first, last + 1):
+            if _of_parts(found[:count]) == wanted:
+                return array.first(count)
+    return None
+
+
+def _of_parts(found: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(["blockveil records 1 parts", *found]).encode()).hexdigest()
+
+
+def _stored_bytes(array: Stored) -> int:
+    """Size of all chunks on a local file system; nothing where they are identified by tags."""
+    arrays = [part for part in parts_of(array) if isinstance(part.store_path.store, LocalStore)]
+    return sum((folder(part) / name).stat().st_size for part in arrays for name in chunk_files(part))
 
 
 def _by_tags(array: zarr.Array[Any], names: list[str], remote: Objects) -> str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import zarr
@@ -20,7 +21,8 @@ from zarr.storage import ObjectStore
 from blockveil.engine.answers.sparse_rows import SparseRows
 from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
 from blockveil.pipeline.data import objects, stores
-from blockveil.pipeline.data.stores import Location, open_stored, unreadable
+from blockveil.pipeline.data.grown_rows import PARTED, GrownEntries, GrownRows, Manifest, PartRows
+from blockveil.pipeline.data.stores import Location, open_array, open_stored, unreadable
 
 PARTS = ("data", "indices", "indptr")
 ENCODING = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0"}
@@ -42,8 +44,8 @@ class StoredRows(SparseRows):
         self.parts, self.attrs = parts, attrs
 
 
-Stored = zarr.Array[Any] | StoredRows
-"""Records as an array of rows and columns, or as their values other than zero."""
+Stored = zarr.Array[Any] | StoredRows | GrownRows
+"""Records as an array of rows and columns, as their values other than zero, or in parts of either kind."""
 
 
 def open_rows(location: Location, member: str, name: str, key: str = "data.array") -> Stored:
@@ -52,10 +54,12 @@ def open_rows(location: Location, member: str, name: str, key: str = "data.array
     Raises
     ------
     DataError
-        A sparse group is not what its attributes say.
+        A sparse group, or one of parts, is not what its attributes say.
     """
     try:
         attributes = _attributes(location, member)
+        if attributes is not None and attributes["encoding-type"] == PARTED:
+            return _grown(location, member, attributes, name)
     except BlockveilError:
         raise
     except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
@@ -108,6 +112,9 @@ def open_form(location: Location, member: str, name: str) -> Form:
     except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
         failure = unreadable(name, error)
     else:
+        if attributes is not None and attributes["encoding-type"] == PARTED:
+            manifest = _manifest(attributes, name)
+            return Form(np.dtype(manifest.dtype), 2, (None, manifest.columns), attributes)
         array = open_stored(location, member if attributes is None else f"{member}/data", name)
         if attributes is None:
             columns = int(array.shape[1]) if array.ndim == 2 else 0
@@ -120,7 +127,36 @@ def open_form(location: Location, member: str, name: str) -> Form:
 
 def parts_of(array: Stored) -> list[zarr.Array[Any]]:
     """Arrays that records are stored in."""
+    if isinstance(array, GrownRows):
+        return [found for part in array.parts for found in parts_of(cast("zarr.Array[Any] | StoredRows", part))]
     return [array.parts[name] for name in PARTS] if isinstance(array, StoredRows) else [array]
+
+
+def open_part(location: Location, member: str, sparse: bool, name: str, columns: int) -> PartRows:
+    """Open a part of records that grow; what a library raises is not put into words."""
+    if not sparse:
+        return open_array(location, f"{member}/{name}")
+    parts = {part: open_array(location, f"{member}/{name}/{part}") for part in PARTS}
+    return StoredRows(parts, {"shape": [int(parts["indptr"].shape[0]) - 1, columns]})
+
+
+def _grown(location: Location, member: str, attributes: dict[str, Any], name: str) -> GrownRows:
+    manifest = _manifest(attributes, name)
+    kind = GrownEntries if manifest.sparse else GrownRows
+    found = kind(manifest, partial(open_part, location, member, manifest.sparse), attributes)
+    _ = found.parts  # each is there, and is what the manifest says
+    return found
+
+
+def _manifest(attributes: dict[str, Any], name: str) -> Manifest:
+    found = Manifest.read(attributes)
+    if found is None:
+        raise DataError(
+            f"{name} holds records in parts, and the list of the parts is damaged",
+            "The list gives each part and how many records it has",
+            "Restore the store from a backup, or ingest the records again",
+        )
+    return found
 
 
 def _attributes(location: Location, member: str) -> dict[str, Any] | None:
@@ -134,10 +170,10 @@ def _attributes(location: Location, member: str) -> dict[str, Any] | None:
     found = dict(group.attrs)
     if "encoding-type" not in found:
         return None
-    if found["encoding-type"] != ENCODING["encoding-type"]:
+    if found["encoding-type"] not in (ENCODING["encoding-type"], PARTED):
         raise StoreError(
             f'"{member}" is an encoded group and holds no compressed sparse rows',
-            'Sparse records are a group with encoding-type = "csr_matrix"',
+            f'Sparse records are a group with encoding-type = "csr_matrix", records that grow one with "{PARTED}"',
             "Correct data.array, or write the records by rows",
         )
     return found

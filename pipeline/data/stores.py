@@ -47,7 +47,7 @@ def open_stored(location: Location, member: str, name: str, key: str = "data.arr
         kind, there = _kind(location, "")
         inside = member if kind == "group" else ""
         if kind == "array" or (kind == "group" and _kind(location, member)[0] == "array"):
-            return _open(location, inside)
+            return open_array(location, inside)
     except BlockveilError:
         raise
     except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
@@ -172,7 +172,8 @@ def _kind(location: Location, member: str) -> tuple[str | None, bool]:
     return None, False
 
 
-def _open(location: Location, member: str) -> zarr.Array[Any]:
+def open_array(location: Location, member: str) -> zarr.Array[Any]:
+    """Open an array read-only; what a library raises where there is none is not put into words."""
     # By its own path: consolidated metadata of a group could describe an earlier state.
     if isinstance(location, Path):
         return zarr.open_array(location / member, mode="r")

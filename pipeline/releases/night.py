@@ -39,7 +39,7 @@ from blockveil.pipeline.releases import lineage, lost_ledger, outputs, paid_boun
 from blockveil.pipeline.releases.compute import Compute
 from blockveil.pipeline.releases.order import OrderedStep, Result, StepRunner, once
 from blockveil.pipeline.releases.publishing import Published, Staged
-from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace
+from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace, as_charged
 
 Tell = Callable[[str, float | None], None]
 
@@ -68,7 +68,7 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
     publishing.sweep_staging(workspace.root, plan.release_id)
     lost_ledger.require_none(plan.loaded, workspace.ledger)
     paid_bounds.require_paid(plan.loaded, workspace.ledger)
-    dataset = open_records(plan.loaded)
+    dataset = as_charged(workspace, open_records(plan.loaded))
     expire(workspace)
     history, night = (None, None) if plan.series is None else _growing(workspace, plan.series, dataset)
     spec = plan.spec(dataset.fingerprint, history, dataset.part)

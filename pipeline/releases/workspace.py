@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from blockveil.pipeline.data.datasets import Dataset
-from blockveil.pipeline.ledger import BudgetStatus, Charge, Ledger
+from blockveil.pipeline.ledger import BudgetStatus, Charge, Ledger, State
 from blockveil.pipeline.plan.planning import Plan, as_begun
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.publishing import Published
@@ -75,3 +75,19 @@ class Outcome:
     output_digest: str
     charge_id: str
     resumed: str | None
+
+
+def as_charged(workspace: Workspace, dataset: Dataset) -> Dataset:
+    """The records that the release's charge is for, where others have been appended since it was reserved.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    charge = workspace.ledger.find(workspace.plan.release_id)
+    if charge is None:
+        return dataset
+    rows = workspace.ledger.history(release_id=workspace.plan.release_id)
+    (row,) = (one for one in rows if (one.charge_id, one.kind) == (charge.charge_id, State.RESERVED))
+    return dataset.as_of(row.payload["spec"]["data"]["fingerprint"])

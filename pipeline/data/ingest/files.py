@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import fnmatch
 import glob
+import hashlib
+import io
 import os
 import stat
 from collections.abc import Iterator
@@ -62,6 +64,23 @@ class SourceFile:
         bucket, path = objects.split(self.location)
         found = objects.Found(path, self.size, self.identity)
         return cast(BinaryIO, objects.opened(objects.client(bucket), found))
+
+    def content_digest(self) -> str:
+        """SHA-256 of the content.
+
+        Raises
+        ------
+        StoreError
+            It cannot be read.
+        """
+        try:
+            with self.open() as stream:
+                return hashlib.file_digest(cast(io.BufferedReader, stream), "sha256").hexdigest()
+        except BlockveilError:
+            raise
+        except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
+            failure = unreadable(f'File "{self.name}"', error)
+        raise failure
 
     def check_unchanged(self) -> None:
         """Refuse a file that changed since it was listed.

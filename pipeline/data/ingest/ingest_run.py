@@ -4,7 +4,8 @@ The order is what makes a kill harmless::
 
     identify the source -> lock staging -> read (and sort by unit) -> write blocks -> check -> rename -> remove staging
 
-* The store appears whole, by one rename; one that exists is never touched.
+* The store appears whole, by one rename; one that exists is never touched, unless it is one that grows
+  (:mod:`.appending`).
 * Each finished block or run is recorded after it is on the disk. A re-run goes on behind it; the blocks that it writes
   again are the same bits, because a row of the store is a function of the source, the config and its place alone.
 * Whatever is wrong with the source wipes the staging folder; a full disk, an interrupt or a kill keep it for a re-run.
@@ -13,27 +14,21 @@ The order is what makes a kill harmless::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.canonical import digest
-from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
-from blockveil.pipeline.config.ingest_file import IngestConfig, LoadedIngest, ZarrSource
+from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.config.ingest_file import LoadedIngest, ZarrSource
+from blockveil.pipeline.data.ingest import appending
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest.files import SourceFile, find
-from blockveil.pipeline.data.ingest.ingest_staging import Staging
 from blockveil.pipeline.data.ingest.readers import SUFFIXES
-from blockveil.pipeline.data.ingest.source_rows import Source, Tell, run_bytes, to_store
-from blockveil.pipeline.data.ingest.sparse_files import EntryWriter
+from blockveil.pipeline.data.ingest.source_rows import ALGORITHM, Source, Tell, run_bytes
 from blockveil.pipeline.data.ingest.store_contract import Contract
-from blockveil.pipeline.data.ingest.store_writer import Saved, Writer
+from blockveil.pipeline.data.ingest.store_filling import fill
 from blockveil.pipeline.data.ingest.stored import StoredArrays, find_arrays
-from blockveil.pipeline.data.sparse_store import open_rows, parts_of
-from blockveil.pipeline.data.zarr_arrays import missing_chunks
-
-ALGORITHM = "blockveil ingest 1"
-"""Anything that changes a bit of a store changes this, and so starts an unfinished ingest from the beginning."""
+from blockveil.pipeline.data.sparse_store import open_rows
 
 
 @dataclass(frozen=True)
@@ -72,14 +67,14 @@ def look(loaded: LoadedIngest) -> Source:
     else:
         files = tuple(find(config.source.files, base, SUFFIXES[config.source.kind]))
     # A key without a value is left out: a store from before it was known is still the same.
-    left_out = {"memory_gib"} if config.ingest.only else {"memory_gib", "only"}
-    decides = config.model_dump(mode="json", exclude={"ingest": left_out})
+    unset = {key for key in ("only", "append") if not getattr(config.ingest, key)}
+    decides = config.model_dump(mode="json", exclude={"ingest": {"memory_gib", *unset}})
     spec = {"algorithm": ALGORITHM, "config": decides, "files": [[file.location, file.identity] for file in files]}
     return Source(loaded, files, digest(spec))
 
 
 def ingest(source: Source, tell: Tell) -> IngestOutcome:
-    """Make the store, or go on where a killed run stopped.
+    """Make the store, append to one that grows, or go on where a killed run stopped.
 
     Parameters
     ----------
@@ -94,6 +89,8 @@ def ingest(source: Source, tell: Tell) -> IngestOutcome:
         With what to change; nothing is published then.
     """
     target = source.loaded.target
+    if source.config.ingest.append:
+        return IngestOutcome(target, appending.append(source, tell))
     if _already(source):
         scratch.discard(target)  # a run that was killed after the rename has left it
         return IngestOutcome(target, "the store holds these very records already; nothing was read")
@@ -103,7 +100,7 @@ def ingest(source: Source, tell: Tell) -> IngestOutcome:
                 scratch.remove(staging.root)
                 return IngestOutcome(target, "another run has just made the store")
             resumed = staging.progress != scratch.IngestProgress(source.spec)
-            _fill_or_wipe(source, staging, tell)
+            fill(source, staging, (staging.store, source.config.ingest.array), tell)
             staging.store.chmod(0o700)
             durable.sync_tree(staging.store)
             staging.store.rename(target)
@@ -114,6 +111,19 @@ def ingest(source: Source, tell: Tell) -> IngestOutcome:
     else:
         return IngestOutcome(target, "went on where an earlier run had stopped" if resumed else "read the whole source")
     raise failure
+
+
+def discard(loaded: LoadedIngest) -> bool:
+    """Remove what an unfinished ingest left; whether there was anything.
+
+    Raises
+    ------
+    StoreError
+        An ingest works on it, it cannot be removed, or what is kept beside a store that grows is lost.
+    """
+    if loaded.config.ingest.append:
+        return appending.discard(loaded.target, loaded.config.ingest.array)
+    return scratch.discard(loaded.target)
 
 
 def _already(source: Source) -> bool:
@@ -132,42 +142,3 @@ def _already(source: Source) -> bool:
         "A store is never overwritten",
         "Move it away or remove it, or name another one",
     )
-
-
-def _fill_or_wipe(source: Source, staging: Staging, tell: Tell) -> None:
-    try:
-        _fill(source, staging, tell)
-    except BlockveilError:
-        # The source is at fault: raw records need not lie about until it is whole, or there again. Where the disk is
-        # full, nothing is wrong with what was read.
-        scratch.remove(staging.root)
-        raise
-
-
-def _fill(source: Source, staging: Staging, tell: Tell) -> None:
-    config = source.config
-    if staging.progress.written == 0 and staging.store.exists():
-        scratch.remove(staging.store)
-    stored, saved = to_store(source, staging, tell)
-    contract, written = Contract.made(config, source.spec), staging.progress.written
-    with _writer(staging.store, config, written, saved) as writer:
-        for rows, part, after in stored:
-            source.counts.stored += len(rows)
-            writer.add(rows, part, after)
-        for file in source.files:
-            file.check_unchanged()
-        attributes = {**contract.attributes(), "software": f"blockveil {version('blockveil')}"}
-        if writer.finish(attributes) == 0:
-            raise DataError(
-                "The source holds no record to store", "A store holds records", "Correct the source, or ingest.only"
-            )
-    made = open_rows(staging.store, config.ingest.array, "ingest.store", "ingest.array")
-    if any(missing_chunks(part) for part in parts_of(made)):
-        raise StoreError("The staged store is incomplete", "Each chunk must be on the disk", "Run again")
-
-
-def _writer(folder: Path, config: IngestConfig, written: int, saved: Saved) -> Writer | EntryWriter:
-    """What writes the store; entries are written from the start, so that a run that goes on has none of them."""
-    if config.ingest.layout == "entries":
-        return EntryWriter(folder, config.ingest, config.outputs)
-    return Writer(folder, config.ingest, config.outputs, written, saved)

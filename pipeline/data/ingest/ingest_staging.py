@@ -107,13 +107,17 @@ def opened(target: Path, spec: str) -> Iterator[Staging]:
     StoreError
         Another ingest works on the same store, or the folder cannot be used.
     """
-    root = staging_path(target)
-    with _locked(root):
-        progress = _read(root / _PROGRESS)
-        staging = Staging(root, progress if progress is not None and progress.spec == spec else IngestProgress(spec))
-        if progress is not staging.progress:
-            staging.wipe()
-        yield staging
+    with locked(target) as root:
+        yield resumed(root, spec)
+
+
+def resumed(root: Path, spec: str) -> Staging:
+    """A locked folder with what is finished of an ingest; what another one left there is removed."""
+    progress = _read(root / _PROGRESS)
+    staging = Staging(root, progress if progress is not None and progress.spec == spec else IngestProgress(spec))
+    if progress is not staging.progress:
+        staging.wipe()
+    return staging
 
 
 def discard(target: Path) -> bool:
@@ -127,7 +131,7 @@ def discard(target: Path) -> bool:
     root = staging_path(target)
     if not root.exists():
         return False
-    with _locked(root):
+    with locked(target):
         remove(root)
     return True
 
@@ -148,22 +152,20 @@ def remove(root: Path) -> None:
 
 
 @contextmanager
-def _locked(root: Path) -> Iterator[None]:
+def locked(target: Path) -> Iterator[Path]:
+    """The staging folder of a store, which no other ingest works in meanwhile; StoreError as :func:`opened`."""
+    root = staging_path(target)
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
         root.mkdir(mode=0o700, exist_ok=True)
-        found = root.lstat()
         descriptor = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         failure = durable.store_error(error, f'"{root.name}" cannot be used', "ingest.store")
     else:
         try:
-            # A folder or a link that somebody else put there could show them raw records.
-            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-                raise _not_private(root)
-            root.chmod(0o700)
+            require_private(root)
             _lock(descriptor, root)
-            yield
+            yield root
         finally:
             os.close(descriptor)
         return
@@ -188,10 +190,14 @@ def _lock(descriptor: int, root: Path) -> None:
     raise failure
 
 
-def _not_private(root: Path) -> StoreError:
-    return StoreError(
-        f'"{root.name}" is not a folder of this user', "Raw records lie where nobody else can read", "Remove it"
-    )
+def require_private(folder: Path) -> None:
+    """Refuse a folder or a link that somebody else put there, which could show them raw records; StoreError."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise StoreError(
+            f'"{folder.name}" is not a folder of this user', "Raw records lie where nobody else can read", "Remove it"
+        )
+    folder.chmod(0o700)
 
 
 def _read(file: Path) -> IngestProgress | None:

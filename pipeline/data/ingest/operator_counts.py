@@ -28,6 +28,8 @@ class OperatorCounts:
         Privacy units with a row that fits; 0 where each row is one.
     over
         Units with more rows than their bound.
+    new_files, held_files
+        Files of a store that grows: those that this run took in, and those that it held already.
     """
 
     read: int = 0
@@ -35,14 +37,16 @@ class OperatorCounts:
     stored: int = 0
     units: int = 0
     over: int = 0
+    new_files: int = 0
+    held_files: int = 0
 
     def batch(self, read: int, fit: int) -> None:
         """Count a batch of the source."""
         self.read += read
         self.fit += fit
 
-    def of_units(self, rows: NDArray[np.int64], most: int | None) -> None:
-        """Count units by how many rows each has; without a bound none is over it."""
+    def of_units(self, rows: NDArray[np.int64], most: NDArray[np.int64] | None) -> None:
+        """Count units by how many rows each has and may have; without a bound none is over it."""
         self.units += rows.size
         self.over += 0 if most is None else int(np.count_nonzero(rows > most))
 
@@ -54,6 +58,8 @@ class OperatorCounts:
         """The numbers in words."""
         left_out = self.read - self.fit
         said = f"read {self.read:,} rows, left out {left_out:,} for their own values, stored {self.stored:,} records"
+        if self.new_files or self.held_files:
+            said = f"{self.new_files:,} files were new, {self.held_files:,} were in the store already; {said}"
         if self.units:
             said += f"; {self.units:,} units, {self.over:,} of them with more rows than their bound"
         return f"{said}. These numbers are private: they are shown here, and kept nowhere."

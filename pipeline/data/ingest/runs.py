@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.config.ingest_file import AggregatedRows, ChosenRows
 from blockveil.pipeline.data.ingest.operator_counts import OperatorCounts
+from blockveil.pipeline.data.ingest.unit_bound import UnitBound
 from blockveil.pipeline.data.ingest.units import DIGEST, Digests, fold, in_order, ranges
 
 Rows = NDArray[Any]
@@ -57,13 +57,19 @@ class Runs:
         """Keep the only run in memory: a small source leaves nothing on the disk."""
         self._held = [in_order(digests, rows)]
 
-    def ranges(self, memory_bytes: int) -> int:
-        """Ranges of units that each fit in memory, however many rows single units have."""
-        total = sum(self._file(kind, run).stat().st_size for run in range(self.count) for kind in ("units", "rows"))
-        return max(1, ceil(total / memory_bytes))
+    @property
+    def size(self) -> int:
+        """Bytes of all runs on the disk."""
+        return sum(self._file(kind, run).stat().st_size for run in range(self.count) for kind in ("units", "rows"))
 
     def merged(
-        self, unit: ChosenRows | AggregatedRows, dtype: np.dtype[Any], parts: int, first: int, counts: OperatorCounts
+        self,
+        unit: ChosenRows | AggregatedRows,
+        dtype: np.dtype[Any],
+        parts: int,
+        first: int,
+        counts: OperatorCounts,
+        bound: UnitBound | None = None,
     ) -> Iterator[tuple[int, Rows]]:
         """What is stored for the units of each range.
 
@@ -75,22 +81,26 @@ class Runs:
             Number of ranges, and the first of them that is wanted.
         counts
             Counts the units.
+        bound
+            How many rows of each unit are stored already, and where to note how many more are; None where none are.
 
         Yields
         ------
         Number of a range, and rows of the store.
         """
-        most = unit.rows_at_most if isinstance(unit, ChosenRows) else None
         opened: list[tuple[Any, Any]] = list(self._held) or [self._open(run) for run in range(self.count)]
         for number, (low, high) in enumerate(ranges(parts)):
             if number < first:
                 continue
-            folded = fold(unit, opened[0][1].shape[1] if opened else 0, dtype)
+            earlier = None if bound is None else bound.earlier(low, high)
+            folded = fold(unit, opened[0][1].shape[1] if opened else 0, dtype, earlier)
             for digests, rows in opened:
                 start, stop = _stretch(digests, low, high)
                 if start < stop:
                     folded.add(digests[start:stop], rows[start:stop])
-            counts.of_units(folded.rows_of_units, most)
+            counts.of_units(folded.rows_of_units, folded.most)
+            if bound is not None:
+                bound.keep(number, parts, *folded.kept_of_units)
             yield number, folded.result()
 
     def _open(self, run: int) -> tuple[_Part, _Part]:

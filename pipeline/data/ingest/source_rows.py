@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from blockveil.pipeline.data.ingest.readers import Reader
 from blockveil.pipeline.data.ingest.runs import Runs
 from blockveil.pipeline.data.ingest.store_writer import BLOCK_BYTES, Saved, layout
 from blockveil.pipeline.data.ingest.stored import StoredArrays
+from blockveil.pipeline.data.ingest.unit_bound import UnitBound
 from blockveil.pipeline.data.ingest.units import Digester, Digests
 
 Tell = Callable[[str, float | None], None]
@@ -29,6 +31,9 @@ Rows = NDArray[Any]
 Places = NDArray[np.int64]
 ToStore = tuple[Rows, int, Places]
 """Rows, and where to go on after each: a file and its next row, or a range of units and its next row."""
+
+ALGORITHM = "blockveil ingest 1"
+"""Anything that changes a bit of a store changes this, and so starts an unfinished ingest from the beginning."""
 
 PIECE_ROWS = 2**16
 """Rows of a range of units that are handed to the writer at once."""
@@ -51,6 +56,8 @@ class Source:
         What is read, in order.
     spec
         Digest of everything that decides the store. Private, as the store is.
+    continues
+        Whether there is a store already that these files are added to.
     counts
         What a run counts, for the person at the terminal alone.
     """
@@ -58,6 +65,7 @@ class Source:
     loaded: LoadedIngest
     files: tuple[SourceFile | StoredArrays, ...]
     spec: str
+    continues: bool = False
     counts: OperatorCounts = field(default_factory=OperatorCounts, compare=False)
 
     @property
@@ -66,8 +74,8 @@ class Source:
         return self.loaded.config
 
 
-def to_store(source: Source, staging: Staging, tell: Tell) -> tuple[Iterator[ToStore], Saved]:
-    """What remains to be stored, and how to record that some of it is."""
+def to_store(source: Source, staging: Staging, tell: Tell, bound: UnitBound | None) -> tuple[Iterator[ToStore], Saved]:
+    """What remains to be stored, and how to record that some of it is; ``bound`` as for :func:`.store_filling.fill`."""
 
     def saved(written: int, part: int, row: int) -> None:
         staging.save(written=written, part=part, row=row)
@@ -77,13 +85,18 @@ def to_store(source: Source, staging: Staging, tell: Tell) -> tuple[Iterator[ToS
         saved = _unsaved
     if unit is None:
         return _read(source, progress, tell), saved
+    digester = Digester(unit.seed)
+    digester.kind = progress.identifiers or (None if bound is None else bound.identifiers)
     if progress.phase == "read":
-        runs = _sort(source, unit, staging, tell)
-        if runs.count == 0:  # held in memory: a kill starts again, which is cheap
-            return _merged(source, unit, runs, IngestProgress(source.spec, ranges=1), tell), lambda *_: None
+        runs = _sort(source, digester, staging, tell, bound)
     else:
         runs = Runs(staging.runs, progress.runs)
-    return _merged(source, unit, runs, staging.progress, tell), saved
+    if bound is not None:
+        bound.identifiers = digester.kind
+    if runs.count == 0:  # held in memory: a kill starts again, which is cheap
+        held = IngestProgress(source.spec, ranges=_ranges(source.config, 0, bound))
+        return _merged(source, unit, runs, held, tell, bound), _unsaved
+    return _merged(source, unit, runs, staging.progress, tell, bound), saved
 
 
 def _unsaved(written: int, part: int, row: int) -> None:
@@ -96,11 +109,10 @@ def _read(source: Source, progress: IngestProgress, tell: Tell) -> Iterator[ToSt
         yield rows, part, after
 
 
-def _sort(source: Source, unit: Bounded, staging: Staging, tell: Tell) -> Runs:
+def _sort(source: Source, digester: Digester, staging: Staging, tell: Tell, bound: UnitBound | None) -> Runs:
     """Sort the rows by unit: into runs of a bounded size on the disk, or in memory where one run holds them all."""
     progress, budget = staging.progress, run_bytes(source.config)
-    digester, runs = Digester(unit.seed), Runs(staging.runs, progress.runs)
-    digester.kind = progress.identifiers
+    runs = Runs(staging.runs, progress.runs)
     parts: list[tuple[Digests, Rows]] = []
     size, part, row = 0, progress.part, progress.row
 
@@ -123,11 +135,17 @@ def _sort(source: Source, unit: Bounded, staging: Staging, tell: Tell) -> Runs:
             busy.result()
     if runs.count == 0 and parts:
         runs.hold(*_joined(parts))
+    if runs.count == 0:
         return runs
     if parts:
         write(parts, part, row, digester.kind)
-    staging.save(phase="merge", part=0, row=0, ranges=runs.ranges(budget))
+    staging.save(phase="merge", part=0, row=0, ranges=_ranges(source.config, runs.size, bound))
     return runs
+
+
+def _ranges(config: IngestConfig, size: int, bound: UnitBound | None) -> int:
+    """Ranges of units that each fit in memory, however many rows single units have."""
+    return max(1, ceil((size + (0 if bound is None else bound.size)) / run_bytes(config)))
 
 
 def _joined(parts: list[tuple[Digests, Rows]]) -> tuple[Digests, Rows]:
@@ -184,10 +202,12 @@ def _units(
     raise _unfit(Unfit(unit.column, problem, "A unit written in two ways would count as two"), file)
 
 
-def _merged(source: Source, unit: Bounded, runs: Runs, progress: IngestProgress, tell: Tell) -> Iterator[ToStore]:
+def _merged(
+    source: Source, unit: Bounded, runs: Runs, progress: IngestProgress, tell: Tell, bound: UnitBound | None
+) -> Iterator[ToStore]:
     """What is stored for each unit, range by range, from where the last run stopped."""
     dtype = np.dtype(source.config.ingest.dtype)
-    for number, rows in runs.merged(unit, dtype, progress.ranges, progress.part, source.counts):
+    for number, rows in runs.merged(unit, dtype, progress.ranges, progress.part, source.counts, bound):
         first = progress.row if number == progress.part else 0
         for start in range(first, len(rows), PIECE_ROWS):
             part = rows[start : start + PIECE_ROWS]

@@ -113,14 +113,16 @@ class EntryWriter:
     ----------
     folder
         Zarr group to make.
+    member
+        Name of the group of the entries in it.
     section
         ``[ingest]`` of the config.
     columns
         Names of the columns.
     """
 
-    def __init__(self, folder: Path, section: IngestSection, columns: tuple[str, ...]) -> None:
-        self._root, self._width, self._dtype = folder / section.array, len(columns), np.dtype(section.dtype)
+    def __init__(self, folder: Path, member: str, section: IngestSection, columns: tuple[str, ...]) -> None:
+        self._root, self._width, self._dtype = folder / member, len(columns), np.dtype(section.dtype)
         create_group(folder, {})
         self._group = create_group(self._root, {})
         kinds: tuple[np.dtype[Any], ...] = (self._dtype, np.dtype(np.int32), np.dtype(np.int64))

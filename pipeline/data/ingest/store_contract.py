@@ -77,6 +77,8 @@ class Contract:
         What all records that were kept have in a column; None where all values were kept.
     by
         How the rows of a unit were bounded; None in a store of an earlier version, which does not say.
+    grows
+        Whether records are appended to the store.
     """
 
     unit: str
@@ -87,6 +89,7 @@ class Contract:
     spec: str
     only: Only | None = None
     by: By | None = None
+    grows: bool = False
 
     @property
     def rule(self) -> Literal["row", "choose", "sum", "mean", "bounded"]:
@@ -103,7 +106,8 @@ class Contract:
         grouped, kept = not isinstance(config.unit, RowUnit), config.ingest.only
         only = None if kept is None else Only(kept.column, kept.value, kept.type)
         by: By = config.unit.by if isinstance(config.unit, AggregatedRows) else config.unit.kind
-        return cls(config.unit.name, config.rows_per_unit, grouped, config.drops, config.outputs, spec, only, by)
+        bounded, grows = config.rows_per_unit, config.ingest.append
+        return cls(config.unit.name, bounded, grouped, config.drops, config.outputs, spec, only, by, grows)
 
     @classmethod
     def of(cls, array: Stored | Form) -> Contract | None:
@@ -125,7 +129,8 @@ class Contract:
             valid = all(type(value) is kind for value, kind in zip(vars(contract).values(), types, strict=False))
             valid &= only is None or only.is_valid
             valid &= contract.by is None or contract.by in (_GROUPED if contract.grouped else ("row",))
-            valid &= contract.by not in ("sum", "mean") or contract.rows_per_unit == 1
+            valid &= contract.by not in ("sum", "mean") or (contract.rows_per_unit == 1 and not contract.grows)
+            valid &= type(contract.grows) is bool
         except (TypeError, KeyError, ValueError):
             valid = False
         if not valid or contract.rows_per_unit < 1 or len(contract.columns) != array.shape[1]:
@@ -142,6 +147,8 @@ class Contract:
         del said["only"]
         if self.by is None:
             del said["by"]
+        if not self.grows:  # a store that does not grow says what it said before one could
+            del said["grows"]
         if self.only is not None:
             said["only"] = {name: value for name, value in asdict(self.only).items() if value is not None}
         return {ATTRIBUTE: said}
@@ -213,6 +220,12 @@ class Contract:
                 'privacy.neighbours = "replace-one" with records that may have been dropped for their values',
                 "Under replace-one the number of records is public; a dropped record would show in it",
                 'Ingest with "refuse" or constants in place of "drop", or set neighbours = "add-remove"',
+            )
+        if self.grouped and self.grows:
+            raise DataError(
+                'privacy.neighbours = "replace-one" with records of units to which others are appended',
+                "Under replace-one the number of records is public; that of each append tells when a unit came first",
+                'Set neighbours = "add-remove"',
             )
         if self.grouped and config.query.kind == "rows":
             raise DataError(

@@ -71,6 +71,8 @@ class Writer:
     ----------
     folder
         Zarr group to make or to go on with.
+    member
+        Name of the array in it.
     section
         ``[ingest]`` of the config.
     columns
@@ -82,10 +84,10 @@ class Writer:
     """
 
     def __init__(
-        self, folder: Path, section: IngestSection, columns: tuple[str, ...], written: int, saved: Saved
+        self, folder: Path, member: str, section: IngestSection, columns: tuple[str, ...], written: int, saved: Saved
     ) -> None:
         self._folder, self._section, self._width, self._saved = folder, section, len(columns), saved
-        self._root = folder / section.array
+        self._root = folder / member
         self._array = None if written == 0 else zarr.open_array(self._root, mode="r+", config=_CONFIG)
         self._block = layout(section, len(columns))[2]
         self._written, self._pending = written, 0
@@ -153,10 +155,10 @@ class Writer:
 
     def _create(self, block: Rows) -> zarr.Array[Any]:
         """Make the array, compressed where its first rows say that it is worth it."""
-        chunks, shards, _ = layout(self._section, self._width)
+        chunks, shards = self._sides(len(block))
         dtype = np.dtype(self._section.dtype).newbyteorder("<")
         self._array = create_group(self._folder, {}).create_array(
-            self._section.array,
+            self._root.name,
             shape=(_ROOM // shards[0] * shards[0] if shards else _ROOM, self._width),
             chunks=chunks,
             shards=shards,
@@ -168,6 +170,15 @@ class Writer:
             config=_CONFIG,
         )
         return self._array
+
+    def _sides(self, rows: int) -> tuple[tuple[int, int], tuple[int, int] | None]:
+        """Chunks and shards of the array, whose first block has so many rows."""
+        chunks, shards, block = layout(self._section, self._width)
+        if not self._section.append or rows >= block:
+            return chunks, shards
+        # A part that is known to be small: a chunk is stored whole, and its rest would be stored every night.
+        side = (min(chunks[0], max(1, rows)), chunks[1])
+        return side, None if shards is None else (-(-max(1, rows) // side[0]) * side[0], side[1])
 
 
 def _codecs(compression: str, sample: Rows) -> tuple[ZstdCodec | Crc32cCodec, ...]:

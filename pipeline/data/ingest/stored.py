@@ -14,6 +14,7 @@ from blockveil.pipeline.config.ingest_file import ZarrSource
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.fingerprint import fingerprint
 from blockveil.pipeline.data.stores import check_complete, open_stored, unreadable
+from blockveil.pipeline.data.zarr_arrays import content_digest
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,6 +46,14 @@ class StoredArrays:
     def parts(self) -> list[Any]:
         """Arrays to read by a slice."""
         return list(self.arrays)
+
+    def content_digest(self) -> str:
+        """SHA-256 of the content; StoreError where it cannot be read."""
+        try:
+            return content_digest({str(position): array for position, array in enumerate(self.arrays)})
+        except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
+            failure = unreadable(f'"{self.name}"', error)
+        raise failure
 
     def check_unchanged(self) -> None:
         """Refuse arrays that changed since they were opened; DataError."""

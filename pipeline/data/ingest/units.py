@@ -119,11 +119,34 @@ class Fold(Protocol):
     def rows_of_units(self) -> Places:
         """Rows of each unit, shape (units,)."""
 
+    @property
+    def most(self) -> Places | None:
+        """Most rows of each unit that can be kept, shape (units,); None where all of them are added up."""
 
-def fold(unit: ChosenRows | AggregatedRows, width: int, dtype: np.dtype[Any]) -> Fold:
-    """What a config does with the rows of a unit; ``dtype`` is that of the store."""
+    @property
+    def kept_of_units(self) -> tuple[Digests, Places]:
+        """Units in order, and how many records are stored for each; shape (units,) each."""
+
+
+def fold(
+    unit: ChosenRows | AggregatedRows,
+    width: int,
+    dtype: np.dtype[Any],
+    earlier: tuple[Digests, Places] | None = None,
+) -> Fold:
+    """What a config does with the rows of a unit.
+
+    Parameters
+    ----------
+    unit
+        What to do with them.
+    width, dtype
+        Columns, and the type of the store.
+    earlier
+        Units in order, and how many of their rows are stored already (:mod:`.unit_bound`).
+    """
     if isinstance(unit, ChosenRows):
-        return _Choose(unit.seed, unit.rows_at_most, width, dtype)
+        return _Choose(unit, width, dtype, earlier or (np.empty(0, DIGEST), np.empty(0, np.int64)))
     return _Aggregate(unit.by == "mean", width, dtype)
 
 
@@ -147,9 +170,9 @@ class _Units:
 
 
 class _Choose:
-    def __init__(self, seed: str, most: int, width: int, dtype: np.dtype[Any]) -> None:
-        self._key = hashlib.sha256(b"blockveil ingest choice 1 " + seed.encode()).digest()
-        self._most, self._units, nothing = most, _Units(), np.empty(0, np.int64)
+    def __init__(self, unit: ChosenRows, width: int, dtype: np.dtype[Any], earlier: tuple[Digests, Places]) -> None:
+        self._key = hashlib.sha256(b"blockveil ingest choice 1 " + unit.seed.encode()).digest()
+        self._at_most, self._earlier, self._units, nothing = unit.rows_at_most, earlier, _Units(), np.empty(0, np.int64)
         self._kept = _Kept(nothing, nothing, nothing.astype(np.uint64), np.empty((0, width), dtype))
 
     def add(self, digests: Digests, rows: Rows) -> None:
@@ -161,12 +184,29 @@ class _Choose:
         self._units.counts[places] += counts
         scores = _scores(self._key, digests, numbers)
         more = _Kept(np.repeat(places, counts), numbers, scores, rows)
-        self._kept = self._kept.moved(earlier).joined(more).best(self._most)
+        self._kept = self._kept.moved(earlier).joined(more).best(self.most)
 
     @property
     def rows_of_units(self) -> Places:
         """See :class:`Fold`."""
         return self._units.counts
+
+    @property
+    def most(self) -> Places:
+        """See :class:`Fold`."""
+        left = np.full(self._units.digests.size, self._at_most, np.int64)
+        units, stored = self._earlier
+        places = np.searchsorted(self._units.digests, units)
+        there = places < self._units.digests.size
+        there[there] = self._units.digests[places[there]] == units[there]
+        left[places[there]] -= stored[there]
+        # Never more than k in all appends together: what is left was k less all that is stored.
+        return np.maximum(left, 0)
+
+    @property
+    def kept_of_units(self) -> tuple[Digests, Places]:
+        """See :class:`Fold`."""
+        return self._units.digests, np.bincount(self._kept.owners, minlength=self._units.digests.size)
 
     def result(self) -> Rows:
         """The chosen rows, by unit and number."""
@@ -195,13 +235,13 @@ class _Kept:
             np.concatenate([self.rows, more.rows]),
         )
 
-    def best(self, most: int) -> _Kept:
-        """The rows of the smallest scores of each unit; the lower number where scores agree."""
+    def best(self, most: Places) -> _Kept:
+        """The rows of the smallest scores, at most so many of each unit; the lower number where scores agree."""
         order = np.lexsort((self.numbers, self.scores, self.owners))
         owners = self.owners[order]
         starts = np.flatnonzero(np.diff(owners, prepend=-1))
         rank = np.arange(order.size) - np.repeat(starts, np.diff(starts, append=order.size))
-        order = order[rank < most]
+        order = order[rank < most[owners]]
         return _Kept(self.owners[order], self.numbers[order], self.scores[order], self.rows[order])
 
 
@@ -228,6 +268,15 @@ class _Aggregate:
     def rows_of_units(self) -> Places:
         """See :class:`Fold`."""
         return self._units.counts
+
+    @property
+    def most(self) -> None:
+        """See :class:`Fold`."""
+
+    @property
+    def kept_of_units(self) -> tuple[Digests, Places]:
+        """See :class:`Fold`."""
+        return self._units.digests, np.ones(self._units.digests.size, np.int64)
 
     def result(self) -> Rows:
         """One record a unit."""

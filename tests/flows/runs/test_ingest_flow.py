@@ -119,5 +119,5 @@ def test_a_failed_flow_says_why_and_that_no_store_was_made(source, monkeypatch):
     state = ingest_dataset(config="ingest", return_state=True)
     assert (state.name, state.is_failed()) == ("BadData", True)
     assert 'column "ward" is of type string' in state.message
-    assert "No store was made." in state.message
+    assert "No store was made, and one that grows is as it was." in state.message
     assert ingest_dataset(config="../ingest", return_state=True).name == "BadConfig"

@@ -1,0 +1,305 @@
+"""An ingest that appends: new files of the source become a new part of a store that grows.
+
+The order is what makes a kill harmless::
+
+    lock staging -> which files are new? -> read them -> write a part -> check -> new state beside the store
+    -> rename the part into the store -> replace the manifest -> remove the old state and the staging
+
+* Until the manifest is replaced, which is one file, the store is the old one, with its old state. What was prepared for
+  the new one is then of no store, and the next run removes it or goes on with it.
+* Files and parts that a manifest names never change, so a night that began before goes on with the records that it
+  found, and its records are a prefix of all later ones, bit for bit (:mod:`.grown_rows`).
+* A file is known by where it is. One with the same content is passed over, one with another content is refused; so is a
+  new file with the content of another one, which would store its records twice. The content decides nothing else: see
+  the proof in :mod:`.unit_bound`.
+* An append reads the new files, twice: for their digests and for their records. Of those that are stored already it
+  looks at the metadata only, as long as these have not changed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from blockveil.pipeline.base import durable
+from blockveil.pipeline.base.canonical import digest
+from blockveil.pipeline.base.errors import DataError, StoreError
+from blockveil.pipeline.config.ingest_file import ChosenRows
+from blockveil.pipeline.data.grown_rows import GrownRows, Manifest, part_name
+from blockveil.pipeline.data.ingest import growth_state
+from blockveil.pipeline.data.ingest import ingest_staging as scratch
+from blockveil.pipeline.data.ingest.files import SourceFile
+from blockveil.pipeline.data.ingest.growth_state import GrowthState, HeldFile
+from blockveil.pipeline.data.ingest.readers import Reader
+from blockveil.pipeline.data.ingest.source_rows import ALGORITHM, Source, Tell
+from blockveil.pipeline.data.ingest.store_contract import Contract
+from blockveil.pipeline.data.ingest.store_filling import contract_of, fill
+from blockveil.pipeline.data.ingest.store_writer import layout
+from blockveil.pipeline.data.ingest.stored import StoredArrays
+from blockveil.pipeline.data.ingest.unit_bound import UnitBound, carried, file_name, written
+from blockveil.pipeline.data.sparse_store import open_rows
+
+_COMPARING = "comparing the files with those of the store"
+_METADATA = "zarr.json"
+_DECIDES_NOTHING: Any = {"ingest": {"memory_gib", "store"}, "source": {"files"}}
+"""Keys that may change from one append to the next: a record is the same under any of their values."""
+
+Before = tuple[Manifest, GrowthState]
+
+
+def append(source: Source, tell: Tell) -> str:
+    """Make a store that grows, or append to it what is new in the source; what was done, in words.
+
+    Parameters
+    ----------
+    source
+        All files of the source.
+    tell
+        Receives progress in the user's words.
+
+    Raises
+    ------
+    BlockveilError
+        With what to change; the store is as it was then.
+    """
+    target = source.loaded.target
+    try:
+        with scratch.locked(target) as root:
+            before = _before(source, root)
+            files = _new_files(source, before, tell)
+            if before is not None and not files:
+                scratch.remove(root)
+                return "the store holds every file of the source already; nothing was read"
+            growing = _growing(source, before, files)
+            staging = scratch.resumed(root, growing.spec)
+            resumed = staging.progress != scratch.IngestProgress(growing.spec)
+            _grow(growing, staging, before, files, tell)
+            scratch.remove(root)
+    except OSError as error:
+        failure = durable.store_error(error, "the store cannot be written", "ingest.store")
+    else:
+        if resumed:
+            return "went on where an earlier run had stopped"
+        return "read the whole source" if before is None else "appended what was new in the source"
+    raise failure
+
+
+def discard(target: Path, array: str) -> bool:
+    """Remove what an unfinished append left, in the store and beside it; whether there was anything.
+
+    Raises
+    ------
+    StoreError
+        An ingest works on it, it cannot be removed, or what is kept beside the store is lost.
+    """
+    found = scratch.discard(target)
+    with scratch.locked(target) as root:
+        if not target.exists():
+            found |= growth_state.forget(target)
+        elif (store := _opened(target, array)) is not None:
+            state = growth_state.read(target, store[1])
+            found |= _tidied(target / array, store[0])
+            growth_state.tidy(growth_state.state_path(target), state)
+        scratch.remove(root)
+    return found
+
+
+def _before(source: Source, root: Path) -> Before | None:
+    """Manifest and state of the store as it is; None where there is none. What a killed append left is removed."""
+    target, section = source.loaded.target, source.config.ingest
+    if not target.exists():
+        return None
+    found = _opened(target, section.array)
+    if found is None:
+        raise StoreError(
+            f'ingest.store "{section.store}" exists and is not a store that grows',
+            "Records are appended to a store that was made with append = true",
+            "Name another store, and ingest all files into it",
+        )
+    manifest, spec = found
+    state = growth_state.read(target, spec)
+    changed = _differences(state.rules, _rules(source))
+    if changed:
+        raise StoreError(
+            f'ingest.store "{section.store}" was made with another {", ".join(changed)}',
+            "All records of a store are made by the same rules",
+            "Restore them in the config, or name another store and ingest all files into it",
+        )
+    if _tidied(target / section.array, manifest):
+        scratch.Staging(root, scratch.IngestProgress(spec)).wipe()  # its part was in the store already
+    growth_state.tidy(growth_state.opened(target), state)
+    return manifest, state
+
+
+def _opened(target: Path, array: str) -> tuple[Manifest, str] | None:
+    """Manifest of a store and what it says of itself; None where it does not grow."""
+    try:
+        found = open_rows(target, array, "ingest.store", "ingest.array")
+    except StoreError:
+        return None
+    contract = Contract.of(found)
+    return None if contract is None or not isinstance(found, GrownRows) else (found.manifest, contract.spec)
+
+
+def _tidied(folder: Path, manifest: Manifest) -> bool:
+    """Remove parts that no manifest names: only an append that was killed can have left them."""
+    names = {_METADATA, *(name for name, _ in manifest.parts)}
+    found = [entry for entry in folder.iterdir() if entry.name not in names]
+    for entry in found:
+        if entry.is_dir():
+            scratch.remove(entry)
+        else:
+            entry.unlink()
+    return bool(found)
+
+
+def _rules(source: Source) -> dict[str, Any]:
+    """The part of the config that decides what becomes of a row."""
+    # Without what has its default: keys of later versions do not part a store from its config.
+    return source.config.model_dump(mode="json", exclude=_DECIDES_NOTHING, exclude_defaults=True)
+
+
+def _differences(stored: dict[str, Any], found: dict[str, Any]) -> list[str]:
+    """Keys of a config that differ, by section."""
+    changed = []
+    for section in sorted({*stored, *found}):
+        one, other = stored.get(section), found.get(section)
+        if isinstance(one, dict) and isinstance(other, dict):
+            changed += [f"{section}.{key}" for key in sorted({*one, *other}) if one.get(key) != other.get(key)]
+        elif one != other:
+            changed.append(section)
+    return changed
+
+
+def _new_files(source: Source, before: Before | None, tell: Tell) -> dict[HeldFile, SourceFile | StoredArrays]:
+    """Files that the store does not hold, in the order in which they are read."""
+    base = source.loaded.path.parent
+    held = {} if before is None else {file.location: file for file in before[1].files}
+    digests = {file.digest for file in held.values()}
+    seen, new = set[str](), dict[HeldFile, SourceFile | StoredArrays]()
+    for number, file in enumerate(source.files):
+        location, identity = _location(file.location, base), file.identity
+        known = held.get(location)
+        if location in seen or (known is not None and known.identity == identity):
+            seen.add(location)
+            continue
+        seen.add(location)
+        found = HeldFile(location, identity, file.content_digest())
+        if known is None:
+            if found.digest in digests and _has_rows(source, file):
+                raise _copy(file.name)
+            digests.add(found.digest)
+            new[found] = file
+        elif known.digest != found.digest:
+            raise _other(file.name)
+        tell(_COMPARING, (number + 1) / len(source.files))
+    source.counts.new_files, source.counts.held_files = len(new), len(seen) - len(new)
+    return new
+
+
+def _location(location: str, base: Path) -> str:
+    """Where a file is, below the folder of the config if it is there: a folder may be moved with its config."""
+    path = Path(location)
+    below = [folder for folder in (base, base.resolve()) if path.is_relative_to(folder)]
+    return str(path.relative_to(below[0])) if below else location
+
+
+def _has_rows(source: Source, file: SourceFile | StoredArrays) -> bool:
+    """Whether a file has any row: days without records are files that are alike."""
+    return next((True for piece in Reader(source.config).read(file, 0) if piece.batch.rows), False)
+
+
+def _copy(name: str) -> DataError:
+    return DataError(
+        f'File "{name}" has the content of another file that is stored, or is about to be',
+        "Each record is stored once, however many copies of its file there are",
+        "Remove the copy; if all files have moved, move them back, or ingest them into another store",
+    )
+
+
+def _other(name: str) -> DataError:
+    return DataError(
+        f'File "{name}" has changed since its records were stored',
+        "Records that are stored never change: a release may have been made of them",
+        "Restore the file; put new records into a file of its own, or ingest all files into another store",
+    )
+
+
+def _growing(source: Source, before: Before | None, files: dict[HeldFile, SourceFile | StoredArrays]) -> Source:
+    """The source of this append alone."""
+    spec = {
+        "algorithm": ALGORITHM,
+        "before": None if before is None else before[1].spec,
+        "rules": _rules(source),
+        "files": [[file.location, file.identity] for file in files],
+    }
+    return replace(source, files=tuple(files.values()), spec=digest(spec), continues=before is not None)
+
+
+def _grow(
+    source: Source,
+    staging: scratch.Staging,
+    before: Before | None,
+    files: dict[HeldFile, SourceFile | StoredArrays],
+    tell: Tell,
+) -> None:
+    """Write the part, the state and the manifest, in this order."""
+    target, array = source.loaded.target, source.config.ingest.array
+    manifest = _empty(source) if before is None else before[0]
+    state = GrowthState("", _rules(source)) if before is None else before[1]
+    folder, name = growth_state.opened(target), part_name(len(manifest.parts))
+    bound = None
+    if isinstance(source.config.unit, ChosenRows):
+        bound = UnitBound(folder, state.units, staging.root / "units", state.identifiers)
+    rows = fill(source, staging, (staging.store / array, name), tell, bound)
+    units = state.units
+    if bound is not None:
+        number = len(manifest.parts)
+        units = (*units, written(folder / file_name(number, 1), 1, bound.kept()))
+        units = carried(folder, units, number)
+    identifiers = None if bound is None else bound.identifiers
+    made = GrowthState(source.spec, state.rules, identifiers, (*state.files, *files), units)
+    growth_state.write(folder, made)
+    manifest = replace(manifest, parts=(*manifest.parts, (name, rows)))
+    publish = _first if before is None else partial(_next, name)
+    publish(staging.store, target, array, _metadata(source, manifest))
+    growth_state.tidy(folder, made)
+
+
+def _empty(source: Source) -> Manifest:
+    """Manifest of a store without records."""
+    section, columns = source.config.ingest, len(source.config.outputs)
+    dtype = np.dtype(section.dtype).newbyteorder("<").str
+    return Manifest((), columns, dtype, layout(section, columns)[0][0], section.layout == "entries")
+
+
+def _metadata(source: Source, manifest: Manifest) -> bytes:
+    """Metadata of the group of the parts: shape, parts and contract in one file."""
+    attributes = {**manifest.attributes(), **contract_of(source)}
+    fields = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+    return json.dumps(fields, indent=2).encode()
+
+
+def _first(staged: Path, target: Path, array: str, metadata: bytes) -> None:
+    """Publish a store of one part, by one rename."""
+    group = json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {}}).encode()
+    durable.replace_file(staged / _METADATA, group, staged / f"{_METADATA}.new")
+    durable.replace_file(staged / array / _METADATA, metadata, staged / array / f"{_METADATA}.new")
+    staged.chmod(0o700)
+    durable.sync_tree(staged)
+    staged.rename(target)
+    durable.sync(target.parent)
+
+
+def _next(name: str, staged: Path, target: Path, array: str, metadata: bytes) -> None:
+    """Publish one more part, by one replaced file."""
+    durable.sync_tree(staged / array / name)
+    (staged / array / name).rename(target / array / name)
+    durable.sync(target / array)
+    # Before this, no reader knows of the part; after it, every new reader does.
+    durable.replace_file(target / array / _METADATA, metadata, target / array / f"{_METADATA}.new")

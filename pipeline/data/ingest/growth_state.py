@@ -1,0 +1,155 @@
+"""What a store that grows has taken in: its files, and how many rows it holds of each unit.
+
+It lies in a folder beside the store (mode 0700, files 0600), never in it: those who may read the records learn neither
+from which files they are nor whose they are. Units are kept by their keyed digests.
+
+There is one file of state for each state of the store, named after the digest that the store holds itself. So an append
+writes its new state beside the old one, then replaces the manifest of the store, and a kill between the two leaves the
+old store with its old state.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from blockveil.pipeline.base import durable
+from blockveil.pipeline.base.canonical import canonical_json, digest
+from blockveil.pipeline.data.ingest import ingest_staging
+from blockveil.pipeline.data.ingest.unit_bound import UnitFile, check, lost, open_private
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class HeldFile:
+    """A file of the source whose records are stored.
+
+    Attributes
+    ----------
+    location
+        Where it is: below the folder of the config if it is there, else as a whole.
+    identity
+        What changes with the content, as far as a look at the file's metadata tells.
+    digest
+        SHA-256 of the content.
+    """
+
+    location: str
+    identity: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class GrowthState:
+    """What a store holds.
+
+    Attributes
+    ----------
+    spec
+        Digest of everything that decides the store, as its contract has it.
+    rules
+        The part of the config that decides what becomes of a row.
+    identifiers
+        Whether units are identified by whole numbers or text, once that is known.
+    files
+        Files of the source in the order in which they were taken in.
+    units
+        Files of how many rows are stored of each unit.
+    """
+
+    spec: str
+    rules: dict[str, Any]
+    identifiers: str | None = None
+    files: tuple[HeldFile, ...] = ()
+    units: tuple[UnitFile, ...] = ()
+
+
+def state_path(target: Path) -> Path:
+    """Folder of the state of a store."""
+    return target.parent / f".grown-{target.name}"
+
+
+def opened(target: Path) -> Path:
+    """The folder of the state, made where there is none.
+
+    Raises
+    ------
+    StoreError
+        Somebody else's folder or a link is there.
+    OSError
+        It cannot be made.
+    """
+    folder = state_path(target)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    ingest_staging.require_private(folder)
+    return folder
+
+
+def read(target: Path, spec: str) -> GrowthState:
+    """State of a store that says ``spec`` of itself.
+
+    Raises
+    ------
+    StoreError
+        It is missing, damaged, or that of another state of the store.
+    """
+    folder = state_path(target)
+    try:
+        ingest_staging.require_private(folder)
+        said = json.loads((folder / _name(spec)).read_bytes())
+        fields, seal = said["state"], said["digest"]
+        files = tuple(HeldFile(**file) for file in fields["files"])
+        units = tuple(UnitFile(**file) for file in fields["units"])
+        found = GrowthState(fields["spec"], fields["rules"], fields["identifiers"], files, units)
+        valid = seal == digest(fields) and found.spec == spec and said["version"] == _VERSION
+    except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError):
+        valid = False
+    if not valid:
+        raise lost(folder.name)
+    check(folder, found.units)
+    return found
+
+
+def write(folder: Path, state: GrowthState) -> None:
+    """Write a state beside the others; it is on the disk when this returns."""
+    fields = asdict(state)
+    content = canonical_json({"version": _VERSION, "state": fields, "digest": digest(fields)})
+    scratch = folder / "state.new"
+    with open_private(scratch) as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    scratch.replace(folder / _name(state.spec))
+    durable.sync(folder)
+
+
+def tidy(folder: Path, state: GrowthState) -> None:
+    """Remove all but one state: what an append that was killed has left, and what the last one has replaced."""
+    _remove_others(folder, {_name(state.spec), *(file.name for file in state.units)})
+
+
+def forget(target: Path) -> bool:
+    """Remove the state of a store that is gone; whether there was any."""
+    folder = state_path(target)
+    if not folder.exists():
+        return False
+    ingest_staging.require_private(folder)
+    _remove_others(folder, ())
+    folder.rmdir()
+    return True
+
+
+def _remove_others(folder: Path, kept: Iterable[str]) -> None:
+    names = set(kept)
+    for entry in folder.iterdir():
+        if entry.name not in names:
+            entry.unlink()
+
+
+def _name(spec: str) -> str:
+    return f"state-{spec[:32]}.json"

@@ -1,0 +1,118 @@
+"""Nights over a store to which an ingest appends: series continue, and what was begun keeps its own records."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import numpy as np
+import pytest
+import zarr
+
+from blockveil.engine.answers.gram import partial_gram
+from blockveil.pipeline.base.errors import ReleaseConflict
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.data.datasets import open_records
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases import night
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import Workspace, run_release
+from tests import support
+from tests.pipeline.data.ingest import growing_support as grown
+from tests.pipeline.data.ingest import ingest_support as people
+
+FIRST = date(2026, 11, 1)
+CONFIG = """
+release = {{dataset = "people", name = "stays"}}
+data = {{store = "out.zarr"}}
+privacy = {{epsilon = 1, delta = 1e-9, neighbours = "add-remove", unit = "one visit (one row)"}}
+mechanism = {{kind = "gaussian"}}
+output = {{root = "out", ledger = "ledger.db", keys = "keys"}}
+{more}
+[query]
+kind = "{kind}"
+rows_at_most = 5000
+missing = "refuse"
+[query.geometry]
+kind = "box"
+origin = "midpoint"
+features = [{{name = "person", lower = 0, upper = 40}}, {{name = "stay", lower = 0, upper = 9000}}]
+"""
+
+
+def prepared(folder, more="", kind="covariance"):
+    (folder / "release.toml").write_text(CONFIG.format(more=more, kind=kind))
+    loaded = load_config(folder / "release.toml")
+    support.set_budget(loaded, 3.0)
+    return loaded
+
+
+def grow(folder, number, layout="rows"):
+    grown.put(folder, number)
+    people.run(people.configure(folder, grown.COLUMNS, append=True, layout=layout))
+
+
+def run(loaded, number):
+    plan = make_plan(loaded, FIRST + timedelta(days=number))
+    return run_release(plan, ThreadCompute(2), "test", lambda *_: None)
+
+
+def test_nights_that_share_a_charge_continue_over_appends(tmp_path):
+    loaded = prepared(tmp_path, "continual = {nights = 3, first = 2026-11-01}")
+    for number in range(3):
+        grow(tmp_path, number)
+        outcome = run(loaded, number)
+        assert outcome.resumed is None
+    assert sum(entry.kind == "RELEASED" for entry in Ledger(loaded.ledger_url).history()) == 3
+    assert zarr.open_group(outcome.path, mode="r").attrs["mechanism"]["continual"]["night"] == 3
+
+
+@pytest.mark.parametrize("layout", ["rows", "entries"])
+def test_a_night_that_was_killed_after_its_commit_is_finished_though_the_store_has_grown(tmp_path, layout):
+    loaded = prepared(tmp_path)
+    grow(tmp_path, 0, layout)
+    plan = make_plan(loaded, FIRST)
+    workspace = Workspace.open(plan)
+    staged = night.measure(workspace, night.reserve(workspace, "killed"), ThreadCompute(1), lambda *_: None)
+    for number in (1, 2):
+        grow(tmp_path, number, layout)
+    outcome = run(loaded, 0)
+    assert "committed" in outcome.resumed
+    assert outcome.output_digest == staged.output_digest
+    spent = Ledger(loaded.ledger_url).budget("people").spent
+    assert "complete already" in run(loaded, 0).resumed
+    assert Ledger(loaded.ledger_url).budget("people").spent == spent
+    # Another night is of all records, and is charged.
+    later = run(loaded, 1)
+    assert later.resumed is None
+    assert Ledger(loaded.ledger_url).budget("people").spent != spent
+
+
+def test_a_reservation_from_before_an_append_is_used_for_the_records_that_it_was_for(tmp_path):
+    loaded = prepared(tmp_path)
+    grow(tmp_path, 0)
+    plan = make_plan(loaded, FIRST)
+    night.reserve(Workspace.open(plan), "killed")
+    grow(tmp_path, 1)
+    assert "reserved" in run(loaded, 0).resumed
+
+
+def test_records_that_were_never_those_of_the_store_are_refused_as_before(tmp_path):
+    loaded = prepared(tmp_path)
+    grow(tmp_path, 0)
+    run(loaded, 0)
+    array = zarr.open_array(tmp_path / "out.zarr" / "records" / "part-000000", mode="r+")
+    array[0, 0] = 39 - np.asarray(array[0, 0])
+    with pytest.raises(ReleaseConflict, match="another specification"):
+        run(loaded, 0)
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 7, 64, 1000])
+def test_records_in_parts_have_the_exact_sum_of_the_same_records_in_one_array(tmp_path, chunk_rows):
+    for number in range(3):
+        grow(tmp_path, number)
+    loaded = prepared(tmp_path)
+    data, quantiser = open_records(loaded), make_plan(loaded, FIRST).question.query.quantiser
+    whole = np.asarray(data.array[:])
+    wanted = partial_gram(whole, 0, data.rows, quantiser, data.rows)
+    assert np.array_equal(partial_gram(data.source, 0, data.rows, quantiser, chunk_rows), wanted)
