@@ -1,6 +1,8 @@
 """The page on object stores is followed word for word, against a server of this machine."""
 
+import json
 import re
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -47,7 +49,17 @@ def hospital(tmp_path, monkeypatch, bucket, door):
     return load_config(tmp_path / "hospital.toml")
 
 
-def test_the_page_leads_from_a_config_to_a_reader(hospital, bucket, monkeypatch, tmp_path, capsys):
+def open_to_all(door, bucket):
+    """Let everybody list and read."""
+    name = bucket.removeprefix("s3://")
+    places = [f"arn:aws:s3:::{name}", f"arn:aws:s3:::{name}/*"]
+    allowed = {"Effect": "Allow", "Principal": "*", "Action": ["s3:ListBucket", "s3:GetObject"], "Resource": places}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [allowed]}).encode()
+    kind = {"Content-Type": "application/json"}
+    urllib.request.urlopen(urllib.request.Request(f"{door.address}/{name}?policy", policy, kind, method="PUT")).close()
+
+
+def test_the_page_leads_from_a_config_to_a_reader(hospital, bucket, door, monkeypatch, tmp_path, capsys):
     run, report = [line.replace(ADDRESS, bucket) for line in commands()]
     with monkeypatch.context() as patch:
         for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
@@ -55,9 +67,18 @@ def test_the_page_leads_from_a_config_to_a_reader(hospital, bucket, monkeypatch,
         said = called(run)
     assert f"{bucket}/people/covariance/2026-11-20.json" in said
     assert SECRET not in said
-    (program,) = blocks("python")
-    exec(compile(program.replace(ADDRESS, bucket), "the page", "exec"), {})
-    assert "adding or removing one person" in capsys.readouterr().out
+    (group,) = (hospital.output_root / "people" / "covariance").glob("*.zarr")
+    open_to_all(door, bucket)
+    with monkeypatch.context() as patch:
+        patch.setenv("AWS_SKIP_SIGNATURE", "true")
+        patch.delenv("AWS_ACCESS_KEY_ID")
+        patch.delenv("AWS_SECRET_ACCESS_KEY")
+        for program in blocks("python"):
+            lines = program.replace(ADDRESS, bucket).replace("2026-11-20-<digest>.zarr", group.name)
+            exec(compile(lines, "the page", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "adding or removing one person" in printed
+    assert "[[" in printed
     called(report)
     assert "people/covariance/2026-11-20" in (tmp_path / "report.html").read_text()
 

@@ -79,7 +79,11 @@ def client(address: str, credentials: Mapping[str, str] | None = None) -> Client
             },
         )
     except Exception as error:  # noqa: BLE001 - its text could quote a setting
-        failure = unreachable("The object store", error)
+        failure = StoreError(
+            f"The client of the object store cannot be made ({type(error).__name__})",
+            "Its settings have names that the provider knows, and go together",
+            "Check those in the environment, and in the file of credentials where a config refers to one",
+        )
     else:
         return built
     raise failure

@@ -436,6 +436,14 @@ class TestConfig:
             run(load_config(people.path))
         assert "hunter2" not in str(caught.value)
 
+    def test_settings_that_no_provider_knows_are_refused_before_anything_is_paid_for(self, monkeypatch, people):
+        monkeypatch.setenv("KEYS", f'aws_acces_key = "{SECRET}"')
+        people.path.write_text(people.path.read_text().replace("[output]", '[output]\nupload_credentials = "env:KEYS"'))
+        with pytest.raises(StoreError, match="names that the provider knows") as caught:
+            run(load_config(people.path))
+        assert SECRET not in str(caught.value)
+        assert kinds(people) == ["BUDGET"]
+
     def test_where_releases_are_sent_is_no_part_of_what_they_are(self, tmp_path, people):
         plain = load_config(people.path)
         without = replace(
