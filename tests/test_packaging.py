@@ -178,6 +178,14 @@ def light(tmp_path):
     return run
 
 
+CLINIC = """
+columns = [{ name = "cost", kind = "number", missing = "refuse" }]
+ingest = { store = "clinic.zarr" }
+source = { kind = "sqlite", file = "clinic.db", query = "SELECT cost FROM visits" }
+unit = { kind = "row", name = "one visit" }
+"""
+
+
 def test_without_extras_a_release_is_planned_granted_made_and_reported(light):
     for words in (
         ("plan", "people.toml"),
@@ -197,11 +205,13 @@ def test_without_extras_a_release_is_planned_granted_made_and_reported(light):
         (("serve", "."), "server"),
         (("plan", "people.toml", "--set", 'data.store="s3://bucket/people.zarr"'), "s3"),
         (("ledger", "verify", "--ledger", "env:LEDGER"), "postgres"),
+        (("ingest", "clinic.toml"), "sql"),
     ],
 )
 def test_what_needs_an_extra_names_it(light, monkeypatch, tmp_path, words, extra):
     monkeypatch.setenv("LEDGER", "postgresql://nobody@127.0.0.1:1/ledger")
     (tmp_path / "deployments.toml").write_text("")
+    (tmp_path / "clinic.toml").write_text(CLINIC)
     done = light(*words)
     assert done.returncode == 2, done.stderr
     assert f'pip install "blockveil[{extra}]"' in done.stderr

@@ -60,6 +60,7 @@ MENU = {
         "read a report": "docs/report",
         "run it every night and for a team": "docs/operations",
         "ingest files": "docs/ingest",
+        "read from a database": "docs/how-to/databases",
         "release growing records": "docs/continual",
         "train a model": "docs/training",
         "work in Python": "docs/python",

@@ -8,6 +8,8 @@ from typing import ClassVar
 from blockveil.pipeline.base.errors import BlockveilError
 
 EXTRAS = {
+    "adbc_driver_postgresql": "sql",
+    "duckdb": "sql",
     "fastapi": "server",
     "httpx": "server",
     "obstore": "s3",
@@ -15,6 +17,7 @@ EXTRAS = {
     "prefect": "server",
     "prometheus_client": "server",
     "psycopg": "postgres",
+    "sqlglot": "sql",
     "xarray": "analysis",
 }
 """Extra of the package by the name that is imported."""

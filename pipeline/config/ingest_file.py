@@ -18,6 +18,13 @@ from blockveil.pipeline.base.spelling import REMEDIES, RULES, PartType, is_canon
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.fields import Label, LocalPath, Location, Number, Section, Whole, refusal, rule
 from blockveil.pipeline.config.ingest_columns import Column, Missing, NumberColumn, check_different, repeated
+from blockveil.pipeline.config.ingest_databases import (
+    DatabaseSource,
+    DuckdbSource,
+    PostgresSource,
+    SqliteSource,
+    check_inputs,
+)
 from blockveil.pipeline.config.toml import read_toml
 from blockveil.pipeline.config.toml_lines import lines_of
 
@@ -156,9 +163,8 @@ class ZarrSource(_Arrays):
     """the arrays of each group, side by side; none where files are arrays"""
 
 
-Source = Annotated[
-    ParquetSource | CsvSource | NpySource | NpzSource | ScipySource | ZarrSource, Field(discriminator="kind")
-]
+FileSource = ParquetSource | CsvSource | NpySource | NpzSource | ScipySource | ZarrSource
+Source = Annotated[FileSource | DuckdbSource | SqliteSource | PostgresSource, Field(discriminator="kind")]
 
 
 class RowUnit(Section):
@@ -230,7 +236,8 @@ class IngestConfig(Section):
     def drops(self) -> bool:
         """Whether a record may be left out."""
         policies = getattr(self.unit, "missing", None) == "drop" or any(column.drops for column in self.columns)
-        return policies or self.ingest.only is not None
+        filtered = isinstance(self.source, DatabaseSource) and self.source.filters
+        return policies or filtered or self.ingest.only is not None
 
     @property
     def bounded(self) -> ChosenRows | AggregatedRows | None:
@@ -250,6 +257,9 @@ class IngestConfig(Section):
     @rule
     def _coherent(self) -> None:
         check_different("columns", self.outputs)
+        if isinstance(self.source, DatabaseSource):
+            only = self.ingest.only
+            check_inputs(self.source, self.inputs, None if only is None else only.column, self.ingest.append)
         if isinstance(self.source, _Arrays):
             unknown = set(self.inputs) - set(self.source.columns)
             if unknown:

@@ -33,6 +33,7 @@ from blockveil.pipeline.config.ingest_file import ChosenRows
 from blockveil.pipeline.data.grown_rows import GrownRows, Manifest, part_name
 from blockveil.pipeline.data.ingest import growth_state
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
+from blockveil.pipeline.data.ingest.database_table import SourceTable
 from blockveil.pipeline.data.ingest.files import SourceFile
 from blockveil.pipeline.data.ingest.growth_state import GrowthState, HeldFile
 from blockveil.pipeline.data.ingest.readers import Reader
@@ -183,6 +184,8 @@ def _new_files(source: Source, before: Before | None, tell: Tell) -> dict[HeldFi
     digests = {file.digest for file in held.values()}
     seen, new = set[str](), dict[HeldFile, SourceFile | StoredArrays]()
     for number, file in enumerate(source.files):
+        if isinstance(file, SourceTable):
+            raise AssertionError("a config that appends reads files")
         location, identity = _location(file.location, base), file.identity
         known = held.get(location)
         if location in seen or (known is not None and known.identity == identity):

@@ -19,15 +19,17 @@ from pathlib import Path
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.config.ingest_databases import DatabaseSource
 from blockveil.pipeline.config.ingest_file import LoadedIngest, ZarrSource
 from blockveil.pipeline.data.ingest import appending
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
-from blockveil.pipeline.data.ingest.files import SourceFile, find
-from blockveil.pipeline.data.ingest.readers import SUFFIXES
+from blockveil.pipeline.data.ingest.database_table import open_table
+from blockveil.pipeline.data.ingest.files import find
+from blockveil.pipeline.data.ingest.readers import SUFFIXES, Readable
 from blockveil.pipeline.data.ingest.source_rows import ALGORITHM, Source, Tell, run_bytes
 from blockveil.pipeline.data.ingest.store_contract import Contract
 from blockveil.pipeline.data.ingest.store_filling import fill
-from blockveil.pipeline.data.ingest.stored import StoredArrays, find_arrays
+from blockveil.pipeline.data.ingest.stored import find_arrays
 from blockveil.pipeline.data.sparse_store import open_rows
 
 
@@ -61,8 +63,10 @@ def look(loaded: LoadedIngest) -> Source:
     """
     config, base = loaded.config, loaded.path.parent
     run_bytes(config)  # before anything is read
-    files: tuple[SourceFile | StoredArrays, ...]
-    if isinstance(config.source, ZarrSource):
+    files: tuple[Readable, ...]
+    if isinstance(config.source, DatabaseSource):
+        files = (open_table(loaded),)
+    elif isinstance(config.source, ZarrSource):
         files = tuple(find_arrays(config.source, base))
     else:
         files = tuple(find(config.source.files, base, SUFFIXES[config.source.kind]))

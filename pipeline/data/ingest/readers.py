@@ -35,14 +35,17 @@ from blockveil.pipeline.config.ingest_file import (
     ParquetSource,
     RowUnit,
     ScipySource,
-    ZarrSource,
 )
 from blockveil.pipeline.data.ingest.batches import Batch, MatrixBatch, TableBatch
+from blockveil.pipeline.data.ingest.database_table import SourceTable
 from blockveil.pipeline.data.ingest.files import SourceFile, unreadable
 from blockveil.pipeline.data.ingest.npy import NpyStream, check_form
 from blockveil.pipeline.data.ingest.sparse_files import SparseStream
 from blockveil.pipeline.data.ingest.stored import StoredArrays
 from blockveil.pipeline.data.stores import is_damage
+
+Readable = SourceFile | StoredArrays | SourceTable
+"""What is read from its first row to its last."""
 
 BATCH_BYTES = 16 * 2**20
 """Bytes of a batch as float64: a few fit beside the blocks that are written."""
@@ -59,10 +62,10 @@ SUFFIXES = {
 
 
 class Piece(NamedTuple):
-    """A batch and how much of its file was read with it, between 0 and 1."""
+    """A batch and how much of its file was read with it, between 0 and 1; None where that is unknown."""
 
     batch: Batch
-    share: float
+    share: float | None
 
 
 class Reader:
@@ -78,7 +81,7 @@ class Reader:
         self._config = config
         self._batch_rows = max(1, BATCH_BYTES // (8 * len(config.inputs)))
 
-    def read(self, file: SourceFile | StoredArrays, start: int) -> Iterator[Piece]:
+    def read(self, file: Readable, start: int) -> Iterator[Piece]:
         """Batches of a file from row ``start`` on, counted as the file has them.
 
         Raises
@@ -104,7 +107,9 @@ class Reader:
         # Raised outside the handlers: the text of what was caught could quote a record.
         raise failure
 
-    def _pieces(self, file: SourceFile | StoredArrays, start: int) -> Iterator[Piece]:
+    def _pieces(self, file: Readable, start: int) -> Iterator[Piece]:
+        if isinstance(file, SourceTable):
+            return (Piece(*found) for found in file.pieces(start, self._batch_rows))
         if isinstance(file, StoredArrays):
             return self._matrix(file.parts(), start, file.name)
         match self._config.source:
@@ -118,8 +123,7 @@ class Reader:
                 return self._npz(file, start, source)
             case ScipySource():
                 return self._scipy(file, start)
-            case ZarrSource():
-                raise AssertionError("Zarr arrays are opened as a whole")
+        raise AssertionError("arrays and tables are opened as a whole")
 
     def _parquet(self, file: SourceFile, start: int) -> Iterator[Piece]:
         inside = [name for name in self._config.inputs if name not in dict(file.keys)]
@@ -239,7 +243,7 @@ class Reader:
             )
         return {column: position for position, column in enumerate(names)}
 
-    def _refused(self, file: SourceFile | StoredArrays, text: str) -> DataError:
+    def _refused(self, file: Readable, text: str) -> DataError:
         """What a CSV reader says quotes the value; the number of the column alone is taken from it."""
         number = re.match(r"In CSV column #(\d+)", text)
         if number is None or not isinstance(file, SourceFile):
@@ -344,7 +348,7 @@ def _lacks(file: SourceFile, what: str, key: str) -> DataError:
     )
 
 
-def _broken(file: SourceFile | StoredArrays, lines: bool = False) -> DataError:
+def _broken(file: Readable, lines: bool = False) -> DataError:
     what = "has lines of different length, or is" if lines else "is"
     return DataError(
         f'File "{file.name}" cannot be read in its format: it {what} cut short, damaged or of another format',

@@ -15,13 +15,12 @@ from blockveil.pipeline.base.errors import BlockveilError, ConfigError, DataErro
 from blockveil.pipeline.config.ingest_file import AggregatedRows, ChosenRows, IngestConfig, LoadedIngest
 from blockveil.pipeline.data.ingest.batches import Batch, Unfit, having
 from blockveil.pipeline.data.ingest.columns import Encoder
-from blockveil.pipeline.data.ingest.files import SourceFile
+from blockveil.pipeline.data.ingest.database_table import SourceTable
 from blockveil.pipeline.data.ingest.ingest_staging import IngestProgress, Staging
 from blockveil.pipeline.data.ingest.operator_counts import OperatorCounts
-from blockveil.pipeline.data.ingest.readers import Reader
+from blockveil.pipeline.data.ingest.readers import Readable, Reader
 from blockveil.pipeline.data.ingest.runs import Runs
 from blockveil.pipeline.data.ingest.store_writer import BLOCK_BYTES, Saved, layout
-from blockveil.pipeline.data.ingest.stored import StoredArrays
 from blockveil.pipeline.data.ingest.unit_bound import UnitBound
 from blockveil.pipeline.data.ingest.units import Digester, Digests
 
@@ -63,7 +62,7 @@ class Source:
     """
 
     loaded: LoadedIngest
-    files: tuple[SourceFile | StoredArrays, ...]
+    files: tuple[Readable, ...]
     spec: str
     continues: bool = False
     counts: OperatorCounts = field(default_factory=OperatorCounts, compare=False)
@@ -180,13 +179,11 @@ def _encoded(
                 source.counts.batch(batch.rows, len(rows))
                 if len(rows):
                     yield rows, digests, part, after
-                tell(stage, min(1.0, (before + share * file.size) / total))
+                tell(stage, None if share is None else min(1.0, (before + share * file.size) / total))
         before += file.size
 
 
-def _units(
-    unit: Bounded, batch: Batch, keep: Any, digester: Digester, file: SourceFile | StoredArrays
-) -> tuple[Any, Any]:
+def _units(unit: Bounded, batch: Batch, keep: Any, digester: Digester, file: Readable) -> tuple[Any, Any]:
     found = _checked(lambda: batch.identifiers(unit.column), file)
     if found.null_count:
         if unit.missing == "refuse":
@@ -238,7 +235,7 @@ def run_bytes(config: IngestConfig) -> int:
     return max(2**22, room // 4)
 
 
-def _checked(work: Callable[[], Any], file: SourceFile | StoredArrays) -> Any:
+def _checked(work: Callable[[], Any], file: Readable) -> Any:
     try:
         return work()
     except BlockveilError:
@@ -247,7 +244,7 @@ def _checked(work: Callable[[], Any], file: SourceFile | StoredArrays) -> Any:
         failure: BlockveilError = _unfit(error, file)
     except Exception as error:  # noqa: BLE001 - its text could quote a record
         failure = DataError(
-            f'File "{file.name}" cannot be encoded ({type(error).__name__})',
+            f"{_called(file)} cannot be encoded ({type(error).__name__})",
             "Its columns are of the kinds that the config declares",
             "Correct the config or the file",
         )
@@ -255,5 +252,9 @@ def _checked(work: Callable[[], Any], file: SourceFile | StoredArrays) -> Any:
     raise failure
 
 
-def _unfit(error: Unfit, file: SourceFile | StoredArrays) -> DataError:
-    return DataError(f'File "{file.name}", column "{error.column}" {error.problem}', error.rule, error.remedy)
+def _called(file: Readable) -> str:
+    return file.shown if isinstance(file, SourceTable) else f'File "{file.name}"'
+
+
+def _unfit(error: Unfit, file: Readable) -> DataError:
+    return DataError(f'{_called(file)}, column "{error.column}" {error.problem}', error.rule, error.remedy)

@@ -1,0 +1,147 @@
+"""``[source]`` of an ingest that reads a table of a database by a query; :mod:`.row_query` says which queries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import StringConstraints
+
+from blockveil.pipeline.base.extras import MissingExtra
+from blockveil.pipeline.base.printable import is_hidden
+from blockveil.pipeline.config.fields import Label, LocalPath, Reference, Section, refusal, rule
+
+if TYPE_CHECKING:
+    from blockveil.pipeline.config.row_query import Dialect, RowQuery
+
+
+_RULE = "A query selects, renames, filters and computes within one row of one table"
+
+
+class QueryRefused(Exception):
+    """A query is not accepted.
+
+    Attributes
+    ----------
+    problem, rule, remedy
+        What was found, what must hold, and what to do.
+    """
+
+    def __init__(self, problem: str, rule: str = _RULE, remedy: str = "Take it out of the query") -> None:
+        super().__init__(problem, rule, remedy)
+        self.problem, self.rule, self.remedy = problem, rule, remedy
+
+
+class PublicTable(Section):
+    """A table that everybody may know, which no person's record changes."""
+
+    table: Label
+    """the name of the table, or schema.name"""
+    key: Label
+    """the column that identifies its rows: no two rows have the same value"""
+
+
+class DatabaseSource(Section):
+    """One table of a database, of which each row is read by itself."""
+
+    dialect: ClassVar[Dialect]
+    """the SQL of the database"""
+    query: Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
+    """one SELECT from one table: columns, a filter, and what is computed within one row"""
+    public: tuple[PublicTable, ...] = ()
+    """public tables that the query may join by LEFT JOIN on their key; none by default"""
+
+    @property
+    def checked(self) -> RowQuery:
+        """The query as it was accepted."""
+        try:
+            from blockveil.pipeline.config.row_query import checked
+        except ModuleNotFoundError as missing:
+            raise MissingExtra.of(missing) or missing from None
+        return checked(self.query, self.dialect, tuple((one.table, one.key) for one in self.public))
+
+    @property
+    def filters(self) -> bool:
+        """Whether a record may be left out for its own values."""
+        return self.checked.filters
+
+    @rule
+    def _row_by_row(self) -> None:
+        if any(is_hidden(mark) for mark in self.query if mark not in "\n\t"):
+            raise refusal("query", "a character that cannot be seen", "A query is plain text", "Remove it")
+        try:
+            _ = self.checked
+        except QueryRefused as error:
+            found = error
+        else:
+            return
+        raise refusal("query", found.problem, found.rule, found.remedy)
+
+
+class DuckdbSource(DatabaseSource):
+    """A table in a DuckDB file."""
+
+    dialect = "duckdb"
+    kind: Literal["duckdb"]
+    """the database"""
+    file: LocalPath
+    """the database file, relative to the config file"""
+
+
+class SqliteSource(DatabaseSource):
+    """A table in an SQLite file."""
+
+    dialect = "sqlite"
+    kind: Literal["sqlite"]
+    """the database"""
+    file: LocalPath
+    """the database file, relative to the config file"""
+
+
+class PostgresSource(DatabaseSource):
+    """A table on a PostgreSQL server."""
+
+    dialect = "postgres"
+    kind: Literal["postgresql"]
+    """the database"""
+    address: Reference
+    """where its address is kept, which may hold a password: "env:NAME" or "file:PATH" """
+
+
+AnyDatabase = DuckdbSource | SqliteSource | PostgresSource
+
+
+def check_inputs(source: DatabaseSource, inputs: tuple[str, ...], only: str | None, append: bool) -> None:
+    """Refuse columns that a query does not give, a part of the records by a column that it computes, and appending.
+
+    Parameters
+    ----------
+    source
+        The query.
+    inputs
+        Columns that are read.
+    only
+        Column whose value decides which records are kept, if there is one.
+    append
+        Whether the store grows.
+    """
+    if append:
+        # Two queries may select the same row, which would then be stored twice: a unit would exceed its bound.
+        raise refusal(
+            "ingest.append",
+            "true with a table of a database",
+            "A store grows by files, each of which is stored once",
+            "Write each night's rows to a file of their own, or leave append out",
+        )
+    lacking = source.checked.lacks(inputs)
+    if lacking:
+        raise refusal(
+            "columns", f'"{lacking[0]}"', "A column is one that source.query selects", "Correct the name, or the query"
+        )
+    if only is not None and not source.checked.is_plain(only):
+        # Parts by two computed columns of one name could hold the same record, and be charged as disjoint.
+        raise refusal(
+            "ingest.only.column",
+            f'"{only}", which source.query computes or renames',
+            "Parts of the records are disjoint by a column of the table itself",
+            "Select the column under its own name",
+        )

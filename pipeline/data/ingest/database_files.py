@@ -1,0 +1,57 @@
+"""The state of a database that lies in a file, and what is beside it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from blockveil.pipeline.base.errors import DataError, StoreError
+
+
+def state_of(file: Path, beside: str) -> str:
+    """What changes with the content of a database: size and time of its file, and of its log of changes.
+
+    Parameters
+    ----------
+    file
+        The database.
+    beside
+        What the name of its log ends with.
+
+    Raises
+    ------
+    StoreError
+        There is no such file, or it is a folder, or may not be looked at.
+    """
+    try:
+        found = file.stat()
+        regular = stat.S_ISREG(found.st_mode)
+    except OSError as error:
+        failure = StoreError(
+            f'source.file "{file.name}" cannot be read ({os.strerror(error.errno or 0)})',
+            "It names a file of the database",
+            "Correct it, or its permissions; a relative path starts from the config's folder",
+        )
+    else:
+        if regular:
+            return f"{found.st_size} {found.st_mtime_ns} {_log(file.with_name(file.name + beside))}"
+        failure = StoreError(f'source.file "{file.name}" is not a file', "It names a file", "Correct it")
+    raise failure
+
+
+def _log(file: Path) -> str:
+    try:
+        found = file.stat()
+    except OSError:
+        return "-"
+    return f"{found.st_size} {found.st_mtime_ns}" if found.st_size else "-"
+
+
+def changed(file: Path) -> DataError:
+    """Error for a database that is not of one state."""
+    return DataError(
+        f'Database "{file.name}" changed while it was read',
+        "An ingest is of one state of its source",
+        "Run again when nothing writes to the source",
+    )

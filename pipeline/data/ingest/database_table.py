@@ -1,0 +1,244 @@
+"""One table of a database as a source: one snapshot, read in batches, in the order in which the rows lie.
+
+The table must be a base table. A view may put rows of several persons into one, which no check of the query would see.
+What a driver says in an error may quote a record or a password, so only the kind of the error is shown.
+
+Rows come in the order in which they are stored, which no index, statistic or plan of the database changes: rows of one
+unit then have the same order among themselves whatever other rows there are, as :mod:`.units` requires of a source.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import pyarrow as pa
+
+from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.base.extras import MissingExtra
+from blockveil.pipeline.base.places import absolute
+from blockveil.pipeline.config.ingest_databases import (
+    DatabaseSource,
+    DuckdbSource,
+    PostgresSource,
+    QueryRefused,
+    SqliteSource,
+)
+from blockveil.pipeline.config.ingest_file import LoadedIngest
+from blockveil.pipeline.config.secrets import POSTGRES, read_secret
+from blockveil.pipeline.data.ingest.batches import TableBatch
+
+if TYPE_CHECKING:
+    from blockveil.pipeline.config.row_query import RowQuery, TableName
+
+T = TypeVar("T")
+
+
+class Session(Protocol):
+    """A read-only snapshot of a database.
+
+    Attributes
+    ----------
+    schema, catalog
+        Where tables lie that are named without a schema, and in which database, if it has several.
+    """
+
+    schema: str
+    catalog: str
+
+    def identity(self) -> str:
+        """What changes with the content of the snapshot."""
+
+    def columns(self, table: TableName) -> tuple[bool, list[str]] | None:
+        """Whether a table is a base table, and its columns; None where there is no such table."""
+
+    def any_row(self, text: str) -> bool:
+        """Whether a query has a row."""
+
+    def batches(self, text: str, rows: int) -> Iterator[pa.RecordBatch]:
+        """Result of a query, in batches of about so many rows at most."""
+
+    def check_unchanged(self) -> None:
+        """Refuse a database whose snapshot did not hold; DataError."""
+
+    def close(self) -> None:
+        """End the snapshot; may be called again."""
+
+    def failure(self, shown: str, error: BaseException) -> BlockveilError:
+        """What an error of the driver means."""
+
+
+class SourceTable:
+    """One table, opened.
+
+    Parameters
+    ----------
+    session
+        A snapshot of its database.
+    query
+        What is read.
+    inputs
+        Columns of the result.
+    location
+        Where the database is, without a secret.
+
+    Raises
+    ------
+    DataError
+        The table is not there, is a view, or lacks a column, or a public table has no such key.
+    StoreError
+        The database cannot be read.
+    """
+
+    size = 0
+    """Unknown; the number of rows is private."""
+
+    def __init__(self, session: Session, query: RowQuery, inputs: Sequence[str], location: str) -> None:
+        self._session, self._query, self._inputs = session, query, tuple(inputs)
+        self.location = location
+        weakref.finalize(self, session.close)
+        self._text, self.identity = self._guarded(self._prepared)
+
+    @property
+    def name(self) -> str:
+        """Name of the table."""
+        return self._query.table.name
+
+    @property
+    def shown(self) -> str:
+        """The table in messages."""
+        return f'Table "{self.name}"'
+
+    def check_unchanged(self) -> None:
+        """Refuse a database that changed while it was read, as far as a snapshot does not exclude it; DataError."""
+        self._session.check_unchanged()
+
+    def pieces(self, start: int, batch_rows: int) -> Iterator[tuple[TableBatch, None]]:
+        """Batches from row ``start`` of the result on; what share of the table they are is unknown.
+
+        Raises
+        ------
+        DataError
+            A value cannot be computed as the query says.
+        StoreError
+            The database does not answer any more.
+        """
+        done, found = 0, self._session.batches(self._text, batch_rows)
+        try:
+            while (batch := self._guarded(lambda: next(found, None))) is not None:
+                first, done = done, done + batch.num_rows
+                if done > start:
+                    part = batch.slice(max(0, start - first))
+                    for offset in range(0, part.num_rows, batch_rows):
+                        yield self._batch(part.slice(offset, batch_rows)), None
+        finally:
+            self._session.close()
+
+    def _batch(self, found: pa.RecordBatch) -> TableBatch:
+        return TableBatch(dict(zip(self._inputs, found.columns, strict=True)), found.num_rows)
+
+    def _prepared(self) -> tuple[str, str]:
+        for table, wanted in self._query.columns(self._inputs).items():
+            self._check_table(table, wanted)
+        for lookup in self._query.lookups.values():
+            if self._session.any_row(self._query.repeated(lookup, self._session.schema, self._session.catalog)):
+                raise DataError(
+                    f'Two rows of the public table "{lookup.table.name}" have the same "{lookup.key}"',
+                    "A public table is joined on a key that identifies its rows",
+                    "Correct source.public",
+                )
+        text = self._query.sql(self._inputs, self._session.schema, self._session.catalog)
+        return text, self._session.identity()
+
+    def _check_table(self, table: TableName, wanted: set[str]) -> None:
+        found = self._session.columns(table)
+        if found is None:
+            raise DataError(
+                f'The database has no table "{table.name}" that may be read',
+                "The query names a table of the database, with its schema if that is not the usual one",
+                "Correct the name or its upper and lower case, or give the role permission to read it",
+            )
+        base, columns = found
+        if not base:
+            raise DataError(
+                f'"{table.name}" is not a table that the database itself stores',
+                "A view, a foreign or a virtual table may put rows of several persons into one",
+                "Read the table that it is made from, or store its rows in a table",
+            )
+        exact = self._query.dialect == "postgres"
+        known = set(columns) if exact else {column.casefold() for column in columns}
+        for name in sorted(wanted):
+            if (name if exact else name.casefold()) not in known:
+                raise DataError(
+                    f'Table "{table.name}" does not have column "{name}"',
+                    "The query and columns name columns that the table declares",
+                    "Correct source.query, columns, or their upper and lower case",
+                )
+
+    def _guarded(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except BlockveilError:
+            self._session.close()
+            raise
+        except QueryRefused as error:
+            failure: BlockveilError = DataError(f"source.query: {error.problem}", error.rule, error.remedy)
+        except Exception as error:  # noqa: BLE001 - a driver may raise anything, and its text may quote a record
+            failure = self._session.failure(self.shown, error)
+        self._session.close()
+        # Raised outside the handlers: the text of what was caught could quote a record.
+        raise failure
+
+
+def open_table(loaded: LoadedIngest) -> SourceTable:
+    """The table that a config reads, in a snapshot that lasts until it is read.
+
+    Raises
+    ------
+    MissingExtra
+        The driver of the database is not installed.
+    ConfigError
+        What holds the database's address is not there.
+    DataError, StoreError
+        As :class:`SourceTable`.
+    """
+    source, base = loaded.config.source, loaded.path.parent
+    assert isinstance(source, DatabaseSource)  # noqa: S101 - for types alone
+    try:
+        session, location = _opened(source, base)
+    except ModuleNotFoundError as missing:
+        raise MissingExtra.of(missing) or missing from None
+    return SourceTable(session, source.checked, loaded.config.inputs, location)
+
+
+def _opened(source: DatabaseSource, base: Path) -> tuple[Session, str]:
+    match source:
+        case DuckdbSource():
+            from blockveil.pipeline.data.ingest.duckdb_session import DuckdbSession
+
+            file = absolute(base / source.file, "source.file")
+            return DuckdbSession(file), str(file)
+        case SqliteSource():
+            from blockveil.pipeline.data.ingest.sqlite_session import SqliteSession
+
+            file = absolute(base / source.file, "source.file")
+            return SqliteSession(file, source.checked), str(file)
+        case PostgresSource():
+            from blockveil.pipeline.data.ingest.postgres_session import PostgresSession
+
+            return PostgresSession(_address(source, base)), source.address
+    raise AssertionError(type(source).__name__)
+
+
+def _address(source: PostgresSource, base: Path) -> str:
+    address = read_secret("source.address", source.address, base)
+    scheme, _, rest = address.partition("://")
+    if scheme not in POSTGRES or not rest:
+        raise StoreError(
+            "source.address: what it refers to is not the address of a PostgreSQL database (it is not shown)",
+            "It is written postgresql://role:password@host:port/database",
+            "Correct it; a file of DuckDB or SQLite is named by source.file",
+        )
+    return f"postgresql://{rest}"

@@ -1,0 +1,126 @@
+"""A DuckDB file, read by a locked instance that can reach nothing else.
+
+The file is attached to an instance of its own, whose own catalog is empty: a macro that is stored in the file, such as
+one that is named ``lower`` or even ``+``, would else be called in place of DuckDB's own function. No other file,
+network or extension can be reached, no setting can be changed, and nothing is spilled to disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.config.row_query import TableName
+from blockveil.pipeline.data.ingest.database_files import changed, state_of
+
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",
+    "memory_limit": "200MB",
+    "temp_directory": "",
+    "threads": "1",  # rows come in their own order, and memory is that of one thread
+    "preserve_insertion_order": "true",
+    "disabled_optimizers": "join_order,build_side_probe_side",  # a public table is looked up, never the other way round
+}
+
+_PLACE = "database_name = 'source' AND lower(schema_name) = lower(?) AND lower(table_name) = lower(?)"
+_BASE = f"SELECT 1 FROM duckdb_tables() WHERE {_PLACE}"  # noqa: S608 - parts of this file
+_COLUMNS = f"SELECT column_name FROM duckdb_columns() WHERE {_PLACE}"  # noqa: S608 - parts of this file
+
+
+class DuckdbSession:
+    """A DuckDB file; see :class:`.database_table.Session`.
+
+    Parameters
+    ----------
+    file
+        The database.
+
+    Raises
+    ------
+    StoreError
+        It cannot be opened.
+    DataError
+        It is no DuckDB file.
+    """
+
+    schema, catalog = "main", "source"
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._state = file, state_of(file, ".wal")
+        self._connection = duckdb.connect(":memory:", config=_SETTINGS)
+        try:
+            place = str(file).replace("'", "''")
+            self._connection.execute(f"ATTACH '{place}' AS source (READ_ONLY)")
+            self._connection.execute("SET enable_external_access = false")
+            self._connection.execute("SET lock_configuration = true")
+        except Exception as error:  # noqa: BLE001 - its text may quote anything
+            failure = self.failure(f'Database "{file.name}"', error)
+        else:
+            return
+        self.close()
+        raise failure
+
+    def identity(self) -> str:
+        """See :class:`.database_table.Session`; DuckDB lets nobody else write while it is attached."""
+        self.check_unchanged()
+        return self._state
+
+    def columns(self, table: TableName) -> tuple[bool, list[str]] | None:
+        """See :class:`.database_table.Session`."""
+        place = [table.schema or self.schema, table.name]
+        base = self._connection.execute(_BASE, place).fetchone() is not None
+        found = self._connection.execute(_COLUMNS, place).fetchall()
+        return (base, [name for (name,) in found]) if found else None
+
+    def any_row(self, text: str) -> bool:
+        """See :class:`.database_table.Session`."""
+        return self._connection.execute(text).fetchone() is not None
+
+    def batches(self, text: str, rows: int) -> Iterator[pa.RecordBatch]:
+        """See :class:`.database_table.Session`."""
+        # A result of sql() is streamed; one of execute() would be held whole before its first batch.
+        yield from self._connection.sql(text).to_arrow_reader(rows)
+
+    def check_unchanged(self) -> None:
+        """See :class:`.database_table.Session`."""
+        if state_of(self._file, ".wal") != self._state:
+            raise changed(self._file)
+
+    def close(self) -> None:
+        """See :class:`.database_table.Session`."""
+        self._connection.close()
+
+    def failure(self, shown: str, error: BaseException) -> BlockveilError:
+        """See :class:`.database_table.Session`."""
+        kind = type(error).__name__
+        match error:
+            case duckdb.BinderException() | duckdb.CatalogException() | duckdb.ParserException():
+                return DataError(
+                    f"{shown} does not fit source.query ({kind})",
+                    "Its columns have the types that the query's operators and functions take",
+                    "Correct the query, and try it in DuckDB itself",
+                )
+            case duckdb.ConversionException() | duckdb.OutOfRangeException() | duckdb.InvalidInputException():
+                return DataError(
+                    f"{shown} holds a value with which source.query cannot compute ({kind})",
+                    "Each row is computed by itself, and none is left out for an error",
+                    "Filter such rows, or compute with CASE or TRY_CAST",
+                )
+            case duckdb.OutOfMemoryException():
+                problem = f"{shown} needs more memory than DuckDB has here"
+                return StoreError(problem, "It works in 200 MB", "Read fewer columns")
+            case duckdb.IOException() | duckdb.ConnectionException() | duckdb.PermissionException():
+                return StoreError(
+                    f"{shown} cannot be opened or read ({kind})",
+                    "It is a DuckDB file of a version that is known here, and no other process writes to it",
+                    "Wait until the other process has ended, or correct source.file",
+                )
+        problem = f"{shown} cannot be read ({kind})"
+        return StoreError(problem, "The source must be readable", "Check the file, and run again")

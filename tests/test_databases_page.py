@@ -1,0 +1,55 @@
+"""The page on databases is followed as written, and names what a query may say."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from typer.testing import CliRunner
+
+from blockveil.flows.cli import app
+from blockveil.pipeline.config.row_query import checked
+
+PAGE = (Path(__file__).parents[1] / "docs" / "how-to" / "databases.md").read_text()
+
+
+def block(kind):
+    (found,) = re.findall(rf"(?s)```{kind}\n(.*?)```", PAGE)
+    return found
+
+
+def test_the_page_works_as_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block("python"), "page", "exec"), {})
+    Path("clinic.toml").write_text(block("toml"))
+    (command,) = re.findall(r"(?m)^blockveil (.*)$", PAGE)
+    done = CliRunner().invoke(app, command.split(), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    records = np.asarray(zarr.open_array("clinic.zarr/records", mode="r")[...])
+    assert 700 < len(records) <= 800
+    assert 40 / 60 <= records[:, 1].min() <= records[:, 1].max() < 95 / 60
+    assert 0 <= records[:, 3].min() < records[:, 3].max() <= 30
+
+
+FUNCTIONS = {
+    *("ABS(a)", "ROUND(a)", "FLOOR(a)", "CEIL(a)", "SQRT(a)", "POWER(a, 2)", "LN(a)", "EXP(a)", "SIGN(a)"),
+    *("LOWER(a)", "UPPER(a)", "TRIM(a)", "LENGTH(a)", "SUBSTRING(a, 1, 2)", "LEFT(a, 1)", "RIGHT(a, 1)"),
+    *("REPLACE(a, 'x', 'y')", "COALESCE(a, 1)", "NULLIF(a, 1)"),
+}
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "sqlite", "postgres"])
+def test_every_function_that_the_page_names_is_accepted(dialect):
+    listed = set(re.findall(r"`([A-Z]+)`", PAGE.split("## What may a query say?")[1].split("All else")[0]))
+    for call in FUNCTIONS:
+        assert call.partition("(")[0] in listed
+        assert checked(f"SELECT {call} AS n FROM t", dialect).outputs
+    for text in (
+        "a IS DISTINCT FROM b",
+        "a BETWEEN 1 AND 2",
+        "a LIKE 'x'",
+        "a IN (1, 2)",
+        "CASE WHEN a > 1 THEN 2 END",
+    ):
+        assert checked(f"SELECT {text} AS n FROM t", dialect).outputs
