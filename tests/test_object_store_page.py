@@ -19,6 +19,8 @@ ADDRESS = "s3://public-releases/hospital"
 
 door, bucket = sending.door, sending.bucket
 
+pytestmark = pytest.mark.usefixtures("pictures_in_words")
+
 
 def blocks(language):
     return re.findall(rf"(?ms)^```{language}\n(.*?)^```", PAGE)
@@ -60,7 +62,7 @@ def open_to_all(door, bucket):
 
 
 def test_the_page_leads_from_a_config_to_a_reader(hospital, bucket, door, monkeypatch, tmp_path, capsys):
-    run, report = [line.replace(ADDRESS, bucket) for line in commands()]
+    run, report, site = [line.replace(ADDRESS, bucket) for line in commands()]
     with monkeypatch.context() as patch:
         for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
             patch.delenv(name)
@@ -81,10 +83,11 @@ def test_the_page_leads_from_a_config_to_a_reader(hospital, bucket, door, monkey
     assert "[[" in printed
     called(report)
     assert "people/covariance/2026-11-20" in (tmp_path / "report.html").read_text()
+    assert f"{bucket}/index.html" in called(site.replace("s3://public-releases/pages", bucket))
 
 
 def test_the_release_is_made_again_from_the_store_as_the_page_says(hospital, bucket):
-    run, _ = commands()
+    run, *_ = commands()
     called(run)
     before = hospital.output_root
     before.rename(before.with_name("lost"))

@@ -66,6 +66,24 @@ def parse_name(option: str, text: str | None) -> str | None:
     )
 
 
+def parse_address(option: str, text: str) -> str:
+    """Address in an object store that an option gives."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from blockveil.pipeline.config.fields import RemoteLocation
+
+    try:
+        return TypeAdapter(RemoteLocation).validate_python(text)
+    except ValidationError:
+        pass
+    # What was written may hold a password or a signature: it is not repeated.
+    raise ConfigError(
+        f"{option}: this is not the address of an object store",
+        "It is written s3://bucket/folder, gs://... or az://..., without credentials",
+        "Correct it",
+    )
+
+
 def parse_overrides(pairs: Sequence[str] | None) -> dict[str, str]:
     """Overrides of ``--set`` options."""
     found = {}

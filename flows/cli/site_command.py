@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from blockveil.flows.cli.common import Debug, Json, parse_date, print_answer
 from blockveil.pipeline.base.errors import ConfigError
+
+if TYPE_CHECKING:
+    from blockveil.pipeline.report.site_upload import SiteDestination
 
 Source = Annotated[
     Path,
@@ -21,7 +24,27 @@ Output = Annotated[
 ]
 
 
-def site(configs: Source, output: Output, as_json: Json = False, debug: Debug = False) -> None:
+Upload = Annotated[
+    str | None,
+    typer.Option("--upload", help="Address in an object store that the pages are sent to, such as s3://bucket/site."),
+]
+Credentials = Annotated[
+    str | None,
+    typer.Option(
+        "--upload-credentials",
+        help='"env:NAME" or "file:PATH" of the credentials of the upload; those of the environment otherwise.',
+    ),
+]
+
+
+def site(
+    configs: Source,
+    output: Output,
+    upload: Upload = None,
+    upload_credentials: Credentials = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
     """Write pages of all releases: findings, budgets, nights left, and what changed since the night before.
 
     They are made of published values and of what is public in ledgers, and load nothing from elsewhere.
@@ -30,13 +53,27 @@ def site(configs: Source, output: Output, as_json: Json = False, debug: Debug = 
     from blockveil.flows.base import code
     from blockveil.pipeline.report.release_site import make_site
 
+    place = None if upload is None else _destination(upload, upload_credentials)
     made = make_site(configs, _place(output), parse_date(None), code.running())
     rows = [
         ("Site", str(made.output / "index.html")),
         ("Shown", f"{made.releases} release{'' if made.releases == 1 else 's'}; {made.made} pages were made now"),
         *(("Warning", f"{name} cannot be shown") for name in made.unreadable),
     ]
-    print_answer(rows, as_json, releases=made.releases, pages_made=made.made, unreadable=made.unreadable)
+    said: dict[str, Any] = {"releases": made.releases, "pages_made": made.made, "unreadable": made.unreadable}
+    if place is not None:
+        said["pages_sent"] = sent = place.upload(made.output)
+        rows.append(("Sent to", f"{place.first_page}; {sent} page{' was' if sent == 1 else 's were'} sent now"))
+    print_answer(rows, as_json, **said)
+
+
+def _destination(address: str, credentials: str | None) -> SiteDestination:
+    from blockveil.flows.cli.common import parse_address
+    from blockveil.pipeline.releases import uploading
+    from blockveil.pipeline.report.site_upload import SiteDestination
+
+    settings = uploading.credentials("--upload-credentials", credentials, Path.cwd())
+    return SiteDestination(parse_address("--upload", address), settings, "--upload")
 
 
 def _place(output: Path) -> Path:

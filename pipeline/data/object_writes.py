@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import BlockveilError, StoreError, StoreUnreachable
-from blockveil.pipeline.data.objects import is_error, looked_up, unreachable
+from blockveil.pipeline.data.objects import client, is_error, looked_up, unreachable
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client
@@ -106,6 +107,33 @@ def put_over(place: Client, path: str, content: bytes | Path) -> None:
     obstore.put(place, path, content, use_multipart=False, attributes=_attributes(path))
 
 
+def put_if_still(place: Client, path: str, content: bytes, identity: str | None) -> str | None:
+    """Replace an object that is still the one that was read, or create it where there was none.
+
+    Parameters
+    ----------
+    place, path, content
+        As for :func:`put_new`.
+    identity
+        Entity tag that was read with it; None where there was none.
+
+    Returns
+    -------
+    Entity tag of what was put, or None where somebody else has put another.
+    """
+    import obstore
+
+    mode: Any = "create" if identity is None else {"e_tag": identity}
+    try:
+        made = obstore.put(place, path, content, mode=mode, use_multipart=False, attributes=_attributes(path))
+    except Exception as error:
+        gone = isinstance(error, FileNotFoundError) and identity is not None
+        if gone or is_error(error, "PreconditionError", "AlreadyExistsError"):
+            return None
+        raise
+    return str(made["e_tag"])
+
+
 def _attributes(path: str) -> dict[str, str]:
     return {"Content-Type": _KINDS.get(Path(path).suffix, "application/octet-stream")}
 
@@ -165,3 +193,30 @@ def remove(place: Client, paths: list[str]) -> None:
             obstore.delete(place, path)
         except FileNotFoundError:
             continue
+
+
+class StorePlace:
+    """Place in an object store that something is sent to.
+
+    Parameters
+    ----------
+    address
+        Such as ``s3://bucket/folder``.
+    credentials
+        Settings of the client, in place of those of the environment; None takes all from there.
+    key
+        Key of the config, or option, that holds the address.
+    """
+
+    def __init__(self, address: str, credentials: Mapping[str, str] | None = None, key: str = "output.upload") -> None:
+        self.address = address.rstrip("/")
+        self._credentials, self._key = credentials, key
+
+    @cached_property
+    def place(self) -> Client:
+        """Client of the address."""
+        return client(self.address, self._credentials)
+
+    def ask(self, work: Callable[[], Result]) -> Result:
+        """Do what needs the store; raises as :func:`answered`."""
+        return answered(self._key, work)

@@ -17,20 +17,18 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from blockveil.pipeline.base import durable, staging
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.data import object_writes as writes
 from blockveil.pipeline.data import objects
+from blockveil.pipeline.data.object_writes import StorePlace
 from blockveil.pipeline.data.released import POINTER, RELEASE_FOLDER, split_release_id
 from blockveil.pipeline.releases import publishing
 from blockveil.pipeline.releases.publishing import Published, Staged
-
-if TYPE_CHECKING:
-    from obstore.store import ObjectStore as Client
 
 KEY = "output.upload"
 AT_ONCE = 8
@@ -41,34 +39,9 @@ _MARK_TEXT = b"Blockveil publishes releases here. An object is created once and 
 _METADATA = "zarr.json"
 _SAFE = re.compile(r"(?!.*(?:^|/)\.{1,2}(?:/|$))[\w .-]+(?:/[\w .-]+)*", re.ASCII)
 
-Result = TypeVar("Result")
 
-
-class Destination:
-    """Place in an object store that releases are sent to.
-
-    Parameters
-    ----------
-    address
-        Such as ``s3://bucket/folder``.
-    credentials
-        Settings of the client, in place of those of the environment; None takes all from there.
-    key
-        Key of the config, or option, that holds the address.
-    """
-
-    def __init__(self, address: str, credentials: Mapping[str, str] | None = None, key: str = KEY) -> None:
-        self.address = address.rstrip("/")
-        self._credentials, self._key = credentials, key
-
-    @cached_property
-    def place(self) -> Client:
-        """Client of the address."""
-        return objects.client(self.address, self._credentials)
-
-    def ask(self, work: Callable[[], Result]) -> Result:
-        """Do what needs the store; raises as :func:`.object_writes.answered`."""
-        return writes.answered(self._key, work)
+class Destination(StorePlace):
+    """Place in an object store that releases are sent to; parameters as of :class:`.StorePlace`."""
 
     def pointer_address(self, release_id: str) -> str:
         """Address of the pointer of a release, which readers open."""

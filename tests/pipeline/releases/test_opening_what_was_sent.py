@@ -26,6 +26,8 @@ from tests.pipeline.releases.test_uploading import FOLDER, NIGHT, local, names, 
 
 door, bucket = sending.door, sending.bucket
 
+pytestmark = pytest.mark.usefixtures("pictures_in_words")
+
 
 @pytest.fixture(scope="module")
 def made(door, tmp_path_factory):

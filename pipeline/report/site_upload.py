@@ -1,0 +1,101 @@
+"""A site is sent to an object store, where it has no links to replace.
+
+Pages keep their addresses, so that they can be bookmarked. A page of a release is of that release only, so old and new
+pages may lie beside each other; the first page, which leads to all others, comes last. The manifest is replaced only by
+who has read it: before a page is sent it no longer claims that page, so that after a kill, or beside another sender, a
+page is sent again rather than believed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from blockveil.pipeline.base.canonical import canonical_json
+from blockveil.pipeline.base.errors import StoreUnreachable
+from blockveil.pipeline.data import object_writes as writes
+from blockveil.pipeline.data import objects
+from blockveil.pipeline.data.object_writes import StorePlace
+from blockveil.pipeline.releases.destination import AT_ONCE
+from blockveil.pipeline.report.release_site import DATA, INDEX
+from blockveil.pipeline.report.site_folder import MANIFEST
+
+_PAGE = re.compile(r"(?:[\w-]+/){2,3}[\w-]+\.html", re.ASCII)
+
+Pages = Mapping[str, Mapping[str, Any]]
+
+
+class SiteDestination(StorePlace):
+    """Place in an object store that a site is sent to; parameters as of :class:`.StorePlace`."""
+
+    @property
+    def first_page(self) -> str:
+        """Address of the page that leads to all others."""
+        return f"{self.address}/{INDEX}"
+
+    def upload(self, site: Path) -> int:
+        """Send the pages that are not there yet, and remove those that are no longer of the site.
+
+        Parameters
+        ----------
+        site
+            The site, or the link to it.
+
+        Returns
+        -------
+        How many pages were sent.
+
+        Raises
+        ------
+        StoreError
+            The store refuses. The first page that is there leads to whole pages at any time.
+        """
+        folder = site.resolve()
+        wanted: Pages = json.loads((folder / MANIFEST).read_bytes())
+        read = self.ask(lambda: objects.content_of(self.place, MANIFEST))
+        known = _pages(None if read is None else read[0])
+        changed = {name for name, page in wanted.items() if known.get(name, {}).get("sha256") != page["sha256"]}
+        gone = [name for name in sorted(known.keys() - wanted.keys()) if _PAGE.fullmatch(name)]
+        if read is not None and not changed and known.keys() == wanted.keys():
+            return 0
+        # Of pages that are about to change or go, the names stay and the digests do not.
+        kept = {name: {} if name in changed or name in gone else page for name, page in known.items()}
+        identity = self._claim(kept, None if read is None else read[1])
+        self._send(folder, changed)
+        self.ask(lambda: writes.remove(self.place, gone))
+        self._claim(wanted, identity)
+        return len(changed)
+
+    def _send(self, folder: Path, names: set[str]) -> None:
+        first = [name for name in sorted(names) if name not in (DATA, INDEX)]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(lambda name: self.ask(lambda: writes.put_over(self.place, name, folder / name)), first))
+        for name in (DATA, INDEX):
+            if name in names:
+                self.ask(lambda name=name: writes.put_over(self.place, name, folder / name))  # type: ignore[misc]
+
+    def _claim(self, pages: Pages, identity: str | None) -> str:
+        text = canonical_json(pages) + b"\n"
+        found = self.ask(lambda: writes.put_if_still(self.place, MANIFEST, text, identity))
+        if found is None:
+            raise StoreUnreachable(
+                "Somebody else has sent a site there meanwhile",
+                "Of several senders one at a time replaces the pages",
+                "Run again",
+            )
+        return found
+
+
+def _pages(content: bytes | None) -> dict[str, dict[str, Any]]:
+    """Pages of a manifest by their names; none where it cannot be read, so that each is sent again."""
+    try:
+        found = json.loads(content or b"")
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {name: page for name, page in found.items() if isinstance(page, dict)}
