@@ -11,13 +11,14 @@ from typer.testing import CliRunner
 from blockveil.flows.cli import app
 from blockveil.pipeline.config import load_config
 from tests import support
+from tests.pipeline import conftest
 from tests.pipeline.data.test_objects import SECRET
 from tests.pipeline.releases import test_uploading as sending
 
 PAGE = (Path(__file__).parents[1] / "docs" / "how-to" / "object-store.md").read_text()
 ADDRESS = "s3://public-releases/hospital"
 
-door, bucket = sending.door, sending.bucket
+door, bucket, pictures_in_words = sending.door, sending.bucket, conftest.pictures_in_words
 
 pytestmark = pytest.mark.usefixtures("pictures_in_words")
 
