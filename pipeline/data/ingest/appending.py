@@ -28,7 +28,7 @@ import numpy as np
 
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.canonical import digest
-from blockveil.pipeline.base.errors import DataError, StoreError
+from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
 from blockveil.pipeline.config.ingest_file import ChosenRows
 from blockveil.pipeline.data.grown_rows import GrownRows, Manifest, part_name
 from blockveil.pipeline.data.ingest import growth_state
@@ -71,8 +71,12 @@ def append(source: Source, tell: Tell) -> str:
     target = source.loaded.target
     try:
         with scratch.locked(target) as root:
-            before = _before(source, root)
-            files = _new_files(source, before, tell)
+            try:
+                before = _before(source, root)
+                files = _new_files(source, before, tell)
+            except BlockveilError:
+                scratch.remove(root)  # as where what is read is at fault
+                raise
             if before is not None and not files:
                 scratch.remove(root)
                 return "the store holds every file of the source already; nothing was read"

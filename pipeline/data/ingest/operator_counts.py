@@ -59,7 +59,7 @@ class OperatorCounts:
         left_out = self.read - self.fit
         said = f"read {self.read:,} rows, left out {left_out:,} for their own values, stored {self.stored:,} records"
         if self.new_files or self.held_files:
-            said = f"{self.new_files:,} files were new, {self.held_files:,} were in the store already; {said}"
+            said = f"new files {self.new_files:,}, files in the store already {self.held_files:,}; {said}"
         if self.units:
             said += f"; {self.units:,} units, {self.over:,} of them with more rows than their bound"
         return f"{said}. These numbers are private: they are shown here, and kept nowhere."

@@ -88,6 +88,9 @@ class Writer:
     ) -> None:
         self._folder, self._section, self._width, self._saved = folder, section, len(columns), saved
         self._root = folder / member
+        if written:
+            for left in self._root.rglob("*.partial"):  # of a chunk that was being written when a run was killed
+                left.unlink()
         self._array = None if written == 0 else zarr.open_array(self._root, mode="r+", config=_CONFIG)
         self._block = layout(section, len(columns))[2]
         self._written, self._pending = written, 0

@@ -76,6 +76,7 @@ def test_a_file_that_changed_and_a_copy_under_another_name_are_refused_and_the_s
     with pytest.raises(DataError, match=r'"day-01\.parquet" has the content of another file'):
         people.run(loaded)
     assert grown.content(tmp_path) == before
+    assert people.left(tmp_path) == [".grown-out.zarr"]
 
 
 def test_two_days_without_a_record_are_alike_and_no_copies(tmp_path):

@@ -6,14 +6,17 @@ import os
 import pty
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from blockveil.flows.cli import main
 from blockveil.pipeline.config.ingest_file import LoadedIngest
 from blockveil.pipeline.data.ingest.ingest_run import ingest, look
+from tests.pipeline.data.ingest import growing_support as grown
 from tests.pipeline.data.ingest import ingest_support as people
 
 SENTENCE = "read 500 rows, left out 20 for their own values"
@@ -55,6 +58,26 @@ def test_the_counts_do_not_show_where_the_source_is_printed(tmp_path):
     source = look(gaps(tmp_path))
     ingest(source, lambda *_: None)
     assert not any(number in repr(source) for number in ("500", "480", str(source.counts.stored)))
+
+
+@pytest.mark.parametrize("night", [0, 1])
+def test_a_terminal_alone_shows_how_many_files_were_new(tmp_path, monkeypatch, capsys, night):
+    for number in range(2 + night):
+        grown.put(tmp_path, number)
+        if number == 1:
+            ingest(look(grown.configure(tmp_path)), lambda *_: None)
+    loaded = grown.configure(tmp_path)
+    command = ["blockveil", "ingest", str(loaded.path)]
+    for terminal in (False, True):
+        monkeypatch.setattr(sys, "argv", command if terminal else [*command, "--json"])
+        monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal, raising=False)
+        with suppress(SystemExit):
+            main()
+        shown = capsys.readouterr()
+        assert ("new files" in shown.err) == terminal
+        assert "new files" not in shown.out
+        if terminal:
+            assert "new files 0, files in the store already" in shown.err
 
 
 def test_a_terminal_shows_them_and_a_pipe_does_not(tmp_path):
