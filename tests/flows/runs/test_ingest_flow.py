@@ -16,6 +16,7 @@ from blockveil.flows.runs import artifacts
 from blockveil.flows.runs import release_flow as release
 from blockveil.flows.runs.ingest_flow import ingest_dataset
 from blockveil.pipeline.data.ingest import ingest_staging, readers
+from tests.pipeline.data.ingest import growing_support as grown
 from tests.pipeline.data.ingest import ingest_support as people
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
@@ -98,6 +99,25 @@ def test_the_flow_makes_the_store_and_prefect_sees_no_value(source, monkeypatch,
     shown = caplog.text + repr(state) + repr(found)
     assert "271828" not in shown
     assert "487" not in state.message
+
+
+@pytest.mark.usefixtures("prefect")
+def test_the_flow_appends_and_tells_nobody_how_many_files_were_new(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv(release.CONFIG_ROOT, str(tmp_path))
+    said = []
+    for night in range(3):
+        if night < 2:
+            grown.put(tmp_path, night)
+        grown.configure(tmp_path)
+        state = ingest_dataset(config="ingest", return_state=True)
+        assert state.is_completed()
+        said.append(state.message.removeprefix("out.zarr: "))
+    assert said == [
+        "read the whole source.",
+        "appended what was new in the source.",
+        "the store holds every file of the source already; nothing was read.",
+    ]
+    assert "new files" not in caplog.text
 
 
 @pytest.mark.usefixtures("prefect")

@@ -18,7 +18,7 @@ from blockveil.pipeline.base.errors import DataError, StoreError, StoreUnreachab
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.datasets import open_records
-from blockveil.pipeline.data.fingerprint import fingerprint
+from blockveil.pipeline.data.fingerprint import earlier, fingerprint
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest import readers
 from blockveil.pipeline.data.ingest import store_writer as writing
@@ -33,6 +33,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from tests import support
+from tests.pipeline.data.ingest import growing_support as grown
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.releases.test_release import NIGHT
 
@@ -128,6 +129,26 @@ def test_sparse_records_in_a_bucket_are_those_of_the_local_store(tmp_path, bucke
     assert np.array_equal(pickle.loads(pickle.dumps(far))[0:9], local[0:9])
     obstore.put(objects.client(bucket), "sparse.zarr/records/indptr/c/0", b"other")
     assert fingerprint(far) != before
+
+
+@pytest.mark.parametrize("layout", ["rows", "entries"])
+def test_a_grown_store_in_a_bucket_is_that_of_the_local_one_while_it_grows(tmp_path, bucket, layout):
+    states = []
+    for number in range(2):
+        grown.put(tmp_path, number)
+        people.run(people.configure(tmp_path, grown.COLUMNS, append=True, layout=layout))
+        upload(bucket, tmp_path / "out.zarr", f"{layout}.zarr")
+        states.append(open_rows(f"{bucket}/{layout}.zarr", "records", "data.store"))
+    before, far = states
+    assert (before.shape, far.shape) == ((60, 2), (120, 2))
+    assert np.array_equal(far[:], grown.records(tmp_path))
+    assert Contract.of(far).grows
+    for part in parts_of(far):
+        check_complete(part)
+    sent = pickle.dumps(before)
+    assert SECRET.encode() not in sent
+    assert np.array_equal(pickle.loads(sent)[:], far[:60])
+    assert earlier(far, fingerprint(before)).shape == (60, 2)
 
 
 def test_the_array_that_travels_to_workers_holds_no_secret(remote):

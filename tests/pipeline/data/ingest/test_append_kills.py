@@ -171,6 +171,34 @@ def test_a_process_that_is_killed_around_the_one_step_that_counts_leaves_one_sta
     assert people.left(tmp_path) == [".grown-out.zarr"]
 
 
+FULL = """
+import resource, signal, sys
+from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.config.ingest_file import load_ingest
+from blockveil.pipeline.data.ingest import source_rows
+from tests.pipeline.data.ingest import ingest_support as people
+source_rows.run_bytes = lambda config: 700
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+try:
+    people.run(load_ingest(sys.argv[1]))
+except StoreError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("room", [100, 300, 700])
+def test_a_full_disk_leaves_the_old_store_and_the_next_run_goes_on(tmp_path, room):
+    loaded = prepared(tmp_path, "chosen", {"chunk_rows": 16})
+    before = grown.records(tmp_path)
+    shown = warm.run(FULL, str(loaded.path), str(room))
+    assert "the disk or quota is full" in shown.stdout, shown.stderr
+    assert np.array_equal(grown.records(tmp_path), before)
+    people.run(loaded)
+    assert len(grown.records(tmp_path)) > len(before)
+    assert people.left(tmp_path) == [".grown-out.zarr"]
+
+
 def test_what_a_killed_append_left_can_be_discarded_and_the_store_stays(tmp_path, monkeypatch):
     loaded = prepared(tmp_path, "chosen", {"chunk_rows": 16})
     before = grown.content(tmp_path)
