@@ -9,6 +9,7 @@ from blockveil.pipeline.base.errors import BlockveilError
 
 EXTRAS = {
     "adbc_driver_postgresql": "sql",
+    "deltalake": "delta",
     "duckdb": "sql",
     "fastapi": "server",
     "httpx": "server",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
 from blockveil.pipeline.base.extras import MissingExtra
 from blockveil.pipeline.base.printable import is_hidden
-from blockveil.pipeline.config.fields import Label, LocalPath, Reference, Section, refusal, rule
+from blockveil.pipeline.config.fields import Label, LocalPath, Reference, Section, Whole, refusal, rule
 
 if TYPE_CHECKING:
     from blockveil.pipeline.config.row_query import Dialect, RowQuery
@@ -107,11 +107,32 @@ class PostgresSource(DatabaseSource):
     """where its address is kept, which may hold a password: "env:NAME" or "file:PATH" """
 
 
-AnyDatabase = DuckdbSource | SqliteSource | PostgresSource
+class DeltaSource(Section):
+    """A Delta table, of which the Parquet files are read that its log names."""
+
+    kind: Literal["delta"]
+    """the format of the table"""
+    table: LocalPath
+    """the folder of the table, relative to the config file"""
+    version: Annotated[Whole, Field(ge=0, lt=2**63)] | None = None
+    """the version of the table; the newest where it is not given"""
 
 
-def check_inputs(source: DatabaseSource, inputs: tuple[str, ...], only: str | None, append: bool) -> None:
-    """Refuse columns that a query does not give, a part of the records by a column that it computes, and appending.
+def check_grows(source: object) -> None:
+    """Refuse a store that grows by a table."""
+    if isinstance(source, DatabaseSource | DeltaSource):
+        # Two queries may select the same row, and a table that is compacted has its rows in new files: a row would be
+        # stored twice, and a unit would exceed its bound.
+        raise refusal(
+            "ingest.append",
+            "true with a table",
+            "A store grows by files, each of which is stored once",
+            "Write each night's rows to a file of their own, or leave append out",
+        )
+
+
+def check_inputs(source: DatabaseSource, inputs: tuple[str, ...], only: str | None) -> None:
+    """Refuse columns that a query does not give, and a part of the records by a column that it computes.
 
     Parameters
     ----------
@@ -121,17 +142,7 @@ def check_inputs(source: DatabaseSource, inputs: tuple[str, ...], only: str | No
         Columns that are read.
     only
         Column whose value decides which records are kept, if there is one.
-    append
-        Whether the store grows.
     """
-    if append:
-        # Two queries may select the same row, which would then be stored twice: a unit would exceed its bound.
-        raise refusal(
-            "ingest.append",
-            "true with a table of a database",
-            "A store grows by files, each of which is stored once",
-            "Write each night's rows to a file of their own, or leave append out",
-        )
     lacking = source.checked.lacks(inputs)
     if lacking:
         raise refusal(

@@ -20,9 +20,11 @@ from blockveil.pipeline.config.fields import Label, LocalPath, Location, Number,
 from blockveil.pipeline.config.ingest_columns import Column, Missing, NumberColumn, check_different, repeated
 from blockveil.pipeline.config.ingest_databases import (
     DatabaseSource,
+    DeltaSource,
     DuckdbSource,
     PostgresSource,
     SqliteSource,
+    check_grows,
     check_inputs,
 )
 from blockveil.pipeline.config.toml import read_toml
@@ -164,7 +166,7 @@ class ZarrSource(_Arrays):
 
 
 FileSource = ParquetSource | CsvSource | NpySource | NpzSource | ScipySource | ZarrSource
-Source = Annotated[FileSource | DuckdbSource | SqliteSource | PostgresSource, Field(discriminator="kind")]
+Source = Annotated[FileSource | DeltaSource | DuckdbSource | SqliteSource | PostgresSource, Field(discriminator="kind")]
 
 
 class RowUnit(Section):
@@ -257,9 +259,11 @@ class IngestConfig(Section):
     @rule
     def _coherent(self) -> None:
         check_different("columns", self.outputs)
+        if self.ingest.append:
+            check_grows(self.source)
         if isinstance(self.source, DatabaseSource):
             only = self.ingest.only
-            check_inputs(self.source, self.inputs, None if only is None else only.column, self.ingest.append)
+            check_inputs(self.source, self.inputs, None if only is None else only.column)
         if isinstance(self.source, _Arrays):
             unknown = set(self.inputs) - set(self.source.columns)
             if unknown:

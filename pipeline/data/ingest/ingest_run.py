@@ -19,11 +19,12 @@ from pathlib import Path
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import StoreError
-from blockveil.pipeline.config.ingest_databases import DatabaseSource
+from blockveil.pipeline.config.ingest_databases import DatabaseSource, DeltaSource
 from blockveil.pipeline.config.ingest_file import LoadedIngest, ZarrSource
 from blockveil.pipeline.data.ingest import appending
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest.database_table import open_table
+from blockveil.pipeline.data.ingest.delta_files import find_delta
 from blockveil.pipeline.data.ingest.files import find
 from blockveil.pipeline.data.ingest.readers import SUFFIXES, Readable
 from blockveil.pipeline.data.ingest.source_rows import ALGORITHM, Source, Tell, run_bytes
@@ -66,6 +67,8 @@ def look(loaded: LoadedIngest) -> Source:
     files: tuple[Readable, ...]
     if isinstance(config.source, DatabaseSource):
         files = (open_table(loaded),)
+    elif isinstance(config.source, DeltaSource):
+        files = tuple(find_delta(config.source, base))
     elif isinstance(config.source, ZarrSource):
         files = tuple(find_arrays(config.source, base))
     else:

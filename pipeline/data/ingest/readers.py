@@ -27,6 +27,7 @@ from blockveil.pipeline.config.ingest_columns import (
     DateColumn,
     NumberColumn,
 )
+from blockveil.pipeline.config.ingest_databases import DeltaSource
 from blockveil.pipeline.config.ingest_file import (
     CsvSource,
     IngestConfig,
@@ -113,7 +114,7 @@ class Reader:
         if isinstance(file, StoredArrays):
             return self._matrix(file.parts(), start, file.name)
         match self._config.source:
-            case ParquetSource():
+            case ParquetSource() | DeltaSource():
                 return self._parquet(file, start)
             case CsvSource() as source:
                 return self._csv(file, start, source)

@@ -1,0 +1,114 @@
+"""A Delta table is ingested as the Parquet files that its log names at one version."""
+
+import json
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from blockveil.pipeline.base.errors import ConfigError, DataError, StoreError
+from blockveil.pipeline.data.ingest.ingest_run import ingest, look
+from tests.pipeline.data.ingest import ingest_support as people
+
+SOURCE = 'kind = "delta"\ntable = "clinic"'
+COST = [people.NUMBER]
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table of three versions: rows were added in the second and removed in the third."""
+    visits, place = people.visits(), str(tmp_path / "clinic")
+    deltalake.write_deltalake(place, visits.slice(0, 300), partition_by=["ward"])
+    deltalake.write_deltalake(place, visits.slice(300), mode="append")
+    deltalake.DeltaTable(place).delete("stay > 20")
+    return visits
+
+
+def costs(folder):
+    return sorted(people.stored(folder)[:, 0].tolist())
+
+
+def expected(rows):
+    return sorted(pa.array(rows["cost"].to_pylist(), pa.float32()).to_pylist())
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_version_of_a_table_has_its_own_rows(tmp_path, table, version):
+    people.run(people.configure(tmp_path, COST, f"{SOURCE}\nversion = {version}"))
+    rows = {0: table.slice(0, 300), 1: table, 2: table.filter(pa.compute.less_equal(table["stay"], 20))}[version]
+    assert costs(tmp_path) == expected(rows)
+
+
+def test_without_a_version_the_newest_is_read_and_stays(tmp_path, table):
+    source = look(people.configure(tmp_path, people.COLUMNS, SOURCE))
+    deltalake.write_deltalake(str(tmp_path / "clinic"), table, mode="append")
+    ingest(source, lambda stage, share: None)
+    rows = table.filter(pa.compute.less_equal(table["stay"], 20))
+    assert costs(tmp_path) == expected(rows)
+    assert people.stored(tmp_path)[:, 2:5].sum(axis=0).tolist() == [
+        rows["ward"].to_pylist().count(ward) for ward in "abc"
+    ]
+
+
+def test_values_of_partitions_are_those_of_the_log_and_may_be_missing(tmp_path):
+    rows = pa.table({"cost": [1.0, 2.0, 3.0], "ward": ["a b/c=%", None, "ä"]})
+    deltalake.write_deltalake(str(tmp_path / "clinic"), rows, partition_by=["ward"])
+    ward = {"name": "ward", "kind": "category", "categories": ["a b/c=%", "ä"], "encode": "code"}
+    columns = [*COST, {**ward, "unknown": "other", "missing": "unknown"}]
+    people.run(people.configure(tmp_path, columns, SOURCE))
+    assert sorted(people.stored(tmp_path).tolist()) == [[1, 0], [2, 2], [3, 1]]
+
+
+def protocol(folder, **fields):
+    """Write another protocol into the first entry of a log."""
+    file = folder / "clinic" / "_delta_log" / f"{0:020}.json"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for line in lines:
+        if "protocol" in line:
+            line["protocol"] |= fields
+    file.write_text("\n".join(map(json.dumps, lines)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"minReaderVersion": 2}, "columnMapping"),
+        ({"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}, "deletionVectors"),
+        ({"minReaderVersion": 9}, "needs|cannot be read"),
+    ],
+)
+def test_a_table_whose_files_do_not_hold_its_rows_alone_is_refused(tmp_path, fields, said):
+    deltalake.write_deltalake(str(tmp_path / "clinic"), people.visits())
+    if "readerFeatures" in fields:
+        fields = {**fields, "writerFeatures": fields["readerFeatures"]}
+    protocol(tmp_path, **fields)
+    with pytest.raises((DataError, StoreError), match=said):
+        people.run(people.configure(tmp_path, COST, SOURCE))
+
+
+def test_what_is_no_table_or_lacks_a_file_is_refused(tmp_path, table):
+    with pytest.raises(StoreError, match="cannot be read as a Delta table"):
+        people.run(people.configure(tmp_path, COST, 'kind = "delta"\ntable = "nowhere"'))
+    with pytest.raises(StoreError, match="cannot be read as a Delta table"):
+        people.run(people.configure(tmp_path, COST, f"{SOURCE}\nversion = 9"))
+    next((tmp_path / "clinic").rglob("*.parquet")).unlink()
+    with pytest.raises(StoreError, match="a file that its log names is not there"):
+        people.run(people.configure(tmp_path, COST, f"{SOURCE}\nversion = 1"))
+
+
+def test_a_table_that_names_a_file_elsewhere_is_refused(tmp_path):
+    deltalake.write_deltalake(str(tmp_path / "clinic"), people.visits())
+    people.write_parquet(tmp_path, people.visits())
+    file = tmp_path / "clinic" / "_delta_log" / f"{0:020}.json"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for line in lines:
+        if "add" in line:
+            line["add"]["path"] = "../in/part-0.parquet"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises((DataError, StoreError), match=r"elsewhere|cannot be read"):
+        people.run(people.configure(tmp_path, COST, SOURCE))
+
+
+def test_a_store_does_not_grow_by_a_table_because_compaction_rewrites_its_files(tmp_path):
+    with pytest.raises(ConfigError, match=r"ingest\.append"):
+        people.configure(tmp_path, COST, SOURCE, append=True)
