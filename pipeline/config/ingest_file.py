@@ -80,6 +80,10 @@ class IngestSection(Section):
     """which records are kept, so that releases of the store are of one part of the records; all by default"""
     append: bool = False
     """whether the store grows: files that it does not hold yet are added behind the records that it holds"""
+    late: Literal["next", "refuse"] | None = None
+    """with append only, and without a default there: what becomes of a new file whose name comes before that of a
+    stored one. "next": its records are added as those of any new file, and count from the next release on; "refuse":
+    the ingest stops"""
 
 
 class _Files(Section):
@@ -276,6 +280,13 @@ class IngestConfig(Section):
                 '"entries" with chunk_rows or chunks_per_shard',
                 "Entries have chunks of their own",
                 "Leave chunk_rows and chunks_per_shard out",
+            )
+        if self.ingest.append != (self.ingest.late is not None):
+            raise refusal(
+                "ingest.late",
+                "missing with append" if self.ingest.append else f'"{self.ingest.late}" without append',
+                "Whether records that come late are stored is decided beforehand, where a store grows and only there",
+                'Set late = "next" or "refuse"' if self.ingest.append else "Leave late out, or set append = true",
             )
         if self.ingest.append and isinstance(self.unit, AggregatedRows):
             raise refusal(

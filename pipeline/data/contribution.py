@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from blockveil.pipeline.config import ReleaseConfig
-from blockveil.pipeline.data.ingest.store_contract import Contract
+from blockveil.pipeline.data.ingest.store_contract import Contract, Late
 
 Rule = Literal["declared", "row", "choose", "sum", "mean", "bounded", "unknown"]
 """How the rows of a unit were bounded: only the config says that a row is a unit; an ingest took each row as one, chose
@@ -36,6 +36,8 @@ class Contribution:
         How that was made true.
     dropping
         Whether records may be missing from the store for their own values.
+    late
+        What becomes of files that come late, where the store grows; None where it does not.
     """
 
     unit: str
@@ -43,6 +45,7 @@ class Contribution:
     charged_rows: int
     rule: Rule
     dropping: bool
+    late: Late | None = None
 
     @classmethod
     def of(cls, config: ReleaseConfig, contract: Contract | None) -> Contribution:
@@ -50,7 +53,7 @@ class Contribution:
         unit, charged = config.privacy.unit, config.privacy.rows_per_unit or 1
         if contract is None:
             return cls(unit, charged, charged, "declared", False)
-        return cls(unit, contract.rows_per_unit, charged, contract.rule, contract.dropping)
+        return cls(unit, contract.rows_per_unit, charged, contract.rule, contract.dropping, contract.late)
 
     @classmethod
     def read(cls, guarantee: Mapping[str, Any]) -> Contribution:
@@ -62,7 +65,8 @@ class Contribution:
         rows, charged = said.get("rows"), said.get("charged_rows")
         if type(rows) is not int or type(charged) is not int:
             return cls(unit, 1, 1, "unknown", False)
-        return cls(unit, rows, charged, said["rule"], bool(said.get("dropping")))
+        late = said.get("late") if said.get("late") in get_args(Late) else None
+        return cls(unit, rows, charged, said["rule"], bool(said.get("dropping")), late)
 
     @property
     def drops_excess(self) -> bool | None:
@@ -71,7 +75,7 @@ class Contribution:
 
     def facts(self) -> dict[str, Any]:
         """As plain JSON values, public."""
-        return {
+        return ({} if self.late is None else {"late": self.late}) | {
             "rule": self.rule,
             "rows": self.rows,
             "charged_rows": self.charged_rows,
@@ -101,7 +105,17 @@ class Contribution:
             said += f" The noise is for {self.charged_rows} rows of a unit."
         if self.dropping:
             said += " Records may have been left out for their own values."
-        return said
+        return said + self._growing
+
+    @property
+    def _growing(self) -> str:
+        """What follows from a store that grows."""
+        if self.late is None:
+            return ""
+        said = " The store grows: a unit that has its rows already gets no others." if self.rule == "choose" else ""
+        if self.late == "next":
+            return f"{said} Records that come late count from the next release on."
+        return f"{said} Records that come late are refused."
 
     @property
     def not_protected(self) -> str:

@@ -12,6 +12,8 @@ The order is what makes a kill harmless::
 * A file is known by where it is. One with the same content is passed over, one with another content is refused; so is a
   new file with the content of another one, which would store its records twice. The content decides nothing else: see
   the proof in :mod:`.unit_bound`.
+* A new file whose name comes before that of a stored one is late. Whether it is taken in is decided by its name alone,
+  so neither what is stored nor a refusal says how many records were late.
 * An append reads the new files, twice: for their digests and for their records. Of those that are stored already it
   looks at the metadata only, as long as these have not changed.
 """
@@ -47,7 +49,7 @@ from blockveil.pipeline.data.sparse_store import open_rows
 
 _COMPARING = "comparing the files with those of the store"
 _METADATA = "zarr.json"
-_DECIDES_NOTHING: Any = {"ingest": {"memory_gib", "store"}, "source": {"files"}}
+_DECIDES_NOTHING: Any = {"ingest": {"memory_gib", "store", "late"}, "source": {"files"}}
 """Keys that may change from one append to the next: a record is the same under any of their values."""
 
 Before = tuple[Manifest, GrowthState]
@@ -185,6 +187,7 @@ def _new_files(source: Source, before: Before | None, tell: Tell) -> dict[HeldFi
     """Files that the store does not hold, in the order in which they are read."""
     base = source.loaded.path.parent
     held = {} if before is None else {file.location: file for file in before[1].files}
+    newest = max((_by_name(location) for location in held), default=[])
     digests = {file.digest for file in held.values()}
     seen, new = set[str](), dict[HeldFile, SourceFile | StoredArrays]()
     for number, file in enumerate(source.files):
@@ -198,6 +201,8 @@ def _new_files(source: Source, before: Before | None, tell: Tell) -> dict[HeldFi
         seen.add(location)
         found = HeldFile(location, identity, file.content_digest())
         if known is None:
+            if source.config.ingest.late == "refuse" and _by_name(location) < newest:
+                raise _late(file.name)
             if found.digest in digests and _has_rows(source, file):
                 raise _copy(file.name)
             digests.add(found.digest)
@@ -214,6 +219,19 @@ def _location(location: str, base: Path) -> str:
     path = Path(location)
     below = [folder for folder in (base, base.resolve()) if path.is_relative_to(folder)]
     return str(path.relative_to(below[0])) if below else location
+
+
+def _by_name(location: str) -> list[str]:
+    """Files in the order in which a folder or a pattern lists them."""
+    return location.split("/")
+
+
+def _late(name: str) -> DataError:
+    return DataError(
+        f'File "{name}" is late: its name comes before that of a file that is stored',
+        'The config says late = "refuse"',
+        'Take the file away, or set late = "next": its records then count from the next release on',
+    )
 
 
 def _has_rows(source: Source, file: SourceFile | StoredArrays) -> bool:

@@ -74,7 +74,7 @@ def look(loaded: LoadedIngest) -> Source:
     else:
         files = tuple(find(config.source.files, base, SUFFIXES[config.source.kind]))
     # A key without a value is left out: a store from before it was known is still the same.
-    unset = {key for key in ("only", "append") if not getattr(config.ingest, key)}
+    unset = {key for key in ("only", "append", "late") if not getattr(config.ingest, key)}
     decides = config.model_dump(mode="json", exclude={"ingest": {"memory_gib", *unset}})
     spec = {"algorithm": ALGORITHM, "config": decides, "files": [[file.location, file.identity] for file in files]}
     return Source(loaded, files, digest(spec))

@@ -7,7 +7,7 @@ as units.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.base.errors import DataError, StoreError
@@ -20,6 +20,7 @@ from blockveil.pipeline.data.sparse_store import Form, Stored
 ATTRIBUTE = "blockveil ingest"
 
 By = Literal["row", "choose", "sum", "mean"]
+Late = Literal["next", "refuse"]
 _GROUPED = ("choose", "sum", "mean")
 
 
@@ -77,8 +78,8 @@ class Contract:
         What all records that were kept have in a column; None where all values were kept.
     by
         How the rows of a unit were bounded; None in a store of an earlier version, which does not say.
-    grows
-        Whether records are appended to the store.
+    late
+        What becomes of files that come late, of a store that grows; None of one that does not.
     """
 
     unit: str
@@ -89,7 +90,12 @@ class Contract:
     spec: str
     only: Only | None = None
     by: By | None = None
-    grows: bool = False
+    late: Late | None = None
+
+    @property
+    def grows(self) -> bool:
+        """Whether records are appended to the store."""
+        return self.late is not None
 
     @property
     def rule(self) -> Literal["row", "choose", "sum", "mean", "bounded"]:
@@ -106,8 +112,8 @@ class Contract:
         grouped, kept = not isinstance(config.unit, RowUnit), config.ingest.only
         only = None if kept is None else Only(kept.column, kept.value, kept.type)
         by: By = config.unit.by if isinstance(config.unit, AggregatedRows) else config.unit.kind
-        bounded, grows = config.rows_per_unit, config.ingest.append
-        return cls(config.unit.name, bounded, grouped, config.drops, config.outputs, spec, only, by, grows)
+        bounded, late = config.rows_per_unit, config.ingest.late
+        return cls(config.unit.name, bounded, grouped, config.drops, config.outputs, spec, only, by, late)
 
     @classmethod
     def of(cls, array: Stored | Form) -> Contract | None:
@@ -130,7 +136,7 @@ class Contract:
             valid &= only is None or only.is_valid
             valid &= contract.by is None or contract.by in (_GROUPED if contract.grouped else ("row",))
             valid &= contract.by not in ("sum", "mean") or (contract.rows_per_unit == 1 and not contract.grows)
-            valid &= type(contract.grows) is bool
+            valid &= contract.late in (None, *get_args(Late))
         except (TypeError, KeyError, ValueError):
             valid = False
         if not valid or contract.rows_per_unit < 1 or len(contract.columns) != array.shape[1]:
@@ -148,7 +154,7 @@ class Contract:
         if self.by is None:
             del said["by"]
         if not self.grows:  # a store that does not grow says what it said before one could
-            del said["grows"]
+            del said["late"]
         if self.only is not None:
             said["only"] = {name: value for name, value in asdict(self.only).items() if value is not None}
         return {ATTRIBUTE: said}

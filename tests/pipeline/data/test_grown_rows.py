@@ -46,7 +46,7 @@ def release(folder, neighbours="add-remove", unit="one visit (one row)", more=""
 def night(folder, number, unit="rows", sparse=False):
     grown.put(folder, number)
     keys = {"layout": "entries"} if sparse else {"chunk_rows": 16}
-    people.run(people.configure(folder, grown.COLUMNS, unit=grown.UNITS[unit], append=True, **keys))
+    people.run(people.configure(folder, grown.COLUMNS, unit=grown.UNITS[unit], append=True, late="next", **keys))
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -136,7 +136,7 @@ def test_a_grown_store_in_a_bucket_is_that_of_the_local_one_while_it_grows(tmp_p
     states = []
     for number in range(2):
         grown.put(tmp_path, number)
-        people.run(people.configure(tmp_path, grown.COLUMNS, append=True, layout=layout))
+        people.run(people.configure(tmp_path, grown.COLUMNS, append=True, late="next", layout=layout))
         upload(bucket, tmp_path / "out.zarr", f"{layout}.zarr")
         states.append(open_rows(f"{bucket}/{layout}.zarr", "records", "data.store"))
     before, far = states

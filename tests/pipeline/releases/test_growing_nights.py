@@ -9,9 +9,12 @@ import pytest
 import zarr
 
 from blockveil.engine.answers.gram import partial_gram
+from blockveil.pipeline import report
 from blockveil.pipeline.base.errors import ReleaseConflict
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.data.datasets import open_records
+from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import night
@@ -49,7 +52,7 @@ def prepared(folder, more="", kind="covariance"):
 
 def grow(folder, number, layout="rows"):
     grown.put(folder, number)
-    people.run(people.configure(folder, grown.COLUMNS, append=True, layout=layout))
+    people.run(people.configure(folder, grown.COLUMNS, append=True, late="next", layout=layout))
 
 
 def run(loaded, number):
@@ -65,6 +68,20 @@ def test_nights_that_share_a_charge_continue_over_appends(tmp_path):
         assert outcome.resumed is None
     assert sum(entry.kind == "RELEASED" for entry in Ledger(loaded.ledger_url).history()) == 3
     assert zarr.open_group(outcome.path, mode="r").attrs["mechanism"]["continual"]["night"] == 3
+
+
+def test_a_release_and_its_report_say_what_becomes_of_late_records_and_how_rows_were_chosen(tmp_path):
+    grow(tmp_path, 0)
+    loaded = prepared(tmp_path)
+    outcome = run(loaded, 0)
+    said = read_release(outcome.path).attributes["guarantee"]["contribution"]
+    assert said["late"] == "next"
+    assert said["sentence"].endswith("Records that come late count from the next release on.")
+    assert Contribution.read(read_release(outcome.path).attributes["guarantee"]).facts() == said
+    made = report.make_report(Workspace.open(make_plan(loaded, FIRST)), outcome)
+    assert "Records that come late count from the next release on." in made.path.read_text()
+    chosen = Contribution("one person", 3, 3, "choose", False, "refuse").sentence
+    assert "a unit that has its rows already gets no others. Records that come late are refused." in chosen
 
 
 @pytest.mark.parametrize("layout", ["rows", "entries"])

@@ -35,7 +35,8 @@ def put(folder: Path, number: int, table: pa.Table | None = None) -> None:
 
 def configure(folder: Path, unit: str = "chosen", **keys: Any) -> LoadedIngest:
     """A config that appends to ``out.zarr`` what is in ``in``."""
-    return people.configure(folder, COLUMNS, unit=UNITS.get(unit, unit), append=True, **{"chunk_rows": 16, **keys})
+    keys = {"append": True, "late": "next", "chunk_rows": 16, **keys}
+    return people.configure(folder, COLUMNS, unit=UNITS.get(unit, unit), **keys)
 
 
 def opened(folder: Path) -> Stored:

@@ -72,7 +72,7 @@ def kill_at(patch, boundary):
 
 def prepared(folder, unit, layout):
     """A store of two nights, and the file of a third; where its config is."""
-    loaded = people.configure(folder, grown.COLUMNS, unit=grown.UNITS[unit], append=True, **layout)
+    loaded = people.configure(folder, grown.COLUMNS, unit=grown.UNITS[unit], append=True, late="next", **layout)
     for night in range(2):
         grown.put(folder, night, grown.day(night, 45))
         people.run(loaded)

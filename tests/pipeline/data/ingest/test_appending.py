@@ -36,7 +36,7 @@ def test_the_records_of_a_night_are_the_first_of_every_later_night(tmp_path, uni
     for night in range(4):
         grown.put(tmp_path, night)
         loaded = people.configure(
-            tmp_path, grown.COLUMNS, unit=grown.UNITS[unit], append=True, **LAYOUTS[layout], memory_gib=1.0
+            tmp_path, grown.COLUMNS, unit=grown.UNITS[unit], append=True, late="next", **LAYOUTS[layout], memory_gib=1.0
         )
         said.append(people.run(loaded).message)
         now = grown.records(tmp_path)
@@ -91,7 +91,7 @@ def test_two_days_without_a_record_are_alike_and_no_copies(tmp_path):
 def test_a_file_that_is_listed_twice_is_stored_once(tmp_path):
     grown.put(tmp_path, 0)
     source = 'kind = "parquet"\nfiles = ["in", "in/*.parquet", "in/day-00.parquet"]'
-    people.run(people.configure(tmp_path, grown.COLUMNS, source, append=True))
+    people.run(people.configure(tmp_path, grown.COLUMNS, source, append=True, late="next"))
     assert len(grown.records(tmp_path)) == 60
 
 
@@ -156,7 +156,11 @@ def test_a_unit_more_or_less_changes_its_own_rows_alone_and_at_most_k_of_them_in
 def test_what_is_kept_beside_the_store_is_private_and_names_nobody(tmp_path):
     names = pa.array([f"canary-{number}" for number in range(60)])
     loaded = people.configure(
-        tmp_path, grown.COLUMNS[1:], unit=people.CHOOSE.format(most=2).replace('"person"', '"name"'), append=True
+        tmp_path,
+        grown.COLUMNS[1:],
+        unit=people.CHOOSE.format(most=2).replace('"person"', '"name"'),
+        append=True,
+        late="next",
     )
     for night in range(3):
         grown.put(tmp_path, night, grown.day(night).append_column("name", names))
@@ -208,7 +212,10 @@ def test_an_append_by_other_rules_names_what_differs(tmp_path):
     for changed, named in (
         (grown.configure(tmp_path, people.CHOOSE.format(most=3)), "unit.rows_at_most"),
         (grown.configure(tmp_path, dtype="float64"), "ingest.dtype"),
-        (people.configure(tmp_path, grown.COLUMNS[:1], unit=grown.UNITS["chosen"], append=True), "columns"),
+        (
+            people.configure(tmp_path, grown.COLUMNS[:1], unit=grown.UNITS["chosen"], append=True, late="next"),
+            "columns",
+        ),
     ):
         with pytest.raises(StoreError, match=named):
             people.run(changed)
@@ -230,7 +237,7 @@ def test_one_record_of_all_rows_of_a_unit_cannot_grow(tmp_path):
 
 
 def test_units_that_are_numbers_one_night_and_text_the_next_are_refused(tmp_path):
-    loaded = people.configure(tmp_path, grown.COLUMNS[1:], unit=grown.UNITS["chosen"], append=True)
+    loaded = people.configure(tmp_path, grown.COLUMNS[1:], unit=grown.UNITS["chosen"], append=True, late="next")
     grown.put(tmp_path, 0)
     people.run(loaded)
     grown.put(tmp_path, 1, grown.day(1).set_column(0, "person", grown.day(1)["person"].cast(pa.string())))
@@ -246,6 +253,39 @@ def test_the_contract_says_that_the_store_grows(tmp_path):
     contract = Contract.of(grown.opened(tmp_path))
     assert contract.grows
     assert contract.rule == "choose"
+
+
+@pytest.mark.parametrize("layout", ["names", "folders"])
+def test_a_day_that_comes_late_is_refused_or_counts_from_the_next_release_on_as_the_config_says(tmp_path, layout):
+    def put(number):
+        grown.put(tmp_path, number)
+        if layout == "folders":
+            folder = tmp_path / "in" / f"day=2026-11-{10 + number}"
+            folder.mkdir()
+            (tmp_path / "in" / f"day-{number:02d}.parquet").rename(folder / "part.parquet")
+
+    put(3)
+    people.run(grown.configure(tmp_path, "rows", late="refuse"))
+    put(4)
+    people.run(grown.configure(tmp_path, "rows", late="refuse"))
+    before, kept = grown.records(tmp_path), grown.content(tmp_path)
+    put(1)
+    with pytest.raises(DataError, match="is late: its name comes before") as caught:
+        people.run(grown.configure(tmp_path, "rows", late="refuse"))
+    assert len(str(caught.value)) < 400
+    assert grown.content(tmp_path) == kept
+    assert Contract.of(grown.opened(tmp_path)).late == "refuse"
+    people.run(grown.configure(tmp_path, "rows", late="next"))
+    now = grown.records(tmp_path)
+    assert np.array_equal(now[: len(before)], before)
+    assert np.array_equal(now[len(before) :, 1], np.arange(60) + 1000)
+    assert Contract.of(grown.opened(tmp_path)).late == "next"
+
+
+def test_what_becomes_of_late_files_has_no_default_and_no_meaning_without_append(tmp_path):
+    for keys in ({"append": True}, {"late": "next"}, {"append": False, "late": "refuse"}):
+        with pytest.raises(ConfigError, match=r"ingest\.late"):
+            people.configure(tmp_path, grown.COLUMNS, **keys)
 
 
 def written():

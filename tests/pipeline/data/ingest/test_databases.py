@@ -140,7 +140,7 @@ def test_parts_of_the_records_are_by_a_column_of_the_table_itself(tmp_path, data
 
 def test_a_store_that_grows_takes_in_no_table_because_two_queries_may_select_the_same_row(tmp_path, database):
     with pytest.raises(ConfigError, match=r"ingest\.append"):
-        people.configure(tmp_path, COST, database.source(), append=True)
+        people.configure(tmp_path, COST, database.source(), append=True, late="next")
 
 
 def test_reading_goes_on_at_any_row(tmp_path, database, monkeypatch):
