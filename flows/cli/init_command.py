@@ -30,7 +30,7 @@ _MORE = "?"
 def init(
     source: Annotated[
         str | None,
-        typer.Argument(help="File, folder or pattern of the records: CSV, Parquet, NPY or Zarr.", show_default=False),
+        typer.Argument(help="File, folder or pattern of the records, or DATABASE/TABLE.", show_default=False),
     ] = None,
     answers: Annotated[
         Path | None, typer.Option("--answers", help="File of answers, TOML; only what it leaves open is asked.")

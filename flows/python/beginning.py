@@ -68,7 +68,7 @@ def init(
     Parameters
     ----------
     source
-        File, folder or pattern of the records: CSV, Parquet, NPY or Zarr.
+        File, folder or pattern of the records: CSV, Parquet, NPY or Zarr; or a table, such as ``clinic.duckdb/visits``.
     answers
         File of answers, or the same as nested tables. Every answer is public and none may be taken from the records.
     output

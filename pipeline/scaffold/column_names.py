@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,12 +18,15 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as arrow_parquet
+from pydantic import ValidationError
 
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError, DataError
 from blockveil.pipeline.base.printable import is_hidden
+from blockveil.pipeline.config.ingest_databases import DatabaseSource, DuckdbSource, PostgresSource, SqliteSource
+from blockveil.pipeline.data.ingest.database_table import declared_columns
 from blockveil.pipeline.data.ingest.files import SourceFile, find, unreadable
 
-Kind = Literal["csv", "parquet", "npy", "zarr"]
+Kind = Literal["csv", "parquet", "npy", "zarr", "duckdb", "sqlite", "postgresql"]
 
 _ENDINGS: dict[str, Kind] = {
     ".csv": "csv", ".csv.gz": "csv", ".csv.bz2": "csv", ".csv.zst": "csv",
@@ -49,12 +53,15 @@ class SourceColumns:
         Names of the columns in their order; empty for arrays, whose columns have no names.
     delimiter
         What separates the fields of a CSV file.
+    query
+        What is read of a database.
     """
 
     location: str
     kind: Kind
     names: tuple[str, ...]
     delimiter: str = ","
+    query: str = ""
 
 
 def read_columns(location: str, base: Path) -> SourceColumns:
@@ -64,6 +71,7 @@ def read_columns(location: str, base: Path) -> SourceColumns:
     ----------
     location
         A CSV or Parquet file, a folder or pattern of them, an NPY file or a Zarr store; local or in an object store.
+        Or the table of a database: ``clinic.duckdb/visits``, ``clinic.sqlite/visits`` or ``env:CLINIC/visits``.
     base
         Folder that a relative path starts from.
 
@@ -76,6 +84,8 @@ def read_columns(location: str, base: Path) -> SourceColumns:
     StoreError
         It cannot be read.
     """
+    if (place := table_place(location)) is not None and not (base / location).exists():
+        return _of_table(place, location, base)
     kind = _kind(location)
     if kind in ("npy", "zarr"):  # their headers hold types and shapes only, and so they are not opened
         return SourceColumns(location, kind, ())
@@ -90,6 +100,27 @@ def read_columns(location: str, base: Path) -> SourceColumns:
     return SourceColumns(location, "parquet", _checked([*_read(file, _parquet_names), *folders]))
 
 
+def _of_table(place: TablePlace, location: str, base: Path) -> SourceColumns:
+    name = ".".join(map(_quoted, place.table.split(".")))
+    query = f"SELECT * FROM {name}"  # noqa: S608 - quoted, and checked as every query is
+    try:
+        source = place.model.model_validate({"kind": place.kind, place.key: place.database, "query": query})
+    except ValidationError:
+        failure = ConfigError(
+            f'"{place.table}" is not the name of a table', "It is table, or schema.table", "Correct it"
+        )
+    else:
+        return SourceColumns(location, place.kind, _checked(declared_columns(source, base)), query=query)
+    raise failure
+
+
+def _quoted(name: str) -> str:
+    if re.fullmatch(r"[a-z_][a-z0-9_]*", name):
+        return name
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
 def pasted(text: str) -> tuple[str, ...]:
     """Names of columns from a pasted line, or from pasted lines with one name each.
 
@@ -101,6 +132,53 @@ def pasted(text: str) -> tuple[str, ...]:
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     names = _fields(lines[0], _delimiter(lines[0])) if len(lines) == 1 else lines
     return _checked([name.strip() for name in names])
+
+
+@dataclass(frozen=True)
+class TablePlace:
+    """Where a table is.
+
+    Attributes
+    ----------
+    kind, model
+        Which database, and what a config says of it.
+    key, database
+        The key that names the database, and its value.
+    table
+        The table.
+    """
+
+    kind: Literal["duckdb", "sqlite", "postgresql"]
+    model: type[DatabaseSource]
+    key: str
+    database: str
+    table: str
+
+
+_DATABASES: tuple[tuple[str, Any], ...] = (
+    (r"(.+\.(?:duckdb|ddb))(?:/([^/]+))?", ("duckdb", DuckdbSource, "file")),
+    (r"(.+\.(?:sqlite3?|db))(?:/([^/]+))?", ("sqlite", SqliteSource, "file")),
+    (r"(env:[A-Za-z_][A-Za-z0-9_]*)(?:/([^/]+))?", ("postgresql", PostgresSource, "address")),
+)
+
+
+def table_place(location: str) -> TablePlace | None:
+    """Where a table is; None for files.
+
+    Raises
+    ------
+    ConfigError
+        A database is named without a table.
+    """
+    for pattern, (kind, model, key) in _DATABASES:
+        found = None if "://" in location else re.fullmatch(pattern, location)
+        if found is not None and found[2]:
+            return TablePlace(kind, model, key, found[1], found[2])
+        if found is not None:
+            raise ConfigError(
+                f'"{location}" is a database', "One table of it is the source", f"Name it, such as {found[1]}/visits"
+            )
+    return None
 
 
 def _kind(location: str) -> Kind | None:

@@ -132,7 +132,7 @@ def compose(answers: Answers, source: SourceColumns, folder: Path, base: Path) -
         The answers do not make a release: no noise keeps the promise, or an answer is not fit for its place.
     """
     location = source.location
-    if not is_remote(location) and not os.path.isabs(location):
+    if not (is_remote(location) or os.path.isabs(location) or source.kind == "postgresql"):
         location = os.path.relpath(base / location, folder)
     ingest_text = texts.ingest_text(answers, source, location)
     ingest = _model(ingest_text, INGEST, IngestConfig)

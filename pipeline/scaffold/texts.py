@@ -18,7 +18,7 @@ from blockveil.pipeline.scaffold.column_answers import (
     YesNo,
     words_of,
 )
-from blockveil.pipeline.scaffold.column_names import SourceColumns
+from blockveil.pipeline.scaffold.column_names import SourceColumns, table_place
 
 MISSING = ("", "NA", "N/A", "NaN", "null", "NULL", "None")
 """Texts by which programs write a missing value, unless one of them is a category."""
@@ -68,6 +68,8 @@ def ingest_text(answers: Answers, source: SourceColumns, location: str) -> str:
 
 
 def _source(answers: Answers, source: SourceColumns, location: str) -> dict[str, Any]:
+    if source.query and (place := table_place(location)) is not None:
+        return {"kind": place.kind, place.key: place.database, "query": source.query}
     found: dict[str, Any] = {"kind": source.kind, "files": [location]}
     if source.kind == "csv" and source.delimiter != ",":
         found["delimiter"] = source.delimiter

@@ -153,20 +153,7 @@ class SourceTable:
         return text, self._session.identity()
 
     def _check_table(self, table: TableName, wanted: set[str]) -> None:
-        found = self._session.columns(table)
-        if found is None:
-            raise DataError(
-                f'The database has no table "{table.name}" that may be read',
-                "The query names a table of the database, with its schema if that is not the usual one",
-                "Correct the name or its upper and lower case, or give the role permission to read it",
-            )
-        base, columns = found
-        if not base:
-            raise DataError(
-                f'"{table.name}" is not a table that the database itself stores',
-                "A view, a foreign or a virtual table may put rows of several persons into one",
-                "Read the table that it is made from, or store its rows in a table",
-            )
+        columns = _declared(self._session, table)
         exact = self._query.dialect == "postgres"
         known = set(columns) if exact else {column.casefold() for column in columns}
         for name in sorted(wanted):
@@ -178,18 +165,57 @@ class SourceTable:
                 )
 
     def _guarded(self, work: Callable[[], T]) -> T:
-        try:
-            return work()
-        except BlockveilError:
-            self._session.close()
-            raise
-        except QueryRefused as error:
-            failure: BlockveilError = DataError(f"source.query: {error.problem}", error.rule, error.remedy)
-        except Exception as error:  # noqa: BLE001 - a driver may raise anything, and its text may quote a record
-            failure = self._session.failure(self.shown, error)
-        self._session.close()
-        # Raised outside the handlers: the text of what was caught could quote a record.
-        raise failure
+        return _guarded(self._session, self.shown, work)
+
+
+def _guarded(session: Session, shown: str, work: Callable[[], T]) -> T:
+    """What some work returns; where it fails, the session is closed and the driver's text is not shown."""
+    try:
+        return work()
+    except BlockveilError:
+        session.close()
+        raise
+    except QueryRefused as error:
+        failure: BlockveilError = DataError(f"source.query: {error.problem}", error.rule, error.remedy)
+    except Exception as error:  # noqa: BLE001 - a driver may raise anything, and its text may quote a record
+        failure = session.failure(shown, error)
+    session.close()
+    # Raised outside the handlers: the text of what was caught could quote a record.
+    raise failure
+
+
+def _declared(session: Session, table: TableName) -> list[str]:
+    """Columns of a base table."""
+    found = session.columns(table)
+    if found is None:
+        raise DataError(
+            f'The database has no table "{table.name}" that may be read',
+            "The query names a table of the database, with its schema if that is not the usual one",
+            "Correct the name or its upper and lower case, or give the role permission to read it",
+        )
+    base, columns = found
+    if not base:
+        raise DataError(
+            f'"{table.name}" is not a table that the database itself stores',
+            "A view, a foreign or a virtual table may put rows of several persons into one",
+            "Read the table that it is made from, or store its rows in a table",
+        )
+    return columns
+
+
+def declared_columns(source: DatabaseSource, base: Path) -> list[str]:
+    """Names of the columns of a source's table, in their order; of nothing else is read.
+
+    Raises
+    ------
+    BlockveilError
+        As :func:`open_table`.
+    """
+    session, _ = _opened(source, base)
+    table = source.checked.table
+    found = _guarded(session, f'Table "{table.name}"', lambda: _declared(session, table))
+    session.close()
+    return found
 
 
 def open_table(loaded: LoadedIngest) -> SourceTable:
@@ -206,14 +232,19 @@ def open_table(loaded: LoadedIngest) -> SourceTable:
     """
     source, base = loaded.config.source, loaded.path.parent
     assert isinstance(source, DatabaseSource)  # noqa: S101 - for types alone
-    try:
-        session, location = _opened(source, base)
-    except ModuleNotFoundError as missing:
-        raise MissingExtra.of(missing) or missing from None
+    session, location = _opened(source, base)
     return SourceTable(session, source.checked, loaded.config.inputs, location)
 
 
 def _opened(source: DatabaseSource, base: Path) -> tuple[Session, str]:
+    """A snapshot of a source's database, and where that is, without a secret."""
+    try:
+        return _connected(source, base)
+    except ModuleNotFoundError as missing:
+        raise MissingExtra.of(missing) or missing from None
+
+
+def _connected(source: DatabaseSource, base: Path) -> tuple[Session, str]:
     match source:
         case DuckdbSource():
             from blockveil.pipeline.data.ingest.duckdb_session import DuckdbSession

@@ -31,7 +31,7 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 
 _PLACE = "database_name = 'source' AND lower(schema_name) = lower(?) AND lower(table_name) = lower(?)"
 _BASE = f"SELECT 1 FROM duckdb_tables() WHERE {_PLACE}"  # noqa: S608 - parts of this file
-_COLUMNS = f"SELECT column_name FROM duckdb_columns() WHERE {_PLACE}"  # noqa: S608 - parts of this file
+_COLUMNS = f"SELECT column_name FROM duckdb_columns() WHERE {_PLACE} ORDER BY column_index"  # noqa: S608 - parts of this file
 
 
 class DuckdbSession:

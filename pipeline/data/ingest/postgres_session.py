@@ -40,7 +40,10 @@ _TABLE = (
     "SELECT c.oid::int8 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
     "WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
 )
-_COLUMNS = "SELECT attname::text FROM pg_attribute WHERE attrelid = $1::int8 AND attnum > 0 AND NOT attisdropped"
+_COLUMNS = (
+    "SELECT attname::text FROM pg_attribute WHERE attrelid = $1::int8 AND attnum > 0 AND NOT attisdropped "
+    "ORDER BY attnum"
+)
 _NOT_BASE = (
     "WITH RECURSIVE below AS (SELECT $1::int8::oid AS part UNION SELECT i.inhrelid FROM pg_inherits i "
     "JOIN below ON i.inhparent = below.part) SELECT 1 FROM below JOIN pg_class c ON c.oid = below.part "
