@@ -163,6 +163,14 @@ class RowQuery:
             raise QueryRefused("a part that this database writes in another way", remedy="Write it in a simpler way")
         return text
 
+    def locks(self, schema: str) -> list[str]:
+        """Statements of PostgreSQL that keep others from changing the tables as a whole."""
+        tables = dict.fromkeys([self.table, *(lookup.table for lookup in self.lookups.values())])
+        names = [
+            f"{_name(table.schema or schema).sql('postgres')}.{_name(table.name).sql('postgres')}" for table in tables
+        ]
+        return [f"LOCK TABLE {name} IN ACCESS SHARE MODE" for name in names]
+
     def repeated(self, lookup: Lookup, schema: str, catalog: str = "") -> str:
         """A query that has a row if two rows of a public table have the same key."""
         key = _column(lookup.key, "p")

@@ -48,6 +48,15 @@ def _log(file: Path) -> str:
     return f"{found.st_size} {found.st_mtime_ns}" if found.st_size else "-"
 
 
+def not_stored(shown: str) -> DataError:
+    """Error for what is read like a table and is none."""
+    return DataError(
+        f"{shown} is not a table that the database itself stores",
+        "A view, a foreign or a virtual table may put rows of several persons into one",
+        "Read the table that it is made from, or store its rows in a table",
+    )
+
+
 def changed(file: Path) -> DataError:
     """Error for a database that is not of one state."""
     return DataError(

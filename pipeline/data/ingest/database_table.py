@@ -29,6 +29,7 @@ from blockveil.pipeline.config.ingest_databases import (
 from blockveil.pipeline.config.ingest_file import LoadedIngest
 from blockveil.pipeline.config.secrets import POSTGRES, read_secret
 from blockveil.pipeline.data.ingest.batches import TableBatch
+from blockveil.pipeline.data.ingest.database_files import not_stored
 
 if TYPE_CHECKING:
     from blockveil.pipeline.config.row_query import RowQuery, TableName
@@ -195,11 +196,7 @@ def _declared(session: Session, table: TableName) -> list[str]:
         )
     base, columns = found
     if not base:
-        raise DataError(
-            f'"{table.name}" is not a table that the database itself stores',
-            "A view, a foreign or a virtual table may put rows of several persons into one",
-            "Read the table that it is made from, or store its rows in a table",
-        )
+        raise not_stored(f'"{table.name}"')
     return columns
 
 
@@ -259,7 +256,7 @@ def _connected(source: DatabaseSource, base: Path) -> tuple[Session, str]:
         case PostgresSource():
             from blockveil.pipeline.data.ingest.postgres_session import PostgresSession
 
-            return PostgresSession(_address(source, base)), source.address
+            return PostgresSession(_address(source, base), source.checked), source.address
     raise AssertionError(type(source).__name__)
 
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError, StoreUnreachable
-from blockveil.pipeline.config.row_query import TableName
+from blockveil.pipeline.config.row_query import RowQuery, TableName
+from blockveil.pipeline.data.ingest.database_files import not_stored
 
 _BEGIN = (
     "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -61,25 +62,29 @@ class PostgresSession:
     ----------
     address
         Where it is, with what is needed to be let in.
+    query
+        What is read: nobody can change, empty or replace its tables until the end, which no snapshot would show.
 
     Raises
     ------
     StoreUnreachable
         The server does not answer.
+    DataError
+        It has no such table.
     StoreError
         It lets nobody in with that address.
     """
 
     schema, catalog = "public", ""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, query: RowQuery) -> None:
         waiting = "" if "connect_timeout" in address else ("&" if "?" in address else "?") + "connect_timeout=20"
         self._connection: Any = None
         self._cursor: Any = None
         try:
             self._connection = adbc.connect(address + waiting, autocommit=False)
             self._cursor = self._connection.cursor()
-            for statement in _BEGIN:
+            for statement in (*_BEGIN, *query.locks(self.schema)):  # the snapshot begins with the first query after
                 self._cursor.execute(statement)
             if not self._rows(_HOLDS):
                 raise adbc.ProgrammingError("settings", status_code=0)
@@ -142,6 +147,14 @@ class PostgresSession:
             case "28" | "3D":
                 problem = f"{shown} lets nobody in with this address ({kind})"
                 return StoreError(problem, "Role and database exist", "Correct the address, or the password in it")
+            case "42" if state == "42809":  # of the locks: nothing else asks for a table of a kind
+                return not_stored("What source.query names")
+            case "42" | "3F" if state in ("42P01", "3F000"):
+                return DataError(
+                    f"{shown} is not there, or has no such table",
+                    "The query names a table of the database, with its schema if that is not public",
+                    "Correct the name or its upper and lower case",
+                )
             case "42" if state != "42501":
                 return DataError(
                     f"{shown} does not fit source.query ({kind})",

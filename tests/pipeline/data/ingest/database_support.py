@@ -35,6 +35,9 @@ class Database:
     def __init__(self, kind: str, folder: Path, server: Any = None) -> None:
         self.kind, self.file, self.server = kind, folder / f"clinic.{kind}", server
         self.name = None if server is None else server.new_database()
+        if server is not None:  # its jobs are transactions, which make another snapshot of the same rows
+            server.execute("ALTER SYSTEM SET autovacuum = off")
+            server.execute("SELECT pg_reload_conf()")
 
     @property
     def address(self) -> str:
@@ -43,21 +46,22 @@ class Database:
 
     def execute(self, *statements: str, rows: list[tuple[Any, ...]] | None = None) -> None:
         """Run statements as an owner; the last one for each row where rows are given."""
-        match self.kind:
-            case "duckdb":
-                opened: Any = duckdb.connect(str(self.file))
-            case "sqlite":
-                opened = sqlite3.connect(self.file)
-            case _:
-                opened = psycopg.connect(self.address).cursor()
-        with closing(opened):
+        with closing(self._opened()) as opened:
+            cursor = opened.cursor()
             for statement in statements[:-1] if rows else statements:
-                opened.execute(statement)
+                cursor.execute(statement)
             if rows:
-                opened.executemany(statements[-1], rows)
-            (opened.connection if self.kind == "postgresql" else opened).commit()
-            if self.kind == "postgresql":
-                opened.connection.close()
+                cursor.executemany(statements[-1], rows)
+            opened.commit()
+
+    def _opened(self) -> Any:
+        if self.kind == "sqlite":
+            return sqlite3.connect(self.file)
+        if self.kind == "postgresql":
+            return psycopg.connect(self.address)
+        opened = duckdb.connect(str(self.file))
+        opened.begin()
+        return opened
 
     def put(self, table: pa.Table, name: str = "visits") -> None:
         """Make a table of the same rows in the same order."""

@@ -7,6 +7,7 @@ from contextlib import closing
 
 import duckdb
 import numpy as np
+import psycopg
 import pytest
 
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError, DataError, StoreError, StoreUnreachable
@@ -182,7 +183,7 @@ def test_sqlite_itself_refuses_what_the_query_did_not_name(lite, statement):
 )
 def test_the_transaction_of_postgres_is_read_only(server, statement):
     server.execute("CREATE SEQUENCE s")
-    session = PostgresSession(server.address)
+    session = PostgresSession(server.address, checked("SELECT cost FROM visits", "postgres"))
     with pytest.raises(Exception, match="SQLSTATE"):
         session._rows(statement)
     session.close()
@@ -193,6 +194,16 @@ def test_rows_that_others_write_meanwhile_are_not_read(tmp_path, server):
     server.execute("INSERT INTO visits SELECT * FROM visits", "UPDATE visits SET cost = 0")
     ingest(source, quiet)
     assert np.array_equal(people.stored(tmp_path)[:, 0], people.visits(rows=60)["cost"].to_numpy().astype(np.float32))
+
+
+@pytest.mark.parametrize("statement", ["TRUNCATE visits", "DROP TABLE visits", "ALTER TABLE visits RENAME TO other"])
+def test_nobody_can_empty_or_replace_a_table_of_postgres_while_it_is_read(tmp_path, server, statement):
+    source = look(people.configure(tmp_path, COST, server.source()))
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        server.execute("SET lock_timeout = '50ms'", statement)
+    ingest(source, quiet)
+    assert len(people.stored(tmp_path)) == 60
+    server.execute(statement)
 
 
 def test_a_log_of_sqlite_keeps_the_snapshot_while_others_write(tmp_path, lite):
