@@ -32,7 +32,7 @@ from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
 from blockveil.pipeline.config.ingest_file import ChosenRows
-from blockveil.pipeline.data.grown_rows import GrownRows, Manifest, part_name
+from blockveil.pipeline.data.grown_rows import Manifest, part_name
 from blockveil.pipeline.data.ingest import growth_state
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest.database_table import SourceTable
@@ -45,7 +45,7 @@ from blockveil.pipeline.data.ingest.store_filling import contract_of, fill
 from blockveil.pipeline.data.ingest.store_writer import layout
 from blockveil.pipeline.data.ingest.stored import StoredArrays
 from blockveil.pipeline.data.ingest.unit_bound import UnitBound, carried, file_name, written
-from blockveil.pipeline.data.sparse_store import open_rows
+from blockveil.pipeline.data.sparse_store import open_form
 
 _COMPARING = "comparing the files with those of the store"
 _METADATA = "zarr.json"
@@ -146,11 +146,11 @@ def _before(source: Source, root: Path) -> Before | None:
 def _opened(target: Path, array: str) -> tuple[Manifest, str] | None:
     """Manifest of a store and what it says of itself; None where it does not grow."""
     try:
-        found = open_rows(target, array, "ingest.store", "ingest.array")
+        form = open_form(target, array, "ingest.store")  # no part is opened: there is one for each append before
     except StoreError:
         return None
-    contract = Contract.of(found)
-    return None if contract is None or not isinstance(found, GrownRows) else (found.manifest, contract.spec)
+    contract, manifest = Contract.of(form), Manifest.read(form.attrs)
+    return None if contract is None or manifest is None else (manifest, contract.spec)
 
 
 def _tidied(folder: Path, manifest: Manifest) -> bool:

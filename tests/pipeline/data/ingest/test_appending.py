@@ -322,6 +322,21 @@ def test_ten_nights_cost_what_ten_parts_cost(tmp_path, unit):
     assert nights[9][0] < 1.5 * part  # a list of files and parts grows, by a line each
 
 
+def test_an_append_touches_none_of_the_parts_before_it(tmp_path):
+    loaded = grown.configure(tmp_path)
+    for night in range(3):
+        grown.put(tmp_path, night)
+        people.run(loaded)
+    folder = tmp_path / "out.zarr" / "records" / "part-000001"
+    for name in ("c", "zarr.json"):
+        (folder / name).rename(tmp_path / name)
+    grown.put(tmp_path, 3)
+    people.run(loaded)
+    for name in ("c", "zarr.json"):
+        (tmp_path / name).rename(folder / name)
+    assert len(grown.opened(tmp_path).manifest.parts) == 4
+
+
 def test_an_ingest_that_works_on_the_store_keeps_another_out(tmp_path):
     grown.put(tmp_path, 0)
     loaded = grown.configure(tmp_path)
