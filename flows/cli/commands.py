@@ -61,6 +61,11 @@ COMMANDS = {
         "Write the report of a release, HTML and JSON; with --against a comparison of two. "
         "Reads published values only.",
     ),
+    "export": Listed(
+        "export_command",
+        "export",
+        "Write the numbers of a release for other programs: Parquet, CSV or NetCDF, with their noise and the promise.",
+    ),
     "site": Listed(
         "site_command",
         "site",
@@ -75,7 +80,7 @@ COMMANDS = {
     "ingest": Listed(
         "ingest_command",
         "ingest",
-        "Make the store of records that releases read, or go on where a killed run stopped. Spends nothing.",
+        "Make the store of records that releases read, or append new files to it. Spends nothing.",
     ),
     "serve": Listed(
         "serve_commands",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -13,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from blockveil.flows.cli.common import Debug, Json, parse_date, print_rows, read_config, say
+from blockveil.flows.cli.named_release import named_release
 from blockveil.flows.runs import budgets
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.data.objects import is_remote
-from blockveil.pipeline.data.released import split_release_id
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import plan_near
@@ -49,10 +47,10 @@ def report(
     """Write the report of a release, HTML and JSON; with --against a comparison of two. Reads published values only."""
     del debug
     loaded = None if config is None else read_config(config)
-    path = _find(release, loaded)
+    path = named_release(release, loaded)
     if output is not None and output.suffix != ".html":
         raise ConfigError(f'--output "{output}" does not end in .html', "A report is an HTML page", "Correct it")
-    earlier = None if against is None else _find(against, loaded)
+    earlier = None if against is None else named_release(against, loaded)
     show = partial(_report, path, loaded) if earlier is None else partial(_compare, path, earlier)
     folder = None if isinstance(path, str) else Path(os.path.realpath(path)).parent
     if output is not None or (folder is not None and os.access(folder, os.W_OK)):
@@ -100,32 +98,15 @@ def _compare(path: Location, earlier: Location, output: Path | None, as_json: bo
     print_rows([*rows, *([("Page", str(page)), ("JSON", str(data))] if kept else [])])
 
 
-def _find(named: str, loaded: LoadedConfig | None) -> Location:
-    """Pointer or folder that is named, or its address."""
-    if is_remote(named):
-        return named
-    if Path(named).exists() or not re.fullmatch(r"[^/]+/[^/]+/\d{4}-\d{2}-\d{2}", named):
-        return Path(named)
-    if loaded is None:
-        raise ConfigError(
-            f"{named} is a release id, and no config says where releases are",
-            "A release id is found under output.root of a config",
-            "Give --config, or the pointer or folder of the release",
-        )
-    try:
-        dataset, name, night = split_release_id(named)
-    except ValueError as error:
-        raise ConfigError(f"{named} is not a release id", str(error), "Correct it") from None
-    return loaded.output_root / dataset / name / f"{night}.json"
-
-
 def _balance(path: Location, loaded: LoadedConfig | None) -> Balance:
     """What is left of the data set's budget, and what a guess reaches; nothing where no config names its ledger."""
     from blockveil.pipeline.report.burndown import UNKNOWN, Balance
 
+    if loaded is None:
+        return UNKNOWN
     # A release lies in <root>/<dataset>/<name>.
     parts = path.split("/") if isinstance(path, str) else list(path.resolve().parts)
-    if loaded is None or parts[-3:-2] != [loaded.config.release.dataset]:
+    if parts[-3:-2] != [loaded.config.release.dataset]:
         return UNKNOWN
     plan = plan_near(loaded, parse_date(None))
     ledger = Ledger(plan.loaded.ledger_url)

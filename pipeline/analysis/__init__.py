@@ -3,6 +3,7 @@
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
 * :mod:`.estimators`: Estimators with the interface of scikit-learn that fit a release, never records
+* :mod:`.export`: Writes the numbers of a release for other programs
 * :mod:`.figures`: Pictures of a release as matplotlib figures, for a notebook or a file
 * :mod:`.fits`: A regression and principal components of a release, with labels and errors
 * :mod:`.joint_noise`: The moments of a release with the law of their noise, as far as the release states it

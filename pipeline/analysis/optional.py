@@ -10,6 +10,8 @@ from blockveil.pipeline.base.errors import ConfigError
 EXTRA = "blockveil[analysis]"
 """What installs them."""
 
+_NETCDF = 'pip install "blockveil[netcdf]"; or choose parquet'
+
 
 def pandas() -> Any:
     """The library of labelled tables; raises as :func:`_imported`."""
@@ -21,8 +23,27 @@ def xarray() -> Any:
     return _imported("xarray", "Labelled arrays of any number of axes are xarray objects")
 
 
-def _imported(name: str, rule: str) -> Any:
+def h5netcdf() -> Any:
+    """The library of NetCDF files; raises as :func:`_imported`."""
+    return _imported("h5netcdf", "NetCDF files are written with it", _NETCDF)
+
+
+def h5py() -> Any:
+    """The library of HDF5 files, on which NetCDF files rest; raises as :func:`_imported`."""
+    return _imported("h5py", "NetCDF files are written with it", _NETCDF)
+
+
+def _imported(name: str, rule: str, remedy: str = f'pip install "{EXTRA}"; or use Release.array') -> Any:
     """A library by its name.
+
+    Parameters
+    ----------
+    name
+        What is imported.
+    rule
+        What it is for.
+    remedy
+        How it is installed, and what does without it.
 
     Raises
     ------
@@ -33,6 +54,4 @@ def _imported(name: str, rule: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         pass
-    raise ConfigError(
-        f"The package {name} cannot be imported", rule, f'Install it with: pip install "{EXTRA}"; or use Release.array'
-    )
+    raise ConfigError(f"The package {name} cannot be imported", rule, f"Install it with: {remedy}")

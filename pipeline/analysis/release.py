@@ -6,8 +6,10 @@ costs nothing. Values are read from the disk when they are asked for.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,12 +21,14 @@ from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments, cross_products
 from blockveil.engine.estimates.regression import linear_fit
 from blockveil.pipeline.analysis import labelled, synthetic
+from blockveil.pipeline.analysis.export import export
 from blockveil.pipeline.analysis.figures import Plots
 from blockveil.pipeline.analysis.fits import Interval, PrincipalComponents, Regression, ends
 from blockveil.pipeline.analysis.joint_noise import moments_of, positions, quantile
 from blockveil.pipeline.analysis.results import CORRELATION, PAIR, PARTIAL, Results, StandardErrors, StatedGuarantee
 from blockveil.pipeline.analysis.showing import as_page_part, as_text
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.data.released import OpenRelease
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.report.facts import Facts, finding
@@ -276,6 +280,29 @@ class Release(Results):
     def to_xarray(self) -> Any:
         """All arrays as one xarray Dataset: both axes of a matrix have their names, ``feature`` and ``feature_``."""
         return labelled.dataset(self.opened)
+
+    def export(self, place: str | os.PathLike[str], form: str) -> list[Path]:
+        """Write its numbers for other programs, bit for bit, with the noise of each and the promise in each file.
+
+        Parameters
+        ----------
+        place
+            New folder of tables, or the new file.
+        form
+            ``parquet`` or ``csv``, a table for each result; or ``netcdf``, one file.
+
+        Returns
+        -------
+        The files.
+
+        Raises
+        ------
+        ConfigError
+            The form is unknown, the library that writes it is not installed, or something is at the place.
+        StoreError
+            The place cannot be written, or the release cannot be read.
+        """
+        return export(self.opened, absolute(os.fspath(place), "place"), form)
 
     def moments(self, what: str) -> NoisyMoments:
         """Second moment and the law of its noise; ``what`` is named in the ConfigError where there is none."""

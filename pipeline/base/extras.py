@@ -12,6 +12,8 @@ EXTRAS = {
     "deltalake": "delta",
     "duckdb": "sql",
     "fastapi": "server",
+    "h5netcdf": "netcdf",
+    "h5py": "netcdf",
     "httpx": "server",
     "obstore": "s3",
     "pandas": "analysis",

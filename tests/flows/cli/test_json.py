@@ -72,6 +72,7 @@ CALLS = [
     "run people.toml --no-prefect --date 2026-11-20",
     "report people/covariance/2026-11-20 --config people.toml",
     "report people/covariance/2026-11-21 --against people/covariance/2026-11-20 --config people.toml",
+    "export people/covariance/2026-11-20 --config people.toml --format csv --output tables",
     "site . --output site",
     "step gradient --examples 1500 --rate 8 --output step.npz",
     "weights --inputs 3 --outputs 2 --seed 7 --output weights.npz",

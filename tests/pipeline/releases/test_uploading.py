@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import signal
 from dataclasses import replace
 from datetime import date
 
@@ -12,6 +15,7 @@ import pytest
 from blockveil.pipeline.base.errors import ConfigError, LedgerError, StoreError, StoreUnreachable
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data import objects
+from blockveil.pipeline.data.released import open_release
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import destination, lost_ledger, publishing, retention
@@ -19,7 +23,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.destination import Destination
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.night import run_release
-from tests import support
+from tests import support, warm
 from tests.faulty_store import Door
 from tests.pipeline.data.test_objects import SECRET, made_bucket, started_server
 from tests.pipeline.releases.test_publishing import ATTRIBUTES, RELEASE, released
@@ -397,6 +401,48 @@ class TestNights:
         assert pointers(f"{bucket}/out")
         kept = [file for file in tmp_path.rglob("*") if file.is_file() and file.name != "keys.toml"]
         assert all(SECRET.encode() not in file.read_bytes() for file in kept)
+
+
+KILL = """
+import json, os, re, signal, sys
+os.environ.update(json.loads(sys.argv[2]))
+from datetime import date
+from pathlib import Path
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.data import object_writes
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import run_release
+
+put = object_writes.put_new
+
+def put_new(place, path, content):
+    made = put(place, path, content)
+    if re.search(sys.argv[3], path):
+        signal.raise_signal(signal.SIGKILL)
+    return made
+
+object_writes.put_new = put_new
+run_release(make_plan(load_config(Path(sys.argv[1])), date(2026, 11, 20)), ThreadCompute(2), "killed", lambda *_: None)
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "seen"),
+    [("[.]zarr/", False), ("[.]zarr/zarr[.]json$", False), ("2026-11-20[.]json$", True)],
+    ids=["a chunk", "the group", "the pointer"],
+)
+def test_a_process_that_is_killed_while_it_sends_is_finished_by_another_one(people, bucket, after, seen):
+    settings = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    killed = warm.run(KILL, str(people.path), json.dumps(settings), after)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert bool(pointers(f"{bucket}/out")) == seen
+    assert kinds(people) == ["BUDGET", "RESERVED", "COMMITTED"]
+    (before,) = people.output_root.rglob("*.zarr")
+    assert run(people).path == before
+    assert pointers(f"{bucket}/out") == ["people/covariance/2026-11-20.json"]
+    assert kinds(people) == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
+    assert open_release(f"{bucket}/out/people/covariance/2026-11-20.json").name == before.name
 
 
 class TestConfig:

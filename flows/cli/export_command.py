@@ -1,0 +1,39 @@
+"""``blockveil export``: the numbers of a release for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from blockveil.flows.cli.common import Debug, Json, print_answer, read_config
+
+Named = Annotated[
+    str,
+    typer.Argument(
+        metavar="RELEASE", help="Release id (with --config), pointer or folder, or its address.", show_default=False
+    ),
+]
+Form = Annotated[
+    str,
+    typer.Option(
+        "--format", help="parquet or csv, a folder with a table a result; or netcdf, one file.", show_default=False
+    ),
+]
+Output = Annotated[Path, typer.Option("--output", help="New folder, or new file of netcdf.", show_default=False)]
+Config = Annotated[Path | None, typer.Option("--config", help="Config of the release: where release ids are found.")]
+
+
+def export(
+    release: Named, form: Form, output: Output, config: Config = None, as_json: Json = False, debug: Debug = False
+) -> None:
+    """Write the numbers of a release for other programs: Parquet, CSV or NetCDF, with their noise and the promise."""
+    del debug
+    from blockveil.flows.cli.named_release import named_release
+    from blockveil.pipeline.analysis.opening import open_
+
+    opened = open_(named_release(release, None if config is None else read_config(config)))
+    files = opened.export(output, form)
+    rows = [("Release", opened.release_id), ("Guarantee", opened.guarantee.sentence)]
+    print_answer([*rows, *(("File", str(file)) for file in files)], as_json, files=[str(file) for file in files])
