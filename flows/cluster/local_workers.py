@@ -36,6 +36,21 @@ class PrivateWorker(_WithoutPages, Worker):
     """Worker without pages."""
 
 
+class Forgetful:
+    """A cluster that hears of the loss of a worker that it does not know, or knows no more, and goes on.
+
+    Dask's own fails over it, and with it whoever closes the cluster: a worker that dies just after it joined is such.
+    """
+
+    def _update_worker_status(self: Any, op: str, msg: Any) -> None:
+        if op != "remove" or msg in self.scheduler_info["workers"]:
+            super()._update_worker_status(op, msg)  # type: ignore[misc]  # of the cluster that this is mixed into
+
+
+class PrivateCluster(Forgetful, SpecCluster):
+    """Scheduler and workers of one run."""
+
+
 def start(workers: int, threads: int, memory: str | int) -> SpecCluster:
     """Start a scheduler in this process, and workers in processes of their own.
 
@@ -58,7 +73,7 @@ def start(workers: int, threads: int, memory: str | int) -> SpecCluster:
             "silence_logs": logging.CRITICAL,
         },
     }
-    return SpecCluster(
+    return PrivateCluster(
         workers=dict.fromkeys(range(workers), worker),
         scheduler={"cls": PrivateScheduler, "options": {**common, "port": 0}},
         security=security,

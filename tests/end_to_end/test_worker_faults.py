@@ -21,6 +21,7 @@ from blockveil.engine.answers import graph
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.flows.cluster import workers
 from blockveil.flows.cluster.clusters import open_compute
+from blockveil.flows.cluster.local_workers import Forgetful
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import Ledger
@@ -35,10 +36,14 @@ PHASES = {"sum": "partial", "combine": "_added", "noise": "_draw"}
 """The function that a task of each phase calls."""
 
 
+class Workers(Forgetful, LocalCluster):
+    """A cluster whose workers are killed."""
+
+
 @pytest.fixture(scope="module")
 def cluster():
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as started,
+        Workers(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as started,
         Client(started, set_as_default=False) as client,
     ):
         yield started, client

@@ -328,6 +328,18 @@ def at_address(tmp_path, address, tls=""):
     return load_config(path)
 
 
+def test_the_loss_of_a_worker_that_a_cluster_does_not_know_ends_nothing(setting):
+    """It is told so of a worker that dies just after it joined, and Dask's own cluster cannot be closed any more."""
+    _, compute = setting
+    cluster = compute._client.cluster
+
+    async def hear():
+        cluster._update_worker_status("remove", "tls://127.0.0.1:9")
+
+    cluster.sync(hear)
+    assert len(cluster.scheduler_info["workers"]) == len(compute._client.scheduler_info(n_workers=-1)["workers"])
+
+
 def test_a_scheduler_that_cannot_be_reached_is_a_compute_error(tmp_path, monkeypatch):
     monkeypatch.setattr("blockveil.flows.cluster.clusters.CONNECT_SECONDS", 1)
     with pytest.raises(ComputeError), open_compute(at_address(tmp_path, "tcp://127.0.0.1:9", "insecure = true")):
