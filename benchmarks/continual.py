@@ -2,10 +2,10 @@
 
 Run ``python -m benchmarks.continual [--figure docs/continual.svg]``. All numbers are standard deviations over that of
 one release for the whole charge, root mean squares over all nights; there is no clock. ``measured`` is that of noise
-that the sampler drew for every night, 4,096 entries a night.
+that the sampler drew for every night, 4,096 entries a night. ``bound`` is below what any real-valued factorisation
+reaches, by duality; beyond a year it is the error of the best factorisation that is known.
 
-The last column is the best that is known for real-valued factorisations (square root of the prefix matrix). Its noise
-is no whole combination of grid noise, so it is not offered; see :mod:`.continual`.
+The second table is of changes: over a day, a week and a month up to the last night.
 """
 
 from __future__ import annotations
@@ -19,38 +19,53 @@ import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from blockveil.engine.noise.continual import Chains, best, binary, independent
+from blockveil.engine.noise.continual import best, binary
 from blockveil.engine.noise.discrete_gaussian import GRID_TWO_LEVEL, NoiseKey, noise_block
+from blockveil.engine.noise.level_strategy import Levels, least_noise
 
 NIGHTS = (7, 30, 90, 365, 1000, 3650)
+SPANS = (("day", 1), ("week", 7), ("month", 30))
 SHOWN = 365
 _SIDE = 64
-_KEY = NoiseKey(bytes(32))
+_SWEEPS = 12
+_LARGEST_BOUND = 365
+_KNOWN = {1000: 2.95, 3650: 3.46}
+"""Best lower-triangular and best Toeplitz factorisation that are known, where the bound would take too long."""
 
 
-def typical(chains: Chains) -> float:
+def typical(factors: np.ndarray) -> float:
     """Root mean square over all nights."""
-    return math.sqrt(float(np.mean(chains.factors**2)))
+    return math.sqrt(float(np.mean(factors**2)))
 
 
-def measured(chains: Chains) -> float:
-    """The same from drawn noise: each night's is that of the night it starts from, and its own."""
-    size, total = (0, _SIDE), 0.0
-    known = {0: np.zeros((_SIDE, _SIDE))}
-    for night, start in enumerate(chains.starts, 1):
-        own = noise_block(_KEY, size, size, grid=GRID_TWO_LEVEL, symmetric=False, stream=night)
-        known[night] = known[start] + own
-        total += float(np.mean(known[night] ** 2))
-    return math.sqrt(chains.cover * total / chains.nights) / GRID_TWO_LEVEL.standard_deviation
+def measured(levels: Levels) -> float:
+    """The same from drawn noise: each night is measured with noise of its own and read with earlier nights."""
+    size, total, read = (0, _SIDE), 0.0, dict[int, np.ndarray]()
+    for night in range(1, levels.nights + 1):
+        key = NoiseKey(night.to_bytes(32, "big"))
+        own = noise_block(key, size, size, grid=GRID_TWO_LEVEL, symmetric=False)
+        read[night] = levels.estimate(own, night, read.__getitem__)
+        total += float(np.mean(read[night] ** 2))
+    return math.sqrt(levels.squared_norm * total / levels.nights) / GRID_TWO_LEVEL.standard_deviation
 
 
-def real_valued(nights: int) -> float:
-    """Largest error of the square root of the prefix matrix: the sum of its squared coefficients."""
-    coefficient, total = 1.0, 0.0
-    for k in range(nights):
-        total += coefficient**2
-        coefficient *= (2 * k + 1) / (2 * k + 2)
-    return total
+def bound(nights: int) -> float:
+    """Below the error of every factorisation of the prefix matrix, lower-triangular ones included.
+
+    The least of ``tr(M X^-1)`` over X with ones on the diagonal, ``M = A' A``, is at least ``(tr (V^1/2 M V^1/2)^1/2)^2
+    / tr V`` for every positive diagonal V; V is improved by the fixed point at which both are equal.
+    """
+    if nights > _LARGEST_BOUND:
+        return _KNOWN[nights]
+    prefix = np.tril(np.ones((nights, nights)))
+    squared, weights = prefix.T @ prefix, np.ones(nights)
+    for _ in range(_SWEEPS):
+        root = np.sqrt(weights)
+        values, vectors = np.linalg.eigh(root[:, None] * squared * root)
+        lengths = np.sqrt(np.maximum(values, 0.0))
+        found = float(lengths.sum()) ** 2 / float(weights.sum())
+        weights = np.einsum("ik,k,ik->i", vectors, lengths, vectors)
+    return math.sqrt(found / nights)
 
 
 def draw(path: Path) -> None:
@@ -59,12 +74,12 @@ def draw(path: Path) -> None:
     with matplotlib.rc_context({"svg.hashsalt": "blockveil", "font.size": 9.0}):
         figure = Figure(figsize=(8.4, 3.4), facecolor="none", layout="constrained")
         axes = figure.add_subplot()
-        for label, chains, colour in (
-            ("independent nights", independent(SHOWN), "#d55e00"),
-            ("binary tree", binary(SHOWN), ink),
-            ("shared noise", best(SHOWN), "#0072b2"),
+        for label, factors, colour in (
+            ("independent nights", np.full(SHOWN, math.sqrt(SHOWN)), "#d55e00"),
+            ("binary tree", binary(SHOWN).factors, ink),
+            ("weights by age", least_noise(SHOWN).factors, "#0072b2"),
         ):
-            axes.step(np.arange(1, SHOWN + 1), chains.factors, where="mid", color=colour, linewidth=1.0, label=label)
+            axes.step(np.arange(1, SHOWN + 1), factors, where="mid", color=colour, linewidth=1.0, label=label)
         axes.set_xlabel("night", color=ink)
         axes.set_ylabel("standard deviation of the noise", color=ink)
         axes.set_title(f"{SHOWN} nights in one charge; one release for all of the charge has 1", color=ink)
@@ -81,19 +96,31 @@ def draw(path: Path) -> None:
 
 
 def main() -> None:
-    """Print the table; draw the figure where asked."""
+    """Print the tables; draw the figure where asked."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--figure", type=Path)
     path = parser.parse_args().figure
-    print("nights  independent  binary tree (largest)  shared (largest)  measured  gain  real-valued")
+    print(
+        "nights  independent  binary tree   chains (largest)  weights (largest)  measured  bound  over bound  weights"
+    )
     for nights in NIGHTS:
-        tree, shared = binary(nights), best(nights)
-        alone = typical(independent(nights))
+        tree, chains, levels = binary(nights), best(nights), least_noise(nights)
+        found, least = typical(levels.factors), bound(nights)
         print(
-            f"{nights:6,}  {alone:11.2f}  {typical(tree):11.2f} ({tree.factors.max():.2f})  {typical(shared):12.2f} "
-            f"({shared.factors.max():.2f})  {measured(shared):8.2f}  {alone / typical(shared):4.2f}  "
-            f"{real_valued(nights):10.2f}"
+            f"{nights:6,}  {math.sqrt(nights):11.2f}  {typical(tree.factors):11.2f}  {typical(chains.factors):8.2f} "
+            f"({chains.factors.max():.2f})  {found:9.2f} ({levels.factors.max():.2f})  {measured(levels):8.2f}  "
+            f"{least:5.2f}  {100 * (found / least - 1):8.1f} %  {len(levels.weights):7d}"
         )
+    print("\nnights  change over a day, a week, a month; of independent nights")
+    for nights in NIGHTS:
+        levels = least_noise(nights)
+        changes = [
+            f"{math.sqrt(levels.squared_norm) * levels.deviation_of_change(nights, back):5.2f}"
+            if back < nights
+            else "    -"
+            for _, back in SPANS
+        ]
+        print(f"{nights:6,}  {'  '.join(changes)}  {math.sqrt(2 * nights):8.2f}")
     if path is not None:
         draw(path)
 

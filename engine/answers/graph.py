@@ -33,6 +33,7 @@ _BRANCHES = 16
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Number = TypeVar("Number", np.int64, np.float64, np.int64 | np.float64)
 
 
 class TaskFailed(RuntimeError):
@@ -156,10 +157,10 @@ def exact_graph(source: RowSource, query: Query, layout: Layout, chunk_rows: int
     return ExactGraph(parts, tiles)
 
 
-def assembled(tiles: Sequence[NDArray[np.int64]], layout: Layout, symmetric: bool) -> NDArray[np.int64]:
-    """Whole answer from its tiles; those below the diagonal are mirror images."""
+def assembled(tiles: Sequence[NDArray[Number]], layout: Layout, symmetric: bool) -> NDArray[Number]:
+    """Whole answer from its tiles, of their type; those below the diagonal are mirror images."""
     shape = max(tile.rows[1] for tile in layout.tiles), max(tile.columns[1] for tile in layout.tiles)
-    whole = np.empty(shape, dtype=np.int64)
+    whole = np.empty(shape, dtype=tiles[0].dtype)
     for tile, values in zip(layout.tiles, tiles, strict=True):
         whole[slice(*tile.rows), slice(*tile.columns)] = values
         if symmetric and not tile.on_diagonal:

@@ -27,7 +27,7 @@ def listen(listener: Listener | None) -> None:
 @contextmanager
 def task(name: str) -> Iterator[None]:
     """Name the task that :func:`advance` reports in this thread inside this block; its end is reported too."""
-    _here.name, _here.reported = name, 0
+    _here.name, _here.reported, _here.range = name, 0, (0.0, 1.0)
     try:
         yield
         advance(1.0)
@@ -35,9 +35,26 @@ def task(name: str) -> Iterator[None]:
         _here.name = None
 
 
+@contextmanager
+def within(low: float, high: float) -> Iterator[None]:
+    """Take what :func:`advance` reports in this thread inside this block for a part of the task, between two shares."""
+    before = _range()
+    _here.range = low, high
+    try:
+        yield
+    finally:
+        _here.range = before
+
+
+def _range() -> tuple[float, float]:
+    found: tuple[float, float] = getattr(_here, "range", (0.0, 1.0))
+    return found
+
+
 def advance(share: float) -> None:
     """Report how much of the task is done, between 0 and 1."""
-    name, steps = getattr(_here, "name", None), int(share * _STEPS)
+    low, high = _range()
+    name, steps = getattr(_here, "name", None), int((low + share * (high - low)) * _STEPS)
     if name is not None and steps > _here.reported:
         _here.reported = steps
         for listener in _listeners:

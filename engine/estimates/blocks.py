@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.estimates.matrices import Array, Estimate
-from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.records.geometry import Coordinates
 
 Range = tuple[int, int]
@@ -67,7 +67,7 @@ def covariance_head(
 
 
 def covariance_block(
-    released: NDArray[np.int64], design: NoiseDesign, head: CovarianceHead, rows: Range, columns: Range
+    released: Released, design: NoiseDesign, head: CovarianceHead, rows: Range, columns: Range
 ) -> Estimate:
     """Block of the covariance, features ``rows`` by ``columns``: the bits of
     :func:`.matrices.covariance`.
@@ -99,7 +99,7 @@ def covariance_block(
 
 
 def second_moment_block(
-    released: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates, rows: Range, columns: Range
+    released: Released, design: NoiseDesign, coordinates: Coordinates, rows: Range, columns: Range
 ) -> Estimate:
     """Block of the second moment: the same bits as in :func:`.matrices.second_moment`; parameters as
     above.
@@ -108,7 +108,7 @@ def second_moment_block(
 
 
 def outer_products_block(
-    released: NDArray[np.int64],
+    released: Released,
     design: NoiseDesign,
     left: Coordinates,
     right: Coordinates,
@@ -123,7 +123,7 @@ def outer_products_block(
     return Estimate(value * units, design.standard_deviations(rows, columns) * units)
 
 
-def records_block(released: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates, rows: Range) -> Estimate:
+def records_block(released: Released, design: NoiseDesign, coordinates: Coordinates, rows: Range) -> Estimate:
     """Block of records: the same bits as in :func:`.matrices.records`, for a diagonal map."""
     everything = (0, coordinates.dimension)
     value = released.astype(np.float64) * design.steps(rows, everything) / design.shifted_unit
@@ -131,7 +131,7 @@ def records_block(released: NDArray[np.int64], design: NoiseDesign, coordinates:
     return Estimate(coordinates.origin + value * coordinates.scale, deviation * coordinates.scale)
 
 
-def cells_block(released: NDArray[np.int64], design: NoiseDesign, rows: Range, columns: Range) -> Estimate:
+def cells_block(released: Released, design: NoiseDesign, rows: Range, columns: Range) -> Estimate:
     """Block of counts with noise of their own: the bits of :func:`.cells.cells`; parameters as
     above.
     """
@@ -140,7 +140,7 @@ def cells_block(released: NDArray[np.int64], design: NoiseDesign, rows: Range, c
 
 
 def _raw_block(
-    released: NDArray[np.int64],
+    released: Released,
     design: NoiseDesign,
     rows: Range,
     columns: Range,

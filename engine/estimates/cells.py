@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from blockveil.engine.estimates.bands import CONFIDENCE, GaussianNoise, LaplaceSums
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
 from blockveil.engine.estimates.matrices import Estimate, coordinate_estimate
-from blockveil.engine.noise.design import NoiseDesign
+from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.workloads.kronecker import independent_error, squared
 from blockveil.engine.workloads.workload import Identity, Kronecker, Workload
@@ -35,7 +35,7 @@ def row_deviations(design: NoiseDesign) -> Vector:
     return design.standard_deviations((0, design.shape[0]), (0, 1))[:, 0]
 
 
-def cells(released: NDArray[np.int64], design: NoiseDesign) -> Estimate:
+def cells(released: Released, design: NoiseDesign) -> Estimate:
     """Counts of cells and the exact standard deviation of their noise."""
     noisy = coordinate_estimate(released, design)
     if design.strategy is None:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.estimates.postprocessing import nearest_psd, symmetrise
-from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.records.geometry import Coordinates
 
 Array = NDArray[np.float64]
@@ -57,7 +57,7 @@ class CovarianceEstimates:
     second_moment: Estimate
 
 
-def coordinate_estimate(released: NDArray[np.int64], design: NoiseDesign) -> Estimate:
+def coordinate_estimate(released: Released, design: NoiseDesign) -> Estimate:
     """Answer in coordinates, from the released grid integers; both have the answer's shape.
 
     An answer of rows may have fewer of them than the design has noise for.
@@ -68,17 +68,17 @@ def coordinate_estimate(released: NDArray[np.int64], design: NoiseDesign) -> Est
     return Estimate(symmetrise(value) if design.spread.symmetric else value, deviation)
 
 
-def second_moment(released: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates) -> Estimate:
+def second_moment(released: Released, design: NoiseDesign, coordinates: Coordinates) -> Estimate:
     """Second moment about the origin in raw units, shape (d, d), from a query without a constant coordinate."""
     return _to_raw(coordinate_estimate(released, design), coordinates)
 
 
-def second_moment_psd(released: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates) -> Array:
+def second_moment_psd(released: Released, design: NoiseDesign, coordinates: Coordinates) -> Array:
     """Positive semi-definite version of the second moment, raw units, shape (d, d): the nearest one in coordinates."""
     return _congruence(coordinates.to_raw(), nearest_psd(coordinate_estimate(released, design).value)[0])
 
 
-def records(released: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates) -> Estimate:
+def records(released: Released, design: NoiseDesign, coordinates: Coordinates) -> Estimate:
     """Records in raw units, shape (n, d), from the rows query."""
     noisy, back = coordinate_estimate(released, design), coordinates.to_raw()
     if back.ndim == 1:
@@ -87,7 +87,7 @@ def records(released: NDArray[np.int64], design: NoiseDesign, coordinates: Coord
     return Estimate(coordinates.origin + noisy.value @ back.T, np.sqrt(variance))
 
 
-def outer_products(released: NDArray[np.int64], design: NoiseDesign, left: Coordinates, right: Coordinates) -> Estimate:
+def outer_products(released: Released, design: NoiseDesign, left: Coordinates, right: Coordinates) -> Estimate:
     """Sum of outer products about the two origins in raw units, shape (p, q)."""
     noisy = coordinate_estimate(released, design)
     units = np.outer(left.to_raw(), right.to_raw())
@@ -95,7 +95,7 @@ def outer_products(released: NDArray[np.int64], design: NoiseDesign, left: Coord
 
 
 def covariance(
-    released: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates, public_count: int | None
+    released: Released, design: NoiseDesign, coordinates: Coordinates, public_count: int | None
 ) -> CovarianceEstimates:
     """Count, mean and covariance from an augmented second moment.
 

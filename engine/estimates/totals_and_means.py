@@ -17,12 +17,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from blockveil.engine.estimates.bands import CONFIDENCE, GaussianNoise, LaplaceSums
 from blockveil.engine.estimates.error_bounds import ErrorReport
 from blockveil.engine.estimates.matrices import Estimate, coordinate_estimate, divisor_of
-from blockveil.engine.noise.design import NoiseDesign
+from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.records.geometry import Coordinates, Vector
 
 
@@ -44,7 +43,7 @@ class TotalsEstimates:
 
 
 def totals_and_means(
-    released: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates, public_count: int | None
+    released: Released, design: NoiseDesign, coordinates: Coordinates, public_count: int | None
 ) -> TotalsEstimates:
     """Count, totals and means.
 

@@ -3,7 +3,8 @@
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
 * :mod:`.additive`: Additive noise on exact integer answers
-* :mod:`.continual`: A statistic of growing records, published every night: which noise the nights share
+* :mod:`.continual`: A statistic of growing records, published every night, as earlier versions began it: which noise
+  the nights share
 * :mod:`.design`: The noise of one release as plain data
 * :mod:`.discrete_gaussian`: Secure discrete Gaussian noise as a pure function of (key, row, column)
 * :mod:`.discrete_laplace`: Secure discrete Laplace noise of any rational rate, as a pure function of (key, row, column)
@@ -12,4 +13,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.gaussian_table`: The discrete Gaussian of width S = 2048 as a 127-bit cumulative table, and its inversion for
   vectors of random words
 * :mod:`.keyring`: Where a task finds the noise key of its release
+* :mod:`.level_strategy`: A statistic of growing records, published every night: records count by a whole-number
+  weight that falls with age
+* :mod:`.level_weights`: Weights by age for tabled numbers of nights: those of least noise, found once and rounded to
+  8 bits
 """

@@ -1,4 +1,4 @@
-"""A statistic of growing records, published every night: which noise the nights share.
+"""A statistic of growing records, published every night, as earlier versions began it: which noise the nights share.
 
 Night t publishes ``P_t``, the exact sum over all records that have arrived by then, rounded to the grid. Fresh noise
 every night costs as much as T releases. Here night t starts from the release of an earlier night ``b(t) < t``, or from

@@ -56,8 +56,14 @@ class Law(Protocol):
         """Noise of a block, int64: a pure function of key, row and column."""
 
 
+WEIGHT_BITS = 8
+"""Bits of the weight by which a record counts, where records have weights."""
+
 Block = tuple[tuple[int, int], tuple[int, int]]
 """Half-open ranges of rows and of columns."""
+
+Released = NDArray[np.int64 | np.float64]
+"""A release in grid steps: whole numbers, or floats where it is estimated from the whole numbers of several nights."""
 
 
 class Design(Protocol):
@@ -143,6 +149,11 @@ class NoiseDesign:
     def shape(self) -> tuple[int, int]:
         """Shape of what gets noise: of the answer, or of the strategy's answers."""
         return self.spread.rows.size, self.spread.columns.size
+
+    @property
+    def weight_digits(self) -> tuple[int, int]:
+        """Bits of a digit of the records' weights, where they have any, and into how many digits a weight is cut."""
+        return WEIGHT_BITS, 1
 
     @property
     def by_tile(self) -> bool:

@@ -93,6 +93,10 @@ class PrivacySection(Section):
     Gaussian noise; all of it by default"""
 
 
+Span = Annotated[Whole, Field(ge=1, le=3659)]
+"""A number of nights before another."""
+
+
 class ContinualSection(Section):
     """``[continual]``: nights over growing records that one charge pays for."""
 
@@ -100,6 +104,9 @@ class ContinualSection(Section):
     """the nights that one charge and its guarantee are for, all together"""
     first: Annotated[date, Strict()]
     """the logical date of the first of them, such as 2026-11-01; the others are those of the days after it"""
+    windows: Annotated[tuple[Span, ...], Field(min_length=1, max_length=8)] | None = None
+    """numbers of nights, such as [7, 28], whose records are released too, from the results of the same nights and at no
+    further charge; none by default"""
 
 
 class ComputeSection(Section):

@@ -153,6 +153,22 @@ class Charge:
 
 
 @dataclass(frozen=True)
+class DrawnNight:
+    """A night of a series whose noise was drawn.
+
+    Attributes
+    ----------
+    reserved
+        Its RESERVED entry.
+    released
+        What its RELEASED entry says; empty where it is not released yet.
+    """
+
+    reserved: Entry
+    released: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Night:
     """A night of a series that one charge pays for, to be reserved.
 

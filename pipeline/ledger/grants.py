@@ -108,3 +108,24 @@ def check_change(dataset: str, present: Cap, total: Sum, new: Cap) -> None:
 def parse_periods(texts: Sequence[str]) -> tuple[Period, ...]:
     """Periods as they are written on a command line."""
     return tuple(Period.parse(text) for text in texts)
+
+
+def changed_cap(
+    before: Cap, wanted: Cap, reserve: float | None, slack: float | None, accountant: Accountant | None
+) -> Cap:
+    """A cap of wanted epsilon and delta, whose other parts stay as they were where they are None.
+
+    Parameters
+    ----------
+    before, wanted
+        The cap as it stands, and one with the wanted epsilon and delta.
+    reserve, slack, accountant
+        What is to change.
+    """
+    return Cap(
+        wanted.epsilon,
+        wanted.delta,
+        before.reserve if reserve is None else float(reserve),
+        before.slack if slack is None else float(slack),
+        before.accountant if accountant is None else accountant,
+    )

@@ -19,12 +19,12 @@ from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.budget.event_files import plain
 from blockveil.pipeline.budget.filter import NOTHING, Accountant, Cap, Chargeable, Ticks
 from blockveil.pipeline.budget.parts import Part
-from blockveil.pipeline.ledger import lookups, moving, refusals, same_records
+from blockveil.pipeline.ledger import lookups, moving, refusals, same_records, shared_nights
 from blockveil.pipeline.ledger.address import open_database
 from blockveil.pipeline.ledger.booking import booked, check_part
 from blockveil.pipeline.ledger.chain import append, identifier
-from blockveil.pipeline.ledger.entries import BudgetStatus, Charge, Entry, Night, State, Verification
-from blockveil.pipeline.ledger.grants import Grant, check_change
+from blockveil.pipeline.ledger.entries import BudgetStatus, Charge, DrawnNight, Entry, Night, State, Verification
+from blockveil.pipeline.ledger.grants import Grant, changed_cap, check_change
 from blockveil.pipeline.ledger.heads import Head
 from blockveil.pipeline.ledger.periods import Period
 from blockveil.pipeline.ledger.schema import entry
@@ -100,14 +100,7 @@ class Ledger:
             present = lookups.budget(connection, dataset, now)
             if present is not None and lookups.has_nonce(connection, nonce):
                 return present
-            before = usual if present is None else present.cap
-            cap = Cap(
-                usual.epsilon,
-                usual.delta,
-                before.reserve if reserve is None else float(reserve),
-                before.slack if slack is None else float(slack),
-                before.accountant if accountant is None else accountant,
-            )
+            cap = changed_cap(usual if present is None else present.cap, usual, reserve, slack, accountant)
             kept = () if present is None else present.grant.periods
             grant = Grant(cap, neighbours, privacy_unit, kept if periods is None else tuple(periods))
             if present is not None:
@@ -186,13 +179,13 @@ class Ledger:
             if known is not None:
                 if known.spec_digest != spec_digest:
                     raise refusals.conflict(release_id, known.payload["spec"], spec)
-                lookups.check_paid(connection, known, dataset, charge, budget.cap, night, part)
+                shared_nights.check_paid(connection, known, dataset, charge, budget.cap, night, part)
                 return lookups.charge(connection, known, is_new=known.charge_id == charge_id)
             lookups.check_scope(budget, neighbours, unit)
             lookups.check_account(connection, release_id, dataset)
             payload = {"spec": dict(spec), "spec_digest": spec_digest, "attempt": attempt}
             payload |= same_records.found(connection, release_id, dataset, spec, part)
-            payer = None if night is None else lookups.paid_by(connection, release_id, spec, night)
+            payer = None if night is None else shared_nights.paid_by(connection, release_id, spec, night)
             if payer is not None:
                 ticks, payload["continues"] = NOTHING, payer
             else:
@@ -211,7 +204,7 @@ class Ledger:
         Raises
         ------
         LedgerError
-            The charge is unknown or void.
+            The charge is unknown or void, or another night of its series was committed meanwhile.
         """
 
         def work(connection: sa.Connection) -> Charge:
@@ -222,8 +215,9 @@ class Ledger:
                     "Noise is drawn only for a charge that stands",
                     "Run again",
                 )
-            lookups.check_key(connection, reserved, key_check)
+            shared_nights.check_key(connection, reserved, key_check)
             if state is State.RESERVED:
+                shared_nights.check_commit(connection, reserved)
                 self._append(
                     connection,
                     State.COMMITTED,
@@ -256,8 +250,17 @@ class Ledger:
 
         return self._database.write(work)
 
-    def released(self, charge_id: str, output_digest: str, location: str) -> Charge:
+    def released(self, charge_id: str, output_digest: str, location: str, running_total: str | None = None) -> Charge:
         """Mark a committed charge as published; again with the same output changes nothing.
+
+        Parameters
+        ----------
+        charge_id
+            The charge.
+        output_digest, location
+            SHA-256 of the arrays by content, and the name of the folder that holds them.
+        running_total
+            SHA-256 of what later nights of its series are read with, where there is such.
 
         Raises
         ------
@@ -268,6 +271,7 @@ class Ledger:
         def work(connection: sa.Connection) -> Charge:
             reserved, state = lookups.find(connection, charge_id)
             payload = {"output_digest": output_digest, "location": location}
+            payload |= {} if running_total is None else {"running_total": running_total}
             if state is State.COMMITTED:
                 self._append(connection, State.RELEASED, reserved.dataset, payload, reserved.release_id, charge_id)
             elif state is not State.RELEASED or lookups.payload(connection, charge_id, State.RELEASED) != payload:
@@ -287,9 +291,14 @@ class Ledger:
             return None if known is None else lookups.charge(connection, known, is_new=False)
 
     def nights(self, release_id: str, spec: Mapping[str, Any]) -> list[Entry]:
-        """RESERVED entries of the nights that share a charge; see :func:`.lookups.nights`."""
+        """RESERVED entries of the nights that share a charge; see :func:`.shared_nights.nights`."""
         with self._database.reading() as connection:
-            return lookups.nights(connection, release_id, spec)
+            return shared_nights.nights(connection, release_id, spec)
+
+    def drawn_nights(self, release_id: str, spec: Mapping[str, Any]) -> list[DrawnNight]:
+        """Nights of a release's series other than its own that were committed, by number."""
+        with self._database.reading() as connection:
+            return shared_nights.drawn_nights(connection, release_id, spec)
 
     def history(self, dataset: str | None = None, release_id: str | None = None) -> list[Entry]:
         """Entries in order, all or those of a data set or a release."""
@@ -350,13 +359,7 @@ class Ledger:
             Their chain is broken or does not hold the head, the other ledger was not closed for this one, or this one
             has entries already.
         """
-        found = verify_chain(rows, expected_head)
-        if found.problems:
-            raise refusals.broken(found)
-        if not rows:
-            raise refusals.nothing_to_load()
-        if not as_copy and not moving.handed_over(rows, self._url):
-            raise refusals.not_handed_over()
+        moving.check_loadable(rows, verify_chain(rows, expected_head), None if as_copy else self._url)
         self._database.create()
 
         def work(connection: sa.Connection) -> Verification:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import sqlalchemy as sa
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.base.errors import LedgerError
-from blockveil.pipeline.budget.filter import Cap, Chargeable
-from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import refusals
-from blockveil.pipeline.ledger.entries import BudgetStatus, Charge, Entry, Night, PeriodStatus, State, state_of
+from blockveil.pipeline.ledger.entries import BudgetStatus, Charge, Entry, PeriodStatus, State, state_of
 from blockveil.pipeline.ledger.grants import Grant
 from blockveil.pipeline.ledger.periods import Period
 from blockveil.pipeline.ledger.same_records import warning
@@ -164,104 +162,6 @@ def charge(connection: sa.Connection, reserved: Entry, *, is_new: bool) -> Charg
         continues=reserved.payload.get("continues"),
         warning=warning(reserved),
     )
-
-
-def nights(connection: sa.Connection, release_id: str, spec: Mapping[str, Any]) -> list[Entry]:
-    """RESERVED entries of the nights that share a charge with a release, void ones left out, by number of the night.
-
-    Raises
-    ------
-    ReleaseConflict
-        One of them was planned otherwise.
-    """
-    ours = spec["calibration"]["continual"]["series"]
-    owner = release_id.rpartition("/")[0] + "/"
-    rows = connection.execute(
-        sa.select(entry).where(
-            entry.c.kind == "RESERVED",
-            entry.c.release_id.startswith(owner, autoescape=True),
-            standing(entry),
-        )
-    ).mappings()
-    found = [Entry.of(dict(row)) for row in rows]
-    same = [one for one in found if one.payload["spec"].get("continual", {}).get("first") == spec["continual"]["first"]]
-    for one in same:
-        if one.payload["spec"]["calibration"]["continual"]["series"] != ours:
-            raise refusals.other_series(str(one.release_id), one.payload["spec"], spec)
-    return sorted(same, key=night_number)
-
-
-def night_number(one: Entry) -> int:
-    """Number of a reserved night in its series."""
-    return int(one.payload["spec"]["calibration"]["continual"]["night"])
-
-
-def opening(found: Sequence[Entry]) -> Entry | None:
-    """The night that paid for a series, among its nights."""
-    return next((one for one in found if "continues" not in one.payload), None)
-
-
-def paid_by(connection: sa.Connection, release_id: str, spec: Mapping[str, Any], night: Night) -> str | None:
-    """Charge that pays for a new night of a series; None where it is the first and pays itself.
-
-    Raises
-    ------
-    ReleaseConflict
-        Another night of the series was planned otherwise.
-    LedgerError
-        The night does not come after all others, another came in between, or the one that pays has not committed.
-    """
-    found = nights(connection, release_id, spec)
-    if found and night_number(found[-1]) >= night.number:
-        raise refusals.night_passed(str(found[-1].release_id))
-    if (found[-1].charge_id if found else None) != night.newest:
-        raise refusals.another_night()
-    if not found:
-        return None
-    first = opening(found)
-    if first is None or find(connection, str(first.charge_id))[1] is State.RESERVED:
-        raise refusals.not_opened(str((first or found[-1]).release_id))
-    return str(first.charge_id)
-
-
-def check_key(connection: sa.Connection, reserved: Entry, key_check: str) -> None:
-    """Refuse a night of a series another key than that of the night that paid.
-
-    Another key would draw other noise for the same increments.
-    """
-    payer = reserved.payload.get("continues")
-    if payer is not None and charge(connection, find(connection, payer)[0], is_new=False).key_check != key_check:
-        raise refusals.other_key(str(reserved.release_id))
-
-
-def check_paid(
-    connection: sa.Connection,
-    known: Entry,
-    dataset: str,
-    charge: Chargeable,
-    cap: Cap,
-    night: Night | None,
-    part: Part | None,
-) -> None:
-    """Refuse to go on with a charge that is booked to another budget or part, or below what the release costs.
-
-    The ledger books no such charge; somebody who may add entries could.
-
-    Raises
-    ------
-    LedgerError
-        It is; or it says that another night paid, which did not.
-    """
-    payer = known
-    if "continues" in known.payload:
-        first = opening(nights(connection, str(known.release_id), known.payload["spec"])) if night else None
-        if first is None or first.charge_id != known.payload["continues"]:
-            raise refusals.underpaid(str(known.release_id))
-        payer = first
-    # One that says no part, or none that can be read, counts as of all records, which is more.
-    other = known.part is not None if part is None else not (known.of_part or part).is_that_of(part)
-    if other or (known.dataset, payer.dataset) != (dataset, dataset) or not cap.covers(charge, payer.ticks):
-        raise refusals.underpaid(str(known.release_id))
 
 
 def closing(connection: sa.Connection) -> dict[str, Any] | None:

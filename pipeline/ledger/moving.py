@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from blockveil.pipeline.ledger import lookups, refusals
 from blockveil.pipeline.ledger.address import digest_of_place
 from blockveil.pipeline.ledger.chain import append
+from blockveil.pipeline.ledger.entries import Verification
 from blockveil.pipeline.ledger.schema import entry
 
 Row = Mapping[str, Any]
@@ -45,6 +46,29 @@ def handed_over(rows: Sequence[Row], address: str) -> bool:
     """Whether rows end with an entry that closes their ledger for an address."""
     closed = json.loads(rows[-1]["payload"]) if rows[-1]["kind"] == "CLOSED" else {}
     return bool(closed.get("for") == digest_of_place(address))
+
+
+def check_loadable(rows: Sequence[Row], found: Verification, address: str | None) -> None:
+    """Refuse to load rows that are no whole ledger, or whose ledger may go on elsewhere.
+
+    Parameters
+    ----------
+    rows, found
+        The rows, and what their verification found.
+    address
+        Where the ledger is to go on; None for a copy.
+
+    Raises
+    ------
+    LedgerError
+        Their chain is broken, there are none, or their ledger was not closed for the address.
+    """
+    if found.problems:
+        raise refusals.broken(found)
+    if not rows:
+        raise refusals.nothing_to_load()
+    if address is not None and not handed_over(rows, address):
+        raise refusals.not_handed_over()
 
 
 def load(connection: sa.Connection, rows: Sequence[Row], *, as_copy: bool, now: str) -> None:

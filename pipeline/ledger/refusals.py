@@ -41,9 +41,12 @@ def other_series(release_id: str, old: Mapping[str, Any], new: Mapping[str, Any]
 def _common(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A specification without what belongs to one night."""
     calibration = {name: value for name, value in spec["calibration"].items() if name != "grid_standard_deviation"}
-    calibration["continual"] = {"cover": calibration["continual"]["cover"]}
-    left_out = ("release_id", "data", "calibration")
-    return {**{name: value for name, value in spec.items() if name not in left_out}, "calibration": calibration}
+    shared = ("cover", "weights", "squared_norm")
+    calibration["continual"] = {name: value for name, value in calibration["continual"].items() if name in shared}
+    left_out = ("release_id", "data", "calibration", "continual")
+    continual = {name: value for name, value in spec["continual"].items() if name != "windows"}
+    rest = {name: value for name, value in spec.items() if name not in left_out}
+    return {**rest, "calibration": calibration, "continual": continual}
 
 
 def another_night() -> LedgerError:
@@ -61,6 +64,15 @@ def night_passed(newest: str) -> LedgerError:
         f"'{newest}' comes after this night and exists already",
         "Nights that share a charge are released in order, each with the records of those before",
         "Leave this night out, at no cost, and run a later one",
+    )
+
+
+def unfinished_night(release_id: str) -> LedgerError:
+    """Refusal of a night after one that was committed and is not released."""
+    return LedgerError(
+        f"'{release_id}', a night of the same charge, was committed and is not released",
+        "Each night is read with the published results of those before",
+        f"Run the config for the date of '{release_id}' again, which costs nothing, then this one",
     )
 
 

@@ -17,6 +17,8 @@ from datetime import date
 from typing import Any
 
 from blockveil.pipeline.ledger import Ledger, State
+from blockveil.pipeline.ledger.entries import Entry
+from blockveil.pipeline.plan.nights import InLedger
 
 
 @dataclass(frozen=True)
@@ -66,14 +68,59 @@ def specification(ledger: Ledger, account: str, release_id: str, first: date | N
     LedgerError
         The ledger cannot be read.
     """
+    owner = release_id.rpartition("/")[0]
+    for entry in standing(ledger, account):
+        if entry.release_id == release_id:
+            return _spec(entry)
+        if first is not None and _owner(entry) == owner and _first(entry) == first.isoformat():
+            return _spec(entry)
+    return None
+
+
+def series_begun(ledger: Ledger, account: str, release_id: str, first: date) -> InLedger | None:
+    """How the ledger has the nights that share a charge with a release; None where none of them has an entry.
+
+    Parameters
+    ----------
+    ledger, account, release_id, first
+        As for :func:`specification`.
+
+    Raises
+    ------
+    LedgerError
+        The ledger cannot be read.
+    """
+    owner = release_id.rpartition("/")[0]
+    found = [
+        entry for entry in standing(ledger, account) if _owner(entry) == owner and _first(entry) == first.isoformat()
+    ]
+    if not found:
+        return None
+    chained = "chain" in _spec(found[0])["calibration"]["continual"]
+    own = next((entry for entry in found if entry.release_id == release_id), None)
+    if own is not None:
+        return InLedger(chained, int(_spec(own)["calibration"]["continual"]["night"]))
+    drawn = {entry.charge_id for entry in ledger.history(dataset=account) if entry.kind == State.COMMITTED}
+    return InLedger(chained, 1 + sum(entry.charge_id in drawn for entry in found))
+
+
+def standing(ledger: Ledger, account: str) -> list[Entry]:
+    """RESERVED entries of releases whose charges are not void."""
     entries = ledger.history(dataset=account) if ledger.exists() else []
     void = {entry.charge_id for entry in entries if entry.kind == State.VOID}
-    owner = release_id.rpartition("/")[0]
-    for entry in entries:
-        if entry.kind != State.RESERVED or entry.charge_id in void or entry.release_id is None:
-            continue
-        spec: Mapping[str, Any] = entry.payload["spec"]
-        of_series = first is not None and spec.get("continual", {}).get("first") == first.isoformat()
-        if entry.release_id == release_id or (of_series and entry.release_id.rpartition("/")[0] == owner):
-            return spec
-    return None
+    kept = (entry for entry in entries if entry.kind == State.RESERVED and entry.charge_id not in void)
+    return [entry for entry in kept if entry.release_id is not None]
+
+
+def _owner(entry: Entry) -> str:
+    return str(entry.release_id).rpartition("/")[0]
+
+
+def _first(entry: Entry) -> str | None:
+    found: str | None = _spec(entry).get("continual", {}).get("first")
+    return found
+
+
+def _spec(entry: Entry) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = entry.payload["spec"]
+    return found

@@ -54,9 +54,9 @@ def describe(designed: Designed, charge: Loss, release_id: str, begun: Begun | N
         How the ledger has it; None writes it as this version does.
     """
     public, night = _public(designed, designed.answer, charge, release_id, begun), designed.resolved.night
-    if night is None or designed.increment is None:
+    if night is None or designed.together is None:
         return Described(public, None)
-    series = night.series(_public(designed, designed.increment, charge, "", begun))
+    series = night.series(_public(designed, designed.together, charge, "", begun))
     public["calibration"]["continual"] = night.facts(series)
     return Described(public, series)
 

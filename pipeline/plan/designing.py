@@ -34,21 +34,21 @@ class Designed:
         Which made the design.
     compared
         With mechanism "auto": every mechanism and its expected error, best first.
-    increment
-        The question with the design of one increment, where nights share a charge.
+    together
+        The question with the design of what each night draws, where nights share a charge.
     """
 
     resolved: Resolved
     answer: Answer
     mechanism: Designer
     compared: tuple[Candidate, ...] = ()
-    increment: Answer | None = None
+    together: Answer | None = None
 
     @property
     def has_its_bits(self) -> bool:
         """Whether its bits are settled, or their rounding is negligible beside the noise."""
-        # All nights that share a charge have the bits that suit the noise of one increment.
-        return self.resolved.settled or negligible(self.increment or self.answer)
+        # All nights that share a charge have the bits that suit what each of them draws.
+        return self.resolved.settled or negligible(self.together or self.answer)
 
     @property
     def charge(self) -> Loss:
@@ -97,6 +97,6 @@ def _designed(asked: Resolved) -> Designed:
         return Designed(asked, question.answer(best.design), best.mechanism, best.table)
     if night is None:
         return Designed(asked, question.answer(mechanism.design(question.problem, guarantee)), mechanism)
-    increment = night.increment(mechanism, question.problem, guarantee)
-    whole = question.answer(night.noise(increment))
-    return Designed(asked, whole, mechanism, increment=question.answer(increment))
+    together = night.together(mechanism, question.problem, guarantee)
+    whole = question.answer(night.noise(together))
+    return Designed(asked, whole, mechanism, together=question.answer(together))

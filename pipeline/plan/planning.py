@@ -26,7 +26,7 @@ from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.guessing import with_loss, with_promise
 from blockveil.pipeline.plan import nights
-from blockveil.pipeline.plan.begun import Begun, specification
+from blockveil.pipeline.plan.begun import Begun, series_begun, specification
 from blockveil.pipeline.plan.describing import Described, describe
 from blockveil.pipeline.plan.designing import Designed, design
 from blockveil.pipeline.plan.resolving import resolve
@@ -110,6 +110,11 @@ class Plan:
     def series(self) -> nights.Series | None:
         """The nights that share its charge; None where it is charged alone."""
         return self.described.series
+
+    @property
+    def weighs(self) -> bool:
+        """Whether its records count by their age, as in a series of nights that share a charge."""
+        return self.series is not None and self.series.scheme.levels is not None
 
     @property
     def config(self) -> ReleaseConfig:
@@ -202,7 +207,7 @@ class Plan:
         )
 
 
-def make_plan(loaded: LoadedConfig, logical_date: date) -> Plan:
+def make_plan(loaded: LoadedConfig, logical_date: date, found: nights.InLedger | None = None) -> Plan:
     """Plan a release; reads no data.
 
     Parameters
@@ -211,6 +216,8 @@ def make_plan(loaded: LoadedConfig, logical_date: date) -> Plan:
         Config of the release.
     logical_date
         Night that it is for.
+    found
+        How the ledger has the nights that share its charge; None plans them as new (:func:`as_begun`).
 
     Raises
     ------
@@ -219,7 +226,7 @@ def make_plan(loaded: LoadedConfig, logical_date: date) -> Plan:
         charge; the message says what to change.
     """
     try:
-        designed = design(resolve(loaded, logical_date))
+        designed = design(resolve(loaded, logical_date, found))
         charge = designed.charge
     except (GeometryError, CannotCalibrate, OverflowError, ValueError) as error:
         raise ConfigError("This release cannot be planned", str(error), "Change the config accordingly") from None
@@ -241,13 +248,19 @@ def as_written(plan: Plan, begun: Begun) -> Plan:
 
 
 def as_begun(plan: Plan, ledger: Ledger) -> Plan:
-    """The plan as the ledger has it where an earlier version began the release or its series, else as it is.
+    """The plan as the ledger has it: which of the nights of its charge it is, and how an earlier version wrote it.
 
     Raises
     ------
     LedgerError
         The ledger cannot be read.
     """
+    if plan.series is not None:
+        found = series_begun(ledger, plan.config.release.account, plan.release_id, plan.series.first)
+        if found is None and plan.series.scheme.levels is not None:
+            found = nights.InLedger(chained=False, number=1)  # whichever date runs first is the first night
+        if found is not None and (found.chained or found.number != plan.series.night):
+            plan = make_plan(plan.loaded, plan.logical_date, found)
     now = Begun.of(plan.public["calibration"])
     if not now.mapped and now.exact is not False:
         return plan  # earlier versions wrote the same
@@ -270,4 +283,11 @@ def _check_blocks(plan: Plan) -> None:
             f"An answer of {m:,} x {n:,} is too large for what is made of it",
             "A matrix that mixes all features, and directions, need the whole answer in one piece",
             "Declare fewer features, or a box, a ball or an ellipsoid by its axes",
+        )
+    section = plan.config.continual
+    if section is not None and section.windows and (plan.answer.work(rows).blocked or not plan.weighs):
+        raise ConfigError(
+            "continual.windows with an answer that is written in blocks, or with nights that an earlier version began",
+            "Windows are differences of whole results, of nights that are weighed by age",
+            "Leave windows out, declare fewer features, or begin new nights under another continual.first",
         )

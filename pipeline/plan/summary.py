@@ -69,8 +69,8 @@ def describe(
         *([] if (rounding := rounding_sentence(answer)) is None else [("Rounding", rounding)]),
         ("Charge", loss_text(plan, budget)),
     ]
-    if plan.series is not None and config.continual is not None:
-        rows += nights.describe(config.continual, plan.series)
+    if plan.series is not None:
+        rows += nights.describe(plan.series)
     rows += [("Compared", comparison_text(plan.compared))] if plan.compared else []
     rows += (
         _balance(budget, plan.charge_of_a_night, plan.new_part)

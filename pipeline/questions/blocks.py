@@ -13,11 +13,10 @@ from blockveil.engine.answers.layout import Tile
 from blockveil.engine.estimates import blocks as block_estimates
 from blockveil.engine.estimates.blocks import CovarianceHead
 from blockveil.engine.estimates.matrices import Estimate
-from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.records.geometry import Coordinates
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 
-Released = NDArray[np.int64]
 Block = tuple[str, tuple[slice, ...], NDArray[Any]]
 """Name of an array, where in it, and values."""
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from blockveil.engine.answers.layout import Tile, box, box_sides
 from blockveil.engine.estimates.blocks import cells_block
 from blockveil.engine.estimates.matrices import Estimate
-from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.pipeline.questions.arrays import ReleaseArrays
-from blockveil.pipeline.questions.blocks import Block, Large, Released
+from blockveil.pipeline.questions.blocks import Block, Large
 
 
 class CellBlocks:

@@ -15,7 +15,7 @@ from blockveil.engine.estimates import cells as cell_estimates
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport
 from blockveil.engine.mechanisms.counts.buckets import Buckets, BucketsDesign
-from blockveil.engine.noise.design import Design, NoiseDesign
+from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.noise.discrete_gaussian import TILE
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.sensitivity.problems import Counts
@@ -175,7 +175,7 @@ class CellsAnswer:
         few = self.design.extremes() if self.design.strategy is None else self.design
         return cell_estimates.cell_deviations(few)
 
-    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
+    def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Noisy counts, their error, whole non-negative counts nearest to them, and the edges of the cells.
 
         Where a strategy was measured its noisy answers, where a workload is declared its answers.
@@ -257,7 +257,7 @@ class BucketsAnswer:
         share = self.design.bucket_law.standard_deviation / self.question.problem.rows_at_most
         return share, share
 
-    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
+    def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Counts of cells with the standard deviation of their noise, and the buckets themselves."""
         buckets = Buckets.of(released, self.design)
         found = matrices.Estimate(buckets.cells(), buckets.cell_deviations())

@@ -14,7 +14,7 @@ from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.estimates import cells as cell_estimates
 from blockveil.engine.estimates.chosen_bounds import BinNoise, ChosenBounds, choose_bounds
 from blockveil.engine.estimates.error_bounds import ErrorReport
-from blockveil.engine.noise.design import Design, NoiseDesign
+from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.sensitivity.problems import Histograms
 from blockveil.pipeline.config import LoadedConfig
@@ -115,7 +115,7 @@ class HistogramsAnswer:
     def _deviations(self) -> NDArray[np.float64]:
         return cell_estimates.cell_deviations(self.design.extremes())
 
-    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
+    def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Noisy counts, their error, and what the bins are."""
         found = cell_estimates.cells(released, self.design)
         return {

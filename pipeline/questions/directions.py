@@ -15,7 +15,7 @@ from blockveil.engine.estimates.directions import leading_directions, positive
 from blockveil.engine.estimates.error_bounds import unit_deviation
 from blockveil.engine.mechanisms.directions.exact_bingham import STEP_BITS
 from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign
-from blockveil.engine.noise.design import Design
+from blockveil.engine.noise.design import Design, Released
 from blockveil.engine.records.geometry import GeometryError, reaches_both_ends
 from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
 from blockveil.engine.sensitivity.reach import largest_l2
@@ -75,7 +75,7 @@ class NoisyDirections(MomentAnswer):
         error = k * (d - k) * variance / (_GAP * problem.rows_at_most * longest**2) ** 2
         return _sentence(problem, error, "at most ")
 
-    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
+    def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Second moment with its error, its leading directions, all its eigenvalues, and their expected distance."""
         moment, k = dict(super().arrays(released, rows)), self.question.problem.directions
         found = leading_directions(moment["second_moment"][0], moment["second_moment_standard_deviation"][0], k)
@@ -139,7 +139,7 @@ class DrawnDirections:
         error = k * (d - k) / (2.0 * self.design.concentration * _GAP * problem.rows_at_most)
         return _sentence(problem, error, "about ")
 
-    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
+    def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Directions, and the standard deviation that their entries have where records say nothing."""
         d, k = self.shape
         return {

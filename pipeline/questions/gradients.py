@@ -14,7 +14,7 @@ from blockveil.engine.answers.gradients import GradientProblem, GradientsQuery
 from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Output, PublicMap
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
-from blockveil.engine.noise.design import Design, NoiseDesign
+from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Body, Vector
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.pipeline.config import LoadedConfig
@@ -92,7 +92,7 @@ class GradientsAnswer:
         """Standard deviation of each entry, by the model's weights."""
         return self.design.entry_standard_deviation() * np.outer(*self.question.problem.units)
 
-    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
+    def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Sum of clipped gradients by the model's weights, for features between -1 and 1 of their bounds."""
         query, units = self.question.query, np.outer(*self.question.problem.units)
         noisy = matrices.coordinate_estimate(released, self.design)

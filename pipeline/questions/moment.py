@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from blockveil.engine.answers import gram
 from blockveil.engine.answers.cost import GrowthKind, Work
@@ -14,7 +13,7 @@ from blockveil.engine.answers.second_moment import SecondMomentQuery
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.noise.design import Design, NoiseDesign
+from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.dither import PLACES, Dither
 from blockveil.engine.records.geometry import Body, Coordinates, Vector, reaches_both_ends
 from blockveil.engine.records.quantiser import Quantiser
@@ -155,7 +154,7 @@ class MomentAnswer:
         share = self.design.extremes(lead).entry_standard_deviation()[lead:, lead:] / problem.rows_at_most
         return extent(share / np.where(np.eye(share.shape[0]), own, product))
 
-    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
+    def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Matrix, its error and a positive semi-definite version; for a covariance count and mean too."""
         names, coordinates = text(self.question.features), self.question.coordinates
         if not self.question.lead:

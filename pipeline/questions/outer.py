@@ -13,7 +13,7 @@ from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.outer_products import OuterProductsQuery
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
-from blockveil.engine.noise.design import Design, NoiseDesign
+from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Vector, reaches_both_ends
 from blockveil.engine.sensitivity.problems import OuterProducts
 from blockveil.pipeline.config import LoadedConfig
@@ -91,7 +91,7 @@ class OuterAnswer:
         """Least and largest standard deviations over the largest number of rows, in products of half widths."""
         return self.design.extremes().entry_standard_deviation() / self.question.problem.rows_at_most
 
-    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
+    def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Sum over records of ``(a - origin)(b - origin)'`` and its error."""
         query = self.question.query
         found = matrices.outer_products(released, self.design, query.left.coordinates, query.right.coordinates)

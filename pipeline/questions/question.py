@@ -12,7 +12,7 @@ from blockveil.engine.answers.cost import Work
 from blockveil.engine.answers.graph import Query
 from blockveil.engine.estimates.error_bounds import ErrorReport
 from blockveil.engine.mechanisms.contract import NotApplicable
-from blockveil.engine.noise.design import Design, NoiseDesign
+from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Ball, Box, Ellipsoid, GeometryError, Vector
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.sensitivity.problems import Problem
@@ -111,7 +111,7 @@ class Answer(Protocol):
     def error(self) -> ErrorReport | None:
         """Error of the whole answer in raw units, None where it is not known before the records are."""
 
-    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
+    def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Arrays of the release, from released grid integers and the number of records.
 
         The number is used only where the neighbouring relation makes it public.

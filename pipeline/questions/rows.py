@@ -12,7 +12,7 @@ from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.rows import RowsQuery
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
-from blockveil.engine.noise.design import Design, NoiseDesign
+from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Body, Coordinates, Vector, reaches_both_ends
 from blockveil.engine.sensitivity import rotation
 from blockveil.engine.sensitivity.problems import Rows
@@ -115,7 +115,7 @@ class RowsAnswer:
         """A value is at most its half width from the origin."""
         return extent(self._shares())
 
-    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
+    def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Noisy records and the standard deviation of a feature's noise."""
         found = matrices.records(released, self.design, self.question.coordinates)
         return {

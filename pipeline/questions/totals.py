@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.record_sums import RecordSumsQuery
 from blockveil.engine.estimates import totals_and_means as estimates
 from blockveil.engine.estimates.error_bounds import ErrorReport
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.noise.design import Design, NoiseDesign
+from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Coordinates, Vector
 from blockveil.engine.sensitivity.problems import Totals
 from blockveil.pipeline.config import LoadedConfig
@@ -123,7 +122,7 @@ class TotalsAnswer:
             deviation = np.concatenate([deviation[: self._lead], np.sqrt(back**2 @ deviation[self._lead :] ** 2)])
         return extent(deviation / problem.rows_at_most)
 
-    def arrays(self, released: NDArray[np.int64], rows: int) -> ReleaseArrays:
+    def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Totals, means and count, each with the standard deviation of its noise."""
         public = None if self._lead else rows
         found = estimates.totals_and_means(released, self.design, self.question.coordinates, public)

@@ -6,6 +6,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.compute`: What a release needs from whatever runs its graph
 * :mod:`.destination`: A place in an object store that published releases are sent to, where readers of other
   machines find them
+* :mod:`.growing`: What a night that shares a charge needs of the nights before it: where their records end, and what
+  was read of them
 * :mod:`.keys`: The secret of one release
 * :mod:`.lineage`: Tells a lineage catalogue of a run when the run ends
 * :mod:`.lost_ledger`: A ledger that has forgotten charges

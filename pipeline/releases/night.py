@@ -8,8 +8,8 @@ The order is the guarantee::
 * After *commit* the charge stands for ever. A re-run finds the same key, draws the same bits and costs nothing more.
 * The commit row holds a check value of the key, so an attempt that lost a race can never draw with another key.
 
-Of nights that share a charge, the first holds and commits it for all, and its key is kept until the last one is sealed.
-Each later night is a charge of nothing with the same key, for records that begin with those of the night before.
+Of nights that share a charge, the first holds and commits it for all. Each later night is a charge of nothing with a
+key of its own, for records that begin with those of the nights before (:mod:`.growing`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import logging
 import secrets
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from blockveil.engine.answers.graph import exact_graph, noisy_graph, released_layout
@@ -28,15 +27,14 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.base import interrupts
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import KeyLost
-from blockveil.pipeline.data.datasets import Dataset, open_records
-from blockveil.pipeline.data.history import extended
-from blockveil.pipeline.ledger import Charge, Night, State
-from blockveil.pipeline.ledger.lookups import night_number
+from blockveil.pipeline.data.datasets import open_records
+from blockveil.pipeline.ledger import Charge, State
 from blockveil.pipeline.plan.nights import Series
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.vetting import require_allowed
 from blockveil.pipeline.releases import lineage, lost_ledger, outputs, paid_bounds, publishing, tile_writer, uploading
 from blockveil.pipeline.releases.compute import Compute
+from blockveil.pipeline.releases.growing import growth_of, result_digest
 from blockveil.pipeline.releases.order import OrderedStep, Result, StepRunner, once
 from blockveil.pipeline.releases.publishing import Published, Staged
 from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace, as_charged
@@ -69,9 +67,13 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
     lost_ledger.require_none(plan.loaded, workspace.ledger)
     paid_bounds.require_paid(plan.loaded, workspace.ledger)
     dataset = as_charged(workspace, open_records(plan.loaded))
-    expire(workspace)
-    history, night = (None, None) if plan.series is None else _growing(workspace, plan.series, dataset)
-    spec = plan.spec(dataset.fingerprint, history, dataset.part)
+    workspace.expire()
+    growth = None
+    if plan.series is not None:
+        growth = growth_of(plan, plan.series, workspace.ledger, workspace.root, dataset)
+        dataset = growth.dataset
+    fingerprint = growth.fingerprint if growth else dataset.fingerprint
+    spec = plan.spec(fingerprint, growth.history if growth else None, dataset.part)
     uploading.require_places(plan.loaded, workspace.root, plan.release_id)
     charge = workspace.ledger.reserve(
         release_id=plan.release_id,
@@ -82,7 +84,7 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
         neighbours=plan.neighbours,
         unit=plan.config.privacy.unit,
         attempt=attempt,
-        night=night,
+        night=growth.night if growth else None,
         part=dataset.part,
     )
     if charge.warning is not None:
@@ -94,33 +96,7 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
         with suppress(Exception):  # the first failure is the one to show
             workspace.ledger.void_if_reserved(charge.charge_id, type(error).__name__)
         raise
-    return Reservation(charge, dataset, None if charge.is_new else _resumed(charge, published), published)
-
-
-def _growing(workspace: Workspace, series: Series, dataset: Dataset) -> tuple[str, Night]:
-    """History of the records of a night that shares a charge, and which night its records were compared with."""
-    plan = workspace.plan
-    found = workspace.ledger.nights(plan.release_id, plan.public)
-    before = [one for one in found if night_number(one) < series.night]
-    if not before:
-        return extended(dataset, None), Night(series.night, None)
-    return extended(dataset, before[-1].payload["spec"]["data"]["history"]), Night(series.night, before[-1].charge_id)
-
-
-def expire(workspace: Workspace) -> list[str]:
-    """Give back reservations of the same budget whose runs died long ago; their release ids.
-
-    A reservation is kept while its key exists (its attempt may commit, or a person must look); so is a resumed one.
-    """
-    plan = workspace.plan
-    own = workspace.ledger.find(plan.release_id)
-    try:
-        kept = {*workspace.keys.list(), "" if own is None else own.charge_id}
-    except OSError:  # whether a key exists is not known
-        return []
-    age = timedelta(hours=plan.config.output.reservation_hours)
-    before = (datetime.now(UTC) - age).isoformat(timespec="seconds")
-    return workspace.ledger.expire(plan.config.release.account, before, kept.__contains__)
+    return Reservation(charge, dataset, None if charge.is_new else _resumed(charge, published), published, growth)
 
 
 def _resumed(charge: Charge, published: Published | None) -> str:
@@ -157,7 +133,10 @@ def measure(workspace: Workspace, reservation: Reservation, compute: Compute, te
     # A scheduler takes tasks of one name for one task. Two attempts at once may cut the records differently: a part of
     # the one in a sum of the other would count records twice.
     name = f"blockveil-{handle[:12]}-{secrets.token_hex(4)}"
-    graph = exact_graph(dataset.source, plan.question.query, layout, chunk_rows, name)
+    ages = reservation.growth and reservation.growth.ages
+    reader = ages.reader(released_layout(layout, plan.design).tiles) if ages else None
+    query = ages.query(plan) if ages else plan.question.query
+    graph = exact_graph(dataset.source, query, layout, chunk_rows, name)
     held = compute.hold(graph, lambda share: tell("reading, clipping and adding up", share))
     del graph
     dataset.check_unchanged()  # the sum must be of the data that the charge is for
@@ -168,7 +147,9 @@ def measure(workspace: Workspace, reservation: Reservation, compute: Compute, te
         noisy = noisy_graph(held, layout, plan.design, handle, name)
         layout = released_layout(layout, plan.design)
         with publishing.draft(workspace.root, plan.release_id, charge.charge_id) as draft:
-            small = tile_writer.write(draft, plan, dataset.rows, layout, tile_writer.Tiles(noisy, compute, tell))
+            small = tile_writer.write(
+                draft, plan, dataset.rows, layout, tile_writer.Tiles(noisy, compute, tell, reader)
+            )
             # The part of a worker that died after the commit is read again. Of other records, the release would mix
             # two states of a record, and could count one twice: the sensitivity is that of a single state.
             dataset.check_unchanged(committed=True)
@@ -181,7 +162,8 @@ def measure(workspace: Workspace, reservation: Reservation, compute: Compute, te
 def _commit(workspace: Workspace, reservation: Reservation) -> tuple[Charge, NoiseKey]:
     """Make the key, then make the charge irrevocable; only the holder of the committed key may go on."""
     charge_id, state = reservation.charge.charge_id, reservation.charge.state
-    payer, series = reservation.charge.continues, workspace.plan.series
+    shared = _with_shared_key(workspace.plan)
+    payer = reservation.charge.continues if shared else None
     if payer is None and state == "RESERVED":
         secret: bytes | None = workspace.keys.create(charge_id)
     else:
@@ -194,8 +176,13 @@ def _commit(workspace: Workspace, reservation: Reservation) -> tuple[Charge, Noi
             # Another attempt committed, published and destroyed its key; ours was never used.
             workspace.keys.destroy(charge_id)
         raise _lost(workspace.plan.release_id)
-    # Noise of nights that share a charge is bound to what they have in common: an increment has one noise in all.
-    return charge, NoiseKey.derive(secret, bytes.fromhex(charge.spec_digest if series is None else series.digest))
+    # Noise of nights that share a key is bound to what they have in common: an increment has one noise in all.
+    return charge, NoiseKey.derive(secret, bytes.fromhex(shared.digest if shared else charge.spec_digest))
+
+
+def _with_shared_key(plan: Plan) -> Series | None:
+    """The nights that draw under one key, as an earlier version began them; None where each has a key of its own."""
+    return plan.series if plan.series is not None and plan.series.scheme.levels is None else None
 
 
 def _check_value(secret: bytes) -> str:
@@ -218,12 +205,16 @@ def publish(workspace: Workspace, staged: Staged) -> Published:
 
 
 def seal(workspace: Workspace, reservation: Reservation, published: Published) -> Outcome:
-    """Destroy the key, unless later nights share it, and mark the charge as released."""
-    charge_id, series = reservation.charge.charge_id, workspace.plan.series
+    """Destroy the key, unless later nights draw with it, and mark the charge as released."""
+    charge_id, shared = reservation.charge.charge_id, _with_shared_key(workspace.plan)
     publishing.sweep_staging(workspace.root, workspace.plan.release_id)
-    if series is None or series.is_last:
+    if shared is None:
+        workspace.keys.destroy(charge_id)
+    elif shared.is_last:
         workspace.keys.destroy(reservation.charge.continues or charge_id)
-    workspace.ledger.released(charge_id, published.output_digest, published.path.name)
+    growth = reservation.growth
+    result = result_digest(published.path) if growth and growth.ages else None
+    workspace.ledger.released(charge_id, published.output_digest, published.path.name, result)
     lineage.tell(workspace.plan.loaded, workspace.ledger, reservation.charge)
     return Outcome(
         workspace.plan.release_id,

@@ -17,6 +17,7 @@ from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.releases.catch_up import charges_of
 from blockveil.pipeline.releases.destination import Destination
+from blockveil.pipeline.releases.growing import needed_later
 from blockveil.pipeline.releases.uploading import destination_of
 
 
@@ -45,7 +46,8 @@ class Old:
 def old_releases(loaded: LoadedConfig, before: date) -> list[Old]:
     """Sealed nights of a config before a date that still have files, oldest first; never its newest release.
 
-    What the ledger does not know as released is left alone: it may be a release that is under way.
+    What the ledger does not know as released is left alone: it may be a release that is under way. So is what later
+    nights of a series that has not ended are read with.
     """
     section, ledger = loaded.config.release, Ledger(loaded.ledger_url)
     if not ledger.exists():
@@ -53,9 +55,9 @@ def old_releases(loaded: LoadedConfig, before: date) -> list[Old]:
     nights = charges_of(ledger, section)
     sealed = sorted(night for night, state in nights.items() if state is State.RELEASED)
     folder, sent = loaded.output_root / section.dataset / section.name, destination_of(loaded)
-    found = []
+    kept, found = needed_later(loaded, ledger, before), []
     for night in sealed[:-1]:
-        files = _files(folder, night) if night < before else ()
+        files = _files(folder, night) if night < before and night not in kept else ()
         if files:
             release_id = f"{section.dataset}/{section.name}/{night.isoformat()}"
             found.append(Old(release_id, files, sum(map(_size, files)), sent))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import numpy as np
 from dask.delayed import Delayed
-from numpy.typing import NDArray
 
 from blockveil.engine.answers.graph import assembled
 from blockveil.engine.answers.layout import Layout, Tile
+from blockveil.engine.noise.design import Released
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
 from blockveil.pipeline.releases.compute import Compute
+from blockveil.pipeline.releases.growing import NightReader
 from blockveil.pipeline.releases.publishing import Draft
 
 Tell = Callable[[str, float | None], None]
@@ -31,20 +30,37 @@ class Tiles:
         Runs them.
     tell
         Receives progress in the user's words.
+    reader
+        Of a night that is read with earlier ones, what turns a measured tile into what is read.
     """
 
-    def __init__(self, values: Sequence[Delayed], compute: Compute, tell: Tell) -> None:
+    def __init__(
+        self, values: Sequence[Delayed], compute: Compute, tell: Tell, reader: NightReader | None = None
+    ) -> None:
         self._values, self._compute, self._tell, self._done = values, compute, tell, 0
+        self._reader = reader
 
-    def each(self, positions: Sequence[int], consume: Callable[[int, NDArray[Any]], None]) -> None:
+    def besides(self, plan: Plan, layout: Layout, whole: Released, rows: int) -> ReleaseArrays:
+        """Arrays that follow from the whole and from earlier nights."""
+        return {} if self._reader is None else self._reader.windows(plan, layout, whole, rows)
+
+    def begin(self, draft: Draft) -> None:
+        """Make room for what is kept of them beside the arrays of the release."""
+        if self._reader is not None:
+            self._reader.begin(draft)
+
+    def each(self, positions: Sequence[int], consume: Callable[[int, Released], None]) -> None:
         """Bring these tiles here, each in turn, from several threads."""
+        read = (lambda position, tile: tile) if self._reader is None else self._reader.read
 
         def progress(share: float) -> None:
             done = (self._done + share * len(positions)) / len(self._values)
             self._tell("drawing the noise and writing the release", done)
 
         values = [self._values[position] for position in positions]
-        self._compute.stream(values, lambda index, tile: consume(positions[index], tile), progress)
+        self._compute.stream(
+            values, lambda index, tile: consume(positions[index], read(positions[index], tile)), progress
+        )
         self._done += len(positions)
 
 
@@ -67,8 +83,10 @@ def write(draft: Draft, plan: Plan, rows: int, layout: Layout, tiles: Tiles) -> 
     The arrays that are small, for the attributes.
     """
     answer = plan.answer
+    tiles.begin(draft)
     if not answer.work(rows).blocked:
-        whole: ReleaseArrays = answer.arrays(_assembled(plan, layout, tiles), rows)
+        released = _assembled(plan, layout, tiles)
+        whole = {**answer.arrays(released, rows), **tiles.besides(plan, layout, released, rows)}
         draft.write(whole)
         return whole
     blocks = answer.blocks(rows)
@@ -77,8 +95,8 @@ def write(draft: Draft, plan: Plan, rows: int, layout: Layout, tiles: Tiles) -> 
     return _write_blocks(draft, blocks, layout, tiles)
 
 
-def _assembled(plan: Plan, layout: Layout, tiles: Tiles) -> NDArray[np.int64]:
-    found: dict[int, NDArray[np.int64]] = {}
+def _assembled(plan: Plan, layout: Layout, tiles: Tiles) -> Released:
+    found: dict[int, Released] = {}
     tiles.each(range(len(layout.tiles)), found.__setitem__)
     symmetric = plan.design.by_tile and plan.design.symmetric
     return assembled([found[i] for i in range(len(found))], layout, symmetric)
@@ -89,9 +107,9 @@ def _write_blocks(draft: Draft, blocks: Blocks, layout: Layout, tiles: Tiles) ->
         name: draft.create(name, large.shape, large.dimensions, large.dtype, large.chunks)
         for name, large in blocks.large.items()
     }
-    first: dict[Tile, NDArray[np.int64]] = {}
+    first: dict[Tile, Released] = {}
 
-    def put(tile: Tile, released: NDArray[np.int64]) -> None:
+    def put(tile: Tile, released: Released) -> None:
         # Borders of tiles are borders of chunks, so no two threads write one chunk.
         for name, place, values in blocks.values(tile, released):
             arrays[name][place] = values

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import BudgetStatus, Charge, Ledger, State
 from blockveil.pipeline.plan.planning import Plan, as_begun
+from blockveil.pipeline.releases.growing import Growth
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.publishing import Published
 
@@ -42,6 +44,21 @@ class Workspace:
         """What the data set's budget has left."""
         return self.ledger.budget(self.plan.config.release.account)
 
+    def expire(self) -> list[str]:
+        """Give back reservations of the same budget whose runs died long ago; their release ids.
+
+        A reservation is kept while its key exists (its attempt may commit, or a person must look); so is a resumed one.
+        """
+        plan = self.plan
+        own = self.ledger.find(plan.release_id)
+        try:
+            kept = {*self.keys.list(), "" if own is None else own.charge_id}
+        except OSError:  # whether a key exists is not known
+            return []
+        age = timedelta(hours=plan.config.output.reservation_hours)
+        before = (datetime.now(UTC) - age).isoformat(timespec="seconds")
+        return self.ledger.expire(plan.config.release.account, before, kept.__contains__)
+
 
 @dataclass(frozen=True, eq=False)
 class Reservation:
@@ -57,12 +74,15 @@ class Reservation:
         What an earlier attempt had reached, in words, or None for a new charge.
     published
         The release that an earlier attempt published, or None.
+    growth
+        Of a night that shares a charge, what it needs of the nights before it.
     """
 
     charge: Charge
     dataset: Dataset
     resumed: str | None
     published: Published | None
+    growth: Growth | None = None
 
 
 @dataclass(frozen=True)

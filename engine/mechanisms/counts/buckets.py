@@ -31,7 +31,7 @@ from blockveil.engine.mechanisms.contract import NotApplicable, Status
 from blockveil.engine.mechanisms.counts.dawa import Partitioner, bucket_counts, hilbert_order
 from blockveil.engine.mechanisms.declaration import BOTH, CatalogueEntry, MechanismDeclaration, Parameter, RealBetween
 from blockveil.engine.noise.additive import usable_epsilon, usable_mu
-from blockveil.engine.noise.design import Block
+from blockveil.engine.noise.design import Block, Released
 from blockveil.engine.noise.discrete_gaussian import TILE, NoiseKey
 from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
 from blockveil.engine.records.geometry import Matrix
@@ -178,14 +178,15 @@ class Buckets:
     deviation: float
 
     @classmethod
-    def of(cls, released: NDArray[np.int64], design: BucketsDesign) -> Buckets:
+    def of(cls, released: Released, design: BucketsDesign) -> Buckets:
         """From what :meth:`BucketsDesign.release` returned."""
-        starts = np.flatnonzero(released[1])
-        lengths = released[1, starts]
-        numbers = np.empty(released.shape[1], dtype=np.int64)
+        whole = released.astype(np.int64, copy=False)
+        starts = np.flatnonzero(whole[1])
+        lengths = whole[1, starts]
+        numbers = np.empty(whole.shape[1], dtype=np.int64)
         numbers[hilbert_order(design.cells)] = np.repeat(np.arange(starts.size), lengths)
         deviation = design.bucket_law.standard_deviation
-        return cls(released[0, starts], lengths, numbers.reshape(design.cells), deviation)
+        return cls(whole[0, starts], lengths, numbers.reshape(design.cells), deviation)
 
     def cells(self) -> Matrix:
         """Counts of cells: each bucket's count spread evenly."""

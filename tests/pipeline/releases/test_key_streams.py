@@ -16,6 +16,7 @@ from tests import shipped, support
 from tests.pipeline.questions import test_column_histograms as column_histograms
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.questions import test_workloads as workloads
+from tests.pipeline.releases import test_chained_nights as chained
 from tests.pipeline.releases import test_continual as growing
 from tests.pipeline.releases import test_directions_release as directions
 
@@ -129,12 +130,24 @@ def test_two_nights_that_are_charged_alone_have_two_keys(tmp_path):
     assert len({context for _, context in keys}) == 2
 
 
-def test_nights_that_share_a_charge_share_a_key_and_each_increment_has_one_stream(tmp_path):
+def test_nights_that_share_a_charge_have_a_key_each_and_ask_for_each_block_once(tmp_path):
+    loaded = growing.prepare(tmp_path)
+    with recorded() as keys:
+        for number in (1, 2, 4):
+            growing.grow(tmp_path, 100 * number)
+            growing.run(loaded, number)
+            growing.run(loaded, number)
+    assert len({key._secret for key in keys.values()}) == len({context for _, context in keys}) == 3
+    for key in keys.values():
+        check_asked_once(key.asked)
+
+
+def test_nights_of_chains_share_a_key_and_each_increment_has_one_stream(tmp_path):
     loaded, chains, before = growing.prepare(tmp_path), {}, 0
     with recorded() as keys:
         for number in (1, 2, 3, 4):
             growing.grow(tmp_path, 100 * number)
-            outcome = growing.run(loaded, number)
+            outcome = chained.run(loaded, number)
             chains[number] = zarr.open_group(outcome.path, mode="r").attrs["mechanism"]["continual"]["chain"]
             (key,) = keys.values()  # of all nights
             check_asked_once(key.asked[before:])

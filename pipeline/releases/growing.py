@@ -1,0 +1,298 @@
+"""What a night that shares a charge needs of the nights before it: where their records end, and what was read of them.
+
+A series that weighs records by age reads each night with the published results of earlier ones
+(:mod:`.level_strategy`). Each is kept beside the other arrays of its release, a row for each tile of the answer, in the
+grid steps that all nights of a series share. The ledger names its digest, so that nothing else is ever used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from blockveil.engine.answers.graph import assembled
+from blockveil.engine.answers.layout import Layout, Tile
+from blockveil.engine.answers.weighted import WeightedQuery
+from blockveil.engine.noise.design import Released
+from blockveil.engine.noise.level_strategy import Levels, of_change
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.data.datasets import Dataset
+from blockveil.pipeline.data.history import history_of
+from blockveil.pipeline.data.released import damaged
+from blockveil.pipeline.data.zarr_arrays import content_digest
+from blockveil.pipeline.ledger import Ledger, Night, refusals
+from blockveil.pipeline.ledger.shared_nights import has_own_key, night_number
+from blockveil.pipeline.plan.begun import specification, standing
+from blockveil.pipeline.plan.nights import Series
+from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.questions.arrays import ReleaseArrays
+from blockveil.pipeline.questions.question import additive
+from blockveil.pipeline.releases.publishing import Draft
+
+ARRAY = "running_total"
+"""Name of what is read of a night, among the arrays of its release."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Growth:
+    """Records of a night that shares a charge, and what it needs of the nights before it.
+
+    Attributes
+    ----------
+    dataset
+        Its records: of a night that was begun before others were appended, those with which it began.
+    history, fingerprint
+        Which records they are. Private: they stay in the ledger.
+    night
+        Which night its records were compared with.
+    ages
+        What weighs its records by their age; None where the nights of its series do not.
+    """
+
+    dataset: Dataset
+    history: str
+    fingerprint: str
+    night: Night
+    ages: ByAge | None
+
+    def __repr__(self) -> str:
+        """Show nothing."""
+        return "Growth()"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ByAge:
+    """A night whose records are weighed by their age.
+
+    Attributes
+    ----------
+    levels, number
+        The weights, and the number of the night.
+    ends
+        Where the records of each range of ages end, the oldest first. Private.
+    results
+        Release of each earlier night that this one is read with, and the digest of its result, by its number.
+    windows
+        Numbers of nights whose records are released besides, and how many records came before them. Private.
+    """
+
+    levels: Levels
+    number: int
+    ends: tuple[int, ...]
+    results: Mapping[int, tuple[Path, str]]
+    windows: Mapping[int, int]
+
+    def __repr__(self) -> str:
+        """Show nothing."""
+        return "ByAge()"
+
+    def query(self, plan: Plan) -> WeightedQuery:
+        """The weighted sum of what is asked."""
+        return WeightedQuery(
+            plan.question.query, self.ends, self.levels.weights[::-1], *additive(plan.design).weight_digits
+        )
+
+    def reader(self, tiles: Sequence[Tile]) -> NightReader:
+        """What reads this night; every result that it is read with is checked before anything is drawn.
+
+        Raises
+        ------
+        StoreError
+            A result is missing, or is not the one that the ledger knows.
+        """
+        return NightReader(self, tiles, {number: _result(*found) for number, found in self.results.items()})
+
+
+class NightReader:
+    """Turns measured tiles of a night into what is read of it, and keeps that for later nights.
+
+    Parameters
+    ----------
+    ages
+        The night.
+    tiles
+        Tiles of the answer: the same for all nights of a series.
+    earlier
+        What was read of earlier nights, by number.
+    """
+
+    def __init__(self, ages: ByAge, tiles: Sequence[Tile], earlier: Mapping[int, zarr.Array[Any]]) -> None:
+        self._ages, self._tiles, self._earlier = ages, tiles, earlier
+        self._width = max(tile.entries for tile in tiles)
+        self._kept: zarr.Array[Any] | None = None
+
+    def begin(self, draft: Draft) -> None:
+        """Make room for the result beside the other arrays of the release: a row for each tile."""
+        shape = (len(self._tiles), self._width)
+        self._kept = draft.create(ARRAY, shape, ("tile", "entry"), chunks=(1, self._width))
+
+    def read(self, position: int, measured: NDArray[np.int64]) -> Released:
+        """What is read of a tile, in grid steps; may be called from several threads, once for each tile."""
+        tile, kept = self._tiles[position], self._kept
+        if kept is None:
+            raise RuntimeError("a release is begun before tiles of it are read")
+
+        found = self._ages.levels.estimate(measured, self._ages.number, lambda number: self._of(number, position))
+        row = np.zeros((1, self._width))
+        row[0, : tile.entries] = found.ravel()
+        kept[position : position + 1] = row
+        return found
+
+    def _of(self, number: int, position: int) -> NDArray[np.float64]:
+        """A tile of what was read of an earlier night."""
+        tile = self._tiles[position]
+        found: NDArray[np.float64] = np.asarray(self._earlier[number][position, : tile.entries])
+        return found.reshape(tile.shape)
+
+    def windows(self, plan: Plan, layout: Layout, read: Released, rows: int) -> ReleaseArrays:
+        """Arrays of each window: the same as of the whole, of the records of its nights alone; post-processing.
+
+        Parameters
+        ----------
+        plan
+            What is released.
+        layout
+            Tiles of the answer.
+        read
+            What is read of the night, all of it.
+        rows
+            Number of records; used only where it is public.
+        """
+        arrays: dict[str, tuple[Any, tuple[str, ...]]] = {}
+        for nights, before in self._ages.windows.items():
+            found, design = read, additive(plan.design)
+            if nights < self._ages.number:
+                number = self._ages.number - nights
+                tiles = [self._of(number, position) for position in range(len(self._tiles))]
+                found = read - assembled(tiles, layout, plan.design.by_tile and plan.design.symmetric)
+                design = of_change(additive(plan.design), self._ages.levels, self._ages.number, nights)
+            answer = plan.question.answer(design)
+            for name, (values, axes) in answer.arrays(found, rows - before).items():
+                if np.asarray(values).dtype.kind == "f" and not name.endswith("_edges"):
+                    arrays[f"last_{nights}_{name}"] = values, axes
+        return arrays
+
+
+def growth_of(plan: Plan, series: Series, ledger: Ledger, root: Path, dataset: Dataset) -> Growth:
+    """Compare the records of a night with those of the nights before it that share its charge.
+
+    Parameters
+    ----------
+    plan, series
+        The night, and the nights that share its charge.
+    ledger, root
+        Where charges stand, and the folder of all releases.
+    dataset
+        The opened records.
+
+    Raises
+    ------
+    DataError
+        They do not begin with them, or with those that the night began with.
+    LedgerError
+        An earlier night was committed and is not released, or another one came in between.
+    StoreError
+        The records cannot be read.
+    """
+    levels = series.scheme.levels
+    if levels is None:
+        return _continued(plan, series, ledger, dataset)
+    drawn = {night_number(one.reserved): one for one in ledger.drawn_nights(plan.release_id, plan.public)}
+    section = plan.config.continual
+    windows = section.windows or () if section is not None else ()
+    needed = {*levels.needed(series.night), *(series.night - span for span in windows if span < series.night)}
+    if any(number not in drawn for number in needed):
+        raise refusals.another_night()
+    unfinished = next((drawn[number].reserved for number in needed if not drawn[number].released), None)
+    if unfinished is not None:
+        raise refusals.unfinished_night(str(unfinished.release_id))
+    begun = specification(ledger, plan.config.release.account, plan.release_id, None)
+    own = None if begun is None else begun["data"]
+    histories = {number: drawn[number].reserved.payload["spec"]["data"]["history"] for number in needed}
+    history = history_of(dataset, [histories[number] for number in sorted(needed)], own and own["history"])
+    end_of = dict(zip(sorted(needed), history.ends, strict=False))
+    rows = dataset.rows if own is None else history.ends[-1]
+    ends = (*(end_of.get(series.night - age, 0) for age in reversed(levels.ages[1:])), rows)
+    folder = root.joinpath(*plan.release_id.split("/")[:2])
+    results = {
+        number: (folder / str(drawn[number].released["location"]), str(drawn[number].released["running_total"]))
+        for number in needed
+    }
+    newest = drawn[max(needed)].reserved.charge_id if needed else None
+    return Growth(
+        replace(dataset, rows=rows),
+        history.digest,
+        dataset.fingerprint if own is None else own["fingerprint"],
+        Night(series.night, newest),
+        ByAge(levels, series.night, ends, results, {span: end_of.get(series.night - span, 0) for span in windows}),
+    )
+
+
+def _continued(plan: Plan, series: Series, ledger: Ledger, dataset: Dataset) -> Growth:
+    """A night of a series of chains, whose records are compared with those of the night before alone."""
+    found = ledger.nights(plan.release_id, plan.public)
+    before = [one for one in found if night_number(one) < series.night]
+    earlier = [one.payload["spec"]["data"]["history"] for one in before[-1:]]
+    history = history_of(dataset, earlier).digest
+    night = Night(series.night, before[-1].charge_id if before else None)
+    return Growth(dataset, history, dataset.fingerprint, night, None)
+
+
+def needed_later(loaded: LoadedConfig, ledger: Ledger, day: date) -> set[date]:
+    """Dates whose results later nights of a config's series are read with, unless the series ends before a date.
+
+    Raises
+    ------
+    LedgerError
+        The ledger cannot be read.
+    """
+    section, release = loaded.config.continual, loaded.config.release
+    if section is None or section.first + timedelta(days=section.nights - 1) < day:
+        return set()
+    owner = f"{release.dataset}/{release.name}/"
+    numbers, ages = dict[int, date](), tuple[int, ...]()
+    longest = max(section.windows or (), default=0)
+    for entry in standing(ledger, release.account):
+        spec = entry.payload["spec"]
+        ours = spec.get("continual", {}).get("first") == section.first.isoformat()
+        if str(entry.release_id).startswith(owner) and ours and has_own_key(entry):
+            ages = Levels(section.nights, tuple(spec["calibration"]["continual"]["weights"])).ages
+            numbers[night_number(entry)] = date.fromisoformat(str(entry.release_id).rpartition("/")[2])
+    # The next night is read with the nights up to the largest age before it, and each later one with younger ones.
+    first = max(numbers, default=0) + 1 - max(longest, *ages, 0)
+    return {day for number, day in numbers.items() if number >= first}
+
+
+def result_digest(release: Path) -> str:
+    """SHA-256 of what is read of a night, from its release.
+
+    Raises
+    ------
+    StoreError
+        It is missing or damaged.
+    """
+    try:
+        return content_digest({ARRAY: _open(release)})
+    except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
+        failure = damaged(release, f"has no readable {ARRAY}")
+    raise failure
+
+
+def _result(release: Path, digest: str) -> zarr.Array[Any]:
+    if result_digest(release) != digest:
+        raise damaged(release, f"holds another {ARRAY} than the ledger knows")
+    return _open(release)
+
+
+def _open(release: Path) -> zarr.Array[Any]:
+    found = zarr.open_group(release, mode="r", zarr_format=3, use_consolidated=False)[ARRAY]
+    if not isinstance(found, zarr.Array):
+        raise TypeError(ARRAY)
+    return found
