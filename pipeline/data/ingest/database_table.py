@@ -116,6 +116,10 @@ class SourceTable:
         """Refuse a database that changed while it was read, as far as a snapshot does not exclude it; DataError."""
         self._session.check_unchanged()
 
+    def close(self) -> None:
+        """End the snapshot; may be called again."""
+        self._session.close()
+
     def pieces(self, start: int, batch_rows: int) -> Iterator[tuple[TableBatch, None]]:
         """Batches from row ``start`` of the result on; what share of the table they are is unknown.
 

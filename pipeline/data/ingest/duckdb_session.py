@@ -54,6 +54,7 @@ class DuckdbSession:
 
     def __init__(self, file: Path) -> None:
         self._file, self._state = file, state_of(file, ".wal")
+        self._reader: pa.RecordBatchReader | None = None
         self._connection = duckdb.connect(":memory:", config=_SETTINGS)
         try:
             place = str(file).replace("'", "''")
@@ -87,7 +88,8 @@ class DuckdbSession:
     def batches(self, text: str, rows: int) -> Iterator[pa.RecordBatch]:
         """See :class:`.database_table.Session`."""
         # A result of sql() is streamed; one of execute() would be held whole before its first batch.
-        yield from self._connection.sql(text).to_arrow_reader(rows)
+        self._reader = self._connection.sql(text).to_arrow_reader(rows)
+        yield from self._reader
 
     def check_unchanged(self) -> None:
         """See :class:`.database_table.Session`."""
@@ -96,6 +98,9 @@ class DuckdbSession:
 
     def close(self) -> None:
         """See :class:`.database_table.Session`."""
+        if self._reader is not None:  # while it is open, the file stays attached
+            self._reader.close()
+            self._reader = None
         self._connection.close()
 
     def failure(self, shown: str, error: BaseException) -> BlockveilError:

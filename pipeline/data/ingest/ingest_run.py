@@ -23,7 +23,7 @@ from blockveil.pipeline.config.ingest_databases import DatabaseSource, DeltaSour
 from blockveil.pipeline.config.ingest_file import LoadedIngest, ZarrSource
 from blockveil.pipeline.data.ingest import appending
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
-from blockveil.pipeline.data.ingest.database_table import open_table
+from blockveil.pipeline.data.ingest.database_table import SourceTable, open_table
 from blockveil.pipeline.data.ingest.delta_files import find_delta
 from blockveil.pipeline.data.ingest.files import find
 from blockveil.pipeline.data.ingest.readers import SUFFIXES, Readable
@@ -95,6 +95,15 @@ def ingest(source: Source, tell: Tell) -> IngestOutcome:
     BlockveilError
         With what to change; nothing is published then.
     """
+    try:
+        return _ingested(source, tell)
+    finally:
+        for file in source.files:
+            if isinstance(file, SourceTable):
+                file.close()  # however it ended: others may wait for the table
+
+
+def _ingested(source: Source, tell: Tell) -> IngestOutcome:
     target = source.loaded.target
     if source.config.ingest.append:
         return IngestOutcome(target, appending.append(source, tell))

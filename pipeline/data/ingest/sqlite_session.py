@@ -53,6 +53,7 @@ class SqliteSession:
         self._file, self._tables = file, {query.table.name.casefold()}
         self._tables |= {lookup.table.name.casefold() for lookup in query.lookups.values()}
         self._state = state_of(file, "-wal")
+        self._cursor: sqlite3.Cursor | None = None
         try:
             self._connection = _connected(file)
         except sqlite3.Error as error:
@@ -90,7 +91,7 @@ class SqliteSession:
     def batches(self, text: str, rows: int) -> Iterator[pa.RecordBatch]:
         """See :class:`.database_table.Session`."""
         self._connection.set_authorizer(self._authorised)
-        cursor = self._connection.execute(text)
+        self._cursor = cursor = self._connection.execute(text)
         names = [column[0] for column in cursor.description]
         while found := cursor.fetchmany(rows):
             # SQLite has types of values and none of columns: values of several types in one are refused here.
@@ -104,6 +105,9 @@ class SqliteSession:
 
     def close(self) -> None:
         """See :class:`.database_table.Session`."""
+        if self._cursor is not None:  # while it is open, the file stays locked
+            self._cursor.close()
+            self._cursor = None
         self._connection.close()
 
     def failure(self, shown: str, error: BaseException) -> BlockveilError:
