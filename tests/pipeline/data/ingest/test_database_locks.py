@@ -2,6 +2,8 @@
 
 import os
 import sqlite3
+import subprocess
+import sys
 import traceback
 from contextlib import closing
 
@@ -224,6 +226,16 @@ def test_nobody_can_write_to_a_file_of_sqlite_without_a_log_while_it_is_read(tmp
     assert len(people.stored(tmp_path)) == 60
 
 
+def test_nobody_can_write_to_a_file_of_duckdb_while_it_is_read(tmp_path, duck):
+    source = look(people.configure(tmp_path, COST, duck.source()))
+    other = [sys.executable, "-c", "import duckdb, sys; duckdb.connect(sys.argv[1])", str(duck.file)]
+    shown = subprocess.run(other, capture_output=True, text=True, check=False)
+    assert "Could not set lock" in shown.stderr
+    ingest(source, quiet)
+    assert len(people.stored(tmp_path)) == 60
+    assert subprocess.run(other, capture_output=True, check=False).returncode == 0
+
+
 @pytest.mark.parametrize("kind", ["duck", "lite"])
 def test_a_file_that_is_overwritten_while_it_is_read_is_noticed(request, tmp_path, kind):
     database = request.getfixturevalue(kind)
@@ -303,6 +315,35 @@ def test_decimals_of_any_length_are_numbers_and_no_units(tmp_path, server):
     unit = people.CHOOSE.format(most=1)
     message = refused(DataError, tmp_path, server.source("SELECT * FROM exact"), columns, unit=unit)
     assert "A unit is identified by whole numbers or text" in message
+
+
+MADE = {
+    "duckdb": (
+        "CREATE TYPE mood AS ENUM ('a', 'b')",
+        "CREATE TABLE kinds (cost DECIMAL(20, 3), stay HUGEINT, day TIMESTAMP, ward mood, person INTEGER)",
+    ),
+    "postgresql": (
+        "CREATE TYPE mood AS ENUM ('a', 'b')",
+        "CREATE TABLE kinds (cost numeric(20, 3), stay int2, day timestamp, ward mood, person int4)",
+    ),
+    "other": ("CREATE TABLE kinds (cost float4, stay numeric, day date, ward char(1), person varchar(9))",),
+}
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_the_types_of_the_page_are_read(request, tmp_path, kind):
+    database = request.getfixturevalue("duck" if kind == "duckdb" else "server")
+    database.execute(*MADE[kind], "INSERT INTO kinds VALUES (1.5, 7, '2026-11-20 23:59:59', 'b', 3)")
+    columns = [
+        *COST,
+        {"name": "stay", "kind": "whole", "missing": "refuse"},
+        {"name": "day", "kind": "date", "stored": "month", "encode": "code", "missing": "refuse"},
+        {"name": "ward", "kind": "category", "categories": ["a", "b"], "encode": "code"},
+    ]
+    columns[-1] |= {"unknown": "refuse", "missing": "refuse"}
+    unit = people.CHOOSE.format(most=1)
+    people.run(people.configure(tmp_path, columns, database.source("SELECT * FROM kinds"), unit))
+    assert people.stored(tmp_path).tolist() == [[1.5, 7, 10, 1]]
 
 
 @pytest.mark.parametrize("kind", ["timestamptz", "uuid", "int[]", "jsonb", "interval", "bytea"])
