@@ -300,9 +300,8 @@ def test_ten_nights_cost_what_ten_parts_cost(tmp_path, unit):
     persons = 4000  # others every night: what is known of units grows too
 
     def table(night):
-        return grown.day(night, 6000, persons).set_column(
-            0, "person", pa.array(grown.day(night, 6000, persons)["person"].to_numpy() + persons * night)
-        )
+        rows = grown.day(night, 6000, persons)
+        return rows.set_column(0, "person", pa.array(rows["person"].to_numpy() + persons * night))
 
     def cost(folder):
         source, start = look(grown.configure(folder, unit, chunk_rows=3000)), written()
