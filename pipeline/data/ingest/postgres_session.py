@@ -26,7 +26,6 @@ _BEGIN = (
     "SET LOCAL TimeZone = 'UTC'",
     "SET LOCAL synchronize_seqscans = off",
     "SET LOCAL max_parallel_workers_per_gather = 0",
-    "SET LOCAL enable_indexscan = off",
     "SET LOCAL enable_indexonlyscan = off",
     "SET LOCAL enable_bitmapscan = off",
     "SET LOCAL idle_in_transaction_session_timeout = 0",
@@ -84,7 +83,10 @@ class PostgresSession:
         try:
             self._connection = adbc.connect(address + waiting, autocommit=False)
             self._cursor = self._connection.cursor()
-            for statement in (*_BEGIN, *query.locks(self.schema)):  # the snapshot begins with the first query after
+            # A public table may be looked up by an index; the query is written so that the source's table is not.
+            index = f"SET LOCAL enable_indexscan = {'on' if query.lookups else 'off'}"
+            # The snapshot begins with the first query after the locks.
+            for statement in (*_BEGIN, index, *query.locks(self.schema)):
                 self._cursor.execute(statement)
             if not self._rows(_HOLDS):
                 raise adbc.ProgrammingError("settings", status_code=0)

@@ -18,6 +18,7 @@ from blockveil.flows.runs.ingest_flow import ingest_dataset
 from blockveil.pipeline.data.ingest import ingest_staging, readers
 from tests.pipeline.data.ingest import growing_support as grown
 from tests.pipeline.data.ingest import ingest_support as people
+from tests.pipeline.data.ingest.database_support import Database
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 
@@ -118,6 +119,25 @@ def test_the_flow_appends_and_tells_nobody_how_many_files_were_new(tmp_path, mon
         "the store holds every file of the source already; nothing was read.",
     ]
     assert "new files" not in caplog.text
+
+
+@pytest.mark.usefixtures("prefect")
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
+def test_the_flow_reads_a_table_and_prefect_sees_no_value(tmp_path, monkeypatch, caplog, kind):
+    monkeypatch.setenv(release.CONFIG_ROOT, str(tmp_path))
+    database, table = Database(kind, tmp_path), people.visits(487)
+    database.put(table.set_column(3, "ward", pa.array(["a", *[f"x{people.CANARY}"] * 486])))
+    people.configure(tmp_path, people.COLUMNS, database.source())
+    made = ingest_dataset(config="ingest", return_state=True)
+    assert made.message == "out.zarr: read the whole source."
+    database.execute("UPDATE visits SET stay = NULL WHERE stay = 7")
+    people.configure(tmp_path, people.COLUMNS, database.source(), store="other.zarr")
+    failed = ingest_dataset(config="ingest", return_state=True)
+    assert failed.name == "BadData"
+    assert 'Table "visits", column "stay" holds a missing value' in failed.message
+    shown = caplog.text + repr(made) + repr(failed)
+    assert "271828" not in shown
+    assert not re.search(r"\b487\b", shown)
 
 
 @pytest.mark.usefixtures("prefect")

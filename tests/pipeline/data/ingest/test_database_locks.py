@@ -191,6 +191,32 @@ def test_the_transaction_of_postgres_is_read_only(server, statement):
     session.close()
 
 
+@pytest.mark.parametrize("joined", [False, True])
+def test_rows_of_postgres_come_as_they_lie_and_public_tables_are_looked_up_by_their_index(server, joined):
+    server.execute(
+        "INSERT INTO visits SELECT i, i, i, 'a', true FROM generate_series(100, 20000) AS numbers (i)",
+        "CREATE INDEX i ON visits (stay)",
+        "CREATE INDEX j ON visits (stay, cost) WHERE stay = 777",
+        "CREATE TABLE wards (id text PRIMARY KEY, beds int8)",
+        "INSERT INTO wards SELECT i, i FROM generate_series(1, 20000) AS numbers (i)",
+        "ANALYZE",
+    )
+    join = " LEFT JOIN wards w ON visits.ward = w.id" if joined else ""
+    text = f"SELECT cost, {'w.beds' if joined else '1'} AS beds FROM visits{join} WHERE stay = 777"
+    query = checked(text, "postgres", (("wards", "id"),))
+    session = PostgresSession(server.address, query)
+    with closing(session):
+        settings = session._rows("SELECT name, setting FROM pg_settings WHERE name LIKE 'enable%scan'")
+    with psycopg.connect(server.address) as connection:
+        for name, value in settings:
+            connection.execute(f"SET {name} = {value}")
+        plan = "\n".join(line for (line,) in connection.execute("EXPLAIN " + query.sql(("cost", "beds"), "public")))
+    assert "Seq Scan on visits" in plan
+    assert ("Index Scan using wards_pkey" in plan) == joined
+    assert "using i" not in plan
+    assert "using j" not in plan
+
+
 def test_rows_that_others_write_meanwhile_are_not_read(tmp_path, server):
     source = look(people.configure(tmp_path, COST, server.source()))
     server.execute("INSERT INTO visits SELECT * FROM visits", "UPDATE visits SET cost = 0")
