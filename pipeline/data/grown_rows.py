@@ -77,7 +77,7 @@ class Manifest:
             parts = tuple((name, count) for name, count in attributes["parts"])
             found = cls(parts, columns, attributes["dtype"], attributes["chunk_rows"], attributes["sparse"])
             whole = all(type(number) is int and number >= 0 for number in (rows, columns, *(n for _, n in parts)))
-            named = all(_NAME.fullmatch(name) for name, _ in parts) and len({name for name, _ in parts}) == len(parts)
+            named = all(is_part(name) for name, _ in parts) and len({name for name, _ in parts}) == len(parts)
             valid = whole and named and rows == found.rows and columns > 0 and np.dtype(found.dtype).str == found.dtype
             valid &= type(found.chunk_rows) is int and found.chunk_rows > 0 and type(found.sparse) is bool
             valid &= attributes["encoding-version"] == _VERSION
@@ -101,6 +101,11 @@ class Manifest:
             "sparse": self.sparse,
             "parts": [list(part) for part in self.parts],
         }
+
+
+def is_part(name: str) -> bool:
+    """Whether a name is that of a part."""
+    return _NAME.fullmatch(name) is not None
 
 
 def part_name(number: int) -> str:

@@ -32,7 +32,7 @@ from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
 from blockveil.pipeline.config.ingest_file import ChosenRows
-from blockveil.pipeline.data.grown_rows import Manifest, part_name
+from blockveil.pipeline.data.grown_rows import Manifest, is_part, part_name
 from blockveil.pipeline.data.ingest import growth_state
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest.database_table import SourceTable
@@ -48,7 +48,7 @@ from blockveil.pipeline.data.ingest.unit_bound import UnitBound, carried, file_n
 from blockveil.pipeline.data.sparse_store import open_form
 
 _COMPARING = "comparing the files with those of the store"
-_METADATA = "zarr.json"
+_METADATA, _UNFINISHED = "zarr.json", "zarr.json.new"
 _DECIDES_NOTHING: Any = {"ingest": {"memory_gib", "store", "late"}, "source": {"files"}}
 """Keys that may change from one append to the next: a record is the same under any of their values."""
 
@@ -155,8 +155,9 @@ def _opened(target: Path, array: str) -> tuple[Manifest, str] | None:
 
 def _tidied(folder: Path, manifest: Manifest) -> bool:
     """Remove parts that no manifest names: only an append that was killed can have left them."""
-    names = {_METADATA, *(name for name, _ in manifest.parts)}
-    found = [entry for entry in folder.iterdir() if entry.name not in names]
+    names = {name for name, _ in manifest.parts}
+    left = [entry for entry in folder.iterdir() if entry.name not in names]
+    found = [entry for entry in left if is_part(entry.name) or entry.name == _UNFINISHED]
     for entry in found:
         if entry.is_dir():
             scratch.remove(entry)
@@ -313,8 +314,8 @@ def _metadata(source: Source, manifest: Manifest) -> bytes:
 def _first(staged: Path, target: Path, array: str, metadata: bytes) -> None:
     """Publish a store of one part, by one rename."""
     group = json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {}}).encode()
-    durable.replace_file(staged / _METADATA, group, staged / f"{_METADATA}.new")
-    durable.replace_file(staged / array / _METADATA, metadata, staged / array / f"{_METADATA}.new")
+    durable.replace_file(staged / _METADATA, group, staged / _UNFINISHED)
+    durable.replace_file(staged / array / _METADATA, metadata, staged / array / _UNFINISHED)
     staged.chmod(0o700)
     durable.sync_tree(staged)
     staged.rename(target)
@@ -327,4 +328,4 @@ def _next(name: str, staged: Path, target: Path, array: str, metadata: bytes) ->
     (staged / array / name).rename(target / array / name)
     durable.sync(target / array)
     # Before this, no reader knows of the part; after it, every new reader does.
-    durable.replace_file(target / array / _METADATA, metadata, target / array / f"{_METADATA}.new")
+    durable.replace_file(target / array / _METADATA, metadata, target / array / _UNFINISHED)

@@ -105,6 +105,20 @@ def test_a_night_that_was_killed_after_its_commit_is_finished_though_the_store_h
     assert Ledger(loaded.ledger_url).budget("people").spent != spent
 
 
+def test_a_night_of_a_series_that_was_killed_is_finished_after_appends_and_the_series_goes_on(tmp_path):
+    loaded = prepared(tmp_path, "continual = {nights = 4, first = 2026-11-01}")
+    grow(tmp_path, 0)
+    run(loaded, 0)
+    grow(tmp_path, 1)
+    workspace = Workspace.open(make_plan(loaded, FIRST + timedelta(days=1)))
+    staged = night.measure(workspace, night.reserve(workspace, "killed"), ThreadCompute(1), lambda *_: None)
+    grow(tmp_path, 2)
+    spent = Ledger(loaded.ledger_url).budget("people").spent
+    assert run(loaded, 1).output_digest == staged.output_digest
+    assert run(loaded, 2).resumed is None
+    assert Ledger(loaded.ledger_url).budget("people").spent == spent
+
+
 def test_a_reservation_from_before_an_append_is_used_for_the_records_that_it_was_for(tmp_path):
     loaded = prepared(tmp_path)
     grow(tmp_path, 0)
