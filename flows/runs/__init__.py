@@ -16,6 +16,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.plan_flow`: The flow for what-if questions
 * :mod:`.quiet`: Keeps a terminal readable
 * :mod:`.release_flow`: The release flow: a thin Prefect shell around :mod:`.night`
+* :mod:`.reviewed`: Where the reviewed configs of this installation lie, and which file a name stands for
 * :mod:`.run_log`: Warnings of plain functions, which know no Prefect, on the page of the run that called them
 * :mod:`.steps`: Steps of a run as Prefect tasks, and failures as states that say what was and what was not spent
 * :mod:`.stopping`: A signal ends a run as an exception, so that the run gives back what it holds

@@ -7,16 +7,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from prefect import flow
+from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from blockveil.flows.runs import artifacts, deployed
-from blockveil.flows.runs.release_flow import config_file
+from blockveil.flows.runs import artifacts, budgets, deployed
+from blockveil.flows.runs.reviewed import config_file
 from blockveil.flows.runs.steps import Steps, Stopped
+from blockveil.pipeline.config.deployments_file import NightSection
 from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.data.ingest import ingest_run
 from blockveil.pipeline.data.ingest.source_rows import Tell
+from blockveil.pipeline.releases.workspace import Workspace
 
 
 @flow(name="ingest", flow_run_name="{config}", persist_result=False, log_prints=False, retries=0)
@@ -30,13 +32,47 @@ def ingest_dataset(config: str) -> State[Any]:
     steps.on_failure = "No store was made, and one that grows is as it was."
     try:
         steps.run("check the deployment", deployed.of_run)
-        source = steps.run("look at the source", lambda: ingest_run.look(load_ingest(config_file(config))))
-        teller = artifacts.Teller(f"ingest {config}", "ingest-progress")
-        outcome = steps.run("read, write and publish", lambda: ingest_run.ingest(source, _coarse(teller)))
-        teller.done()
-        return Completed(message=f"{source.config.ingest.store}: {outcome.message}.")
+        return Completed(message=make_store(steps, config))
     except Stopped as stopped:
         return stopped.state
+
+
+def make_store(steps: Steps, name: str) -> str:
+    """Make a store or go on with it, as steps of a run; what became of it, in words.
+
+    Raises
+    ------
+    Stopped
+        A step failed.
+    """
+    source = steps.run("look at the source", lambda: ingest_run.look(load_ingest(config_file(name))))
+    teller = artifacts.Teller(f"ingest {name}", "ingest-progress")
+    outcome = steps.run("read, write and publish", lambda: ingest_run.ingest(source, _coarse(teller)))
+    teller.done()
+    return f"{source.config.ingest.store}: {outcome.message}."
+
+
+def begin_night(steps: Steps, workspace: Workspace) -> None:
+    """Bring in the records of a night whose schedule names an ingest, unless an attempt before has charged for it.
+
+    A night that was begun is finished on the records with which it began.
+
+    Raises
+    ------
+    Stopped
+        A step failed: nothing was reserved, and the store is as it was.
+    """
+    here = deployed.of_run()
+    night = None if here is None else here.entry
+    if not isinstance(night, NightSection) or night.ingest is None:
+        return
+    name = night.ingest
+    if steps.run("look for a charge", lambda: budgets.has_charge(workspace.plan, workspace.ledger)):
+        return
+    after = steps.on_failure
+    steps.on_failure = "Nothing was spent. No store was made, and one that grows is as it was."
+    get_run_logger().info("%s", make_store(steps, name))
+    steps.on_failure = after
 
 
 def _coarse(tell: Tell) -> Tell:

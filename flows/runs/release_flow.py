@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any, Literal, ParamSpec
 
 from prefect import Flow, flow, get_run_logger, runtime
@@ -17,9 +14,10 @@ from prefect.states import Completed
 from blockveil.flows.runs import approvals, artifacts, budgets, deployed, run_log, turns
 from blockveil.flows.runs import overrides as allowed
 from blockveil.flows.runs.conductor import attempt_of, conduct
+from blockveil.flows.runs.ingest_flow import begin_night
 from blockveil.flows.runs.logical_date import of_run as night_of_run
+from blockveil.flows.runs.reviewed import config_file
 from blockveil.flows.runs.steps import Steps, Stopped
-from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig, load_config
 from blockveil.pipeline.data.preview import Looked, look
 from blockveil.pipeline.plan.planning import make_plan
@@ -30,30 +28,8 @@ from blockveil.pipeline.releases.workspace import Workspace
 run_log.show(lineage.__name__)
 run_log.show(night.__name__)
 
-CONFIG_ROOT = "BLOCKVEIL_CONFIG_ROOT"
-"""Environment variable: folder of reviewed configs; without it ``configs`` in the working directory."""
-
 Mode = Literal["dry-run", "release"]
 Fields = ParamSpec("Fields")
-
-_RELEASE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-
-
-def config_file(name: str) -> Path:
-    """File of a reviewed config under the config root.
-
-    Raises
-    ------
-    ConfigError
-        The name is not a plain name.
-    """
-    if not _RELEASE_NAME.fullmatch(name):
-        raise ConfigError(
-            f"The release {name[:70]!r} is not a name",
-            "A release is chosen by the name of a reviewed config: lower-case letters, digits, dashes and underscores",
-            f"Give the file name without .toml of a config in the folder {CONFIG_ROOT} names",
-        )
-    return Path(os.environ.get(CONFIG_ROOT, "configs")) / f"{name}.toml"
 
 
 def resolve(name: str, overrides: dict[str, str], prefixes: tuple[str, ...]) -> LoadedConfig:
@@ -180,6 +156,7 @@ def _release(steps: Steps, workspace: Workspace, given: str | None = None, heard
     with turns.of_dataset(steps, workspace.plan.config.release.dataset):
         # Others may have spent while this run waited for its turn: what they have left decides.
         approver = approver or approvals.ask(steps, workspace, given)
+        begin_night(steps, workspace)
         release_id = workspace.plan.release_id
         tell = artifacts.Teller(release_id, heard=heard)
         attempt = attempt_of(workspace, str(runtime.flow_run.id), approver, tell)

@@ -24,7 +24,7 @@ from prefect.states import Failed
 from prefect.utilities.engine import propose_state_sync
 
 from blockveil.flows.runs import deployed, steps
-from blockveil.flows.runs.release_flow import CONFIG_ROOT
+from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.service import admission
 from blockveil.pipeline.base.errors import BlockveilError
 

@@ -29,7 +29,7 @@ from prefect.runner._state_proposer import StateProposer
 from prefect.states import Crashed, Pending
 from prefect.utilities.engine import propose_state
 
-from blockveil.flows.runs.release_flow import CONFIG_ROOT
+from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.settings import BEAT_SECONDS
 
 AHEAD = timedelta(seconds=10)

@@ -20,6 +20,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.fields import Name, Number, Section, Whole, refusal, rule
+from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.config.load import load_config
 from blockveil.pipeline.config.loaded import LoadedConfig
 from blockveil.pipeline.config.toml import read_toml
@@ -93,6 +94,9 @@ class NightSection(Scheduled):
     """what becomes of nights that could not start in time: each is its own release and its own charge"""
     grace_minutes: Annotated[Whole, Field(ge=1, le=1440)] = 60
     """how late a night may start before it counts as missed"""
+    ingest: ConfigName | None = None
+    """the file name of the ingest config in the same folder, without .toml, with which each release begins; by default
+    the records are read as they are"""
 
 
 class LedgerCheck(Scheduled):
@@ -218,7 +222,22 @@ def load_deployments(path: str | os.PathLike[str], only: str | None = None) -> L
     root = file.parent
     names = {night.config for night in found.night} | {check.config for check in found.verify}
     names = names if only is None else names & {only}
-    return LoadedDeployments(found, root, {name: load_config(root / f"{name}.toml") for name in sorted(names)})
+    configs = {name: load_config(root / f"{name}.toml") for name in sorted(names)}
+    for night in found.night:
+        if night.ingest is not None and night.config in configs:
+            _check_ingest(configs[night.config], root / f"{night.ingest}.toml")
+    return LoadedDeployments(found, root, configs)
+
+
+def _check_ingest(release: LoadedConfig, file: Path) -> None:
+    """Refuse an ingest that does not make the store that a release reads: its nights would never see a new record."""
+    target = load_ingest(file).target
+    if release.store != target:
+        raise ConfigError(
+            f'night.ingest "{file.stem}" makes another store than "{release.path.stem}" reads',
+            "A night that begins with an ingest releases what that ingest has made",
+            "Let ingest.store of the one and data.store of the other name the same folder",
+        )
 
 
 def parse_deployments(tree: Mapping[str, Any], source: str, file: Path | None = None) -> Deployments:

@@ -5,6 +5,7 @@ import pytest
 
 from blockveil.flows.runs import release_flow as module
 from blockveil.flows.runs.release_flow import release
+from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.service import deployments
 from blockveil.pipeline.base.errors import DataError
 from blockveil.pipeline.config.deployments_file import load_deployments
@@ -23,7 +24,7 @@ missed = "latest"
 @pytest.fixture
 def site(tmp_path, monkeypatch):
     """A folder with records, a config and deployments.toml."""
-    monkeypatch.setenv(module.CONFIG_ROOT, str(tmp_path))
+    monkeypatch.setenv(CONFIG_ROOT, str(tmp_path))
     loaded = support.prepare(tmp_path)
     (tmp_path / "deployments.toml").write_text(NIGHT)
     return loaded

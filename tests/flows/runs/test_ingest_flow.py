@@ -13,8 +13,8 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRun
 
 from blockveil.flows import cli
 from blockveil.flows.runs import artifacts
-from blockveil.flows.runs import release_flow as release
 from blockveil.flows.runs.ingest_flow import ingest_dataset
+from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.pipeline.data.ingest import ingest_staging, readers
 from tests.pipeline.data.ingest import growing_support as grown
 from tests.pipeline.data.ingest import ingest_support as people
@@ -89,7 +89,7 @@ def test_the_example_makes_the_store_that_the_quickstart_reads(tmp_path, monkeyp
 
 @pytest.mark.usefixtures("prefect")
 def test_the_flow_makes_the_store_and_prefect_sees_no_value(source, monkeypatch, caplog):
-    monkeypatch.setenv(release.CONFIG_ROOT, str(source.path.parent))
+    monkeypatch.setenv(CONFIG_ROOT, str(source.path.parent))
     state = ingest_dataset(config="ingest", return_state=True)
     assert state.is_completed()
     assert state.message == "out.zarr: read the whole source."
@@ -104,7 +104,7 @@ def test_the_flow_makes_the_store_and_prefect_sees_no_value(source, monkeypatch,
 
 @pytest.mark.usefixtures("prefect")
 def test_the_flow_appends_and_tells_nobody_how_many_files_were_new(tmp_path, monkeypatch, caplog):
-    monkeypatch.setenv(release.CONFIG_ROOT, str(tmp_path))
+    monkeypatch.setenv(CONFIG_ROOT, str(tmp_path))
     said = []
     for night in range(3):
         if night < 2:
@@ -124,7 +124,7 @@ def test_the_flow_appends_and_tells_nobody_how_many_files_were_new(tmp_path, mon
 @pytest.mark.usefixtures("prefect")
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
 def test_the_flow_reads_a_table_and_prefect_sees_no_value(tmp_path, monkeypatch, caplog, kind):
-    monkeypatch.setenv(release.CONFIG_ROOT, str(tmp_path))
+    monkeypatch.setenv(CONFIG_ROOT, str(tmp_path))
     database, table = Database(kind, tmp_path), people.visits(487)
     database.put(table.set_column(3, "ward", pa.array(["a", *[f"x{people.CANARY}"] * 486])))
     people.configure(tmp_path, people.COLUMNS, database.source())
@@ -142,7 +142,7 @@ def test_the_flow_reads_a_table_and_prefect_sees_no_value(tmp_path, monkeypatch,
 
 @pytest.mark.usefixtures("prefect")
 def test_progress_that_prefect_sees_does_not_count_batches(source, monkeypatch):
-    monkeypatch.setenv(release.CONFIG_ROOT, str(source.path.parent))
+    monkeypatch.setenv(CONFIG_ROOT, str(source.path.parent))
     monkeypatch.setattr(readers, "BATCH_BYTES", 8 * 7 * 6)  # batches of a few rows
     shares = []
     monkeypatch.setattr(artifacts.Teller, "__call__", lambda self, stage, share: shares.append(share))
@@ -154,7 +154,7 @@ def test_progress_that_prefect_sees_does_not_count_batches(source, monkeypatch):
 
 @pytest.mark.usefixtures("prefect")
 def test_a_failed_flow_says_why_and_that_no_store_was_made(source, monkeypatch):
-    monkeypatch.setenv(release.CONFIG_ROOT, str(source.path.parent))
+    monkeypatch.setenv(CONFIG_ROOT, str(source.path.parent))
     people.configure(source.path.parent, [{"name": "ward", "kind": "number", "missing": "refuse"}])
     state = ingest_dataset(config="ingest", return_state=True)
     assert (state.name, state.is_failed()) == ("BadData", True)

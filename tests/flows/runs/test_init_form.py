@@ -6,8 +6,8 @@ import pytest
 from prefect import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 
-from blockveil.flows.runs import release_flow as module
 from blockveil.flows.runs.init_flow import init
+from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.service import deployments
 from blockveil.pipeline.config.deployments_file import load_deployments
 from blockveil.pipeline.data.ingest.files import SourceFile
@@ -34,7 +34,7 @@ FORM = {
 @pytest.fixture
 def form(tmp_path, monkeypatch, prefect):
     """The deployment of the form."""
-    monkeypatch.setenv(module.CONFIG_ROOT, str(tmp_path))
+    monkeypatch.setenv(CONFIG_ROOT, str(tmp_path))
     support.prepare(tmp_path)
     (tmp_path / "deployments.toml").write_text("")
     made = {each.full_name: each for each in deployments.build(load_deployments(tmp_path))}["init/by-hand"]

@@ -28,6 +28,7 @@ from blockveil.flows.runs import artifacts as shown
 from blockveil.flows.runs import overrides
 from blockveil.flows.runs import release_flow as module
 from blockveil.flows.runs.pace import pace
+from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
@@ -42,7 +43,7 @@ NIGHT = date(2026, 11, 20)
 @pytest.fixture
 def people(tmp_path, monkeypatch, prefect):
     """A config named ``people`` under the config root."""
-    monkeypatch.setenv(module.CONFIG_ROOT, str(tmp_path))
+    monkeypatch.setenv(CONFIG_ROOT, str(tmp_path))
 
     def make(**options):
         return support.prepare(tmp_path, **options)
@@ -56,7 +57,7 @@ def first_night(tmp_path_factory, prefect):
     folder = tmp_path_factory.mktemp("first")
     support.prepare(folder, budget=1.1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(module.CONFIG_ROOT, str(folder))
+        patch.setenv(CONFIG_ROOT, str(folder))
         return folder, run()
 
 
@@ -64,7 +65,7 @@ def first_night(tmp_path_factory, prefect):
 def released(first_night, tmp_path, monkeypatch):
     """A copy of that folder."""
     shutil.copytree(first_night[0], tmp_path, dirs_exist_ok=True)
-    monkeypatch.setenv(module.CONFIG_ROOT, str(tmp_path))
+    monkeypatch.setenv(CONFIG_ROOT, str(tmp_path))
     return load_config(tmp_path / "people.toml")
 
 
@@ -395,7 +396,7 @@ def test_a_dry_run_before_any_budget_is_granted_shows_the_plan(people):
 
 @pytest.mark.parametrize("name", ["../people", "/etc/passwd", "People", "", "a/b", "people.toml", "x" * 80])
 def test_a_release_is_chosen_by_name_and_never_by_path(name, monkeypatch, tmp_path):
-    monkeypatch.setenv(module.CONFIG_ROOT, str(tmp_path))
+    monkeypatch.setenv(CONFIG_ROOT, str(tmp_path))
     with pytest.raises(ConfigError, match="name of a reviewed config"):
         module.resolve(name, {}, overrides.RELEASE)
 
@@ -417,7 +418,7 @@ ELSEWHERE = '{kind = "address", address = "tcp://127.0.0.1:9"}'
 )
 def test_a_release_cannot_override_what_decides_it_nor_where_its_records_go(tmp_path, monkeypatch, key, value):
     support.write_config(tmp_path)
-    monkeypatch.setenv(module.CONFIG_ROOT, str(tmp_path))
+    monkeypatch.setenv(CONFIG_ROOT, str(tmp_path))
     with pytest.raises(ConfigError, match="may not be overridden"):
         module.resolve("people", {key: value}, overrides.RELEASE)
 

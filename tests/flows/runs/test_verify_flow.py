@@ -5,7 +5,7 @@ import sqlite3
 from contextlib import closing
 from datetime import date
 
-from blockveil.flows.runs.release_flow import CONFIG_ROOT
+from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.runs.verify_flow import verify_ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import night

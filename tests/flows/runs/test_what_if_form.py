@@ -9,8 +9,8 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 from prefect.client.schemas.sorting import ArtifactSort
 from prefect.exceptions import PrefectHTTPStatusError
 
-from blockveil.flows.runs import release_flow as module
 from blockveil.flows.runs.plan_flow import plan
+from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.service import deployments
 from blockveil.pipeline.config.deployments_file import load_deployments
 from blockveil.pipeline.ledger import Ledger
@@ -31,7 +31,7 @@ ABSENT = object()
 @pytest.fixture
 def form(tmp_path, monkeypatch, prefect):
     """The deployment of the plan flow, its question, and the ledger."""
-    monkeypatch.setenv(module.CONFIG_ROOT, str(tmp_path))
+    monkeypatch.setenv(CONFIG_ROOT, str(tmp_path))
     loaded = support.prepare(tmp_path)
     (tmp_path / "deployments.toml").write_text(NIGHT)
     made = {each.full_name: each for each in deployments.build(load_deployments(tmp_path))}["plan/people"]

@@ -16,6 +16,7 @@ from prefect.logging.handlers import APILogWorker
 from blockveil.flows.runs import deployed
 from blockveil.flows.runs import release_flow as module
 from blockveil.flows.runs.deployed import NotReviewed
+from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.service import admission, child, deployments
 from blockveil.flows.service.child import obey
 from blockveil.pipeline.base.errors import ConfigError
@@ -62,7 +63,7 @@ def reviewed(tmp_path_factory, prefect):
 def site(reviewed, tmp_path, monkeypatch):
     """A copy of the reviewed folder whose budget is whole; the deployment that tests change is put right afterwards."""
     folder, made = reviewed
-    monkeypatch.setenv(module.CONFIG_ROOT, str(tmp_path))
+    monkeypatch.setenv(CONFIG_ROOT, str(tmp_path))
     monkeypatch.chdir(tmp_path)
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     yield load_deployments(tmp_path)

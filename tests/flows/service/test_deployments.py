@@ -24,6 +24,7 @@ from blockveil.flows.runs import plan_flow as planning
 from blockveil.flows.runs import release_flow as module
 from blockveil.flows.runs import study_flow as studying
 from blockveil.flows.runs import verify_flow as verifying
+from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.service import child, deployments, recovery, revival, runner
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import load_deployments
@@ -59,7 +60,7 @@ timezone = "Europe/Berlin"
 @pytest.fixture
 def site(tmp_path, monkeypatch, prefect):
     """A folder with records, a config, a budget and deployments.toml, deployed on the test server."""
-    monkeypatch.setenv(module.CONFIG_ROOT, str(tmp_path))
+    monkeypatch.setenv(CONFIG_ROOT, str(tmp_path))
 
     def make(names=("release/people",), missed="latest", cron="30 2 * * *", zone="Europe/Berlin", more=""):
         loaded = support.prepare(tmp_path)
@@ -105,7 +106,7 @@ def planned_at(name, when):
 
 def start(run):
     """Run it as the process of a run does; its final state."""
-    folder = Path(os.environ[module.CONFIG_ROOT])
+    folder = Path(os.environ[CONFIG_ROOT])
     try:
         return child.obey(run.id, folder, folder / "scratch")
     except Pause as pause:  # a suspended run ends its process this way
