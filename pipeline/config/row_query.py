@@ -21,6 +21,7 @@ join and group by have not.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ from sqlglot.errors import SqlglotError
 
 from blockveil.pipeline.config.ingest_databases import QueryRefused
 from blockveil.pipeline.config.query_nodes import check_parts, words_of
+
+# It warns of what it parses as a mere command, which is refused here in words of our own.
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 Dialect = Literal["duckdb", "sqlite", "postgres"]
 Node = exp.Expression

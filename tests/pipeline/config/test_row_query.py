@@ -1,6 +1,8 @@
 """A query is accepted only if each record of its result follows from one row of one table."""
 
 import math
+import random
+import re
 import sqlite3
 from contextlib import suppress
 
@@ -165,3 +167,56 @@ def test_a_result_over_a_table_is_the_results_over_its_rows_one_by_one(engine, f
     except (duckdb.Error, sqlite3.Error):
         assume(False)  # a row that cannot be computed ends an ingest, whichever rows there are beside it
     assert results(dialect, opened, query, rows) == alone
+
+
+WORDS = sorted({word for text in REFUSED for word in re.findall(r"\w+|[^\w\s]+", text)})
+STEMS = [
+    "SELECT cost, stay FROM visits WHERE cost > 1",
+    "SELECT cost + stay AS n, CASE WHEN ward = 'a' THEN 1 ELSE 0 END AS m FROM visits v",
+    "SELECT *, lower(ward) AS ward FROM visits WHERE stay IN (1, 2) OR NOT cost BETWEEN 1 AND 2",
+    "SELECT cost, w.beds AS beds FROM visits LEFT JOIN wards w ON visits.ward = w.id",
+]
+
+
+def mutant(draw):
+    """An accepted query, or an attack, with some words put in, taken out, or taken from another one."""
+    words = re.findall(r"\w+|[^\w\s]+", draw.choice(STEMS if draw.random() < 0.8 else REFUSED))
+    for _ in range(draw.randint(1, 3)):
+        place = draw.randrange(len(words) + 1)
+        other = re.findall(r"\w+|[^\w\s]+", draw.choice(REFUSED))
+        first = draw.randrange(len(other))
+        part = other[first : first + draw.randint(1, 5)] if draw.random() < 0.6 else [draw.choice(WORDS)]
+        words[place : place + draw.randint(0, 2)] = part
+    return " ".join(words)
+
+
+VISITS = [(1, 1.5, 3, "a", "2026-01-01"), (1, 0.5, 7, "b", "2026-01-02"), (2, None, 1, "c", None), (3, 9.0, 2, "a", "")]
+
+
+def visited(dialect, rows):
+    """A database of some visits and two public wards."""
+    opened = duckdb.connect(":memory:") if dialect == "duckdb" else sqlite3.connect(":memory:")
+    opened.execute("CREATE TABLE main.visits (person INTEGER, cost REAL, stay INTEGER, ward VARCHAR, day VARCHAR)")
+    opened.execute("CREATE TABLE main.wards (id VARCHAR, beds INTEGER)")
+    opened.executemany("INSERT INTO main.wards VALUES (?, ?)", [("a", 10), ("b", 20)])
+    opened.executemany("INSERT INTO main.visits VALUES (?, ?, ?, ?, ?)", rows)
+    return opened
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dialect", ["duckdb", "sqlite"])
+def test_whatever_is_accepted_of_mutated_attacks_works_row_by_row(dialect):
+    draw, ran = random.Random(18), 0
+    whole, alone = visited(dialect, VISITS), [visited(dialect, [row]) for row in VISITS]
+    for _ in range(10_000):
+        try:
+            query = checked(mutant(draw), dialect, (("wards", "id"),))
+            text = query.sql((*query.outputs, *(["stay"] if query.star else [])), "main")
+            found = [opened.execute(text).fetchall() for opened in (whole, *alone)]
+        except (QueryRefused, duckdb.Error, sqlite3.Error):
+            continue
+        ran += 1
+        assert found[0] == [record for part in found[1:] for record in part], text
+    for opened in (whole, *alone):
+        opened.close()
+    assert ran > 100
