@@ -360,12 +360,12 @@ class ReleaseConfig(Section):
                 "Nights that share a charge release a sum over all records so far",
                 f"Choose one of {', '.join(_GROWING)}, or leave [continual] out",
             )
-        if (self.privacy.rows_per_unit or 1) > 1 or self.privacy.share is not None:
+        if self.privacy.share is not None:
             raise refusal(
-                "privacy",
-                "rows_per_unit or share with [continual]",
-                "One charge for several nights is for single rows and is not split",
-                "Leave rows_per_unit and share out, or leave [continual] out",
+                "privacy.share",
+                "share with [continual]",
+                "One charge for several nights is not split",
+                "Leave share out, or leave [continual] out",
             )
 
     @rule

@@ -476,7 +476,6 @@ def test_a_date_outside_the_nights_is_refused_before_anything_is_read(tmp_path, 
         ("first = 2026-11-01", 'first = "2026-11-01"', "first"),
         ('kind = "shaped-gaussian"', 'kind = "laplace"', "mechanism.kind"),
         ('kind = "covariance"', 'kind = "rows"', "query.kind"),
-        ('unit = "one person (one row)"', 'unit = "one person (one row)"\nrows_per_unit = 2', "rows_per_unit"),
         ('unit = "one person (one row)"', 'unit = "one person (one row)"\nshare = 0.5', "share"),
     ],
 )
@@ -568,3 +567,18 @@ def test_results_of_long_windows_are_not_pruned(tmp_path):
         run(loaded, number)
     assert needed_later(loaded, Ledger(loaded.ledger_url), on(9)) == {on(number) for number in range(1, 9)}
     assert needed_later(loaded, Ledger(loaded.ledger_url), on(10)) == set()
+
+
+def test_persons_with_many_rows_are_protected_over_all_nights_on_which_their_rows_arrive(tmp_path):
+    """Removing one row after the other, each with its night: the loss of k rows is at most k times that of one."""
+    loaded = prepare(tmp_path)
+    text = loaded.path.read_text()
+    loaded.path.write_text(text.replace('(one row)"', '(one row)"\nrows_per_unit = 3'))
+    alone, several = make_plan(loaded, FIRST), make_plan(load_config(loaded.path), FIRST)
+    assert several.charge.mu == pytest.approx(3 * several.design.loss.mu)
+    assert several.charge.delta(1.0) <= 1e-6
+    assert several.charge.mu == pytest.approx(alone.charge.mu, rel=1e-3)
+    ratio = several.design.entry_standard_deviation() / alone.design.entry_standard_deviation()
+    assert np.allclose(ratio, 3.0, rtol=1e-2)
+    with pytest.raises(DataError, match="rows_per_unit = 3"):  # only an ingest makes it true
+        run(load_config(loaded.path), 1)
