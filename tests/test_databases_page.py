@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 import zarr
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from blockveil.flows.cli import app
 from blockveil.pipeline.config.row_query import checked
+from blockveil.pipeline.data.sparse_store import open_rows
 
 PAGE = (Path(__file__).parents[1] / "docs" / "how-to" / "databases.md").read_text()
 
@@ -30,6 +32,32 @@ def test_the_page_works_as_written(tmp_path, monkeypatch):
     assert 700 < len(records) <= 800
     assert 40 / 60 <= records[:, 1].min() <= records[:, 1].max() < 95 / 60
     assert 0 <= records[:, 3].min() < records[:, 3].max() <= 30
+
+
+GROWING = """
+columns = [{ name = "minutes", kind = "number", missing = "refuse" }]
+ingest = { store = "nights.zarr", append = true, late = "next" }
+source = { kind = "parquet", files = ["nights"] }
+unit = { kind = "row", name = "one visit" }
+"""
+
+
+def test_a_store_grows_by_the_files_that_the_page_has_the_database_write(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block("python"), "page", "exec"), {})
+    Path("nights").mkdir()
+    Path("grow.toml").write_text(GROWING)
+    held = []
+    for night in ("2026-03-01", "2026-03-02", "2099-01-01"):
+        with duckdb.connect("clinic.duckdb", read_only=True) as clinic:
+            clinic.execute(block("sql").replace("2026-03-01", night))
+        done = CliRunner().invoke(app, ["ingest", "grow.toml"], catch_exceptions=False)
+        held.append(
+            len(open_rows(Path("nights.zarr").absolute(), "records", "store")[:])
+            if done.exit_code == 0
+            else done.output
+        )
+    assert held == [7, 14, 14]
 
 
 FUNCTIONS = {
