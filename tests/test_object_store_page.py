@@ -87,6 +87,7 @@ def test_the_page_leads_from_a_config_to_a_reader(hospital, bucket, door, monkey
     assert f"{bucket}/index.html" in called(site.replace("s3://public-releases/pages", bucket))
 
 
+@pytest.mark.slow
 def test_the_release_is_made_again_from_the_store_as_the_page_says(hospital, bucket):
     run, *_ = commands()
     called(run)

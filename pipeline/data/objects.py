@@ -57,8 +57,14 @@ def client(address: str, credentials: Mapping[str, str] | None = None) -> Client
     MissingExtra
         The library that reads object stores is not installed.
     StoreError
-        The environment does not say enough to build one.
+        The environment does not say enough to build one, or the address could hold a password or a signature.
     """
+    if any(mark in address for mark in "@?#"):
+        raise StoreError(  # which does not repeat it
+            "The address of an object store holds one of @, ? and #",
+            "It is written s3://bucket/folder, gs://... or az://..., without credentials",
+            "Correct it; credentials are taken from the environment",
+        )
     try:
         from obstore.store import from_url
     except ModuleNotFoundError as missing:

@@ -82,7 +82,7 @@ def test_the_report_is_beside_what_was_sent_and_a_browser_shows_it(made):
 
 def test_the_command_reports_an_address_with_a_page_and_without(tmp_path, made):
     people, address = made
-    said = report(address + "/2026-11-20.json")
+    said = report(address + "/2026-11-20.json", "--config", people.path)
     assert "people/covariance/2026-11-20" in said
     assert "the release is not on this machine" in said
     page = tmp_path / "page.html"
@@ -124,6 +124,20 @@ def test_a_release_that_was_changed_in_the_store_is_refused(address, harm):
     with pytest.raises(StoreError) as caught:
         open_release(f"{address}/{pointer}")
     assert type(caught.value) is StoreError
+
+
+@pytest.mark.parametrize("where", ["s3://me:{}@bucket/x.json", "s3://bucket/x.zarr?sig={}", "s3://bucket/#{}"])
+def test_an_address_that_could_hold_credentials_is_refused_unseen(where):
+    for work in (lambda: bv.open(where.format(SECRET)), lambda: write_report(where.format(SECRET))):
+        with pytest.raises(StoreError, match="without credentials") as caught:
+            work()
+        assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("where", ["s3://", "ftp://a/b.json", "az://c/x.json", "s3://b/a b/ü.json", "s3://b/\0.json"])
+def test_what_is_no_address_is_refused_in_words(bucket, where):
+    with pytest.raises(StoreError):
+        bv.open(where)
 
 
 def test_what_is_not_there_or_is_denied_or_away_is_said_without_secrets(bucket, address, door):

@@ -429,7 +429,11 @@ run_release(make_plan(load_config(Path(sys.argv[1])), date(2026, 11, 20)), Threa
 
 @pytest.mark.parametrize(
     ("after", "seen"),
-    [("[.]zarr/", False), ("[.]zarr/zarr[.]json$", False), ("2026-11-20[.]json$", True)],
+    [
+        pytest.param("[.]zarr/", False, marks=pytest.mark.slow),
+        pytest.param("[.]zarr/zarr[.]json$", False, marks=pytest.mark.slow),
+        ("2026-11-20[.]json$", True),
+    ],
     ids=["a chunk", "the group", "the pointer"],
 )
 def test_a_process_that_is_killed_while_it_sends_is_finished_by_another_one(people, bucket, after, seen):

@@ -69,7 +69,7 @@ def test_only_what_changed_is_sent_and_what_is_no_longer_of_the_site_is_removed(
     same_as(bucket, tmp_path / "site")
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
 def test_a_kill_at_each_request_leaves_whole_pages_and_is_finished(tmp_path, bucket, monkeypatch, when):
     old, new = site(tmp_path / "old", [20, 21]), site(tmp_path / "new", [21, 22], code="2")
     whole, number = site_upload.writes.answered, 0
