@@ -186,6 +186,7 @@ unit = { kind = "row", name = "one visit" }
 """
 
 
+@pytest.mark.slow
 def test_without_extras_a_release_is_planned_granted_made_and_reported(light):
     for words in (
         ("plan", "people.toml"),

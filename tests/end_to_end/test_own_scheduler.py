@@ -60,6 +60,7 @@ def running(line, folder, routes):
             process.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl on the PATH")
 def test_the_lines_of_the_runbook_make_a_cluster_that_releases_and_that_nobody_else_can_use(tmp_path):
     certificates, scheduler, worker, routes = documented()

@@ -53,6 +53,7 @@ def site(tmp_path_factory):
         yield served
 
 
+@pytest.mark.slow
 def test_the_installed_versions_plan_a_nightly_run_at_its_hour(site):
     """With some dependencies the server starts and never does."""
     asked = {"sort": "EXPECTED_START_TIME_ASC", "limit": 50}

@@ -73,6 +73,7 @@ def scheduler():
     made.stop()
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_restarts_while_adding_up_or_drawing_costs_one_charge_and_no_bit(
     tmp_path, monkeypatch, scheduler
 ):

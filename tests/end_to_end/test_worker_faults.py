@@ -246,6 +246,7 @@ def missed_at_once(client, folder, *phases):
         watching.shutdown()
 
 
+@pytest.mark.slow
 def test_a_worker_that_hangs_is_left_and_no_bit_changes(tmp_path, known, expected, cluster):
     started, client = cluster
     two_workers(started, client)
@@ -256,6 +257,7 @@ def test_a_worker_that_hangs_is_left_and_no_bit_changes(tmp_path, known, expecte
     check_release(loaded, outcome, expected)
 
 
+@pytest.mark.slow
 def test_a_store_that_fails_one_read_in_fifty_costs_one_charge_and_no_bit(tmp_path, monkeypatch, known, expected):
     failures, steady = tmp_path / "failures", Dataset.source.fget
     failures.mkdir()

@@ -141,6 +141,7 @@ def test_random_chunkings_tilings_row_orders_and_schedulers_release_the_same_bit
         assert np.array_equal(released(RECORDS[order], chosen, chunk_rows, scheduler=scheduler), REFERENCE)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_changes_no_bit(tmp_path):
     store = zarr.create_array(tmp_path / "records", shape=RECORDS.shape, chunks=(64, 20), dtype="f8")
     store[:] = RECORDS

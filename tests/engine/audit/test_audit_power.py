@@ -20,7 +20,7 @@ from blockveil.pipeline.study.auditing import run_audit
 
 CLAIM = ApproxDP(1.0, 1e-6)
 VISIBLE = ApproxDP(0.5, gaussian_delta(1.0, 0.5))
-PATHS = ("second-moment of 2 features, add-remove", "second-moment of 40 features, add-remove")
+NARROW, WIDE = "second-moment of 2 features, add-remove", "second-moment of 40 features, add-remove"
 
 
 def found(subject, trials, seed=3):
@@ -94,7 +94,7 @@ def test_what_has_no_law_is_no_evidence():
     assert found(unknown, 400) == Power(inf, inf)
 
 
-@pytest.mark.parametrize("words", PATHS)
+@pytest.mark.parametrize("words", [NARROW, pytest.param(WIDE, marks=pytest.mark.slow)])
 def test_the_whole_path_can_fail_at_epsilon_one_and_its_power_is_that_of_the_released_code(words):
     """Half the noise of the released sampler itself, where the statement comes from a model of it."""
     honest = case("gaussian", words)
@@ -118,7 +118,7 @@ def test_a_clip_that_leaves_out_features_is_flagged_wherever_they_are(monkeypatc
         values[:, free] = before
 
     monkeypatch.setattr(rounding.CubeGrid, "bound", bound)
-    assert flagged(case(mechanism, PATHS[1]), 1000)
+    assert flagged(case(mechanism, WIDE), 1000)
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
@@ -131,7 +131,7 @@ def test_two_features_alone_do_not_see_a_clip_that_leaves_out_the_fourth(monkeyp
         values[:, 3:] = before
 
     monkeypatch.setattr(rounding.CubeGrid, "bound", bound)
-    assert not flagged(case(mechanism, PATHS[0]), 1000)
+    assert not flagged(case(mechanism, NARROW), 1000)
 
 
 def test_each_line_of_an_audit_says_what_it_would_have_shown_or_that_it_is_no_evidence():

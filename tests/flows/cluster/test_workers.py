@@ -51,6 +51,7 @@ def of_class(folder, protocol="tls://", security="true", workers=1, **changes):
     return load_config(path)
 
 
+@pytest.mark.slow
 def test_a_release_runs_on_a_cluster_of_a_class_that_is_not_ours(tmp_path):
     support.prepare(tmp_path)
     loaded = of_class(tmp_path)

@@ -93,6 +93,7 @@ BAD = (
 )
 
 
+@pytest.mark.slow
 def test_good_answers_are_taken_by_the_form_and_planned_by_the_flow(form):
     deployment, parameters, ledger = form
     before = ledger.head()

@@ -216,6 +216,7 @@ def test_any_order_of_calls_on_sqlite(tmp_path):
     explore(lambda: f"sqlite:///{tmp_path / f'{next(names)}.db'}", 8, 25)
 
 
+@pytest.mark.slow
 def test_any_order_of_calls_on_postgres(postgres):
     explore(lambda: postgres.url(postgres.new_database()), 6, 20)
 
