@@ -113,11 +113,11 @@ class Destination(StorePlace):
         files = _files(published.path)
         base = f"{_folder(release_id)}/{published.path.name}"
         there = self._sizes(base)
-        if found is None:
+        # A release whose pointer is there was whole; what somebody has removed since is sent again.
+        if found is None or there != {name: file.stat().st_size for name, file in files.items()}:
             self._send_files(release_id, base, files, there, tell)
+        if found is None:
             self._create(release_id, _pointer(release_id), published.pointer, there=False)
-        elif there != {name: file.stat().st_size for name, file in files.items()}:
-            raise _other(release_id)  # it was whole when its pointer was made
 
     def _send_files(
         self,

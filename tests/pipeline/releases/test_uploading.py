@@ -100,6 +100,18 @@ def test_what_is_there_already_is_not_sent_again(tmp_path, bucket, door):
     assert door.puts() == []
 
 
+def test_what_somebody_has_removed_is_sent_again_and_what_somebody_has_changed_is_refused(tmp_path, bucket):
+    place, published = Destination(bucket), local(tmp_path)
+    place.send(published)
+    store, chunk = objects.client(bucket), f"{FOLDER}/{published.path.name}/mean/c/0"
+    obstore.delete(store, chunk)
+    place.send(published)
+    same_as(bucket, published)
+    obstore.put(store, chunk, b"cut")
+    with pytest.raises(StoreError, match="with other bits"):
+        place.send(published)
+
+
 def test_two_who_send_at_once_end_with_one_release(tmp_path, bucket):
     from concurrent.futures import ThreadPoolExecutor
 
