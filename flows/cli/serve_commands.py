@@ -149,6 +149,6 @@ def catch_up(
         print_json({"started": apply, "nights": found})
         return
     for night in found:
-        say(f"{night.config} {night.night}: {night.why} ({night.note})")
+        say(f"{night.config} {night.night}: {night.why}; {night.cost} ({night.note})")
     if not found:
         say("No night is due.")

@@ -39,6 +39,7 @@ from blockveil.pipeline.config.deployments_file import LoadedDeployments, NightS
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import plan_near
 from blockveil.pipeline.releases import catch_up
+from blockveil.pipeline.releases.catch_up import Room
 
 _ALIVE = (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING)
 _AT_WORK = (*_ALIVE, StateType.SCHEDULED, StateType.PAUSED)
@@ -56,12 +57,13 @@ _STARTING = timedelta(minutes=5)
 
 @dataclass(frozen=True)
 class Planned:
-    """A night that should run now, and whether a run was made for it."""
+    """A night that should run now, what it costs, and whether a run was made for it."""
 
     config: str
     night: date
     why: str
     note: str
+    cost: str = ""
 
 
 def end_dead_runs(loaded: LoadedDeployments) -> list[str]:
@@ -92,7 +94,7 @@ def end_dead_runs(loaded: LoadedDeployments) -> list[str]:
 
 
 def catch_up_nights(loaded: LoadedDeployments, since: date | None, now: datetime, apply: bool) -> list[Planned]:
-    """Nights that are due although their time has passed; with ``apply`` each gets a run.
+    """Nights that are due although their time has passed, and what each costs; with ``apply`` those that fit get a run.
 
     Parameters
     ----------
@@ -106,7 +108,7 @@ def catch_up_nights(loaded: LoadedDeployments, since: date | None, now: datetime
     apply
         Whether to make the runs.
     """
-    found: list[Planned] = []
+    found, room = list[Planned](), Room()
     with get_client(sync_client=True) as client:
         for night in loaded.deployments.night:
             if night.mode != "release":
@@ -114,9 +116,19 @@ def catch_up_nights(loaded: LoadedDeployments, since: date | None, now: datetime
             deployment = _deployment(client, night)
             if deployment.paused or not any(each.active for each in deployment.schedules):
                 continue
+            config, paid = loaded.configs[night.config], False
+            ledger = Ledger(config.ledger_url)
             for each in _due(client, loaded, night, deployment, since, now):
+                plan = plan_near(config, each.night)
+                # Of nights that share a charge, the first that runs pays for all.
+                paid = (paid and plan.series is not None) or each.begun or budgets.is_paid(plan, ledger)
+                cost = room.take(plan, budgets.granted(plan, ledger), paid=paid)
+                paid = cost is not None
+                if cost is None:
+                    found.append(Planned(night.config, each.night, each.why, "not run", "the budget does not hold it"))
+                    continue
                 note = _start(client, deployment.id, night, each) if apply else "to be run"
-                found.append(Planned(night.config, each.night, each.why, note))
+                found.append(Planned(night.config, each.night, each.why, note, cost))
     return found
 
 

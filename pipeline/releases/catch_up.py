@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from datetime import date
 
+from blockveil.pipeline.budget.parts import Tally
 from blockveil.pipeline.config import ReleaseSection
 from blockveil.pipeline.config.deployments_file import Missed
-from blockveil.pipeline.ledger import Ledger, State
+from blockveil.pipeline.ledger import BudgetStatus, Ledger, State
+from blockveil.pipeline.plan.planning import Plan
 
 
 @dataclass(frozen=True)
@@ -21,10 +24,13 @@ class Due:
         Its logical date.
     why
         Reason, in words.
+    begun
+        Whether it has a charge already.
     """
 
     night: date
     why: str
+    begun: bool = False
 
 
 def due(
@@ -34,7 +40,7 @@ def due(
     missed: Missed,
     fresh: Collection[date] = (),
 ) -> list[Due]:
-    """Nights to run, oldest first.
+    """Nights to run: those that were begun first, then those that were missed, oldest or newest first.
 
     Parameters
     ----------
@@ -50,17 +56,51 @@ def due(
         Those of the nights that are not late enough to count as missed.
     """
     found = [
-        Due(night, "it was begun; finishing it costs nothing more")
+        Due(night, "it was begun; finishing it costs nothing more", begun=True)
         for night, state in charges.items()
         if state is not State.RELEASED and night not in at_work
     ]
-    wanted = {"skip": [], "latest": sorted(nights)[-1:], "all": nights}[missed]
+    newest_first = missed == "all-latest-first"
+    wanted = {"skip": [], "latest": sorted(nights)[-1:]}.get(missed, nights)
+    found.sort(key=lambda each: each.night)
     found += [
-        Due(night, "it was missed, and is charged like any night")
-        for night in sorted({*wanted, *fresh})
+        Due(night, "it was missed")
+        for night in sorted({*wanted, *fresh}, reverse=newest_first)
         if night not in charges and night not in at_work
     ]
-    return sorted(found, key=lambda each: each.night)
+    return found
+
+
+class Room:
+    """What budgets have left while nights that are due are counted one after the other, before any of them runs."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[str, Tally] = {}
+
+    def take(self, plan: Plan, status: BudgetStatus | None, *, paid: bool) -> str | None:
+        """What one more night costs, in words; None where its budget does not hold it beside those counted before.
+
+        Parameters
+        ----------
+        plan
+            The night.
+        status
+            Its budget as the ledger has it; None where nobody has granted one.
+        paid
+            Whether it costs nothing more: it was begun, or an earlier night of its series paid.
+        """
+        if status is None:
+            return None
+        if paid:
+            return "at no further charge"
+        account = plan.config.release.account
+        tally = self._tallies.setdefault(account, deepcopy(status.tally))
+        part = None if plan.new_part is None else replace(plan.new_part, value=plan.logical_date.isoformat())
+        ticks = tally.book(status.cap, plan.charge, part)
+        if not tally.holds(status.cap, ticks, part):
+            return None
+        tally.add(ticks, part)
+        return f"for {100.0 * status.cap.used(ticks):.3g} % of the budget"
 
 
 def charges_of(ledger: Ledger, release: ReleaseSection) -> dict[date, State]:

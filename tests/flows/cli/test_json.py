@@ -121,7 +121,7 @@ def test_a_call_prints_one_document_and_nothing_else(folder, monkeypatch, words)
     monkeypatch.chdir(folder)
     from blockveil.flows.service import deploy, login, recovery
 
-    due = SimpleNamespace(config="people", night="2026-11-22", why="missed", note="due")
+    due = SimpleNamespace(config="people", night="2026-11-22", why="missed", note="due", cost="free")
     monkeypatch.setattr(login, "join", lambda: None)
     monkeypatch.setattr(deploy, "require_server", lambda: None)
     monkeypatch.setattr(recovery, "catch_up_nights", lambda *_: [vars(due)])

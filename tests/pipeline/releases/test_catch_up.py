@@ -1,12 +1,14 @@
 """Nights whose time has passed: what was begun is finished, what was missed follows the policy."""
 
 from datetime import date, timedelta
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from blockveil.engine.guarantees.guarantee import Loss
+from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.plan.planning import make_plan
@@ -23,18 +25,23 @@ def nights(found):
     return [each.night for each in found]
 
 
-@pytest.mark.parametrize(("missed", "wanted"), [("skip", []), ("latest", NIGHTS[-1:]), ("all", NIGHTS)])
+POLICIES = ["skip", "latest", "all", "all-latest-first"]
+
+
+@pytest.mark.parametrize(
+    ("missed", "wanted"), list(zip(POLICIES, ([], NIGHTS[-1:], NIGHTS, NIGHTS[::-1]), strict=True))
+)
 def test_missed_nights_follow_the_policy(missed, wanted):
     assert nights(catch_up.due(NIGHTS, {}, set(), missed)) == wanted
 
 
-@pytest.mark.parametrize("missed", ["skip", "latest", "all"])
+@pytest.mark.parametrize("missed", POLICIES)
 def test_a_night_that_is_not_late_yet_is_due_under_every_policy(missed):
-    assert nights(catch_up.due(NIGHTS[:2], {}, set(), missed, {NIGHTS[1]}))[-1:] == [NIGHTS[1]]
+    assert NIGHTS[1] in nights(catch_up.due(NIGHTS[:2], {}, set(), missed, {NIGHTS[1]}))
     assert catch_up.due(NIGHTS[:1], {}, {NIGHTS[0]}, missed, {NIGHTS[0]}) == []
 
 
-@pytest.mark.parametrize("missed", ["skip", "latest", "all"])
+@pytest.mark.parametrize("missed", POLICIES)
 def test_a_night_that_was_begun_is_finished_under_every_policy(missed):
     older = FIRST - timedelta(days=40)
     found = catch_up.due([], {older: State.COMMITTED, NIGHTS[0]: State.RESERVED}, set(), missed)
@@ -50,7 +57,7 @@ def test_a_latest_night_that_is_released_or_at_work_leaves_nothing_to_do():
 @given(
     st.dictionaries(st.sampled_from(NIGHTS), st.sampled_from([State.RESERVED, State.COMMITTED, State.RELEASED])),
     st.sets(st.sampled_from(NIGHTS)),
-    st.sampled_from(["skip", "latest", "all"]),
+    st.sampled_from(POLICIES),
 )
 def test_no_night_is_ever_due_twice_nor_while_it_is_at_work_nor_once_it_is_released(charges, at_work, missed):
     found = nights(catch_up.due(NIGHTS, charges, at_work, missed))
@@ -96,3 +103,32 @@ def test_nights_are_found_where_data_sets_share_a_budget(tmp_path):
     run_release(plan, ThreadCompute(1), "test", lambda *_: None)
     found = catch_up.charges_of(Ledger(plan.loaded.ledger_url), plan.config.release)
     assert found == {date(2026, 11, 10): State.RELEASED}
+
+
+def test_missed_nights_are_priced_before_any_runs_and_only_those_that_fit_are_taken(tmp_path):
+    loaded = support.prepare(tmp_path, budget=2.0)
+    ledger, room = Ledger(loaded.ledger_url), catch_up.Room()
+    status = ledger.budget("people")
+    fitting = status.nights_left(make_plan(loaded, FIRST).charge)
+    assert 2 <= fitting <= 20
+    costs = [room.take(make_plan(loaded, night), status, paid=False) for night in NIGHTS * 5][: fitting + 2]
+    assert [cost is None for cost in costs] == [False] * fitting + [True] * 2
+    share = 100 * status.cap.used(status.cap.book(make_plan(loaded, FIRST).charge, status.spent))
+    assert costs[0] == f"for {share:.3g} % of the budget"
+    assert room.take(make_plan(loaded, FIRST), status, paid=True) == "at no further charge"
+    assert room.take(make_plan(loaded, FIRST), None, paid=True) is None
+    assert ledger.budget("people").spent == status.spent
+
+
+def test_nights_of_parts_without_a_common_record_count_once(tmp_path):
+    loaded = support.prepare(tmp_path, budget=1.1)
+    status, plan = Ledger(loaded.ledger_url).budget("people"), make_plan(loaded, FIRST)
+    part = Part("people", "day", "")
+    room = catch_up.Room()
+    for number in range(5):
+        night = SimpleNamespace(
+            config=plan.config, charge=plan.charge, new_part=part, logical_date=FIRST + timedelta(days=number)
+        )
+        assert room.take(night, status, paid=False) is not None
+    whole = SimpleNamespace(config=plan.config, charge=plan.charge, new_part=None, logical_date=FIRST)
+    assert room.take(whole, status, paid=False) is None
