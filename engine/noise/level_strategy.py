@@ -320,6 +320,31 @@ def of_night(design: NoiseDesign, levels: Levels, night: int) -> NoiseDesign:
     return replace(design, grid=ReadNight(design.grid.levels, levels.deviation(night)))
 
 
+def as_read(design: NoiseDesign, exact: NDArray[np.int64], drawn: NDArray[np.int64]) -> NDArray[np.float64]:
+    """What would be read of a night whose exact answer is known: the answer with noise of the night's law, in steps.
+
+    Parameters
+    ----------
+    design
+        Noise of what is read of the night.
+    exact
+        The exact answer over all records, without weights.
+    drawn
+        Noise of one measurement, of the same shape.
+
+    Raises
+    ------
+    ValueError
+        The noise is of another kind.
+    """
+    if type(design.grid) is not ReadNight:
+        raise ValueError("only nights that are weighed by age are read")
+    rows, columns = ((0, length) for length in exact.shape)
+    steps = design.steps(rows, columns).astype(np.float64)
+    found: NDArray[np.float64] = np.ldexp(exact.astype(np.float64), design.shift) / steps + design.grid.factor * drawn
+    return found
+
+
 def of_change(design: NoiseDesign, levels: Levels, night: int, back: int) -> NoiseDesign:
     """Noise of what the nights after an earlier one brought: of the difference of two results, from either's design.
 

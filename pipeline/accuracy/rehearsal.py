@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from blockveil.engine.answers.graph import assembled, exact_graph, noisy_graph, released_layout
 from blockveil.engine.answers.layout import Layout
 from blockveil.engine.estimates.directions import positive
-from blockveil.engine.noise.design import NoiseDesign, add_noise
+from blockveil.engine.noise.design import NoiseDesign, Released, add_noise
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.engine.noise.level_strategy import as_read
 from blockveil.pipeline.accuracy.changes import with_features
 from blockveil.pipeline.accuracy.levers import replanned
 from blockveil.pipeline.accuracy.made_up import made_up_records
@@ -31,6 +32,7 @@ from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.cells import CellsQuestion
 from blockveil.pipeline.questions.directions import DrawnDirections
+from blockveil.pipeline.questions.question import additive
 from blockveil.pipeline.questions.rows import RowsAnswer
 from blockveil.pipeline.questions.totals import TotalsQuestion
 from blockveil.pipeline.releases.compute import ThreadCompute
@@ -170,8 +172,8 @@ def _numbers(plan: Plan, rows: int) -> tuple[int, int]:
     return rows // copies, copies
 
 
-def _both(plan: Plan, records: Table, copies: int, key: NoiseKey) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Exact and released integers, as a release computes them."""
+def _both(plan: Plan, records: Table, copies: int, key: NoiseKey) -> tuple[NDArray[np.int64], Released]:
+    """Exact and released integers, as a release computes them; of a night that is read with others, what is read."""
     compute = ThreadCompute()
     name = f"preview-{secrets.token_hex(8)}"
     chunk_rows = min(plan.chunk_rows(1), len(records))
@@ -182,11 +184,13 @@ def _both(plan: Plan, records: Table, copies: int, key: NoiseKey) -> tuple[NDArr
     compute.install(name, key)
     try:
         found: dict[int, NDArray[np.int64]] = {}
-        compute.stream(noisy_graph(held, layout, plan.design, name, name), found.__setitem__, _quiet)
+        measured = [tile * 0 for tile in held] if plan.weighs else held
+        compute.stream(noisy_graph(measured, layout, plan.design, name, name), found.__setitem__, _quiet)
     finally:
         compute.forget(name)
-    released = released_layout(layout, plan.design)
-    return assembled(held, layout, symmetric), _whole(found, released, plan.design.by_tile and symmetric)
+    exact = assembled(held, layout, symmetric)
+    released = _whole(found, released_layout(layout, plan.design), plan.design.by_tile and symmetric)
+    return exact, as_read(additive(plan.design), exact, released) if plan.weighs else released
 
 
 def _quiet(_: float) -> None:

@@ -34,8 +34,9 @@ class Designed:
         Which made the design.
     compared
         With mechanism "auto": every mechanism and its expected error, best first.
-    together
-        The question with the design of what each night draws, where nights share a charge.
+    together, first
+        Where nights share a charge, the question with the design of what each of them draws, and with that of the first
+        night, which has the least noise.
     """
 
     resolved: Resolved
@@ -43,12 +44,13 @@ class Designed:
     mechanism: Designer
     compared: tuple[Candidate, ...] = ()
     together: Answer | None = None
+    first: Answer | None = None
 
     @property
     def has_its_bits(self) -> bool:
         """Whether its bits are settled, or their rounding is negligible beside the noise."""
-        # All nights that share a charge have the bits that suit what each of them draws.
-        return self.resolved.settled or negligible(self.together or self.answer)
+        # All nights that share a charge have the bits that suit the first of them.
+        return self.resolved.settled or negligible(self.first or self.answer)
 
     @property
     def charge(self) -> Loss:
@@ -99,4 +101,5 @@ def _designed(asked: Resolved) -> Designed:
         return Designed(asked, question.answer(mechanism.design(question.problem, guarantee)), mechanism)
     together = night.together(mechanism, question.problem, guarantee)
     whole = question.answer(night.noise(together))
-    return Designed(asked, whole, mechanism, together=question.answer(together))
+    first = question.answer(night.scheme.of_night(together, 1))
+    return Designed(asked, whole, mechanism, together=question.answer(together), first=first)

@@ -101,6 +101,6 @@ def test_a_question_refuses_designs_of_a_kind_that_does_not_answer_it(tmp_path):
 
 def test_nights_that_share_a_charge_refuse_noise_whose_spread_is_not_known_beforehand(tmp_path):
     asked = make_plan(load_config(support.write_config(tmp_path)), NIGHT).designed.resolved
-    night = SharedNight(ContinualSection(nights=4, first=NIGHT), 1)
+    night = SharedNight.of(ContinualSection(nights=4, first=NIGHT), NIGHT)
     with pytest.raises(NotApplicable, match="laplace has no noise for shared nights"):
-        night.increment(Laplace(Importance("relative-error")), asked.question.problem, asked.of_a_row)
+        night.together(Laplace(Importance("relative-error")), asked.question.problem, asked.of_a_row)

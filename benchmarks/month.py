@@ -1,0 +1,156 @@
+"""A month of nights over data that grow, and a plain covariance of the same records, night by night.
+
+Run ``python -m benchmarks.month [--rows N] [--columns D] [--nights T]``. Each night a file of records is appended to
+the store, and the covariance of all records so far is released under one charge for the month. Beside it stands the
+same release without shared noise, of the same records. Times are of this process with two threads; the table ends with
+the seconds that a million records more cost a night, by least squares, and the ratio of the two. ``memory`` is the peak
+of the process so far.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import date, timedelta
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.pipeline.config import LoadedConfig, load_config
+from blockveil.pipeline.config.ingest_file import load_ingest
+from blockveil.pipeline.data.ingest.ingest_run import ingest, look
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import run_release
+
+FIRST, THREADS, LARGEST = date(2026, 11, 1), 2, 100
+UNIT = "one visit (one row)"
+
+INGEST = """
+columns = [{{ name = "x", kind = "whole", missing = "refuse", count = {columns} }}]
+[ingest]
+store = "visits.zarr"
+append = true
+late = "next"
+dtype = "int8"
+[source]
+kind = "npy"
+files = ["arrived"]
+names = [{{ name = "x", count = {columns} }}]
+[unit]
+kind = "row"
+name = "{unit}"
+"""
+
+RELEASE = """
+[release]
+dataset = "visits"
+name = "{name}"
+[data]
+store = "visits.zarr"
+[query]
+kind = "covariance"
+rows_at_most = 100_000_000
+missing = "refuse"
+[query.geometry]
+kind = "box"
+origin = "midpoint"
+features = [{features}]
+[privacy]
+epsilon = {epsilon}
+delta = 1e-9
+neighbours = "add-remove"
+unit = "{unit}"
+[mechanism]
+kind = "gaussian"
+[cluster]
+kind = "threads"
+threads_per_worker = {threads}
+[output]
+root = "releases"
+ledger = "ledger.db"
+keys = "keys"
+"""
+
+
+def site(folder: Path, columns: int, nights: int) -> tuple[LoadedConfig, LoadedConfig]:
+    """Configs of the nights that share a charge, and of those that do not, over one store."""
+    (folder / "arrived").mkdir()
+    (folder / "ingest.toml").write_text(INGEST.format(columns=columns, unit=UNIT))
+    features = ", ".join(f'{{ name = "x{i}", lower = 0, upper = {LARGEST} }}' for i in range(1, columns + 1))
+    found = []
+    for name, epsilon in (("shared", 1.0), ("plain", 0.05)):
+        text = RELEASE.format(name=name, features=features, epsilon=epsilon, unit=UNIT, threads=THREADS)
+        more = f"[continual]\nnights = {nights}\nfirst = {FIRST}\n" if name == "shared" else ""
+        (folder / f"{name}.toml").write_text(text + more)
+        found.append(load_config(folder / f"{name}.toml"))
+    Ledger(found[0].ledger_url).set_budget("visits", 10.0, 1e-4, Neighbours.ADD_REMOVE, UNIT)
+    return found[0], found[1]
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds that a call takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def append(folder: Path) -> None:
+    """Bring in what has arrived."""
+    ingest(look(load_ingest(folder / "ingest.toml")), lambda *_: None)
+
+
+def night(loaded: LoadedConfig, number: int) -> float:
+    """Seconds of one release."""
+    plan = make_plan(loaded, FIRST + timedelta(days=number - 1))
+    return timed(lambda: run_release(plan, ThreadCompute(THREADS), "benchmark", lambda *_: None))
+
+
+def slope(held: list[int], seconds: list[float]) -> float:
+    """Seconds for a million records more."""
+    return float(np.polyfit(np.asarray(held) / 1e6, seconds, 1)[0])
+
+
+def main() -> None:
+    """Print a line for each night, and the slopes."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=1_000_000, help="records at the end of the month")
+    parser.add_argument("--columns", type=int, default=200)
+    parser.add_argument("--nights", type=int, default=30)
+    asked = parser.parse_args()
+    each, held = asked.rows // asked.nights, list[int]()
+    times: dict[str, list[float]] = {"append": [], "shared": [], "plain": []}
+    print(f"{os.cpu_count()} cores; {asked.columns} columns, {each:,} records a night")
+    print("night     held  append s  night s  plain s  memory GiB")
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        shared, plain = site(folder, asked.columns, asked.nights)
+        for number in range(1, asked.nights + 1):
+            rng = np.random.default_rng(number)
+            arrived = rng.integers(0, LARGEST + 1, (each, asked.columns)).astype(np.int8)
+            np.save(folder / "arrived" / f"day-{number:03d}.npy", arrived)
+            held.append(number * each)
+            times["append"].append(timed(partial(append, folder)))
+            times["shared"].append(night(shared, number))
+            times["plain"].append(night(plain, number))
+            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+            last = [times[name][-1] for name in ("append", "shared", "plain")]
+            print(
+                f"{number:5d} {held[-1]:8,}  {last[0]:8.2f} {last[1]:8.2f} {last[2]:8.2f}  {memory:10.2f}", flush=True
+            )
+    slopes = {name: slope(held, seconds) for name, seconds in times.items()}
+    print(
+        f"a million records more: append {slopes['append']:.2f} s, night {slopes['shared']:.2f} s, plain covariance "
+        f"{slopes['plain']:.2f} s; ratio {slopes['shared'] / slopes['plain']:.2f}"
+    )
+
+
+if __name__ == "__main__":
+    main()
