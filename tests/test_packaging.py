@@ -202,10 +202,15 @@ def test_without_extras_a_release_is_planned_granted_made_and_reported(light):
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
-        (("run", "people.toml"), "server"),
-        (("serve", "."), "server"),
-        (("plan", "people.toml", "--set", 'data.store="s3://bucket/people.zarr"'), "s3"),
-        (("ledger", "verify", "--ledger", "env:LEDGER"), "postgres"),
+        *(
+            pytest.param(words, extra, marks=pytest.mark.slow)
+            for words, extra in (
+                (("run", "people.toml"), "server"),
+                (("serve", "."), "server"),
+                (("plan", "people.toml", "--set", 'data.store="s3://bucket/people.zarr"'), "s3"),
+                (("ledger", "verify", "--ledger", "env:LEDGER"), "postgres"),
+            )
+        ),
         (("ingest", "clinic.toml"), "sql"),
     ],
 )

@@ -88,6 +88,7 @@ def test_a_first_worker_and_a_run_of_it_look_up_nobody(tmp_path, first_day):
     assert_private(seen, "prefect", "distributed")
 
 
+@pytest.mark.slow
 def test_settings_are_made_by_whatever_part_of_the_package_is_imported_first():
     """The package itself makes them, so no module of it can import Prefect before; and no other layer imports it."""
     script = (

@@ -65,6 +65,7 @@ def test_the_installed_versions_plan_a_nightly_run_at_its_hour(site):
     assert len({at.date() for at in planned}) == len(planned)
 
 
+@pytest.mark.slow
 def test_the_installed_versions_accept_the_requests_of_the_command_line(site):
     """It sends an explicit null; with some releases of FastAPI the server refuses it."""
     pools = site.ask("/work_pools/filter", {"limit": None})

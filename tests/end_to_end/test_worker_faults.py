@@ -134,6 +134,7 @@ def faults(client, folder, number, *phases):
             client.unregister_worker_plugin("failing")
 
 
+@pytest.mark.slow
 def test_workers_that_join_and_leave_during_a_run_change_no_bit(tmp_path, known, expected, cluster):
     started, client = cluster
     two_workers(started, client)
@@ -161,6 +162,7 @@ def test_workers_that_join_and_leave_during_a_run_change_no_bit(tmp_path, known,
     started.scale(2)
 
 
+@pytest.mark.slow
 def test_a_worker_that_joins_with_other_code_gets_no_task(tmp_path, cluster):
     started, client = cluster
     two_workers(started, client)

@@ -134,6 +134,7 @@ def test_two_features_alone_do_not_see_a_clip_that_leaves_out_the_fourth(monkeyp
     assert not flagged(case(mechanism, NARROW), 1000)
 
 
+@pytest.mark.slow
 def test_each_line_of_an_audit_says_what_it_would_have_shown_or_that_it_is_no_evidence():
     few = run_audit("exponential", CLAIM, 2000, 0, lambda *_: None)
     assert {row["verdict"] for row in few.rows()} == {"NO EVIDENCE"}

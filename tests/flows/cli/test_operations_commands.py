@@ -127,6 +127,7 @@ def test_a_deployment_file_of_prefect_itself_would_lose_the_forms(site):
     assert "\\p{" not in str(made["plan/people"].definitions)
 
 
+@pytest.mark.slow
 def test_the_lock_of_leases_that_a_killed_server_left_is_gone_before_the_next_one_starts(tmp_path, monkeypatch):
     from blockveil.flows.service import server
 

@@ -110,6 +110,7 @@ def test_an_ingest_that_fails_ends_the_night_before_anything_is_reserved(site):
     assert grown.content(site) == before
 
 
+@pytest.mark.slow
 def test_a_night_that_was_charged_is_finished_without_bringing_in_more(site, monkeypatch):
     run(1, ingest="ingest")
     grown.put(site, 2)

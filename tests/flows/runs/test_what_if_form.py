@@ -105,6 +105,7 @@ def test_good_answers_are_taken_by_the_form_and_planned_by_the_flow(form):
     assert ledger.head() == before
 
 
+@pytest.mark.slow
 def test_what_the_form_refuses_the_flow_refuses_with_value_rule_and_remedy(form):
     deployment, parameters, ledger = form
     before = ledger.head()

@@ -561,6 +561,7 @@ def test_windows_that_are_no_numbers_of_nights_are_refused(tmp_path, windows):
         load_config(path)
 
 
+@pytest.mark.slow
 def test_results_of_long_windows_are_not_pruned(tmp_path):
     loaded = prepare(tmp_path, section=SECTION.replace("nights = 4", "nights = 9\nwindows = [5]"))
     for number in range(1, 9):

@@ -80,6 +80,7 @@ def test_the_report_is_beside_what_was_sent_and_a_browser_shows_it(made):
         assert bytes(got.bytes()) == (here / f"{stem}{ending}").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_command_reports_an_address_with_a_page_and_without(tmp_path, made):
     people, address = made
     said = report(address + "/2026-11-20.json", "--config", people.path)

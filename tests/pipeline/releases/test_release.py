@@ -100,6 +100,7 @@ def cluster(tmp_path_factory):
         yield compute
 
 
+@pytest.mark.slow
 def test_compute_settings_do_not_change_a_bit_of_the_release(tmp_path, monkeypatch, cluster):
     # One key for all: whatever differs then comes from chunks, threads or processes.
     monkeypatch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *a: NoiseKey(bytes(32)))
@@ -328,7 +329,13 @@ main()
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        *(pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGINT, signal.SIGHUP)),
+    ],
+)
 def test_a_signal_that_comes_again_and_again_ends_a_run_without_prefect_with_nothing_reserved(tmp_path, number):
     loaded = support.prepare(tmp_path)
     ended = warm.run(SIGNALLED, str(loaded.path), str(int(number)))

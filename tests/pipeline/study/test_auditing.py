@@ -51,6 +51,7 @@ def test_no_proven_mechanism_is_refuted(name):
     assert all(verdict.epsilon <= verdict.claimed_epsilon for verdict in found.verdicts)
 
 
+@pytest.mark.slow
 def test_the_exponential_mechanism_passes_and_its_mutants_are_refuted():
     found = run("exponential", 40_000)
     assert not found.flagged
@@ -88,6 +89,7 @@ def test_half_of_what_is_exact_is_refuted(name):
         run(name, 4000, "unclipped")
 
 
+@pytest.mark.slow
 def test_dawa_passes_and_every_mutant_of_it_is_refuted():
     found = run("dawa", 20_000)
     assert not found.flagged
@@ -115,7 +117,7 @@ def test_every_mutant_is_refuted(name, mutant):
     assert some_case_is_flagged(name, 20_000, mutant)
 
 
-@pytest.mark.parametrize("name", ["mvg", "mvg-exact"])
+@pytest.mark.parametrize("name", ["mvg-exact", pytest.param("mvg", marks=pytest.mark.slow)])
 def test_noise_along_directions_is_attacked_at_its_charged_loss_and_half_of_it_is_refuted(name):
     turned = [verdict for verdict in run(name, 20_000).verdicts if "along directions" in verdict.subject]
     assert {verdict.subject.partition(" along")[0] for verdict in turned} == {"second-moment", "rows"}
