@@ -583,3 +583,15 @@ def test_persons_with_many_rows_are_protected_over_all_nights_on_which_their_row
     assert np.allclose(ratio, 3.0, rtol=1e-2)
     with pytest.raises(DataError, match="rows_per_unit = 3"):  # only an ingest makes it true
         run(load_config(loaded.path), 1)
+
+
+def test_nights_of_more_records_than_one_weighted_sum_may_have_are_released_digit_by_digit(tmp_path):
+    loaded = prepare(tmp_path)
+    text = loaded.path.read_text().replace("10_000", "4_000_000_000").replace("delta = 1e-6", "delta = 1e-12")
+    loaded.path.write_text(text.replace('missing = "refuse"', 'missing = "refuse"\nquantisation_bits = 16'))
+    loaded = load_config(loaded.path)
+    for number, rows in ((1, 100), (2, 250), (3, 400)):
+        grow(tmp_path, rows)
+        released = zarr.open_group(run(loaded, number).path, mode="r")
+    assert of_series(loaded, 3).design.weight_digits == (1, 8)
+    assert abs(float(released["count"][...]) - 400) < 7 * float(released["count_standard_deviation"][...])
