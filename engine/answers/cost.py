@@ -9,8 +9,10 @@ operations          n w (w + 1) for a second moment of width w; 2 n p q for oute
 pairs               n (s w)^2 / 2 where a share s of the values is not zero and only these are multiplied
 bytes read          8 g n c: each group of tiles reads the records once
 bytes moved         8 r A where r > 1: partial sums travel to where they are added up
-memory of a task    8 A / g (its sums) + a piece of integers + two chunks of records
+memory of a task    8 A / g (its sums) + a piece of integers + three chunks of records
 memory of a worker  threads x task + 8 r A / w (partial sums that wait, or the exact answer)
+weighted records    z more sums of a task, one tile while they are added, and z times as many partial sums, for weights
+                    of z digits
 =================== =========================================================================
 
 Few groups read little, many need little memory; many ranges keep every slot busy, few move little. :func:`choose`
@@ -161,6 +163,9 @@ class Work:
     grid
         Of counts, cells along each axis where tiles of them may be counted apart; empty where the whole answer is
         turned into something else by one task.
+    weighted_sums
+        Sums of weighted records that are kept beside the one without weights, one for each digit of the weights; 0
+        where no records are weighted. See :class:`.weighted.WeightedQuery`.
     """
 
     kind: GrowthKind
@@ -174,6 +179,7 @@ class Work:
     density: float | None = None
     largest: int = 2**15 - 1
     grid: tuple[int, ...] = ()
+    weighted_sums: int = 0
 
     @property
     def single(self) -> bool:
@@ -348,22 +354,27 @@ def _candidates(work: Work, machine: Machine) -> Iterator[tuple[int, int]]:
 
 def _cost(work: Work, machine: Machine, chunk_bytes: int, groups: int, ranges: int) -> Cost:
     rates, answer = machine.rates, 8 * work.entries
+    kept = answer * max(1, work.weighted_sums)
     tasks = groups * ranges
     # Beside its floats and int32, or its floats, a task that sums many records has int64.
     wider = 2 if work.kind is GrowthKind.PRODUCTS and work.rows > arithmetic(work.largest).narrow_rows * ranges else 1
     records = 8.0 * work.rows * work.columns
     bytes_read = groups * records
-    bytes_moved = float(ranges * answer) if ranges > 1 and work.kind is not GrowthKind.RECORDS else 0.0
+    bytes_moved = float(ranges * kept) if ranges > 1 and work.kind is not GrowthKind.RECORDS else 0.0
     if work.kind is GrowthKind.RECORDS:
         own, waiting = 8 * work.entries // tasks, answer
     else:
-        own, waiting = wider * ceil(answer / groups), (ranges + 1) * answer if ranges > 1 else answer
+        # Weighted sums are kept beside the plain one of a range, and a tile of it is multiplied by a digit.
+        multiplied = 8 * max(tile.entries for tile in work.tiles) if work.weighted_sums else 0
+        own = (wider + work.weighted_sums) * ceil(answer / groups) + multiplied
+        waiting = (ranges + 1) * kept if ranges > 1 else kept
     wide = _PIECE_ROWS * 8 * sum(work.shape) if work.kind is not GrowthKind.CELLS else 0
     piece = max(wide, _PIECE_BYTES)
     task = own + (max(piece, _ENTRY_BYTES) if work.sparse else piece) + 3 * chunk_bytes
     # A tile of counts is exact, noised, and estimated from in a few copies.
     last = 9 * 8 * max(tile.entries for tile in work.tiles) if work.grid else 0
-    peak = _BASE_BYTES + max(machine.threads * max(task, last), work.last_bytes) + waiting / machine.workers
+    whole = work.last_bytes + kept - answer
+    peak = _BASE_BYTES + max(machine.threads * max(task, last), whole) + waiting / machine.workers
     flops = rates.flops * (_SINGLE if work.single else 1.0)
     products = work.pairs / rates.pairs if work.sparse else work.flops / flops
     core_seconds = products + bytes_read / rates.read + bytes_read / 8 / rates.quantise

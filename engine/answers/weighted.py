@@ -55,13 +55,16 @@ class WeightedQuery:
         totals = [np.zeros((self.digits, *tile.shape), dtype=np.int64) for tile in tiles]
         for low, high, weight in self._ranges(start, stop):
             with progress.within((low - start) / (stop - start), (high - start) / (stop - start)):
-                parts = self.query.partial(source, low, high, chunk_rows, tiles)
-            for total, part in zip(totals, parts, strict=True):
-                for position in range(self.digits):
-                    digit = (weight >> (position * self.digit_bits)) & (2**self.digit_bits - 1)
-                    if digit:
-                        total[position] += digit * part
+                self._add(totals, self.query.partial(source, low, high, chunk_rows, tiles), weight)
         return [total if self.digits > 1 else total[0] for total in totals]
+
+    def _add(self, totals: list[NDArray[np.int64]], parts: list[NDArray[np.int64]], weight: int) -> None:
+        """Add the sums of one range, which nothing keeps afterwards: the next range needs their memory."""
+        for total, part in zip(totals, parts, strict=True):
+            for position in range(self.digits):
+                digit = (weight >> (position * self.digit_bits)) & (2**self.digit_bits - 1)
+                if digit:
+                    total[position] += digit * part
 
     def _ranges(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
         """Parts of a range of rows that have one weight each."""

@@ -31,6 +31,7 @@ from blockveil.pipeline.plan.describing import Described, describe
 from blockveil.pipeline.plan.designing import Designed, design
 from blockveil.pipeline.plan.resolving import resolve
 from blockveil.pipeline.questions import Answer, Question
+from blockveil.pipeline.questions.question import additive
 
 CHUNK_BYTES = 32 * 2**20
 """Bytes of float64 records that a task reads at once, unless the config says how many rows."""
@@ -179,7 +180,10 @@ class Plan:
 
     def _cut(self, machine: Machine, rows: int) -> Cut:
         chunk = min(rows, self.chunk_rows(1)) * 8 * len(self.columns)
-        return choose(self.answer.work(rows), machine, chunk)
+        work = self.answer.work(rows)
+        if self.weighs:
+            work = replace(work, weighted_sums=additive(self.design).weight_digits[1])
+        return choose(work, machine, chunk)
 
     @property
     def guess(self) -> float:

@@ -1,11 +1,15 @@
 """Sums over records that count by a weight of their range of rows: exact, in digits too, for every kind of sum."""
 
+import dataclasses
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockveil.engine.answers import progress
+from blockveil.engine.answers.cost import GrowthKind, Machine, Work, choose
 from blockveil.engine.answers.counts import Codes, CountQuery, Missing, Outside
 from blockveil.engine.answers.layout import Tile, grid
 from blockveil.engine.answers.outer_products import OuterProductsQuery
@@ -75,3 +79,29 @@ def test_progress_goes_on_from_range_to_range_and_never_back():
     assert shares == sorted(shares)
     assert len(shares) == len(set(shares)) == 20
     assert shares[-1] == ("one", 1.0)
+
+
+def memory_of(query, source, tiles):
+    query.partial(source, 0, len(source), 16, tiles)  # what is made once and kept
+    tracemalloc.start()
+    query.partial(source, 0, len(source), 16, tiles)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+@pytest.mark.parametrize("digit_bits", [8, 4, 1])
+def test_a_plan_allows_for_the_memory_of_weighted_sums(digit_bits):
+    features, digits = 1_500, 8 // digit_bits
+    work = Work(GrowthKind.PRODUCTS, 64, features, (features + 1, features + 1), symmetric=True, lead=1)
+    query = SecondMomentQuery(quantiser(16, features), False)
+    weighted = WeightedQuery(query, (32, 64), (255, 254), digit_bits, digits)
+    source = np.zeros((64, features))
+    needed = memory_of(weighted, source, work.tiles) - memory_of(query, source, work.tiles)
+
+    allowed, without = (
+        choose(each, Machine(1, 1, 2**40), 16 * 8 * features).cost.peak_bytes
+        for each in (dataclasses.replace(work, weighted_sums=digits), work)
+    )
+    assert needed <= allowed - without
+    assert needed > 0.9 * digits * 8 * work.entries

@@ -589,7 +589,9 @@ def test_nights_of_more_records_than_one_weighted_sum_may_have_are_released_digi
     loaded = prepare(tmp_path)
     text = loaded.path.read_text().replace("10_000", "4_000_000_000").replace("delta = 1e-6", "delta = 1e-12")
     loaded.path.write_text(text.replace('missing = "refuse"', 'missing = "refuse"\nquantisation_bits = 16'))
-    loaded = load_config(loaded.path)
+    narrow, loaded = loaded, load_config(loaded.path)
+    counted = [of_series(one, 1) for one in (narrow, loaded)]
+    assert [plan.cut(plan.machine()).work.weighted_sums for plan in counted] == [1, 8]  # their memory is planned
     for number, rows in ((1, 100), (2, 250), (3, 400)):
         grow(tmp_path, rows)
         released = zarr.open_group(run(loaded, number).path, mode="r")
