@@ -82,6 +82,11 @@ COMMANDS = {
         "ingest",
         "Make the store of records that releases read, or append new files to it. Spends nothing.",
     ),
+    "erase": Listed(
+        "erase_command",
+        "erase",
+        "Remove all rows of units from a store that grows, and all that an unfinished ingest left. Spends nothing.",
+    ),
     "serve": Listed(
         "serve_commands",
         "serve",

@@ -1,13 +1,13 @@
-"""``blockveil.ingest``: makes the store of records that releases read. Spends nothing."""
+"""``blockveil.ingest`` and ``blockveil.erase``: make the store of records that releases read. Spend nothing."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from blockveil.pipeline.config.ingest_file import load_ingest
-from blockveil.pipeline.data.ingest import ingest_run
+from blockveil.pipeline.data.ingest import erasing, ingest_run
 
 
 def ingest(config: str | os.PathLike[str], /, *, progress: Callable[[str, float | None], object] | None = None) -> Path:
@@ -40,3 +40,34 @@ def ingest(config: str | os.PathLike[str], /, *, progress: Callable[[str, float 
             progress(stage, share)
 
     return ingest_run.ingest(ingest_run.look(load_ingest(config)), tell).path
+
+
+def erase(config: str | os.PathLike[str], units: Sequence[int | str], /) -> Path:
+    """Remove all rows of units from a store that grows, and all that an unfinished ingest left. Spends nothing.
+
+    Delete the units from the source first. A call that was killed is finished by calling again.
+
+    Parameters
+    ----------
+    config
+        Path of the config of the ingest that makes the store.
+    units
+        Identifiers as the source has them: whole numbers or texts.
+
+    Returns
+    -------
+    Path
+        The store, which holds no row of these units and will take in none. Whether it held any is returned nowhere.
+
+    Raises
+    ------
+    ConfigError
+        The config cannot be read.
+    DataError
+        The store does not keep whose its rows are, or an identifier is of another kind than those of the source.
+    StoreError
+        The store is not there, what is kept beside it is lost, or another ingest works on it.
+    """
+    loaded = load_ingest(config)
+    erasing.erase(ingest_run.look(loaded, needed=False), units, lambda *_: None)
+    return loaded.target

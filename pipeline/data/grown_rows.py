@@ -3,7 +3,8 @@
 The records are those of the parts, one part after the other. An append writes a new part beside the others and then
 replaces the manifest, which is one file. So whoever has read a manifest reads the same records for ever: an append
 meanwhile touches none of the files that it names. The records of an earlier manifest are a prefix of those of a later
-one, bit for bit.
+one, bit for bit, unless an erasure came in between: it puts other parts in the place of those that held records of the
+unit, under names of their own, and the manifest then keeps which histories the first parts had before.
 
 The manifest is the metadata of a Zarr group, with the attribute ``encoding-type = "blockveil-parts"``; a part is a Zarr
 array in that group, or a group of sparse records.
@@ -28,6 +29,7 @@ PARTED = "blockveil-parts"
 
 _VERSION = "1"
 _NAME = re.compile(r"part-\d{6,9}")
+_HISTORY = re.compile(r"[0-9a-f]{64}")
 
 
 class PartRows(Protocol):
@@ -61,6 +63,9 @@ class Manifest:
         Rows that are read at once where parts are large enough.
     sparse
         Whether parts hold the values other than zero.
+    erased
+        History that the records of the first parts had before some of them were erased, and how many parts these are.
+        Private, as the records are.
     """
 
     parts: tuple[tuple[str, int], ...]
@@ -68,6 +73,7 @@ class Manifest:
     dtype: str
     chunk_rows: int
     sparse: bool
+    erased: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def read(cls, attributes: Mapping[str, Any]) -> Manifest | None:
@@ -75,12 +81,14 @@ class Manifest:
         try:
             rows, columns = attributes["shape"]
             parts = tuple((name, count) for name, count in attributes["parts"])
-            found = cls(parts, columns, attributes["dtype"], attributes["chunk_rows"], attributes["sparse"])
+            erased = tuple((history, first) for history, first in attributes.get("erased", ()))
+            found = cls(parts, columns, attributes["dtype"], attributes["chunk_rows"], attributes["sparse"], erased)
             whole = all(type(number) is int and number >= 0 for number in (rows, columns, *(n for _, n in parts)))
             named = all(is_part(name) for name, _ in parts) and len({name for name, _ in parts}) == len(parts)
             valid = whole and named and rows == found.rows and columns > 0 and np.dtype(found.dtype).str == found.dtype
             valid &= type(found.chunk_rows) is int and found.chunk_rows > 0 and type(found.sparse) is bool
             valid &= attributes["encoding-version"] == _VERSION
+            valid &= all(_is_history(one) and type(n) is int and 0 < n <= len(parts) for one, n in erased)
         except (KeyError, TypeError, ValueError):
             return None
         return found if valid else None
@@ -90,9 +98,20 @@ class Manifest:
         """Number of records."""
         return sum(rows for _, rows in self.parts)
 
+    @property
+    def borders(self) -> tuple[int, ...]:
+        """Where the records of each part begin, and where those of the last one end."""
+        return tuple(accumulate((rows for _, rows in self.parts), initial=0))
+
+    @property
+    def next_part(self) -> int:
+        """Number of the next part that is made; no part had it before."""
+        return 1 + max((int(name.rpartition("-")[2]) for name, _ in self.parts), default=-1)
+
     def attributes(self) -> dict[str, Any]:
         """As plain JSON values."""
         return {
+            **({"erased": [list(one) for one in self.erased]} if self.erased else {}),
             "encoding-type": PARTED,
             "encoding-version": _VERSION,
             "shape": [self.rows, self.columns],
@@ -103,13 +122,17 @@ class Manifest:
         }
 
 
+def _is_history(found: Any) -> bool:
+    return isinstance(found, str) and _HISTORY.fullmatch(found) is not None
+
+
 def is_part(name: str) -> bool:
     """Whether a name is that of a part."""
     return _NAME.fullmatch(name) is not None
 
 
 def part_name(number: int) -> str:
-    """Name of the part that one append makes, counted from 0."""
+    """Name of the part of a number, counted from 0."""
     return f"part-{number:06d}"
 
 
@@ -204,7 +227,7 @@ class GrownRows:
 
     @cached_property
     def _borders(self) -> NDArray[np.int64]:
-        return np.array(list(accumulate((rows for _, rows in self.manifest.parts), initial=0)), np.int64)
+        return np.array(self.manifest.borders, np.int64)
 
 
 class GrownEntries(GrownRows):

@@ -3,6 +3,9 @@
 A history is the SHA-256 of the type of the elements, the number of columns and the bytes of all records in order,
 whatever the chunks. Like a fingerprint it stays in the ledger. It does not tell how many records it is of, so the
 records of earlier nights are found again by hashing record by record, all of them in one pass.
+
+Of records that an erasure has thinned out, the histories from before it cannot be hashed again. Their store keeps them,
+each with the number of parts whose records it was of: nights begin on whole parts.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from numpy.typing import NDArray
 
 from blockveil.pipeline.base.errors import BlockveilError, DataError
 from blockveil.pipeline.data.datasets import Dataset
+from blockveil.pipeline.data.grown_rows import GrownRows
+from blockveil.pipeline.data.sparse_store import Stored
 from blockveil.pipeline.data.stores import unreadable
 
 _BYTES = 64 * 2**20
@@ -57,26 +62,73 @@ def history_of(dataset: Dataset, earlier: Sequence[str] = (), own: str | None = 
     Raises
     ------
     DataError
-        The records do not begin with those of the earlier nights, or with its own.
+        The records do not begin with those of the earlier nights, or with its own, or some of its own were erased.
     StoreError
         They cannot be read.
     """
-    wanted = [*earlier, *([] if own is None else [own])]
+    known = _before_erasures(dataset.array)
+    if own in known:
+        raise _own_erased()
+    hashed = [history for history in earlier if history not in known]
     try:
-        found = _found(dataset, wanted, to_the_end=own is None)
+        found = _found(dataset, [*hashed, *([] if own is None else [own])], to_the_end=own is None)
     except BlockveilError:
         raise
     except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
         failure = unreadable("The store of the records", error)
     else:
-        return found
+        end_of = iter(found.ends)
+        ends = [known[history] if history in known else next(end_of) for history in earlier]
+        return History(found.digest, (*ends, *end_of))
     raise failure
 
 
+def histories(array: GrownRows, ends: Sequence[int]) -> list[str]:
+    """Histories of the first ``ends[i]`` of stored records, for each i; the numbers ascend.
+
+    Raises
+    ------
+    Exception
+        Whatever reading raises.
+    """
+    total, found, rows = _begun(array.dtype, array.shape[1]), list[str](), 0
+    for block in _blocks(array, array.shape[0]):
+        begin = 0
+        while len(found) < len(ends) and ends[len(found)] <= rows + len(block):
+            stop = ends[len(found)] - rows
+            total.update(np.ascontiguousarray(block[begin:stop]).tobytes())
+            found.append(total.hexdigest())
+            begin = stop
+        total.update(np.ascontiguousarray(block[begin:]).tobytes())
+        rows += len(block)
+    return found
+
+
+def _before_erasures(array: Any) -> dict[str, int]:
+    """Number of records that a history from before an erasure is of now."""
+    if not isinstance(array, GrownRows):
+        return {}
+    borders = array.manifest.borders
+    return {history: borders[parts] for history, parts in array.manifest.erased}
+
+
+def _own_erased() -> DataError:
+    return DataError(
+        "Some of the records with which this night began were erased",
+        "A night is finished with the records that its charge is for, or not at all",
+        "Give its charge back with `blockveil ledger void` if it is RESERVED, and run again; if it is COMMITTED, plan "
+        "new nights under another continual.first (a new charge)",
+    )
+
+
+def _begun(dtype: np.dtype[Any], features: int) -> Any:
+    return hashlib.sha256(f"blockveil history 1 {dtype.str} {features}\n".encode())
+
+
 def _found(dataset: Dataset, wanted: list[str], *, to_the_end: bool) -> History:
-    total = hashlib.sha256(f"blockveil history 1 {dataset.dtype.str} {dataset.features}\n".encode())
+    total = _begun(dataset.dtype, dataset.features)
     ends, rows = list[int](), 0
-    for block in _blocks(dataset):
+    for block in _blocks(dataset.array, dataset.rows):
         rest = block
         if len(ends) < len(wanted):
             for position, record in enumerate(block, 1):
@@ -104,8 +156,9 @@ def _found(dataset: Dataset, wanted: list[str], *, to_the_end: bool) -> History:
     return History(total.hexdigest(), tuple(ends))
 
 
-def _blocks(dataset: Dataset) -> Iterator[NDArray[Any]]:
-    rows = max(1, _BYTES // max(1, dataset.features * dataset.dtype.itemsize))
-    rows = max(dataset.chunk_rows, rows // dataset.chunk_rows * dataset.chunk_rows)
-    for start in range(0, dataset.rows, rows):
-        yield np.ascontiguousarray(dataset.array[start : min(start + rows, dataset.rows)])
+def _blocks(array: Stored, count: int) -> Iterator[NDArray[Any]]:
+    chunk = array.chunks[0]
+    rows = max(1, _BYTES // max(1, array.shape[1] * np.dtype(array.dtype).itemsize))
+    rows = max(chunk, rows // chunk * chunk)
+    for start in range(0, count, rows):
+        yield np.ascontiguousarray(array[start : min(start + rows, count)])

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from blockveil import sklearn as sklearn
     from blockveil.flows.python.beginning import init as init
     from blockveil.flows.python.granting import budget as budget
+    from blockveil.flows.python.ingesting import erase as erase
     from blockveil.flows.python.ingesting import ingest as ingest
     from blockveil.flows.python.planned import plan as plan
     from blockveil.flows.python.running import PromiseWarning as PromiseWarning
@@ -39,6 +40,7 @@ _PLACES = {
     "Release": ("blockveil.pipeline.analysis.release", "Release"),
     "budget": ("blockveil.flows.python.granting", "budget"),
     "init": ("blockveil.flows.python.beginning", "init"),
+    "erase": ("blockveil.flows.python.ingesting", "erase"),
     "ingest": ("blockveil.flows.python.ingesting", "ingest"),
     "open": ("blockveil.pipeline.analysis.opening", "open_"),
     "plan": ("blockveil.flows.python.planned", "plan"),

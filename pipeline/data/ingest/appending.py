@@ -21,8 +21,8 @@ The order is what makes a kill harmless::
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ def append(source: Source, tell: Tell) -> str:
     try:
         with scratch.locked(target) as root:
             try:
-                before = _before(source, root)
+                before = standing(source, root)
                 files = _new_files(source, before, tell)
             except BlockveilError:
                 scratch.remove(root)  # as where what is read is at fault
@@ -110,14 +110,20 @@ def discard(target: Path, array: str) -> bool:
             found |= growth_state.forget(target)
         elif (store := _opened(target, array)) is not None:
             state = growth_state.read(target, store[1])
-            found |= _tidied(target / array, store[0])
+            found |= tidied(target / array, store[0])
             growth_state.tidy(growth_state.state_path(target), state)
         scratch.remove(root)
     return found
 
 
-def _before(source: Source, root: Path) -> Before | None:
-    """Manifest and state of the store as it is; None where there is none. What a killed append left is removed."""
+def standing(source: Source, root: Path) -> Before | None:
+    """Manifest and state of the store as it is; None where there is none. What a killed run left is removed.
+
+    Raises
+    ------
+    StoreError
+        The store does not grow, was made by other rules, or what is kept beside it is lost.
+    """
     target, section = source.loaded.target, source.config.ingest
     if not target.exists():
         return None
@@ -137,7 +143,7 @@ def _before(source: Source, root: Path) -> Before | None:
             "All records of a store are made by the same rules",
             "Restore them in the config, or name another store and ingest all files into it",
         )
-    if _tidied(target / section.array, manifest):
+    if tidied(target / section.array, manifest):
         scratch.Staging(root, scratch.IngestProgress(spec)).wipe()  # its part was in the store already
     growth_state.tidy(growth_state.opened(target), state)
     return manifest, state
@@ -153,7 +159,7 @@ def _opened(target: Path, array: str) -> tuple[Manifest, str] | None:
     return None if contract is None or manifest is None else (manifest, contract.spec)
 
 
-def _tidied(folder: Path, manifest: Manifest) -> bool:
+def tidied(folder: Path, manifest: Manifest) -> bool:
     """Remove parts that no manifest names: only an append that was killed can have left them."""
     names = {name for name, _ in manifest.parts}
     left = [entry for entry in folder.iterdir() if entry.name not in names]
@@ -213,6 +219,19 @@ def _new_files(source: Source, before: Before | None, tell: Tell) -> dict[HeldFi
         tell(_COMPARING, (number + 1) / len(source.files))
     source.counts.new_files, source.counts.held_files = len(new), len(seen) - len(new)
     return new
+
+
+def held_again(source: Source, held: tuple[HeldFile, ...]) -> tuple[HeldFile, ...]:
+    """Files that the store holds, as they are now where the source has them still."""
+    base = source.loaded.path.parent
+    there = {_location(file.location, base): file for file in source.files if not isinstance(file, SourceTable)}
+    changed = {each for each in held if each.location in there and there[each.location].identity != each.identity}
+    return tuple(
+        HeldFile(each.location, there[each.location].identity, there[each.location].content_digest())
+        if each in changed
+        else each
+        for each in held
+    )
 
 
 def _location(location: str, base: Path) -> str:
@@ -278,22 +297,24 @@ def _grow(
     target, array = source.loaded.target, source.config.ingest.array
     manifest = _empty(source) if before is None else before[0]
     state = GrowthState("", _rules(source)) if before is None else before[1]
-    folder, name = growth_state.opened(target), part_name(len(manifest.parts))
+    number = manifest.next_part
+    folder, name = growth_state.opened(target), part_name(number)
     bound = None
     if isinstance(source.config.unit, ChosenRows):
         bound = UnitBound(folder, state.units, staging.root / "units", state.identifiers)
     rows = fill(source, staging, (staging.store / array, name), tell, bound)
-    units = state.units
+    units, owners = state.units, state.owners
     if bound is not None:
-        number = len(manifest.parts)
-        units = (*units, written(folder / file_name(number, 1), 1, bound.kept()))
-        units = carried(folder, units, number)
+        own = written(folder / file_name(number, 1), 1, bound.kept())
+        units, owners = carried(folder, (*units, own), number), (*owners, own)
     identifiers = None if bound is None else bound.identifiers
-    made = GrowthState(source.spec, state.rules, identifiers, (*state.files, *files), units)
+    made = GrowthState(source.spec, state.rules, identifiers, (*state.files, *files), units, owners)
     growth_state.write(folder, made)
     manifest = replace(manifest, parts=(*manifest.parts, (name, rows)))
-    publish = _first if before is None else partial(_next, name)
-    publish(staging.store, target, array, _metadata(source, manifest))
+    if before is None:
+        _publish_first(staging.store, target, array, _metadata(source, manifest))
+    else:
+        publish_parts([staging.store / array / name], source, manifest)
     growth_state.tidy(folder, made)
 
 
@@ -311,7 +332,7 @@ def _metadata(source: Source, manifest: Manifest) -> bytes:
     return json.dumps(fields, indent=2).encode()
 
 
-def _first(staged: Path, target: Path, array: str, metadata: bytes) -> None:
+def _publish_first(staged: Path, target: Path, array: str, metadata: bytes) -> None:
     """Publish a store of one part, by one rename."""
     group = json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {}}).encode()
     durable.replace_file(staged / _METADATA, group, staged / _UNFINISHED)
@@ -322,10 +343,22 @@ def _first(staged: Path, target: Path, array: str, metadata: bytes) -> None:
     durable.sync(target.parent)
 
 
-def _next(name: str, staged: Path, target: Path, array: str, metadata: bytes) -> None:
-    """Publish one more part, by one replaced file."""
-    durable.sync_tree(staged / array / name)
-    (staged / array / name).rename(target / array / name)
+def publish_parts(staged: Sequence[Path], source: Source, manifest: Manifest) -> None:
+    """Publish further parts of a store, by one replaced file.
+
+    Parameters
+    ----------
+    staged
+        Where the parts that are new were written, each under its name.
+    source
+        The store's config, and the digest that the store is to have.
+    manifest
+        All parts that the store has then.
+    """
+    target, array = source.loaded.target, source.config.ingest.array
+    for part in staged:
+        durable.sync_tree(part)
+        part.rename(target / array / part.name)
     durable.sync(target / array)
-    # Before this, no reader knows of the part; after it, every new reader does.
-    durable.replace_file(target / array / _METADATA, metadata, target / array / _UNFINISHED)
+    # Before this, no reader knows of the parts; after it, every new reader does.
+    durable.replace_file(target / array / _METADATA, _metadata(source, manifest), target / array / _UNFINISHED)

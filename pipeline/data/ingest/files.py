@@ -102,7 +102,7 @@ class SourceFile:
             )
 
 
-def find(locations: tuple[str, ...], base: Path, suffixes: tuple[str, ...]) -> list[SourceFile]:
+def find(locations: tuple[str, ...], base: Path, suffixes: tuple[str, ...], *, needed: bool = True) -> list[SourceFile]:
     """Files of a source in reading order.
 
     Parameters
@@ -113,6 +113,8 @@ def find(locations: tuple[str, ...], base: Path, suffixes: tuple[str, ...]) -> l
         Folder that relative paths start from.
     suffixes
         What file names in a folder end with; other files there are not read.
+    needed
+        Whether each location must name a file.
 
     Raises
     ------
@@ -131,7 +133,7 @@ def find(locations: tuple[str, ...], base: Path, suffixes: tuple[str, ...]) -> l
         except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
             failure = unreadable(shown, error)
         else:
-            if here:
+            if here or not needed:
                 found += here
                 continue
             failure = StoreError(

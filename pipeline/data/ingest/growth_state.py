@@ -60,6 +60,8 @@ class GrowthState:
         Files of the source in the order in which they were taken in.
     units
         Files of how many rows are stored of each unit.
+    owners
+        For each part of the store, a file of how many of its rows are of which unit, in the order of the rows.
     """
 
     spec: str
@@ -67,6 +69,7 @@ class GrowthState:
     identifiers: str | None = None
     files: tuple[HeldFile, ...] = ()
     units: tuple[UnitFile, ...] = ()
+    owners: tuple[UnitFile, ...] = ()
 
 
 def state_path(target: Path) -> Path:
@@ -105,7 +108,8 @@ def read(target: Path, spec: str) -> GrowthState:
         fields, seal = said["state"], said["digest"]
         files = tuple(HeldFile(**file) for file in fields["files"])
         units = tuple(UnitFile(**file) for file in fields["units"])
-        found = GrowthState(fields["spec"], fields["rules"], fields["identifiers"], files, units)
+        owners = tuple(UnitFile(**file) for file in fields.get("owners", ()))  # earlier versions did not keep them
+        found = GrowthState(fields["spec"], fields["rules"], fields["identifiers"], files, units, owners)
         valid = seal == digest(fields) and found.spec == spec and said["version"] == _VERSION
     except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError):
         valid = False
@@ -130,7 +134,7 @@ def write(folder: Path, state: GrowthState) -> None:
 
 def tidy(folder: Path, state: GrowthState) -> None:
     """Remove all but one state: what an append that was killed has left, and what the last one has replaced."""
-    _remove_others(folder, {_name(state.spec), *(file.name for file in state.units)})
+    _remove_others(folder, {_name(state.spec), *(file.name for file in (*state.units, *state.owners))})
 
 
 def forget(target: Path) -> bool:

@@ -50,8 +50,15 @@ class IngestOutcome:
     message: str
 
 
-def look(loaded: LoadedIngest) -> Source:
+def look(loaded: LoadedIngest, *, needed: bool = True) -> Source:
     """List and identify the files of a source; reads no record.
+
+    Parameters
+    ----------
+    loaded
+        Config of the ingest.
+    needed
+        Whether each path, pattern or folder of files must name something; else what is gone is left out.
 
     Raises
     ------
@@ -72,7 +79,7 @@ def look(loaded: LoadedIngest) -> Source:
     elif isinstance(config.source, ZarrSource):
         files = tuple(find_arrays(config.source, base))
     else:
-        files = tuple(find(config.source.files, base, SUFFIXES[config.source.kind]))
+        files = tuple(find(config.source.files, base, SUFFIXES[config.source.kind], needed=needed))
     # A key without a value is left out: a store from before it was known is still the same.
     unset = {key for key in ("only", "append", "late") if not getattr(config.ingest, key)}
     decides = config.model_dump(mode="json", exclude={"ingest": {"memory_gib", *unset}})

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
@@ -12,7 +15,7 @@ from blockveil.pipeline.data.ingest.ingest_staging import Staging
 from blockveil.pipeline.data.ingest.source_rows import Source, Tell, to_store
 from blockveil.pipeline.data.ingest.sparse_files import EntryWriter
 from blockveil.pipeline.data.ingest.store_contract import Contract
-from blockveil.pipeline.data.ingest.store_writer import Saved, Writer
+from blockveil.pipeline.data.ingest.store_writer import Rows, Saved, Writer
 from blockveil.pipeline.data.ingest.unit_bound import UnitBound
 from blockveil.pipeline.data.sparse_store import open_rows, parts_of
 from blockveil.pipeline.data.zarr_arrays import missing_chunks
@@ -46,6 +49,16 @@ def fill(source: Source, staging: Staging, place: tuple[Path, str], tell: Tell, 
         raise
 
 
+def refill(source: Source, place: tuple[Path, str], pieces: Iterator[Rows]) -> int:
+    """Write rows that were stored already; ``place`` as for :func:`fill`. How many there are."""
+    with _writer(place, source, 0, lambda *_: None) as writer:
+        for rows in pieces:
+            writer.add(rows, 0, np.arange(1, len(rows) + 1))
+        count = writer.finish(contract_of(source))
+    _require_complete(place)
+    return count
+
+
 def contract_of(source: Source) -> dict[str, Any]:
     """Attributes of a store, or of a part of one: what its records were ingested for, and by which version."""
     return {**Contract.made(source.config, source.spec).attributes(), "software": f"blockveil {version('blockveil')}"}
@@ -66,10 +79,14 @@ def _fill(source: Source, staging: Staging, place: tuple[Path, str], tell: Tell,
         raise DataError(
             "The source holds no record to store", "A store holds records", "Correct the source, or ingest.only"
         )
+    _require_complete(place)
+    return count
+
+
+def _require_complete(place: tuple[Path, str]) -> None:
     made = open_rows(place[0], place[1], "ingest.store", "ingest.array")
     if any(missing_chunks(part) for part in parts_of(made)):
         raise StoreError("The staged store is incomplete", "Each chunk must be on the disk", "Run again")
-    return count
 
 
 def _writer(place: tuple[Path, str], source: Source, written: int, saved: Saved) -> Writer | EntryWriter:

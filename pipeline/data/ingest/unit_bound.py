@@ -146,6 +146,23 @@ def file_name(number: int, appends: int) -> str:
     return f"units-{number:06d}-{appends}"
 
 
+def entries_of(file: Path) -> Entries:
+    """All entries of a file."""
+    return _within(file, bytes(DIGEST.itemsize), None)
+
+
+def rows_of(folder: Path, files: Sequence[UnitFile], unit: Digests) -> int:
+    """How many rows some appends kept of one unit, shape (1,)."""
+    total = 0
+    for each in files:
+        with open(folder / each.name, "rb") as stream:
+            count = os.fstat(stream.fileno()).st_size // ENTRY.itemsize
+            place = _first(stream, count, unit.tobytes())
+            entries = _entries(stream, place, min(place + 1, count))
+            total += int(entries["rows"][entries["unit"] == unit].sum())
+    return total
+
+
 def check(folder: Path, files: Sequence[UnitFile]) -> None:
     """Refuse files that are not those that were written; StoreError."""
     for file in files:

@@ -282,3 +282,24 @@ def test_what_cannot_be_is_refused():
     design = design_of(levels)
     with pytest.raises(ValueError, match="share"):
         of_night(of_night(design, levels, 3), levels, 4)
+
+
+@pytest.mark.parametrize(
+    ("nights", "age", "shares"),
+    [
+        (30, 1, {0: "0.50", 7: "0.26", 28: "0.17"}),
+        (30, 15, {0: "0.86", 7: "0.82"}),
+        (365, 1, {0: "0.50", 7: "0.22", 28: "0.09"}),
+        (365, 182, {0: "0.97", 7: "0.91", 28: "0.83"}),
+    ],
+)
+def test_the_share_of_an_erased_record_in_later_nights_is_the_one_that_is_documented(nights, age, shares):
+    levels = least_noise(nights)
+    read = []
+    for night in range(1, nights + 1):
+        weight = [w for w, begin in zip(levels.weights, levels.ages, strict=True) if begin <= night - 1][-1]
+        measured = np.array([weight if night <= age else 0])  # it arrived in the first night
+        read.append(levels.estimate(measured, night, lambda number: read[number - 1])[0])
+    assert read[:age] == pytest.approx([1.0] * age)
+    assert all(0 < share < 1 for share in read[age:])
+    assert {after: f"{read[age + after]:.2f}" for after in shares} == shares

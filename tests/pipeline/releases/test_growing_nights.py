@@ -10,15 +10,18 @@ import zarr
 
 from blockveil.engine.answers.gram import partial_gram
 from blockveil.pipeline import report
-from blockveil.pipeline.base.errors import ReleaseConflict
+from blockveil.pipeline.base.errors import BlockveilError, DataError, ReleaseConflict
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.data.datasets import open_records
+from blockveil.pipeline.data.ingest import erasing
+from blockveil.pipeline.data.ingest.ingest_run import look
 from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.plan.planning import as_begun, make_plan
 from blockveil.pipeline.releases import night
 from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.growing import growth_of
 from blockveil.pipeline.releases.night import Workspace, run_release
 from tests import support
 from tests.pipeline.data.ingest import growing_support as grown
@@ -28,7 +31,7 @@ FIRST = date(2026, 11, 1)
 CONFIG = """
 release = {{dataset = "people", name = "stays"}}
 data = {{store = "out.zarr"}}
-privacy = {{epsilon = 1, delta = 1e-9, neighbours = "add-remove", unit = "one visit (one row)"}}
+privacy = {{epsilon = 1, delta = 1e-9, neighbours = "add-remove", unit = "{unit}", rows_per_unit = {rows}}}
 mechanism = {{kind = "gaussian"}}
 output = {{root = "out", ledger = "ledger.db", keys = "keys"}}
 {more}
@@ -43,8 +46,9 @@ features = [{{name = "person", lower = 0, upper = 40}}, {{name = "stay", lower =
 """
 
 
-def prepared(folder, more="", kind="covariance"):
-    (folder / "release.toml").write_text(CONFIG.format(more=more, kind=kind))
+def prepared(folder, more="", kind="covariance", unit="one visit (one row)", rows_per_unit=1):
+    text = CONFIG.format(more=more, kind=kind, unit=unit, rows=rows_per_unit)
+    (folder / "release.toml").write_text(text)
     loaded = load_config(folder / "release.toml")
     support.set_budget(loaded, 3.0)
     return loaded
@@ -117,6 +121,87 @@ def test_a_night_of_a_series_that_was_killed_is_finished_after_appends_and_the_s
     assert run(loaded, 1).output_digest == staged.output_digest
     assert run(loaded, 2).resumed is None
     assert Ledger(loaded.ledger_url).budget("people").spent == spent
+
+
+def erase(folder, persons, layout="rows"):
+    loaded = people.configure(
+        folder, grown.COLUMNS, unit=grown.UNITS["chosen"], append=True, late="next", layout=layout
+    )
+    erasing.erase(look(loaded), persons, lambda *_: None)
+
+
+def grow_by_person(folder, number, layout="rows"):
+    grown.put(folder, number)
+    people.run(
+        people.configure(folder, grown.COLUMNS, unit=grown.UNITS["chosen"], append=True, late="next", layout=layout)
+    )
+
+
+def of_persons(folder, more=""):
+    return prepared(folder, more, unit="one person", rows_per_unit=2)
+
+
+@pytest.mark.parametrize("layout", ["rows", "entries"])
+def test_a_series_goes_on_after_an_erasure_with_the_nights_where_they_were_among_the_records(tmp_path, layout):
+    loaded = of_persons(tmp_path, "continual = {nights = 5, first = 2026-11-01}")
+    held = []
+    for number in range(5):
+        grow_by_person(tmp_path, number, layout)
+        if number == 3:
+            erase(tmp_path, [3, 17], layout)
+            erase(tmp_path, [5], layout)
+        held.append([rows for _, rows in grown.opened(tmp_path).manifest.parts])
+        plan = as_begun(make_plan(loaded, FIRST + timedelta(days=number)), Ledger(loaded.ledger_url))
+        workspace = Workspace.open(plan)
+        growth = growth_of(plan, plan.series, workspace.ledger, workspace.root, open_records(loaded))
+        levels = plan.series.scheme.levels
+        borders = np.cumsum([0, *held[-1]])
+        expected = [borders[max(0, number + 1 - age)] for age in reversed(levels.ages[1:])]
+        assert growth.ages.ends == (*expected, borders[-1])
+        assert run_release(plan, ThreadCompute(2), "test", lambda *_: None).resumed is None
+    assert sum(entry.kind == "RESERVED" for entry in Ledger(loaded.ledger_url).history()) == 5
+    assert held[-1][:3] != held[2]  # rows of the first nights are gone
+
+
+def test_a_night_whose_records_were_erased_before_it_was_finished_is_refused_in_words(tmp_path):
+    loaded = of_persons(tmp_path, "continual = {nights = 4, first = 2026-11-01}")
+    grow_by_person(tmp_path, 0)
+    run(loaded, 0)
+    grow_by_person(tmp_path, 1)
+    workspace = Workspace.open(make_plan(loaded, FIRST + timedelta(days=1)))
+    reserved = night.reserve(workspace, "killed")
+    erase(tmp_path, [3, 17])
+    with pytest.raises(DataError, match="Some of the records with which this night began were erased"):
+        run(loaded, 1)
+    assert workspace.ledger.void_if_reserved(reserved.charge.charge_id, "erased")
+    assert run(loaded, 1).resumed is None
+
+
+def test_a_single_night_that_was_begun_before_an_erasure_is_not_finished_on_other_records(tmp_path):
+    loaded = of_persons(tmp_path)
+    grow_by_person(tmp_path, 0)
+    workspace = Workspace.open(make_plan(loaded, FIRST))
+    night.measure(workspace, night.reserve(workspace, "killed"), ThreadCompute(1), lambda *_: None)
+    erase(tmp_path, [3])
+    with pytest.raises(ReleaseConflict, match="another specification"):
+        run(loaded, 0)
+    assert run(loaded, 1).resumed is None
+
+
+def test_a_release_that_reads_while_units_are_erased_is_not_published(tmp_path):
+    loaded = of_persons(tmp_path)
+    grow_by_person(tmp_path, 0)
+
+    class ErasedMeanwhile(ThreadCompute):
+        def hold(self, graph, report):
+            held = super().hold(graph, report)
+            erase(tmp_path, [3])
+            return held
+
+    with pytest.raises(BlockveilError):
+        run_release(make_plan(loaded, FIRST), ErasedMeanwhile(1), "test", lambda *_: None)
+    assert Ledger(loaded.ledger_url).budget("people").spent.loss == 0
+    assert run(loaded, 0).resumed is None
 
 
 def test_a_reservation_from_before_an_append_is_used_for_the_records_that_it_was_for(tmp_path):

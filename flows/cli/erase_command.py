@@ -1,0 +1,44 @@
+"""``blockveil erase``: takes units out of a store that grows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from blockveil.flows.cli.common import Debug, Json, print_message, say
+from blockveil.flows.cli.progress_line import ProgressLine
+
+Config = Annotated[Path, typer.Argument(help="Config file of the ingest that makes the store.", show_default=False)]
+Units = Annotated[
+    Path,
+    typer.Argument(
+        metavar="UNITS",
+        help="File with an identifier a line, as the source names units; - for standard input.",
+        show_default=False,
+    ),
+]
+
+
+def erase(config: Config, units: Units, as_json: Json = False, debug: Debug = False) -> None:
+    """Remove all rows of units from a store that grows, and all that an unfinished ingest left. Spends nothing.
+
+    Delete the units from the source first. A run that was killed is finished by running it again.
+    """
+    del debug
+    from blockveil.pipeline.config.ingest_file import load_ingest
+    from blockveil.pipeline.data.ingest import erasing, ingest_run
+
+    loaded = load_ingest(config)
+    named = erasing.read_units(units)
+    with ProgressLine() as progress:
+        erased = erasing.erase(ingest_run.look(loaded, needed=False), named, progress)
+    if sys.stderr.isatty():  # a person looks at it; a log or a pipe would keep it
+        say(f"Only here: {erased.sentence}", err=True)
+    said = (
+        "The store holds no row of these units, and will take in none. Copies elsewhere are untouched: backups, the "
+        "source, and what was released."
+    )
+    print_message(said, as_json, store=str(loaded.target))

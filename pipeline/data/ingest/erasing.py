@@ -1,0 +1,299 @@
+"""Erasure of units from a store that grows: their records go, and nobody else's are touched.
+
+The order is what makes a kill harmless::
+
+    lock staging -> which rows are theirs? -> write the parts that held them anew, without these rows
+    -> new state beside the store -> rename the new parts into the store -> replace the manifest
+    -> remove the old parts, the old state and the staging
+
+* Until the manifest is replaced the store is the old one. The old parts are removed after that; the same command, an
+  append or a discard does it where a kill came in between.
+* Rows of a part are in the order of their units, so how many rows each unit has in it says which rows these are.
+* Series of nights go on: a night begins on whole parts, and the manifest keeps which history the first parts had before
+  (:mod:`pipeline.data.history`).
+* Later rows of an erased unit are dropped: its bound counts as used up.
+
+**Claim.** Whatever is erased and when, the noise of a release, or of nights that share a charge, is enough.
+
+**Proof.** Which rows an erasure removes of a unit v depends on v's rows alone, and it removes no others; so neighbours
+still differ by rows of one unit u, at most k of them in all appends together, as erased rows count towards k. One such
+row, were it not erased, would change the measurements of a series by the vector of its weights, ``w_0 x, w_1 x, ...``,
+whose norm the noise is for. Erased before some night it changes the first of them alone; a vector of fewer components
+is no longer. QED.
+
+What is read of a night keeps a share of an erased record that earlier nights had in them: see the documentation of
+shared nights.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from blockveil.pipeline.base import durable
+from blockveil.pipeline.base.canonical import digest
+from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.config.ingest_file import ChosenRows
+from blockveil.pipeline.data.grown_rows import GrownRows, Manifest, PartRows, part_name
+from blockveil.pipeline.data.history import histories
+from blockveil.pipeline.data.ingest import appending, growth_state
+from blockveil.pipeline.data.ingest import ingest_staging as scratch
+from blockveil.pipeline.data.ingest.growth_state import GrowthState
+from blockveil.pipeline.data.ingest.source_rows import Source, Tell
+from blockveil.pipeline.data.ingest.store_filling import refill
+from blockveil.pipeline.data.ingest.store_writer import layout
+from blockveil.pipeline.data.ingest.unit_bound import ENTRY, check, entries_of, file_name, rows_of, written
+from blockveil.pipeline.data.ingest.units import Digester, Digests
+from blockveil.pipeline.data.sparse_store import open_rows
+from blockveil.pipeline.data.stores import unreadable
+
+_ALGORITHM = "erasure 1"
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_FINDING, _WRITING = "finding the rows of the units", "writing the other rows anew"
+
+
+@dataclass(frozen=True, repr=False)
+class Erasure:
+    """What was erased. Private: for the person at the terminal, and kept nowhere.
+
+    Attributes
+    ----------
+    units, rows
+        Units of which the store held rows, and how many.
+    """
+
+    units: int
+    rows: int
+
+    def __repr__(self) -> str:
+        """Show nothing."""
+        return "Erasure()"
+
+    @property
+    def sentence(self) -> str:
+        """The numbers in words."""
+        return (
+            f"erased {self.rows:,} records of {self.units:,} units. These numbers are private: they are shown here, "
+            "and kept nowhere."
+        )
+
+
+def read_units(file: Path) -> list[str]:
+    """Identifiers of a file, one a line; of standard input where it is ``-``.
+
+    Raises
+    ------
+    DataError
+        It cannot be read, is not UTF-8, or names nobody.
+    """
+    try:
+        text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        found = [line for line in text.decode().splitlines() if line]
+    except OSError as error:
+        problem = f"cannot be read ({os.strerror(error.errno or 0)})"
+    except UnicodeDecodeError:
+        problem = "is not UTF-8"
+    else:
+        if found:
+            return found
+        problem = "names no unit"
+    raise DataError(
+        f'The file of units "{file.name}" {problem}', "It has one identifier a line", "Correct it, or name another file"
+    )
+
+
+def erase(source: Source, identifiers: Sequence[int | str], tell: Tell) -> Erasure:
+    """Remove all rows of some units from a store that grows, and what an unfinished ingest left of anybody.
+
+    Parameters
+    ----------
+    source
+        Config of the ingest, and the files of the source that are there: those that the store holds already may have
+        changed, so that the units are gone from them, and are known as they are now.
+    identifiers
+        Units, as the source names them: integers, or texts. Where the source has integers, texts are read as such.
+    tell
+        Receives progress in the user's words.
+
+    Raises
+    ------
+    BlockveilError
+        With what to change; the store is as it was then.
+    """
+    target, unit = source.loaded.target, source.config.unit
+    if not (source.config.ingest.append and isinstance(unit, ChosenRows)):
+        raise DataError(
+            "This ingest does not keep whose the stored rows are",
+            'Units are erased from a store that grows (append = true) of chosen rows ([unit] kind = "choose")',
+            "Delete their rows in the source, and ingest it into another store",
+        )
+    try:
+        with scratch.locked(target) as root:
+            staging = scratch.Staging(root, scratch.IngestProgress(""))
+            staging.wipe()  # raw records of an unfinished append, whose files the next one reads again
+            try:
+                return _erase(source, unit, staging, identifiers, tell)
+            finally:
+                scratch.remove(root)
+    except BlockveilError:
+        raise
+    except OSError as error:
+        failure: BlockveilError = durable.store_error(error, "the store cannot be written", "ingest.store")
+    except Exception as error:  # noqa: BLE001 - what reads a store may raise anything
+        failure = unreadable("The store of the records", error)
+    raise failure
+
+
+def _erase(source: Source, unit: ChosenRows, staging: scratch.Staging, identifiers: pa.Array, tell: Tell) -> Erasure:
+    """Write parts, state and manifest, in this order."""
+    before = appending.standing(source, staging.root)
+    if before is None:
+        raise StoreError(
+            f'ingest.store "{source.config.ingest.store}" is not there',
+            "Units are erased from a store that an ingest has made",
+            "Correct ingest.store",
+        )
+    manifest, state = before
+    gone, folder = _digests(unit, state, identifiers), growth_state.opened(source.loaded.target)
+    found = list(_found(folder, manifest, state, gone, tell))
+    rows = [rows_of(folder, state.units, one) for one in np.split(gone, gone.size)] if gone.size else []
+    open_ends = gone[np.array(rows, np.int64) < unit.rows_at_most]
+    files = appending.held_again(source, state.files)
+    if found or open_ends.size or files != state.files:
+        source = replace(source, spec=digest({"algorithm": _ALGORITHM, "before": state.spec}))
+        manifest, made = _thinned(source, staging, before, found, tell)
+        if open_ends.size:
+            used_up = np.empty(open_ends.size, ENTRY)
+            used_up["unit"], used_up["rows"] = open_ends, unit.rows_at_most
+            name = folder / f"erased-{source.spec[:32]}"
+            made = replace(made, units=(*made.units, written(name, 1, iter([used_up.tobytes()]))))
+        made = replace(made, spec=source.spec, files=files)
+        growth_state.write(folder, made)
+        new = [name for name, _ in manifest.parts if name not in dict(before[0].parts)]
+        appending.publish_parts([_staged(staging, name) for name in new], source, manifest)
+        appending.tidied(source.loaded.target / source.config.ingest.array, manifest)
+        growth_state.tidy(folder, made)
+    theirs = np.concatenate([np.empty(0, ENTRY), *(one.theirs for one in found)])
+    return Erasure(np.unique(theirs["unit"]).size, int(theirs["rows"].sum()))
+
+
+def _digests(unit: ChosenRows, state: GrowthState, identifiers: Sequence[int | str]) -> Digests:
+    for number, one in enumerate(identifiers, 1):
+        # The identifier itself is whose data these are: no message holds it.
+        if state.identifiers == "whole" and not _is_whole(one):
+            raise _other_kind(number, "a whole number of 64 bits, in decimal digits")
+        if state.identifiers == "text" and not isinstance(one, str):
+            raise _other_kind(number, "a text")
+    kind = pa.int64() if state.identifiers == "whole" else pa.string()
+    found = [int(one) if state.identifiers == "whole" else str(one) for one in identifiers]
+    digests: Digests = np.unique(Digester(unit.seed).digests(pa.array(found, kind)))
+    return digests
+
+
+def _is_whole(identifier: int | str) -> bool:
+    if isinstance(identifier, str) and not (identifier.isascii() and _WHOLE.fullmatch(identifier)):
+        return False
+    return -(2**63) <= int(identifier) < 2**63
+
+
+def _other_kind(number: int, wanted: str) -> DataError:
+    return DataError(
+        f"Identifier {number} of those to erase is not {wanted}",
+        "A unit is known by its identifier as the source has it, and the source has identifiers of this kind",
+        "Correct it; nothing was erased",
+    )
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Rows of a part: of units to erase, and of the others.
+
+    Attributes
+    ----------
+    position
+        Which part it is.
+    entries
+        Its units in the order of its rows, and how many rows each has.
+    erased
+        Which of these units are to be erased.
+    """
+
+    position: int
+    entries: NDArray[np.void]
+    erased: NDArray[np.bool_]
+
+    @property
+    def theirs(self) -> NDArray[np.void]:
+        """Entries of the units to erase."""
+        return self.entries[self.erased]
+
+    @property
+    def others(self) -> NDArray[np.void]:
+        """Entries of the other units."""
+        return self.entries[~self.erased]
+
+    def rows(self, part: PartRows, block: int) -> Iterator[NDArray[np.generic]]:
+        """Rows of the other units, in their order."""
+        kept = np.repeat(~self.erased, self.entries["rows"])
+        if kept.size != part.shape[0]:
+            raise ValueError("a part has other rows than its units have")
+        for start in range(0, kept.size, block):
+            yield part[start : start + block, :][kept[start : start + block]]
+
+
+def _found(folder: Path, manifest: Manifest, state: GrowthState, gone: Digests, tell: Tell) -> Iterator[_Held]:
+    """Parts that hold rows of units to erase."""
+    if len(state.owners) != len(manifest.parts):
+        raise StoreError(
+            "An earlier version began this store, and did not keep whose its rows are",
+            "The rows of a unit can be found in it only with that",
+            "Delete the units in the source, and ingest all files into another store",
+        )
+    check(folder, state.owners)
+    for position, owners in enumerate(state.owners):
+        entries = entries_of(folder / owners.name)
+        erased = np.isin(entries["unit"], gone)
+        tell(_FINDING, (position + 1) / len(state.owners))
+        if erased.any():
+            yield _Held(position, entries, erased)
+
+
+def _staged(staging: scratch.Staging, name: str) -> Path:
+    """Where a part is written: each in a group of its own."""
+    return staging.store / f"group-{name}" / name
+
+
+def _thinned(
+    source: Source, staging: scratch.Staging, before: appending.Before, found: list[_Held], tell: Tell
+) -> tuple[Manifest, GrowthState]:
+    """Write the parts anew, without rows of erased units; manifest and state that name the new ones."""
+    manifest, state = before
+    if not found:
+        return before
+    target, section = source.loaded.target, source.config.ingest
+    records = open_rows(target, section.array, "ingest.store", "ingest.array")
+    if not isinstance(records, GrownRows):
+        raise TypeError(section.array)
+    folder, block = growth_state.opened(target), layout(section, manifest.columns)[2]
+    parts, owners = list(manifest.parts), list(state.owners)
+    for number, held in enumerate(found, manifest.next_part):
+        name = part_name(number)
+        pieces = held.rows(records.part(held.position), block)
+        parts[held.position] = name, refill(source, (_staged(staging, name).parent, name), pieces)
+        content = iter([held.others.tobytes()])
+        owners[held.position] = written(folder / file_name(number, 1), 1, content)
+        tell(_WRITING, (number - manifest.next_part + 1) / len(found))
+    # A night begins on whole parts: these are all histories that a ledger can ask for. Those of the parts before the
+    # first one that changes are as they were.
+    changed = range(found[0].position + 1, len(parts) + 1)
+    now = zip(histories(records, [manifest.borders[count] for count in changed]), changed, strict=True)
+    erased = tuple({**dict(manifest.erased), **dict(now)}.items())
+    return replace(manifest, parts=tuple(parts), erased=erased), replace(state, owners=tuple(owners))
