@@ -19,8 +19,7 @@ class WrongVersion(BlockveilError):
     exit_code: ClassVar[int] = 2
 
 
-@cache
-def running() -> str:
+def installed() -> str:
     """Version of the installed package and the first digits of a digest of its sources, such as ``0.1.0+3f2a...``."""
     top = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
@@ -29,6 +28,12 @@ def running() -> str:
             content = file.read_bytes()
             digest.update(f"{file.relative_to(top).as_posix()}\0{len(content)}\0".encode() + content)
     return f"{version('blockveil')}+{digest.hexdigest()[:12]}"
+
+
+@cache
+def running() -> str:
+    """:func:`installed`, as it was when this process first asked."""
+    return installed()
 
 
 def check(pinned: str | None) -> None:

@@ -29,6 +29,7 @@ from prefect.runner._state_proposer import StateProposer
 from prefect.states import Crashed, Pending
 from prefect.utilities.engine import propose_state
 
+from blockveil.flows.base import code
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.settings import BEAT_SECONDS
 
@@ -61,6 +62,9 @@ def of_deployments(numbers: Sequence[UUID]) -> Find:
 def of_pool(pool: str, name: str, seconds: float) -> Find:
     """Runs of a work pool that are due before a time; shows the server that this worker lives.
 
+    Runs of deployments that are pinned to other code stay where they are: a worker that has that code starts them, or
+    this one does once they are deployed with its own.
+
     Parameters
     ----------
     pool
@@ -70,13 +74,26 @@ def of_pool(pool: str, name: str, seconds: float) -> Find:
     seconds
         How often it asks.
     """
+    told = set[str]()
 
     async def find(client: PrefectClient, before: datetime) -> Sequence[FlowRun]:
         await client.send_worker_heartbeat(pool, name, heartbeat_interval_seconds=seconds)
-        found = await client.get_scheduled_flow_runs_for_work_pool(pool, scheduled_before=before)
-        return [each.flow_run for each in found]
+        due = await client.get_scheduled_flow_runs_for_work_pool(pool, scheduled_before=before)
+        # One that is pinned to nothing was made by no `blockveil deploy`: it is started, and refused in words.
+        pins = {number: await _pin(client, number) for number in {each.flow_run.deployment_id for each in due}}
+        here = code.installed() if due else ""  # what a process would run that is started now
+        other = {number: pin for number, pin in pins.items() if pin and pin != here}
+        for pin in {*other.values()} - told:
+            _log.warning("Runs wait for a worker with the code that they are pinned to, %s; here is %s", pin[:60], here)
+        told.update(other.values())
+        return [each.flow_run for each in due if each.flow_run.deployment_id not in other]
 
     return find
+
+
+async def _pin(client: PrefectClient, deployment: UUID | None) -> str | None:
+    """Code that a deployment is pinned to."""
+    return None if deployment is None else (await client.read_deployment(deployment)).version
 
 
 class Runner:

@@ -1,5 +1,6 @@
 """Deployments on a server: pinned code, forms with choices, missed nights, approvals, ledger checks, what-if."""
 
+import asyncio
 import json
 import os
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from blockveil.flows.runs import study_flow as studying
 from blockveil.flows.runs import verify_flow as verifying
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.service import child, deployments, recovery, revival, runner
+from blockveil.flows.service import deploy as deploying
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import load_deployments
 from blockveil.pipeline.ledger import Ledger
@@ -169,6 +171,33 @@ def test_a_worker_with_other_code_refuses_before_anything_is_read(site, monkeypa
     assert "0.0.9+somethingelse" in state.message
     assert "Nothing was read, charged or released" in state.message
     assert spent(found) == 0
+
+
+def test_a_team_s_worker_leaves_runs_of_other_code_to_those_that_have_it_until_they_are_deployed_anew(
+    site, monkeypatch, caplog
+):
+    due_since = (datetime.now(UTC) - timedelta(hours=1)).replace(minute=0, second=0, microsecond=0)
+    found = site(names=(), cron=f"0 {due_since.hour} * * *", zone="UTC", missed="all")
+    pool = found.deployments.pool
+    deploying._make_pool(pool)
+    deployments.register(deployments.build(found, pool))
+    run = planned_at("release/people", due_since)
+    find = runner.of_pool(pool, "worker of the test", 10)
+
+    async def due():
+        async with get_client() as client:
+            return [each.id for each in await find(client, datetime.now(UTC) + timedelta(seconds=10))]
+
+    monkeypatch.setattr(code, "installed", lambda: "9.9.9+thenewone")
+    assert (asyncio.run(due()), asyncio.run(due())) == ([], [])
+    assert sum("wait for a worker with the code" in line for line in caplog.messages) == 1
+    with server() as client:
+        assert client.read_flow_run(run.id).state.is_scheduled()
+    monkeypatch.setattr(code, "running", lambda: "9.9.9+thenewone")
+    deployments.register(deployments.build(found, pool))
+    assert asyncio.run(due()) == [run.id]
+    assert start(run).is_completed()
+    assert spent(found) > 0
 
 
 def test_the_code_version_changes_with_any_source_file():
