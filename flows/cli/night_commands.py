@@ -133,7 +133,6 @@ def _by_prefect(
 
 
 def _tell_result(workspace: Workspace, message: str, as_json: bool) -> None:
-    from blockveil.pipeline.data.released import open_release
     from blockveil.pipeline.releases.publishing import find_published
     from blockveil.pipeline.releases.uploading import destination_of
     from blockveil.pipeline.report import error_lines, report_path
@@ -145,7 +144,7 @@ def _tell_result(workspace: Workspace, message: str, as_json: bool) -> None:
     status, charge = workspace.budget(), workspace.ledger.find(plan.release_id)
     rows = [("Result", message)]
     rows += [("Warning", charge.warning)] if charge is not None and charge.warning is not None else []
-    rows += error_lines(open_release(published.path))
+    rows += error_lines(published.path)
     rows += summary.budget_lines(status, plan.charge_of_a_night, plan.new_part)
     rows += [("Release", str(published.path)), ("Report", str(report_path(published.path)))]
     sent = destination_of(plan.loaded)

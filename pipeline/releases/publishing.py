@@ -29,6 +29,7 @@ from blockveil.pipeline.base import durable, staging
 from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.data import zarr_arrays
+from blockveil.pipeline.data.known_content import known_digest
 from blockveil.pipeline.data.released import (
     ReleaseInMemory,
     damaged,
@@ -137,7 +138,8 @@ class Draft:
         ValueError, TypeError
             An attribute is not plain JSON or holds a time of day.
         """
-        digest = zarr_arrays.content_digest(dict(self._group.arrays()))
+        durable.sync_tree(self._held.path)
+        digest = known_digest(self._held.path, dict(self._group.arrays()))
         text = canonical_json({**attributes, "output_digest": digest})
         if _TIME_OF_DAY.search(text):
             raise ValueError("an attribute holds a time of day; a resumed run could not write the same bytes")

@@ -20,7 +20,6 @@ from blockveil.pipeline.report import comparison_page, facts, machine_readable, 
 from blockveil.pipeline.report.burndown import UNKNOWN, Balance
 from blockveil.pipeline.report.comparison import Comparison, compare
 from blockveil.pipeline.report.facts import Rows
-from blockveil.pipeline.report.matrix import Shown
 from blockveil.pipeline.report.pictures import Picture
 
 __all__ = ["Report", "error_lines", "make_report", "report_path", "write_comparison", "write_report"]
@@ -93,9 +92,22 @@ def _beside(release: Location) -> Path:
     )
 
 
-def error_lines(release: Shown) -> list[tuple[str, str]]:
-    """Noise against signal in a few lines."""
-    return facts.error_lines(facts.Facts(release))
+def error_lines(release: Path) -> list[tuple[str, str]]:
+    """Noise against signal in a few lines: those of the report beside a published release where it has one.
+
+    Raises
+    ------
+    StoreError
+        There is no report, and the release is damaged.
+    """
+    written = release.with_suffix(".report.json")
+    try:
+        said = json.loads(written.read_bytes())
+        if said["folder"] == release.name:  # which has the digest of its content
+            return [(str(what), str(text)) for what, text in said["in_words"]]
+    except (OSError, ValueError, TypeError, KeyError):
+        pass
+    return facts.error_lines(facts.Facts(open_release(release)))
 
 
 def make_report(workspace: Workspace, outcome: Outcome) -> Report:

@@ -51,14 +51,22 @@ class CellSums:
         ]
         self.entries = np.outer(*sizes)
 
-    def add(self, tile: EntriesTile, values: Array) -> None:
-        """Add a tile, and its mirror image where it stands for that too."""
-        rows, in_rows = self._cut(0, tile.rows)
-        columns, in_columns = self._cut(1, tile.columns)
-        part = np.add.reduceat(np.add.reduceat(values, in_rows, axis=0), in_columns, axis=1)
+    def part(self, tile: EntriesTile, values: Array) -> Array:
+        """Sums of the cells that a tile meets."""
+        (_, in_rows), (_, in_columns) = self._cut(0, tile.rows), self._cut(1, tile.columns)
+        found: Array = np.add.reduceat(np.add.reduceat(values, in_rows, axis=0), in_columns, axis=1)
+        return found
+
+    def take(self, tile: EntriesTile, part: Array) -> None:
+        """Add what :meth:`part` gave for a tile, and its mirror image where it stands for that too."""
+        (rows, _), (columns, _) = self._cut(0, tile.rows), self._cut(1, tile.columns)
         self.sums[rows, columns] += part
         if tile.mirrored:
             self.sums[columns, rows] += part.T
+
+    def add(self, tile: EntriesTile, values: Array) -> None:
+        """Add a tile, and its mirror image where it stands for that too."""
+        self.take(tile, self.part(tile, values))
 
     def add_diagonal(self, span: Span, values: Array) -> None:
         """Add numbers on the diagonal only."""
@@ -90,17 +98,25 @@ class CellNoise:
         self._sums, self._single = CellSums(matrix.shape), cells_of(matrix.shape) == matrix.shape
         self._starts = cell_starts(matrix.shape[0])
 
+    def part(self, tile: EntriesTile, deviation: Array) -> tuple[Array, Array]:
+        """What a tile adds, from the weighted standard deviations of its entries; and what its diagonal does."""
+        if self._alone.dependent:
+            return self._sums.part(tile, deviation), np.empty(0)
+        if not self._symmetric:
+            return self._sums.part(tile, deviation**2), np.empty(0)
+        # A cell on the diagonal holds entries and their mirror images: var(2x) = 2 (var x + var x).
+        on_it = -(np.diagonal(deviation) ** 2) if tile.on_diagonal else np.empty(0)
+        return self._sums.part(tile, 2.0 * deviation**2), on_it
+
+    def take(self, tile: EntriesTile, part: tuple[Array, Array]) -> None:
+        """Add what :meth:`part` gave for a tile."""
+        self._sums.take(tile, part[0])
+        if part[1].size:
+            self._sums.add_diagonal(tile.rows, part[1])
+
     def add(self, tile: EntriesTile, deviation: Array) -> None:
         """Add the weighted standard deviations of a tile's entries."""
-        if self._alone.dependent:
-            self._sums.add(tile, deviation)
-        elif not self._symmetric:
-            self._sums.add(tile, deviation**2)
-        else:
-            # A cell on the diagonal holds entries and their mirror images: var(2x) = 2 (var x + var x).
-            self._sums.add(tile, 2.0 * deviation**2)
-            if tile.on_diagonal:
-                self._sums.add_diagonal(tile.rows, -(np.diagonal(deviation) ** 2))
+        self.take(tile, self.part(tile, deviation))
 
     def deviation(self, sums: Array) -> Array:
         """Standard deviation of the noise of each cell's sum, shape (a, b); a bound where entries depend untold."""

@@ -39,14 +39,20 @@ class NoiseShape:
     def __init__(self, shape: tuple[int, int]) -> None:
         self.by_row, self.off_diagonal, self.squares = np.zeros(shape[0]), 0.0, 0.0
 
-    def add(self, tile: EntriesTile, noise: Array) -> None:
-        """Add a tile."""
-        rows = slice(*tile.rows)
-        self.by_row[rows] = np.maximum(self.by_row[rows], noise.max(axis=1))
-        self.squares += float(np.vdot(noise, noise)) * (2.0 if tile.mirrored else 1.0)
+    @staticmethod
+    def part(tile: EntriesTile, noise: Array) -> tuple[Array, float, float]:
+        """What a tile adds: the largest of each row, the sum of squares, and the largest off the diagonal."""
+        by_row, squares = noise.max(axis=1), float(np.vdot(noise, noise)) * (2.0 if tile.mirrored else 1.0)
         if tile.on_diagonal:
             noise = noise - np.diag(np.diagonal(noise)) if noise.shape[0] == noise.shape[1] else noise
-        self.off_diagonal = max(self.off_diagonal, float(noise.max(initial=0.0)))
+        return by_row, squares, float(noise.max(initial=0.0))
+
+    def take(self, tile: EntriesTile, part: tuple[Array, float, float]) -> None:
+        """Add what :meth:`part` gave for a tile."""
+        rows = slice(*tile.rows)
+        self.by_row[rows] = np.maximum(self.by_row[rows], part[0])
+        self.squares += part[1]
+        self.off_diagonal = max(self.off_diagonal, part[2])
 
 
 def noise_level(matrix: ReleasedMatrix, alone: NoiseAlone, units: tuple[Array, Array], shape: NoiseShape) -> float:

@@ -31,6 +31,7 @@ def content(facts: Facts, budget: Rows, folder: str) -> dict[str, Any]:
             "release_id": a["release_id"],
             "finding": found.finding(facts),
             "nothing_stands_out": facts.nothing,
+            "in_words": [list(line) for line in found.error_lines(facts)],
             "title": facts.title,
             "folder": folder,
             "reliable": facts.reliable,

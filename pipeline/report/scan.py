@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from blockveil.pipeline.report.alone import NoiseAlone
 from blockveil.pipeline.report.cells import CellNoise, Cells, CellSums, cells_of
+from blockveil.pipeline.report.in_order import in_order
 from blockveil.pipeline.report.level import NoiseShape, noise_level
 from blockveil.pipeline.report.matrix import Array, EntriesTile, ReleasedMatrix
 
@@ -119,8 +121,7 @@ def unit_diagonal(matrix: ReleasedMatrix, alone: NoiseAlone) -> Array:
 def scan(matrix: ReleasedMatrix) -> Scan:
     """Read the matrix once."""
     passing = _Pass(matrix, NoiseAlone(matrix, cells_of(matrix.shape)))
-    for tile in matrix.tiles():
-        passing.add(tile)
+    in_order(matrix.tiles(), passing.look, passing.take)
     return passing.result()
 
 
@@ -135,6 +136,40 @@ class _Sums:
     strongest: list[tuple[float, int, int, ReleasedEntry]] = field(default_factory=list)
 
 
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """What one tile adds to a pass.
+
+    Attributes
+    ----------
+    tile
+        The tile.
+    shown, raw, noise, shape
+        What it adds to the sums of those names.
+    column_sums, column_squares
+        Of its entries, and of the squares of their noise, by column.
+    on, off
+        Entries on the diagonal of a symmetric matrix, and all others: how many there are, and how many stand.
+    beyond_two, not_estimable
+        As in :class:`Scan`.
+    strongest
+        Its strongest entries, by size, row and column.
+    """
+
+    tile: EntriesTile
+    shown: Array
+    raw: Array
+    noise: tuple[Array, Array]
+    shape: tuple[Array, float, float]
+    column_sums: Array
+    column_squares: Array
+    on: BeyondNoise
+    off: BeyondNoise
+    beyond_two: int
+    not_estimable: int
+    strongest: list[tuple[float, int, int, ReleasedEntry]]
+
+
 class _Pass:
     """State of one pass."""
 
@@ -142,7 +177,7 @@ class _Pass:
         self._matrix, self._alone = matrix, alone
         self._units = noise_units(matrix, even=alone.dependent)
         self._scale = unit_diagonal(matrix, alone) if matrix.symmetric else None
-        # Weights of the test of a cell are not its colours': those follow from released values.
+        # Weights of the test of a cell are not its colours: those follow from released values.
         known = np.ones(matrix.shape[0]) if self._scale is None else (self._scale > 0).astype(np.float64)
         self._weights = known / self._units[0], 1.0 / self._units[1] if self._scale is None else known / self._units[1]
         self._shown, self._raw = CellSums(matrix.shape), CellSums(matrix.shape)
@@ -150,7 +185,8 @@ class _Pass:
         self._column_sums, self._column_squares = np.zeros(matrix.shape[1]), np.zeros(matrix.shape[1])
         self._sums = _Sums()
 
-    def add(self, tile: EntriesTile) -> None:
+    def look(self, tile: EntriesTile) -> _Seen:
+        """What a tile adds; changes nothing, so that several may be looked at side by side."""
         matrix, rows, columns = self._matrix, slice(*tile.rows), slice(*tile.columns)
         signal, deviation = matrix.signal(tile.rows, tile.columns), matrix.deviation(tile.rows, tile.columns)
         value = signal if matrix.centre is None else matrix.value(tile.rows, tile.columns)
@@ -158,57 +194,66 @@ class _Pass:
         if self._scale is not None:
             shown = shown * np.outer(self._scale[rows], self._scale[columns])
         weights = np.outer(self._weights[0][rows], self._weights[1][columns])
-        self._shown.add(tile, shown)
-        self._raw.add(tile, signal * weights)
-        self._noise.add(tile, deviation * weights)
-        self._shape.add(tile, deviation / np.outer(self._units[0][rows], self._units[1][columns]))
-        self._column_sums[columns] += value.sum(axis=0)
-        self._column_squares[columns] += np.sum(deviation**2, axis=0)
-        standing = self._count(tile, signal, deviation)
-        self._add_strongest(tile, standing, value, signal, deviation, shown)
-
-    def _count(self, tile: EntriesTile, signal: Array, deviation: Array) -> tuple[NDArray[np.intp], ...]:
-        """Tally the tile's distinct entries; where those stand that are not on the diagonal."""
-        beyond = np.abs(signal) > 2.0 * deviation
         stands = self._alone.stands(tile.rows[0], tile.columns[0], signal, deviation)
-        sums, symmetric = self._sums, self._matrix.symmetric and tile.on_diagonal
-        if not symmetric:
-            sums.off = _tallied(sums.off, stands.size, stands)
-            sums.beyond_two += int(np.count_nonzero(beyond))
-            return np.nonzero(stands)
-        side, above = stands.shape[0], np.triu(stands, 1)
-        sums.on = _tallied(sums.on, side, np.diagonal(stands))
-        sums.off = _tallied(sums.off, side * (side - 1) // 2, above)
-        sums.beyond_two += int(np.count_nonzero(np.triu(beyond)))
-        return np.nonzero(above)
+        beyond = np.abs(signal) > 2.0 * deviation
+        on, others = BeyondNoise(), stands
+        if matrix.symmetric and tile.on_diagonal:
+            side, others, beyond = stands.shape[0], np.triu(stands, 1), np.triu(beyond)
+            on = _tallied(side, np.diagonal(stands))
+            off = _tallied(side * (side - 1) // 2, others)
+        else:
+            off = _tallied(stands.size, stands)
+        strongest, without = self._strongest(tile, np.nonzero(others), (value, signal, deviation, shown))
+        return _Seen(
+            tile,
+            shown=self._shown.part(tile, shown),
+            raw=self._raw.part(tile, signal * weights),
+            noise=self._noise.part(tile, deviation * weights),
+            shape=self._shape.part(tile, deviation / np.outer(self._units[0][rows], self._units[1][columns])),
+            column_sums=value.sum(axis=0),
+            column_squares=np.sum(deviation**2, axis=0),
+            on=on,
+            off=off,
+            beyond_two=int(np.count_nonzero(beyond)),
+            not_estimable=without,
+            strongest=strongest,
+        )
 
-    def _add_strongest(
-        self,
-        tile: EntriesTile,
-        standing: tuple[NDArray[np.intp], ...],
-        value: Array,
-        signal: Array,
-        deviation: Array,
-        shown: Array,
-    ) -> None:
-        """Keep the largest of the entries that stand and can be ranked."""
-        i, j = standing
+    def take(self, seen: _Seen) -> None:
+        """Add what was seen of a tile."""
+        tile, sums, columns = seen.tile, self._sums, slice(*seen.tile.columns)
+        self._shown.take(tile, seen.shown)
+        self._raw.take(tile, seen.raw)
+        self._noise.take(tile, seen.noise)
+        self._shape.take(tile, seen.shape)
+        self._column_sums[columns] += seen.column_sums
+        self._column_squares[columns] += seen.column_squares
+        sums.on, sums.off = _together(sums.on, seen.on), _together(sums.off, seen.off)
+        sums.beyond_two += seen.beyond_two
+        sums.not_estimable += seen.not_estimable
+        sums.strongest = heapq.nlargest(STRONGEST, [*sums.strongest, *seen.strongest], key=lambda item: item[:3])
+
+    def _strongest(
+        self, tile: EntriesTile, standing: tuple[NDArray[np.intp], ...], of: tuple[Array, Array, Array, Array]
+    ) -> tuple[list[tuple[float, int, int, ReleasedEntry]], int]:
+        """The largest of the entries that stand and can be ranked, and how many cannot be."""
+        (i, j), (value, signal, deviation, shown), without = standing, of, 0
         size = np.abs(shown[i, j])
         if self._scale is not None:
             # A ratio beyond 1 is no correlation; rounding of a computed one is let pass.
             ranked = (self._scale[tile.rows[0] + i] * self._scale[tile.columns[0] + j] > 0) & (size <= 1.0 + 1e-9)
-            self._sums.not_estimable += int(np.count_nonzero(~ranked))
+            without = int(np.count_nonzero(~ranked))
             i, j, size = i[ranked], j[ranked], size[ranked]
         elif self._matrix.kind not in _BY_VALUE:
             with np.errstate(divide="ignore"):
                 size = np.abs(signal[i, j]) / deviation[i, j]
-        few = min(STRONGEST, size.size)
-        for position in np.argpartition(size, size.size - few)[size.size - few :] if few else ():
+        found = []
+        for position, largest in _largest(size):
             at = int(i[position]), int(j[position])
             row, column = tile.rows[0] + at[0], tile.columns[0] + at[1]
             entry = ReleasedEntry(row, column, float(value[at]), float(deviation[at]), float(shown[at]))
-            keep = heapq.heappush if len(self._sums.strongest) < STRONGEST else heapq.heappushpop
-            keep(self._sums.strongest, (float(size[position]), -row, -column, entry))
+            found.append((largest, -row, -column, entry))
+        return found, without
 
     def result(self) -> Scan:
         matrix, sums = self._matrix, self._sums
@@ -224,7 +269,7 @@ class _Pass:
             beyond_two=sums.beyond_two,
             not_estimable=sums.not_estimable,
             cells=Cells(values, clear),
-            strongest=tuple(entry for *_, entry in sorted(sums.strongest, key=lambda item: item[:3], reverse=True)),
+            strongest=tuple(entry for *_, entry in sums.strongest),
             column_means=self._column_sums / matrix.shape[0],
             column_deviations=np.sqrt(self._column_squares / matrix.shape[0]),
             noise_level=noise_level(matrix, self._alone, self._units, self._shape),
@@ -233,8 +278,22 @@ class _Pass:
         )
 
 
-def _tallied(tally: BeyondNoise, entries: int, standing: NDArray[np.bool_]) -> BeyondNoise:
-    return BeyondNoise(tally.entries + entries, tally.standing + int(np.count_nonzero(standing)))
+def _largest(sizes: Array) -> Iterator[tuple[int, float]]:
+    """Places of the largest sizes and these, the largest first; of equal ones the first."""
+    # A partition of a million numbers that are mostly equal takes longer than looking for ten maxima.
+    rest = sizes.copy()
+    for _ in range(min(STRONGEST, rest.size)):
+        at = int(rest.argmax())
+        yield at, float(rest[at])
+        rest[at] = -np.inf
+
+
+def _together(one: BeyondNoise, other: BeyondNoise) -> BeyondNoise:
+    return BeyondNoise(one.entries + other.entries, one.standing + other.standing)
+
+
+def _tallied(entries: int, standing: NDArray[np.bool_]) -> BeyondNoise:
+    return BeyondNoise(entries, int(np.count_nonzero(standing)))
 
 
 def _positive(units: Array) -> Array:

@@ -9,7 +9,8 @@ import scipy.linalg
 
 from blockveil.engine.estimates.leading import leading_eigenvalues
 from blockveil.pipeline.data.zarr_arrays import CHUNK_SIDE
-from blockveil.pipeline.report.matrix import Array, ReleasedMatrix, Span
+from blockveil.pipeline.report.in_order import in_order
+from blockveil.pipeline.report.matrix import Array, EntriesTile, ReleasedMatrix, Span
 
 WHOLE = 2500
 """Smaller side up to which all values are computed: seconds and some 150 MiB."""
@@ -107,17 +108,22 @@ class _Scaled:
         inner, outer = self._units[::-1] if not transposed else self._units
         block = block / inner
         result = np.zeros((self._matrix.shape[1 if transposed else 0], block.shape[1]))
-        for tile in self._matrix.tiles():
+
+        def product(tile: EntriesTile) -> tuple[EntriesTile, Array, Array | None]:
             rows, columns = slice(*tile.rows), slice(*tile.columns)
             values = self._matrix.signal(tile.rows, tile.columns)
             if transposed:
-                result[columns] += values.T @ block[rows]
-            else:
-                result[rows] += values @ block[columns]
-            if tile.mirrored and transposed:
-                result[rows] += values @ block[columns]
-            elif tile.mirrored:
-                result[columns] += values.T @ block[rows]
+                return tile, values.T @ block[rows], values @ block[columns] if tile.mirrored else None
+            return tile, values @ block[columns], values.T @ block[rows] if tile.mirrored else None
+
+        def add(found: tuple[EntriesTile, Array, Array | None]) -> None:
+            tile, own, mirrored = found
+            rows, columns = slice(*tile.rows), slice(*tile.columns)
+            result[columns if transposed else rows] += own
+            if mirrored is not None:
+                result[rows if transposed else columns] += mirrored
+
+        in_order(self._matrix.tiles(), product, add)
         return result / outer
 
     def small(self) -> Array:

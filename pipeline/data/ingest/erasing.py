@@ -31,6 +31,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -140,9 +141,13 @@ def erase(source: Source, identifiers: Sequence[int | str], tell: Tell) -> Erasu
             staging = scratch.Staging(root, scratch.IngestProgress(""))
             staging.wipe()  # raw records of an unfinished append, whose files the next one reads again
             try:
-                return _erase(source, unit, staging, identifiers, tell)
-            finally:
-                scratch.remove(root)
+                erased = _erase(source, unit, staging, identifiers, tell)
+            except BaseException:
+                with suppress(StoreError):  # the first failure is the one to show; the next run removes what is left
+                    scratch.remove(root)
+                raise
+            scratch.remove(root)
+            return erased
     except BlockveilError:
         raise
     except OSError as error:

@@ -127,6 +127,14 @@ def test_another_matrix_by_tiles_gives_what_the_whole_gives(small_tiles, monkeyp
     assert found.noise_level == pytest.approx(min(spectral, np.sqrt(m * n) + np.sqrt(2.0 * np.log(20.0))))
 
 
+def test_of_entries_that_are_equal_the_first_are_listed_whatever_the_tiles(small_tiles):
+    release = rectangular(20, 20)
+    release.arrays |= {"m": np.full((20, 20), 50.0), "m_standard_deviation": np.ones((20, 20))}
+    release.arrays["m"][17, 3] = 60.0
+    listed = [(entry.row, entry.column) for entry in scan(ReleasedMatrix(release)).strongest]
+    assert listed == [(17, 3), *((0, column) for column in range(9))]
+
+
 @given(length=st.integers(1, 5 * CELLS))
 def test_cells_cover_an_axis_without_gaps_and_nearly_evenly(length):
     starts = cell_starts(length)

@@ -1,0 +1,70 @@
+"""Content that this process has hashed before: a large release is read once, and not at every step that checks it.
+
+What is remembered is which files there were: device, number, size, and times of change, of every file below a release
+but for its attributes. A file that was written, replaced or lost since makes another list. Two changes within one tick
+of the file system's clock look alike, so nothing is remembered of files that were just written.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+
+from blockveil.pipeline.data.stores import Location
+from blockveil.pipeline.data.zarr_arrays import ArrayLikeOnDisk, content_digest
+
+_TICK = 2_500_000_000
+"""Nanoseconds, more than a tick of any file system."""
+
+_State = tuple[tuple[str, int, int, int, int, int], ...]
+
+_known: dict[_State, str] = {}
+_lock = Lock()
+_MOST = 64
+"""Releases that are remembered."""
+
+
+def known_digest(location: Location, arrays: Mapping[str, ArrayLikeOnDisk]) -> str:
+    """:func:`.zarr_arrays.content_digest` of the arrays of a release, which are read only if they may have changed.
+
+    Parameters
+    ----------
+    location
+        Zarr group; of an address in an object store nothing is remembered.
+    arrays
+        All arrays of the group, on the disk.
+    """
+    if not isinstance(location, Path):
+        return content_digest(arrays)
+    state = _state(location)
+    with _lock:
+        found = _known.get(state)
+    if found is None:
+        settled = _newest(state) + _TICK < time.time_ns()
+        found = content_digest(arrays)
+        if settled and _state(location) == state:
+            with _lock:
+                while len(_known) >= _MOST:
+                    _known.pop(next(iter(_known)))
+                _known[state] = found
+    return found
+
+
+def _state(root: Path) -> _State:
+    """Every file below a group but for its own metadata, whose attributes the digest does not cover."""
+    found = []
+    for folder, _, names in os.walk(root):
+        for name in names:
+            path = os.path.join(folder, name)
+            below = os.path.relpath(path, root)
+            if below != "zarr.json":
+                of = os.stat(path, follow_symlinks=False)
+                found.append((below, of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns))
+    return tuple(sorted(found))
+
+
+def _newest(state: _State) -> int:
+    return max((max(mtime, ctime) for *_, mtime, ctime in state), default=0)
