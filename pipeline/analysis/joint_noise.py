@@ -37,12 +37,14 @@ def moments_of(release: Shown, what: str) -> NoisyMoments:
         raise ConfigError(
             f"This release of {str(attributes.get('matrix'))[:40]} holds no second moment",
             f"{what} needs a covariance or second moment, not so large that it was published in blocks",
-            "Open such a release",
+            "Open such a release; of a larger one, Release.leading gives the leading directions",
         )
     size = int(arrays["second_moment"].shape[0])
     if size > MOST_FEATURES:
         raise ConfigError(
-            f"This release has {size:,} features", f"{what} is computed for {MOST_FEATURES:,} at most", "Release fewer"
+            f"This release has {size:,} features",
+            f"{what} is computed for {MOST_FEATURES:,} at most",
+            "Release fewer; Release.leading gives the leading directions of any number",
         )
     if mixed(attributes):
         raise ConfigError(

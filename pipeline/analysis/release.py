@@ -25,6 +25,7 @@ from blockveil.pipeline.analysis.export import export
 from blockveil.pipeline.analysis.figures import Plots
 from blockveil.pipeline.analysis.fits import Interval, PrincipalComponents, Regression, ends
 from blockveil.pipeline.analysis.joint_noise import moments_of, positions, quantile
+from blockveil.pipeline.analysis.leading_part import LeadingPart, leading_part
 from blockveil.pipeline.analysis.results import CORRELATION, PAIR, PARTIAL, Results, StandardErrors, StatedGuarantee
 from blockveil.pipeline.analysis.showing import as_page_part, as_text
 from blockveil.pipeline.base.errors import ConfigError
@@ -229,6 +230,24 @@ class Release(Results):
         moments = self._about_mean(what) if standardise else self.moments(what)
         found = principal.components(moments, int(k), bool(standardise))
         return PrincipalComponents(self.opened, self.features, bool(standardise), found)
+
+    def leading(self, k: int) -> LeadingPart:
+        """Leading eigenvalues and directions of the released matrix, of any size, beside what noise alone gives.
+
+        The matrix is read by tiles, some ten times; it need not fit in memory. :meth:`pca` states the error of each
+        component, of up to 1,000 features.
+
+        Parameters
+        ----------
+        k
+            How many, between 1 and the number of features.
+
+        Raises
+        ------
+        ConfigError
+            The matrix is not symmetric, or k is out of range.
+        """
+        return leading_part(self.opened, self.features, k)
 
     def regress(self, target: str, features: Sequence[str] | None = None, ridge: float = 0.0) -> Regression:
         """Linear regression of one feature on others, with an intercept and with errors.

@@ -40,10 +40,14 @@ class Spectrum:
 
 @dataclass(frozen=True, eq=False)
 class Subspace:
-    """Leading values and their directions along the columns, shapes (k,) and (n, k)."""
+    """Leading values and their directions along the columns, shapes (k,) and (n, k), and what computing left open.
+
+    A true value lies within the error of each, shape (k,); 0 where rounding is all there is.
+    """
 
     values: Array
     vectors: Array
+    errors: Array
 
 
 def spectrum(matrix: ReleasedMatrix, row_units: Array, column_units: Array, noise_level: float) -> Spectrum:
@@ -59,21 +63,30 @@ def spectrum(matrix: ReleasedMatrix, row_units: Array, column_units: Array, nois
     return Spectrum(values, complete=True, errors=np.zeros(values.size))
 
 
-def leading_subspace(matrix: ReleasedMatrix, row_units: Array, column_units: Array, wanted: int) -> Subspace:
-    """Leading values and their directions along the columns, in the same units."""
+def leading_subspace(
+    matrix: ReleasedMatrix, row_units: Array, column_units: Array, wanted: int, floor: float = -np.inf
+) -> Subspace:
+    """Leading values and their directions along the columns, in the same units; below the floor they need not settle.
+
+    Values of a symmetric matrix are eigenvalues, the largest first; of another one singular values.
+    """
     scaled = _Scaled(matrix, row_units, column_units)
     if min(matrix.shape) > WHOLE:
-        found = leading_eigenvalues(scaled.multiply_symmetric, scaled.order, wanted)
-        values, vectors = found.values, found.vectors
+        least = floor if matrix.symmetric or floor < 0.0 else floor**2
+        large = leading_eigenvalues(scaled.multiply_symmetric, scaled.order, wanted, floor=least)
+        values, errors, vectors = large.values, large.errors, large.vectors
     else:
         small = scaled.small()
-        least = max(0, small.shape[0] - wanted)
-        values, vectors = scipy.linalg.eigh(small, subset_by_index=[least, small.shape[0] - 1])
+        least_place = max(0, small.shape[0] - wanted)
+        values, vectors = scipy.linalg.eigh(small, subset_by_index=[least_place, small.shape[0] - 1])
         values, vectors = values[::-1], vectors[:, ::-1]
+        errors = np.zeros(values.size)
         if scaled.wide:
             vectors = scaled.multiply_left(vectors)
             vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=0), 1e-300)
-    return Subspace(values if matrix.symmetric else np.sqrt(np.maximum(values, 0.0)), vectors)
+    if not matrix.symmetric:
+        values, errors = _roots(values, errors)
+    return Subspace(values, vectors, errors)
 
 
 def _roots(squares: Array, errors: Array) -> tuple[Array, Array]:
