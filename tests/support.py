@@ -18,6 +18,9 @@ CANARY = 271828.182845904
 UNIT = "one person (one row)"
 FEATURES = ("age", "income", "debt")
 
+CLUSTERS = {"threads": 'kind = "threads"', "local": 'kind = "local"\nalways = true'}
+"""What runs the work: threads of the process, or worker processes, however small the work is."""
+
 CONFIG = """
 [release]
 dataset = "people"
@@ -54,7 +57,7 @@ optimise_for = "relative-error"
 block_rows = 50
 
 [cluster]
-kind = "{cluster}"
+{cluster}
 
 [output]
 root = "releases"
@@ -92,7 +95,7 @@ def write_config(
 ) -> Path:
     """Write ``people.toml``."""
     path = folder / "people.toml"
-    path.write_text(CONFIG.format(kind=kind, epsilon=epsilon, neighbours=neighbours, cluster=cluster))
+    path.write_text(CONFIG.format(kind=kind, epsilon=epsilon, neighbours=neighbours, cluster=CLUSTERS[cluster]))
     return path
 
 

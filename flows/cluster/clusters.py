@@ -29,6 +29,7 @@ from blockveil.flows.cluster.distributed_compute import DistributedCompute, fail
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError
 from blockveil.pipeline.config import Address, ClusterClass, LoadedConfig
 from blockveil.pipeline.config import LocalCluster as LocalSection
+from blockveil.pipeline.config import Threads as ThreadsSection
 from blockveil.pipeline.releases.compute import Compute, ThreadCompute
 
 CONNECT_SECONDS = 30
@@ -54,8 +55,15 @@ class PrivateFilesPlugin(WorkerPlugin):
 
 
 @contextmanager
-def open_compute(loaded: LoadedConfig) -> Iterator[Compute]:
+def open_compute(loaded: LoadedConfig, here: int | None = None) -> Iterator[Compute]:
     """Cluster of a config, for the time of one run.
+
+    Parameters
+    ----------
+    loaded
+        The config.
+    here
+        Threads of this process that do the work in place of the cluster; None where the cluster does.
 
     Raises
     ------
@@ -65,9 +73,10 @@ def open_compute(loaded: LoadedConfig) -> Iterator[Compute]:
         There is no private place for what workers spill.
     """
     section = loaded.config.cluster
-    if not isinstance(section, LocalSection | Address | ClusterClass):
+    threads = section.threads_per_worker if isinstance(section, ThreadsSection) else here
+    if isinstance(section, ThreadsSection) or threads is not None:
         scratch.sweep()  # an earlier run of the same release may have had workers, and been killed
-        yield ThreadCompute(section.threads_per_worker)
+        yield ThreadCompute(threads or 1)
         return
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(_settings(stack.enter_context(scratch.private_folder()))))

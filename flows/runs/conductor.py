@@ -15,6 +15,8 @@ from blockveil.pipeline.report import Report, make_report
 def attempt_of(workspace: Workspace, who: str, approver: str | None, tell: Tell) -> Attempt:
     """One try to make a release, on the cluster of its config, which is open for the measurement alone.
 
+    Work for which workers would take longer to start is done by threads of this process.
+
     Parameters
     ----------
     workspace
@@ -27,7 +29,7 @@ def attempt_of(workspace: Workspace, who: str, approver: str | None, tell: Tell)
         Receives progress in the user's words.
     """
     name = who if approver is None else f"{who}, approved by {approver}"
-    return Attempt(workspace, name, partial(open_compute, workspace.plan.loaded), tell)
+    return Attempt(workspace, name, partial(open_compute, workspace.plan.loaded, workspace.plan.here), tell)
 
 
 def conduct(attempt: Attempt, run: StepRunner, show: Callable[[Report], object] = lambda made: None) -> str:

@@ -140,6 +140,8 @@ class LocalCluster(Section):
     """the number of worker processes"""
     threads_per_worker: Annotated[Whole, Field(ge=1, le=4096)] = 1
     """the threads of one worker"""
+    always: bool = False
+    """whether workers are started also for work that threads of the process that asks do sooner"""
 
 
 class Address(Section):

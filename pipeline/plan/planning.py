@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import cached_property
 from typing import Any
 
 from blockveil.engine.answers.cost import NOMINAL, Cut, Machine, Rates, TooLarge, choose
@@ -22,7 +23,7 @@ from blockveil.engine.records.geometry import GeometryError
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.budget.parts import Part
-from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
+from blockveil.pipeline.config import LoadedConfig, LocalCluster, ReleaseConfig, Threads
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.guessing import with_loss, with_promise
 from blockveil.pipeline.plan import nights
@@ -35,6 +36,12 @@ from blockveil.pipeline.questions.question import additive
 
 CHUNK_BYTES = 32 * 2**20
 """Bytes of float64 records that a task reads at once, unless the config says how many rows."""
+
+SMALL_SECONDS = 3.0
+"""Seconds that one core is predicted to need for work for which no workers are started; they take longer to start."""
+
+_MOST_HERE = 8
+"""Threads that do such work."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,9 +162,31 @@ class Plan:
         wanted = self.config.compute.block_rows or max(1, CHUNK_BYTES // (8 * len(self.columns)))
         return max(1, wanted // stored_rows) * stored_rows if wanted >= stored_rows else wanted
 
+    @cached_property
+    def here(self) -> int | None:
+        """Threads of the process that runs it, where these do the work: as configured, or as it is small; else None.
+
+        Work is small where starting workers would take longer. Its bits are the same.
+        """
+        cluster = self.config.cluster
+        if isinstance(cluster, Threads):
+            return cluster.threads_per_worker
+        if not isinstance(cluster, LocalCluster) or cluster.always:
+            return None
+        slots = min(cluster.workers * cluster.threads_per_worker, _MOST_HERE)
+        try:
+            cut = self._cut(
+                Machine(1, slots, int(self.config.compute.memory_gib * 2**30)), self.config.query.rows_at_most
+            )
+        except TooLarge:
+            return None
+        return slots if cut.cost.seconds * slots <= SMALL_SECONDS else None
+
     def machine(self, workers: int | None = None, threads: int | None = None, rates: Rates = NOMINAL) -> Machine:
         """Return what runs the release: as configured, or as found."""
         cluster, memory = self.config.cluster, int(self.config.compute.memory_gib * 2**30)
+        if self.here is not None:
+            return Machine(workers or 1, threads or self.here, memory, rates)
         declared = [int(getattr(cluster, name, 1)) for name in ("workers", "threads_per_worker")]
         return Machine(workers or declared[0], threads or declared[1], memory, rates)
 

@@ -10,7 +10,7 @@ from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.engine.mechanisms.auto import Candidate
 from blockveil.pipeline.budget.filter import Cap, Ticks
 from blockveil.pipeline.budget.parts import Part
-from blockveil.pipeline.config import BoxGeometry, ReleaseConfig
+from blockveil.pipeline.config import BoxGeometry, ReleaseConfig, Threads
 from blockveil.pipeline.data.preview import Looked
 from blockveil.pipeline.ledger import BudgetStatus
 from blockveil.pipeline.ledger.entries import PeriodStatus
@@ -249,7 +249,12 @@ def _effort(plan: Plan, rates: Rates | None) -> Rows:
     memory = f"at most {cut.cost.peak_bytes / 2**20:,.0f} of {machine.memory / 2**20:,.0f} MiB a worker"
     source = "nominal rates" if rates is None else "rates measured on this machine"
     warning = [("Cluster", IN_CLEAR)] if plan.config.in_clear else []
-    return [*warning, ("Computed by", cut.explain()), ("Cost", f"{memory}; {_time(cut.cost.seconds)} ({source})")]
+    alone = "" if plan.here is None or isinstance(plan.config.cluster, Threads) else "; too little to start workers for"
+    return [
+        *warning,
+        ("Computed by", f"{cut.explain()}{alone}"),
+        ("Cost", f"{memory}; {_time(cut.cost.seconds)} ({source})"),
+    ]
 
 
 def _time(seconds: float) -> str:

@@ -104,7 +104,7 @@ def records(case, columns, side):
 def write(folder, case, side, cluster):
     query, neighbours, mechanism, columns, compute = CASES[case]
     folder.mkdir(parents=True)
-    text = support.CONFIG.format(kind="rows", epsilon=4.0, neighbours=neighbours, cluster=cluster)
+    text = support.CONFIG.format(kind="rows", epsilon=4.0, neighbours=neighbours, cluster=support.CLUSTERS[cluster])
     start, end = text.index("[query]"), text.index("[privacy]")
     text = text[:start] + "[query]\n" + query + "\n" + text[end:]
     start, end = text.index("[mechanism]"), text.index("[compute]")

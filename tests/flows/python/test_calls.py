@@ -284,7 +284,7 @@ class TestRun:
 
     @pytest.mark.slow
     def test_a_script_of_three_lines_may_have_workers(self, people):
-        people.write_text(people.read_text().replace('kind = "threads"', 'kind = "local"\nworkers = 1'))
+        people.write_text(people.read_text().replace('kind = "threads"', 'kind = "local"\nworkers = 1\nalways = true'))
         bv.budget(people).grant(epsilon=3.0, delta=1e-5)
         script = people.parent / "script.py"
         script.write_text(

@@ -9,6 +9,7 @@ from prefect import get_client
 from prefect.client.schemas.sorting import TaskRunSort
 
 from blockveil.flows.cli import night_commands
+from blockveil.flows.cluster import clusters
 from blockveil.flows.runs.conductor import attempt_of, conduct
 from blockveil.pipeline.base.errors import ComputeError
 from blockveil.pipeline.ledger import Ledger
@@ -130,3 +131,11 @@ def test_who_approved_stands_in_the_ledger_beside_who_ran(people):
     assert taken == [*((step.name, step.retries) for step in night.ORDER if step.name != "upload"), ("report", 0)]
     reserved = [entry for entry in workspace.ledger.history() if entry.kind == "RESERVED"]
     assert [entry.payload["attempt"] for entry in reserved] == ["process 1, approved by Ada"]
+
+
+def test_small_work_of_a_local_cluster_starts_no_process(tmp_path, monkeypatch):
+    loaded = support.prepare(tmp_path)
+    loaded.path.write_text(loaded.path.read_text().replace('kind = "threads"', 'kind = "local"\nworkers = 3'))
+    monkeypatch.setattr(clusters, "_start", lambda *_: pytest.fail("workers were started"))
+    night_commands.run(loaded.path, date=str(NIGHT), no_prefect=True, debug=True)
+    assert kinds(loaded)[-1] == "RELEASED"

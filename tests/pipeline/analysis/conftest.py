@@ -39,7 +39,7 @@ def features(names=FEATURES, bounds=BOUNDS):
 
 def config(text):
     """The usual config with another query."""
-    whole = support.CONFIG.format(kind="covariance", epsilon=5.0, neighbours="add-remove", cluster="threads")
+    whole = support.CONFIG.format(kind="covariance", epsilon=5.0, neighbours="add-remove", cluster='kind = "threads"')
     before, _, rest = whole.partition("[query]")
     return before + text + rest[rest.index("[privacy]") :]
 

@@ -29,7 +29,7 @@ NIGHT = date(2026, 11, 20)
 
 
 def write(folder, features=PLAIN, extra="", kind="covariance"):
-    text = support.CONFIG.format(kind=kind, epsilon=1.0, neighbours="add-remove", cluster="threads")
+    text = support.CONFIG.format(kind=kind, epsilon=1.0, neighbours="add-remove", cluster='kind = "threads"')
     start, end = text.index("[query.geometry]"), text.index("[privacy]")
     listed = f"features = [ {features} ]\n" if features is not None else ""
     shape = f'[query.geometry]\nkind = "box"\norigin = "midpoint"\nbounds = "bounds.toml"\n{extra}{listed}\n'

@@ -169,7 +169,12 @@ class TestValues:
         assert config.query.quantisation_bits is None
         assert config.data.array == "records"
         assert (config.compute.memory_gib, config.compute.block_rows) == (4.0, None)
-        assert config.cluster.model_dump() == {"kind": "local", "workers": 2, "threads_per_worker": 1}
+        assert config.cluster.model_dump() == {
+            "kind": "local",
+            "workers": 2,
+            "threads_per_worker": 1,
+            "always": False,
+        }
         assert [feature.name for feature in config.query.geometry.features] == ["age", "income"]
 
     def test_paths_start_from_the_folder_of_the_config(

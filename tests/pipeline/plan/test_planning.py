@@ -141,6 +141,27 @@ def test_only_the_deciding_sections_change_the_plan(tmp_path):
     assert plan(tmp_path, ("upper = 120", "upper = 121")).digest != base
 
 
+@pytest.mark.parametrize(
+    ("cluster", "rows", "threads"),
+    [
+        ('kind = "local"\nworkers = 3', "10_000", 3),
+        ('kind = "local"\nworkers = 3\nthreads_per_worker = 2', "10_000", 6),
+        ('kind = "local"\nworkers = 400', "10_000", 8),
+        ('kind = "local"\nworkers = 3\nalways = true', "10_000", None),
+        ('kind = "local"\nworkers = 3', "1_000_000_000", None),
+        ('kind = "threads"\nthreads_per_worker = 5', "1_000_000_000", 5),
+        ('kind = "address"\naddress = "tls://127.0.0.1:1"', "10_000", None),
+    ],
+)
+def test_no_workers_are_started_for_work_that_is_done_sooner_than_they_are(tmp_path, cluster, rows, threads):
+    records = ("rows_at_most = 10_000", f"rows_at_most = {rows}")
+    made = plan(tmp_path, ('kind = "threads"', cluster), records, ("delta = 1e-6", "delta = 1e-12"))
+    assert made.here == threads
+    assert threads is None or made.machine().slots == threads
+    said = dict(summary.describe(made, None))["Computed by"]
+    assert ("too little to start workers for" in said) == (threads is not None and "local" in cluster)
+
+
 def test_a_machine_that_is_too_small_is_refused_without_a_word_about_the_records(tmp_path):
     made = plan(
         tmp_path, ("block_rows = 50", "block_rows = 100_000"), ("rows_at_most = 10_000", "rows_at_most = 100_000")

@@ -29,7 +29,9 @@ def invoke(*words):
 
 def config(folder, epsilon=20.0, extra=""):
     """A config whose features have no bounds: it cannot be loaded before it is told where they are."""
-    text = support.CONFIG.format(kind="covariance", epsilon=epsilon, neighbours="add-remove", cluster="threads")
+    text = support.CONFIG.format(
+        kind="covariance", epsilon=epsilon, neighbours="add-remove", cluster='kind = "threads"'
+    )
     start, end = text.index("features = ["), text.index("[privacy]")
     path = folder / "people.toml"
     path.write_text(text[:start] + f"{extra}features = [ {NAMES} ]\n\n" + text[end:])

@@ -57,7 +57,7 @@ def config(
     extra="",
     memory=4,
 ):
-    text = support.CONFIG.format(kind="rows", epsilon=4.0, neighbours=neighbours, cluster="threads")
+    text = support.CONFIG.format(kind="rows", epsilon=4.0, neighbours=neighbours, cluster='kind = "threads"')
     start, end = text.index("[query]"), text.index("[privacy]")
     text = text[:start] + "[query]\n" + query.format(ages=AGES, more=more) + extra + "\n" + text[end:]
     text = text.replace("block_rows = 50", f"block_rows = {block_rows}\nmemory_gib = {memory}")

@@ -64,7 +64,7 @@ VALUES[:, :3] *= 0.9
 
 
 def config(folder, query, *, neighbours="replace-one", epsilon=8.0, block_rows=50, mechanism=None):
-    text = support.CONFIG.format(kind="rows", epsilon=epsilon, neighbours=neighbours, cluster="threads")
+    text = support.CONFIG.format(kind="rows", epsilon=epsilon, neighbours=neighbours, cluster='kind = "threads"')
     start, end = text.index("[query]"), text.index("[privacy]")
     text = text[:start] + "[query]\n" + query + "\n" + text[end:]
     text = text.replace("block_rows = 50", f"block_rows = {block_rows}")

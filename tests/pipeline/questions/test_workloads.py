@@ -64,7 +64,7 @@ VALUES = RNG.beta(2, 3, (3000, 2)) * 1.1
 
 
 def config(folder, query, mechanism, *, neighbours="add-remove", epsilon=2.0, block_rows=50, **shape):
-    text = support.CONFIG.format(kind="rows", epsilon=epsilon, neighbours=neighbours, cluster="threads")
+    text = support.CONFIG.format(kind="rows", epsilon=epsilon, neighbours=neighbours, cluster='kind = "threads"')
     start, end = text.index("[query]"), text.index("[privacy]")
     text = text[:start] + "[query]\n" + query.format(**{"rows": 1, **shape}) + "\n" + text[end:]
     text = text.replace("block_rows = 50", f"block_rows = {block_rows}")

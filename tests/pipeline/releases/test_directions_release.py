@@ -36,7 +36,7 @@ VALUES = 0.5 + (RNG.standard_normal((3000, 5)) * np.array([1.1, 0.7, 0.15, 0.1, 
 
 
 def config(folder, mechanism, *, query=QUERY, epsilon=4.0, block_rows=50):
-    text = support.CONFIG.format(kind="rows", epsilon=epsilon, neighbours="add-remove", cluster="threads")
+    text = support.CONFIG.format(kind="rows", epsilon=epsilon, neighbours="add-remove", cluster='kind = "threads"')
     text = text[: text.index("[query]")] + query + text[text.index("[privacy]") :]
     text = text[: text.index("[mechanism]")] + f"[mechanism]\n{mechanism}\n" + text[text.index("[compute]") :]
     path = folder / "config.toml"

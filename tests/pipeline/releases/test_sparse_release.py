@@ -33,7 +33,7 @@ VALUES = np.where(RNG.random((400, 60)) < 0.0234, RNG.integers(1, 6, (400, 60)),
 
 
 def config(folder, density=None, *, kind="covariance", origin="midpoint"):
-    text = support.CONFIG.format(kind="rows", epsilon=4.0, neighbours="add-remove", cluster="threads")
+    text = support.CONFIG.format(kind="rows", epsilon=4.0, neighbours="add-remove", cluster='kind = "threads"')
     start, end = text.index("[query]"), text.index("[privacy]")
     text = text[:start] + "[query]\n" + QUERY.format(kind=kind, origin=origin) + "\n" + text[end:]
     if density is not None:

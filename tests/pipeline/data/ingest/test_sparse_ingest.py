@@ -50,7 +50,7 @@ def ingested(folder, layout, matrix=WORDS, column=COLUMN, **keys):
 
 
 def release(folder, store, density=None, kind="covariance"):
-    text = support.CONFIG.format(kind="rows", epsilon=4.0, neighbours="add-remove", cluster="threads")
+    text = support.CONFIG.format(kind="rows", epsilon=4.0, neighbours="add-remove", cluster='kind = "threads"')
     start, end = text.index("[query]"), text.index("[privacy]")
     text = text[:start] + "[query]\n" + RELEASE.replace("covariance", kind) + "\n" + text[end:]
     text = text.replace("records.zarr", str(store)).replace("one person (one row)", "one visit (one row)")
