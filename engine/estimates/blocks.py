@@ -1,7 +1,8 @@
 """Estimates of a large answer, block by block: the bits of :mod:`.matrices` without the whole matrix
 in memory.
 
-Only for diagonal maps from coordinates to raw units; a full matrix mixes all features.
+Only for diagonal maps from coordinates to raw units; a full matrix mixes all features. Of matrices these are the values
+alone: their standard deviations follow from numbers by row and column.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def covariance_head(
 
 def covariance_block(
     released: Released, design: NoiseDesign, head: CovarianceHead, rows: Range, columns: Range
-) -> Estimate:
+) -> Array:
     """Block of the covariance, features ``rows`` by ``columns``: the bits of
     :func:`.matrices.covariance`.
 
@@ -83,24 +84,41 @@ def covariance_block(
     rows, columns
         Half-open ranges of features.
     """
-    raw = _raw_block(released, design, (rows[0] + 1, rows[1] + 1), (columns[0] + 1, columns[1] + 1), head.back, 1)
+    inner = (rows[0] + 1, rows[1] + 1), (columns[0] + 1, columns[1] + 1)
+    moved = np.outer(head.shift[slice(*rows)], head.shift[slice(*columns)])
+    found: Array = _raw_block(released, design, *inner, head.back, 1) / head.divisor - moved
+    return found
+
+
+def covariance_deviation(mean_product: Array, own: Array, head: CovarianceHead, rows: Range, columns: Range) -> Array:
+    """Standard deviation of a block of a covariance, first order in the noise.
+
+    Parameters
+    ----------
+    mean_product
+        Released second moment of the block about the origin, divided by the divisor, raw units.
+    own
+        Standard deviation of that second moment's own noise before the division, raw units.
+    head, rows, columns
+        As for :func:`covariance_block`.
+    """
     down, across = slice(*rows), slice(*columns)
     moved = np.outer(head.shift[down], head.shift[across])
     # The diagonal of the whole matrix, where a feature's own sum enters twice.
     same = np.arange(*rows)[:, None] == np.arange(*columns)[None, :]
-    own = np.where(same, head.sums_variance[down][:, None], 0.0)
+    twice = np.where(same, head.sums_variance[down][:, None], 0.0)
     crossed = np.outer(head.shift[down] ** 2, head.sums_variance[across])
     crossed_back = np.outer(head.sums_variance[down], head.shift[across] ** 2)
-    from_sums = crossed + crossed_back + 2.0 * moved * own
+    from_sums = crossed + crossed_back + 2.0 * moved * twice
     count_variance = float(head.count.standard_deviation) ** 2
-    from_count = (2.0 * moved - raw.value / head.divisor) ** 2 * count_variance
-    deviation = np.sqrt(raw.standard_deviation**2 + from_sums + from_count) / head.divisor
-    return Estimate(raw.value / head.divisor - moved, deviation)
+    from_count = (2.0 * moved - mean_product) ** 2 * count_variance
+    found: Array = np.sqrt(own**2 + from_sums + from_count) / head.divisor
+    return found
 
 
 def second_moment_block(
     released: Released, design: NoiseDesign, coordinates: Coordinates, rows: Range, columns: Range
-) -> Estimate:
+) -> Array:
     """Block of the second moment: the same bits as in :func:`.matrices.second_moment`; parameters as
     above.
     """
@@ -114,13 +132,14 @@ def outer_products_block(
     right: Coordinates,
     rows: Range,
     columns: Range,
-) -> Estimate:
+) -> Array:
     """Block of a sum of outer products: the bits of :func:`.matrices.outer_products`; parameters as
     above.
     """
     units = np.outer(left.scale[slice(*rows)], right.scale[slice(*columns)])
     value = released.astype(np.float64) * design.steps(rows, columns) / design.shifted_unit
-    return Estimate(value * units, design.standard_deviations(rows, columns) * units)
+    found: Array = value * units
+    return found
 
 
 def records_block(released: Released, design: NoiseDesign, coordinates: Coordinates, rows: Range) -> Estimate:
@@ -146,8 +165,9 @@ def _raw_block(
     columns: Range,
     back: Array,
     lead: int,
-) -> Estimate:
+) -> Array:
     """Block of a symmetric answer in raw units; ``lead`` coordinates stand before the features."""
     units = np.outer(back[rows[0] - lead : rows[1] - lead], back[columns[0] - lead : columns[1] - lead])
     value = released.astype(np.float64) * design.steps(rows, columns) / design.shifted_unit
-    return Estimate(units * value, units * design.standard_deviations(rows, columns))
+    found: Array = units * value
+    return found

@@ -110,6 +110,40 @@ class Design(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class EntryNoise:
+    """Noise of every entry of a matrix, from one number for each row and column.
+
+    Attributes
+    ----------
+    rows, columns
+        Size of the noise by row and by column: their product is the ideal step of an entry.
+    off_diagonal
+        Factor of steps off the diagonal.
+    of_a_step
+        Standard deviation that one step stands for, in units of the answer.
+    """
+
+    rows: Vector
+    columns: Vector
+    off_diagonal: float
+    of_a_step: float
+
+    def steps(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.int64]:
+        """Grid steps of a block, half-open ranges; shape (rows, columns), int64, at least one."""
+        # Rounding up, after covering the float error of the products, only adds noise: each step >= its ideal value.
+        ideal = np.multiply.outer(self.rows[slice(*rows)], self.columns[slice(*columns)]) * ROUND_UP
+        if self.off_diagonal != 1.0:
+            diagonal = np.arange(*rows)[:, None] == np.arange(*columns)[None, :]
+            ideal = np.where(diagonal, ideal, ideal * self.off_diagonal)
+        steps: NDArray[np.int64] = np.ceil(ideal).astype(np.int64)
+        return steps
+
+    def standard_deviations(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.float64]:
+        """Standard deviation of the noise of a block, in units of the answer."""
+        return self.steps(rows, columns).astype(np.float64) * self.of_a_step
+
+
+@dataclass(frozen=True, eq=False)
 class NoiseDesign:
     """All numbers of the noise of one release.
 
@@ -235,15 +269,18 @@ class NoiseDesign:
         """
         if self.whole:
             return np.ones((rows[1] - rows[0], columns[1] - columns[0]), dtype=np.int64)
+        return self.entry_noise.steps(rows, columns)
+
+    @property
+    def entry_noise(self) -> EntryNoise:
+        """Noise of every entry, where steps are not whole numbers of the answer."""
         root = sqrt(self.scale / self.grid.privacy_scale) * sqrt(self.unit) * 2.0 ** (self.shift / 2)
-        row, column = root * self.spread.rows[slice(*rows)], root * self.spread.columns[slice(*columns)]
-        # Rounding up, after covering the float error of the products, only adds noise: each step >= its ideal value.
-        ideal = np.multiply.outer(row, column) * ROUND_UP
-        if self.isometric:
-            diagonal = np.arange(*rows)[:, None] == np.arange(*columns)[None, :]
-            ideal = np.where(diagonal, ideal, ideal * sqrt(0.5))
-        steps: NDArray[np.int64] = np.ceil(ideal).astype(np.int64)
-        return steps
+        return EntryNoise(
+            root * self.spread.rows,
+            root * self.spread.columns,
+            sqrt(0.5) if self.isometric else 1.0,
+            self.grid.standard_deviation / self.shifted_unit,
+        )
 
     def standard_deviations(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.float64]:
         """Standard deviation of the noise of a block, in units of the answer."""

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from blockveil.pipeline.base.errors import BlockveilError, StoreError
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.answering_store import read_only_store
+from blockveil.pipeline.data.derived_noise import derived
 from blockveil.pipeline.data.known_content import known_digest
 from blockveil.pipeline.data.stores import Location
-from blockveil.pipeline.data.zarr_arrays import content_digest
+from blockveil.pipeline.data.zarr_arrays import ArrayLikeOnDisk, content_digest
 
 _NAME = r"[a-z0-9][a-z0-9-]{0,62}"
 _RELEASE_ID = re.compile(rf"({_NAME})/({_NAME})/(\d{{4}}-\d{{2}}-\d{{2}})")
@@ -67,7 +68,7 @@ class OpenRelease:
     path
         Zarr group: a folder, or an address in an object store.
     arrays
-        Zarr arrays by name; read parts of them by slices.
+        Arrays by name: of Zarr, or computed from these as they are read. Read parts of them by slices.
     dimensions
         Name of each axis, by array.
     attributes
@@ -75,7 +76,7 @@ class OpenRelease:
     """
 
     path: Location
-    arrays: dict[str, zarr.Array[Any]]
+    arrays: dict[str, ArrayLikeOnDisk]
     dimensions: dict[str, tuple[str, ...]]
     attributes: dict[str, Any]
 
@@ -117,7 +118,8 @@ def read_release(path: Location) -> ReleaseInMemory:
     _check(content_digest, arrays, attributes, target)
     if expected is not None and attributes["output_digest"] != expected:
         raise damaged(path, "does not match its pointer")
-    return ReleaseInMemory(target, arrays, _dimensions(members), attributes)
+    arrays |= {name: found[...] for name, found in derived(arrays, attributes).items()}
+    return ReleaseInMemory(target, arrays, _dimensions(members, attributes), attributes)
 
 
 def open_release(path: Location) -> OpenRelease:
@@ -127,7 +129,8 @@ def open_release(path: Location) -> OpenRelease:
     _check(partial(known_digest, target), members, attributes, target)
     if expected is not None and attributes["output_digest"] != expected:
         raise damaged(path, "does not match its pointer")
-    return OpenRelease(target, members, _dimensions(members), attributes)
+    arrays: dict[str, ArrayLikeOnDisk] = {**members, **derived(members, attributes)}
+    return OpenRelease(target, arrays, _dimensions(members, attributes), attributes)
 
 
 def name_of(location: Location) -> str:
@@ -148,8 +151,9 @@ def _follow(location: Location) -> tuple[Location, str | None]:
     return f"{location.rpartition('/')[0]}/{name}", expected
 
 
-def _dimensions(members: dict[str, zarr.Array[Any]]) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(getattr(array.metadata, "dimension_names", ()) or ()) for name, array in members.items()}
+def _dimensions(members: dict[str, zarr.Array[Any]], attributes: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    found = {name: tuple(getattr(array.metadata, "dimension_names", ()) or ()) for name, array in members.items()}
+    return found | {name: found[str(attributes["matrix"])] for name in derived(members, attributes)}
 
 
 def verified_attributes(path: Path) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.estimates import blocks as block_estimates
 from blockveil.engine.estimates.blocks import CovarianceHead
-from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.records.geometry import Coordinates
+from blockveil.pipeline.data import derived_noise
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 
 Block = tuple[str, tuple[slice, ...], NDArray[Any]]
@@ -90,45 +90,80 @@ class _Plain:
         """None."""
         return {}
 
-    def _both(self, rows: tuple[int, int], columns: tuple[int, int], found: Estimate) -> Iterator[Block]:
-        place = slice(*rows), slice(*columns)
-        yield self._name, place, found.value
-        yield f"{self._name}_standard_deviation", place, found.standard_deviation
 
-    def _mirrored(self, rows: tuple[int, int], columns: tuple[int, int], found: Estimate) -> Iterator[Block]:
-        yield from self._both(rows, columns, found)
+class _Stated(_Plain):
+    """A matrix whose standard deviations follow from what the release states of its noise, and are not stored."""
+
+    def __init__(self, name: str, large: Large, axes: ReleaseArrays, noise: ReleaseArrays) -> None:
+        super().__init__(name, large, {**axes, **noise})
+        self.large = {name: large}
+
+    def _mirrored(self, rows: tuple[int, int], columns: tuple[int, int], value: NDArray[np.float64]) -> Iterator[Block]:
+        yield self._name, (slice(*rows), slice(*columns)), value
         if rows != columns:
-            yield from self._both(columns, rows, Estimate(found.value.T, found.standard_deviation.T))
+            yield self._name, (slice(*columns), slice(*rows)), value.T
 
 
-class SecondMomentBlocks(_Plain):
+def _noise(
+    design: NoiseDesign, axes: tuple[str, ...], units: tuple[NDArray[np.float64], ...], lead: int = 0
+) -> ReleaseArrays:
+    """Arrays that state the noise of every entry; see :mod:`.derived_noise`.
+
+    Parameters
+    ----------
+    design
+        Noise of the release.
+    axes
+        Names of the axes of rows and columns.
+    units
+        Raw units of a coordinate, by row and, where it is not symmetric, by column.
+    lead
+        Coordinates before the features.
+    """
+    noise, along = design.entry_noise, "coordinate" if lead else axes[0]
+    found: dict[str, tuple[Any, tuple[str, ...]]] = {
+        derived_noise.BY_ROW: (noise.rows, (along,)),
+        derived_noise.OFF_DIAGONAL: (np.asarray(noise.off_diagonal), ()),
+        derived_noise.OF_A_STEP: (np.asarray(noise.of_a_step), ()),
+        derived_noise.ROW_UNITS: (units[0], (axes[0],)),
+    }
+    if len(units) > 1:
+        found |= {
+            derived_noise.BY_COLUMN: (noise.columns, (axes[1],)),
+            derived_noise.COLUMN_UNITS: (units[1], (axes[1],)),
+        }
+    return found
+
+
+class SecondMomentBlocks(_Stated):
     """A second moment."""
 
     def __init__(self, large: Large, axes: ReleaseArrays, design: NoiseDesign, coordinates: Coordinates) -> None:
-        super().__init__("second_moment", large, axes)
+        super().__init__("second_moment", large, axes, _noise(design, large.dimensions, (coordinates.scale,)))
         self._design, self._coordinates = design, coordinates
 
     def values(self, tile: Tile, released: Released) -> Iterator[Block]:
-        """Value and error."""
+        """Value."""
         found = block_estimates.second_moment_block(released, self._design, self._coordinates, tile.rows, tile.columns)
         yield from self._mirrored(tile.rows, tile.columns, found)
 
 
-class OuterBlocks(_Plain):
+class OuterBlocks(_Stated):
     """A sum of outer products."""
 
     def __init__(
         self, large: Large, axes: ReleaseArrays, design: NoiseDesign, left: Coordinates, right: Coordinates
     ) -> None:
-        super().__init__("outer_products", large, axes)
+        noise = _noise(design, large.dimensions, (left.scale, right.scale))
+        super().__init__("outer_products", large, axes, noise)
         self._design, self._left, self._right = design, left, right
 
     def values(self, tile: Tile, released: Released) -> Iterator[Block]:
-        """Value and error."""
+        """Value."""
         found = block_estimates.outer_products_block(
             released, self._design, self._left, self._right, tile.rows, tile.columns
         )
-        yield from self._both(tile.rows, tile.columns, found)
+        yield self._name, (slice(*tile.rows), slice(*tile.columns)), found
 
 
 class RecordBlocks(_Plain):
@@ -141,10 +176,12 @@ class RecordBlocks(_Plain):
     def values(self, tile: Tile, released: Released) -> Iterator[Block]:
         """Value and error."""
         found = block_estimates.records_block(released, self._design, self._coordinates, tile.rows)
-        yield from self._both(tile.rows, tile.columns, found)
+        place = slice(*tile.rows), slice(*tile.columns)
+        yield self._name, place, found.value
+        yield f"{self._name}_standard_deviation", place, found.standard_deviation
 
 
-class CovarianceBlocks(_Plain):
+class CovarianceBlocks(_Stated):
     """A covariance: count and sums come first, because every entry is a ratio to them."""
 
     def __init__(
@@ -155,7 +192,8 @@ class CovarianceBlocks(_Plain):
         coordinates: Coordinates,
         public_count: int | None,
     ) -> None:
-        super().__init__("covariance", large, axes)
+        noise = _noise(design, large.dimensions, (coordinates.scale,), lead=1)
+        super().__init__("covariance", large, axes, noise)
         self._design, self._coordinates, self._public_count = design, coordinates, public_count
         self._head: CovarianceHead | None = None
 
@@ -176,7 +214,7 @@ class CovarianceBlocks(_Plain):
         return arrays
 
     def values(self, tile: Tile, released: Released) -> Iterator[Block]:
-        """Value and error, without the constant coordinate."""
+        """Value, without the constant coordinate."""
         if self._head is None:
             raise RuntimeError("the first row of tiles is needed first")
         rows, columns = ((max(low, 1) - 1, high - 1) for low, high in (tile.rows, tile.columns))

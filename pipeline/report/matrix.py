@@ -75,6 +75,7 @@ class ReleasedMatrix:
 
     def __init__(self, release: Shown) -> None:
         self._arrays, self._dimensions = release.arrays, release.dimensions
+        self._diagonals = dict[str, Array]()
         self.attributes = release.attributes
         self.kind = str(release.attributes.get("matrix"))
         if self.kind not in self._arrays or f"{self.kind}_standard_deviation" not in self._arrays:
@@ -127,8 +128,12 @@ class ReleasedMatrix:
     def diagonal(self, name: str) -> Array:
         """Diagonal of a symmetric array, by its name among ``kind``, ``shown`` and ``deviation``."""
         array = {"kind": self.kind, "shown": self.shown, "deviation": f"{self.kind}_standard_deviation"}[name]
-        spans = [(start, min(start + CHUNK_SIDE, self.shape[0])) for start in range(0, self.shape[0], CHUNK_SIDE)]
-        return np.concatenate([np.diagonal(self._read(array, span, span)) for span in spans])
+        if array not in self._diagonals:
+            spans = [(start, min(start + CHUNK_SIDE, self.shape[0])) for start in range(0, self.shape[0], CHUNK_SIDE)]
+            found = np.concatenate([np.diagonal(self._read(array, span, span)) for span in spans])
+            found.setflags(write=False)
+            self._diagonals[array] = found
+        return self._diagonals[array]
 
     def name(self, axis: int, position: int) -> str:
         """Name of a row (axis 0) or column (axis 1); its number from 1 where the release has none."""

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import zarr
 
+import blockveil as bv
 import blockveil.engine.answers.cost
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.flows.cluster.clusters import open_compute
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.data.released import open_release, read_release
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
@@ -76,8 +78,12 @@ def released(folder, kind, monkeypatch, compute=None, cluster="threads"):
         patch.setattr("blockveil.pipeline.releases.outputs.post_processing", lambda *_: {})
         outcome = run_release(plan, compute or ThreadCompute(2), "test", lambda *_: None)
     assert find_published(loaded.output_root, plan.release_id) is not None
-    group = zarr.open_group(outcome.path, mode="r")
-    return plan, {name: array[...] for name, array in group.arrays()}, dict(group.attrs)
+    found = read_release(outcome.path)
+    return plan, found.arrays, found.attributes
+
+
+NOISE = "_standard_deviation"
+STATED = {"noise_by_row", "noise_by_column", "noise_off_diagonal", "noise_of_a_step", "unit_by_row", "unit_by_column"}
 
 
 @pytest.mark.parametrize("kind", QUESTIONS)
@@ -86,11 +92,36 @@ def test_blocks_hold_the_bits_of_the_whole(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 1000)
     assert plan.answer.work(ROWS).blocked
     _, blocks, again = released(tmp_path / "blocks", kind, monkeypatch)
-    assert set(blocks) <= set(whole)
-    assert {plan.answer.matrix, f"{plan.answer.matrix}_standard_deviation"} <= set(blocks)
-    for name, values in blocks.items():
-        assert np.array_equal(values, whole[name]), name
+    assert set(blocks) - STATED <= set(whole)
+    noise = f"{plan.answer.matrix}{NOISE}"
+    assert {plan.answer.matrix, noise} <= set(blocks)
+    for name in set(blocks) - STATED - {noise}:
+        assert np.array_equal(blocks[name], whole[name]), name
+    # Of a matrix they are computed from what the release states: of a covariance from its entries, too.
+    assert np.allclose(blocks[noise], whole[noise], rtol=1e-12, atol=0.0)
+    assert (kind == "rows") == (not STATED & set(blocks))
     assert {key for key in attributes if attributes[key] != again[key]} <= {"ledger", "output_digest"}
+
+
+@pytest.mark.parametrize("kind", set(QUESTIONS) - {"rows"})
+def test_standard_deviations_of_a_large_matrix_are_read_in_parts_and_not_stored(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 1000)
+    plan, whole, _ = released(tmp_path / "blocks", kind, monkeypatch)
+    name = f"{plan.answer.matrix}{NOISE}"
+    (path,) = (tmp_path / "blocks").rglob(f"{NIGHT.isoformat()}.json")
+    opened = open_release(path)
+    found, shape = opened.arrays[name], whole[name].shape
+    assert name not in zarr.open_group(opened.path, mode="r")
+    assert (found.shape, found.dtype) == (shape, np.float64)
+    assert opened.dimensions[name] == opened.dimensions[plan.answer.matrix]
+    for key in (..., slice(3, 9), (slice(None), slice(2, 5)), (slice(7, 40), slice(0, shape[1])), slice(5, 5)):
+        assert np.array_equal(found[key], whole[name][key])
+    for wrong in (0, (slice(0, 2), slice(0, 2), slice(0, 2)), slice(0, 9, 2)):
+        with pytest.raises(IndexError):
+            _ = found[wrong]
+    released_again = bv.open(path)
+    assert released_again.estimate(plan.answer.matrix).standard_deviation.tobytes() == whole[name].tobytes()
+    assert name in released_again.to_xarray()
 
 
 @pytest.mark.slow

@@ -1,0 +1,110 @@
+"""Standard deviations of a large matrix, computed from what its release states in place of being stored.
+
+They would be as many numbers as the matrix has. They follow from a few numbers for each row and column, which are
+arrays of the release and in its digest; of a covariance, which is a ratio, from its entries too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockveil.engine.estimates.blocks import CovarianceHead, covariance_deviation
+from blockveil.engine.estimates.matrices import Estimate
+from blockveil.engine.noise.design import EntryNoise
+from blockveil.pipeline.data.zarr_arrays import ArrayLikeOnDisk
+
+Array = NDArray[np.float64]
+Span = tuple[int, int]
+
+BY_ROW, BY_COLUMN = "noise_by_row", "noise_by_column"
+OFF_DIAGONAL, OF_A_STEP = "noise_off_diagonal", "noise_of_a_step"
+ROW_UNITS, COLUMN_UNITS = "unit_by_row", "unit_by_column"
+"""Arrays of a release that state its noise: sizes by row and by column (of a symmetric matrix by row alone, of a
+covariance with the count first), the factor beside the diagonal, what a step stands for, and raw units of a row and a
+column."""
+
+
+class DerivedDeviations:
+    """Standard deviations of the noise of a matrix, read like an array of the release.
+
+    Parameters
+    ----------
+    matrix
+        The released matrix, shape (m, n).
+    stated
+        Arrays of the release.
+    origin
+        Public origin of the records; of a covariance.
+    """
+
+    def __init__(self, matrix: ArrayLikeOnDisk, stated: Mapping[str, ArrayLikeOnDisk], origin: Array | None) -> None:
+        self._matrix, self._stated, self._origin = matrix, stated, origin
+        self.shape: tuple[int, ...] = tuple(int(length) for length in matrix.shape)
+        self.dtype = np.dtype(np.float64)
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Parts that are best read at once: those of the matrix."""
+        return tuple(getattr(self._matrix, "chunks", self.shape))
+
+    def __getitem__(self, key: Any) -> Array:
+        """Part of it; the key is an ellipsis, a slice of rows, or slices of rows and columns, without steps."""
+        keys = key if isinstance(key, tuple) else (key,)
+        keys = tuple(slice(None) if part is Ellipsis else part for part in keys)
+        if len(keys) > 2 or not all(isinstance(part, slice) and part.step in (None, 1) for part in keys):
+            raise IndexError("standard deviations are read by slices of rows and columns")
+        spans = [part.indices(length) for part, length in zip((*keys, slice(None))[:2], self.shape, strict=True)]
+        (top, bottom, _), (left, right, _) = spans
+        return self._block((top, max(top, bottom)), (left, max(left, right)))
+
+    def _block(self, rows: Span, columns: Span) -> Array:
+        lead = 0 if self._origin is None else 1
+        inner = (rows[0] + lead, rows[1] + lead), (columns[0] + lead, columns[1] + lead)
+        units = np.outer(self._units[0][slice(*rows)], self._units[1][slice(*columns)])
+        own: Array = units * self._noise.standard_deviations(*inner)
+        if self._origin is None:
+            return own
+        value = np.asarray(self._matrix[slice(*rows), slice(*columns)], np.float64)
+        moved = np.outer(self._head.shift[slice(*rows)], self._head.shift[slice(*columns)])
+        return covariance_deviation(value + moved, own, self._head, rows, columns)
+
+    def _read(self, name: str) -> Array:
+        return np.asarray(self._stated[name][...], np.float64)
+
+    @cached_property
+    def _noise(self) -> EntryNoise:
+        rows = self._read(BY_ROW)
+        columns = self._read(BY_COLUMN) if BY_COLUMN in self._stated else rows
+        return EntryNoise(rows, columns, float(self._read(OFF_DIAGONAL)), float(self._read(OF_A_STEP)))
+
+    @cached_property
+    def _units(self) -> tuple[Array, Array]:
+        rows = self._read(ROW_UNITS)
+        return rows, self._read(COLUMN_UNITS) if COLUMN_UNITS in self._stated else rows
+
+    @cached_property
+    def _head(self) -> CovarianceHead:
+        """Count and mean, and what of their noise is in every entry."""
+        origin, back = self._origin, self._units[0]
+        if origin is None:
+            raise RuntimeError("this matrix is no ratio")
+        count, mean = (
+            Estimate(self._read(name), self._read(f"{name}_standard_deviation")) for name in ("count", "mean")
+        )
+        sums = self._noise.standard_deviations((0, 1), (1, self.shape[1] + 1))[0]
+        divisor = max(float(count.value), float(count.standard_deviation), 1.0)
+        return CovarianceHead(count, mean, divisor, mean.value - origin, (back * sums) ** 2, back)
+
+
+def derived(arrays: Mapping[str, ArrayLikeOnDisk], attributes: Mapping[str, Any]) -> dict[str, DerivedDeviations]:
+    """Standard deviations, by name, of a release that states them and does not store them; none of another."""
+    kind = str(attributes.get("matrix"))
+    if OF_A_STEP not in arrays or kind not in arrays:
+        return {}
+    origin = np.asarray(attributes.get("origin", ()), np.float64) if kind == "covariance" else None
+    return {f"{kind}_standard_deviation": DerivedDeviations(arrays[kind], arrays, origin)}
