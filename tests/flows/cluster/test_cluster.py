@@ -30,6 +30,13 @@ from tests.pipeline.releases.test_release import NIGHT, run
 SECRET = bytes(range(200, 232))
 
 
+def in_threads(loaded):
+    """The same config, whose work threads of the process do."""
+    path = loaded.path.with_name("threads.toml")
+    path.write_text(loaded.path.read_text().replace(support.CLUSTERS["local"], support.CLUSTERS["threads"]))
+    return load_config(path)
+
+
 @pytest.fixture(scope="module")
 def setting(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cluster")
@@ -225,7 +232,7 @@ def test_scratch_is_gone_after_the_run_and_that_of_dead_runs_before_the_next(tmp
         assert not any(dead.exists() for dead in left)
         [alive] = [path for path in home.iterdir() if path.is_dir()]
         leave()
-        with open_compute(load_config(loaded.path, overrides={"cluster.kind": '"threads"'})):
+        with open_compute(in_threads(loaded)):
             assert alive.exists(), "the folder of a run that lives is left alone"
         assert not any(dead.exists() for dead in left)
     assert list(home.iterdir()) == []
@@ -246,7 +253,7 @@ def test_a_scratch_place_that_somebody_else_prepared_is_refused(tmp_path, monkey
         home.rename(tmp_path / f"blockveil-{os.getuid()}")
     with pytest.raises(StoreError, match="not a folder of this user"), open_compute(loaded):
         pass
-    with open_compute(load_config(loaded.path, overrides={"cluster.kind": '"threads"'})) as threads:
+    with open_compute(in_threads(loaded)) as threads:
         assert isinstance(threads, ThreadCompute), "who spills nothing needs no such place"
 
 
