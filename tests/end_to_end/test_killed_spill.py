@@ -28,21 +28,21 @@ if __name__ == "__main__":  # workers import this file too
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["local", "threads"])
-def test_raw_values_that_a_killed_run_spilled_are_gone_after_the_next(tmp_path, kind):
+@pytest.mark.parametrize("always", ["true", "false"], ids=["workers", "threads"])
+def test_raw_values_that_a_killed_run_spilled_are_gone_after_the_next(tmp_path, always):
     people, scratch = tmp_path / "people", tmp_path / "scratch"
     people.mkdir()
     scratch.mkdir()
     loaded, script = support.prepare(people, cluster="local"), tmp_path / "run.py"
     script.write_text(RUN)
     # Workers spill whatever they hold.
-    always = {"DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "1e-9", "TMPDIR": str(scratch), "PYTHONPATH": str(ROOT)}
+    settings = {"DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "1e-9", "TMPDIR": str(scratch), "PYTHONPATH": str(ROOT)}
 
     def run(how, *words):
         return subprocess.run(
             [sys.executable, str(script), str(loaded.path), how, *words],
             cwd=ROOT,
-            env={**os.environ, **always},
+            env={**os.environ, **settings},
             capture_output=True,
             timeout=600,
             check=False,
@@ -57,7 +57,7 @@ def test_raw_values_that_a_killed_run_spilled_are_gone_after_the_next(tmp_path, 
     home = scratch / f"blockveil-{os.getuid()}"
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
     assert all(stat.S_IMODE(file.stat().st_mode) & 0o077 == 0 for file in spilled())
-    done = run("again", "--set", f'cluster.kind="{kind}"')
+    done = run("again", "--set", f"cluster.always={always}")
     assert done.returncode == 0, done.stderr.decode()
     assert list(home.iterdir()) == []
     assert [entry.kind for entry in Ledger(loaded.ledger_url).history()].count("COMMITTED") == 1
