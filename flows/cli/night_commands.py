@@ -22,6 +22,7 @@ from blockveil.flows.cli.common import (
     say,
 )
 from blockveil.flows.cli.progress_line import ProgressLine
+from blockveil.flows.cli.stage_times import StageTimes, in_words
 from blockveil.flows.runs import budgets, stopping
 from blockveil.flows.runs import overrides as allowed
 from blockveil.flows.service import server
@@ -42,6 +43,8 @@ Approve = Annotated[
     str | None, typer.Option("--approve", help="Your name, to approve a release that needs a person; see [approval].")
 ]
 
+Timings = Annotated[bool, typer.Option("--timings", help="Show how long each stage took.")]
+
 DEMO_BUDGET = {"epsilon": 3.0, "delta": 1e-5}
 """The demo's own budget: a few nights."""
 
@@ -58,16 +61,20 @@ def run(
     set: Set = None,  # noqa: A002 - the option's name
     no_prefect: NoPrefect = False,
     approve: Approve = None,
+    timings: Timings = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Release, or finish a release that an earlier run began. The same release is never charged twice."""
+    times = StageTimes()
+    times.begin("plan")
     day, overrides, approver = parse_date(date), parse_overrides(set), parse_name("--approve", approve)
     from blockveil.flows.runs.quiet import quieten  # before Prefect is imported
 
     quieten(debug)
     loaded = read_config(config, overrides, allowed.RELEASE)
-    _release(Workspace.open(make_plan(loaded, day)), overrides, no_prefect, approver, as_json)
+    workspace = Workspace.open(make_plan(loaded, day))
+    _release(workspace, overrides, no_prefect, approver, as_json, times if timings else None)
 
 
 def _release(
@@ -76,6 +83,7 @@ def _release(
     no_prefect: bool = False,
     approve: str | None = None,
     as_json: bool = False,
+    times: StageTimes | None = None,
 ) -> None:
     made, store = workspace.plan, look(workspace.plan.loaded)
     if not as_json:
@@ -84,13 +92,20 @@ def _release(
     if question is not None and approve is None:
         raise NotApproved.because(question.text, "Let who may decide give --approve NAME")
     with ProgressLine() as progress:
+
+        def tell(stage: str, share: float | None) -> None:
+            progress(stage, share)
+            if times is not None:
+                times.heard(stage)
+
         if no_prefect:
-            message = _plainly(workspace, approve if question is not None else None, progress)
+            message = _plainly(workspace, approve if question is not None else None, tell)
         else:
-            progress("starting Prefect", None)
+            tell("starting Prefect", None)
             with server.at_hand():
-                message = _by_prefect(workspace, store, overrides, approve, progress)
-    _tell_result(workspace, message, as_json)
+                message = _by_prefect(workspace, store, overrides, approve, tell)
+            tell("stopping Prefect", None)
+    _tell_result(workspace, message, as_json, None if times is None else times.seconds())
 
 
 def _announce(workspace: Workspace, store: Looked) -> None:
@@ -132,7 +147,7 @@ def _by_prefect(
     return str(state.message)
 
 
-def _tell_result(workspace: Workspace, message: str, as_json: bool) -> None:
+def _tell_result(workspace: Workspace, message: str, as_json: bool, seconds: dict[str, float] | None) -> None:
     from blockveil.pipeline.releases.publishing import find_published
     from blockveil.pipeline.releases.uploading import destination_of
     from blockveil.pipeline.report import error_lines, report_path
@@ -149,7 +164,11 @@ def _tell_result(workspace: Workspace, message: str, as_json: bool) -> None:
     rows += [("Release", str(published.path)), ("Report", str(report_path(published.path)))]
     sent = destination_of(plan.loaded)
     rows += [] if sent is None else [("Sent to", sent.pointer_address(plan.release_id))]
-    said = {"release_id": plan.release_id, "output_digest": published.output_digest, "pointer": published.pointer}
+    said: dict[str, Any] = {"release_id": plan.release_id, "output_digest": published.output_digest}
+    said["pointer"] = published.pointer
+    if seconds is not None:
+        rows += in_words(seconds)
+        said["seconds"] = seconds
     warned = _warnings(plan) if as_json else []  # a person has read them before the run
     print_answer(
         [*(("Warning", text) for text in warned), *rows], as_json, **said, in_numbers=budgets.in_numbers(status)

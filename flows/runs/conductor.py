@@ -50,7 +50,12 @@ def conduct(attempt: Attempt, run: StepRunner, show: Callable[[Report], object] 
         What a step or its runner raised; the budget is given back where nothing was drawn.
     """
     outcome = walk(attempt, run)
-    run("report", lambda: show(make_report(attempt.workspace, outcome)))
+
+    def report() -> None:
+        attempt.tell("writing the report")
+        show(make_report(attempt.workspace, outcome))
+
+    run("report", report)
     return _in_words(outcome)
 
 

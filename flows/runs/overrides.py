@@ -1,6 +1,6 @@
 """What a run may change of a reviewed config."""
 
-RELEASE = ("compute", "cluster.kind", "cluster.workers", "cluster.threads_per_worker")
+RELEASE = ("compute", "cluster.kind", "cluster.workers", "cluster.threads_per_worker", "cluster.always")
 """Keys that a release on the command line may override: they change how it is computed, never a bit of it and never
 where.
 

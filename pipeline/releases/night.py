@@ -271,6 +271,7 @@ class Attempt:
 
     def reserve(self) -> None:
         """Hold the budget; as :func:`reserve`."""
+        self._tell("reserving the budget", None)
         self._reservation = reserve(self.workspace, self._name)
         self._published = self._reservation.published
         if self._reservation.resumed:
@@ -288,6 +289,7 @@ class Attempt:
 
     def publish(self) -> None:
         """Make the release visible; as :func:`publish`."""
+        self._tell("publishing", None)
         self._published = publish(self.workspace, _reached(self._staged))
 
     def upload(self) -> None:
@@ -296,6 +298,7 @@ class Attempt:
 
     def seal(self) -> None:
         """Mark the charge of what this or an earlier attempt published as released; as :func:`seal`."""
+        self._tell("sealing", None)
         self._outcome = seal(self.workspace, _reached(self._reservation), _reached(self._published))
         self._settled = True
 
@@ -303,6 +306,10 @@ class Attempt:
     def outcome(self) -> Outcome:
         """The finished release."""
         return _reached(self._outcome)
+
+    def tell(self, stage: str) -> None:
+        """Say what is done with the finished release."""
+        self._tell(stage, None)
 
     def abandon(self, reason: str) -> bool | None:
         """Give the budget back if nothing was drawn.

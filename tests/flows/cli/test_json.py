@@ -15,7 +15,7 @@ from blockveil.flows.cli import common
 from blockveil.flows.cli.commands import COMMANDS, load
 from tests import support
 from tests.flows.cli.test_cli import blockveil
-from tests.pipeline.data.ingest import ingest_support
+from tests.pipeline.data.ingest import growing_support, ingest_support
 from tests.pipeline.public import test_private_bounds
 from tests.pipeline.questions.test_training import LOGISTIC, config, release
 from tests.pipeline.scaffold import scaffold_support
@@ -105,7 +105,7 @@ CALLS = [
     "study imgm --left eye.npy --right eye.npy --epsilon 1 --delta 1e-5 --sensitivity 1",
     "study sampling --epsilon 1 --delta 1e-5 --rate 0.01 --epochs 1 --slack 1e-6",
 ]
-ELSEWHERE = {"bounds read", "ingest", "init", "budget split", "ledger void"}
+ELSEWHERE = {"bounds read", "erase", "ingest", "init", "budget split", "ledger void"}
 """Commands whose call needs more of a setting, and is below."""
 
 
@@ -173,6 +173,14 @@ def test_an_ingest_tells_what_it_made_in_json(tmp_path):
     )
     assert answer("ingest", loaded.path)["columns"] == 1
     assert answer("ingest", loaded.path, "--discard")["removed"] is False
+
+
+def test_an_erasure_is_told_in_json(tmp_path):
+    growing_support.put(tmp_path, 0)
+    loaded = growing_support.configure(tmp_path)
+    ingest_support.run(loaded)
+    (tmp_path / "units.txt").write_text("3\n")
+    assert set(answer("erase", loaded.path, tmp_path / "units.txt")) == {"message", "store"}
 
 
 def test_the_configs_of_a_first_release_are_told_in_json_where_nothing_is_asked(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """One conductor for both runners: the same steps in the same order, planned once, with the ledger opened once."""
 
+import json
 import sys
 from contextlib import nullcontext
 from datetime import date
@@ -139,3 +140,15 @@ def test_small_work_of_a_local_cluster_starts_no_process(tmp_path, monkeypatch):
     monkeypatch.setattr(clusters, "_start", lambda *_: pytest.fail("workers were started"))
     night_commands.run(loaded.path, date=str(NIGHT), no_prefect=True, debug=True)
     assert kinds(loaded)[-1] == "RELEASED"
+
+
+def test_the_time_of_each_stage_is_shown_where_it_is_asked_for(people, capsys):
+    night_commands.run(people.path, date=str(NIGHT), no_prefect=True, timings=True, debug=True)
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    begin = next(i for i, line in enumerate(shown) if line[:1] == ["Time"])
+    said = {" ".join(line[:-2]): float(line[-2]) for line in shown[begin + 1 :]}
+    assert list(said)[:2] == ["start and imports", "plan"]
+    assert {"ledger", "cluster", "sums", "noise and writing", "digest", "publishing", "report"} <= set(said)
+    assert abs(float(shown[begin][1]) - sum(said.values())) <= 0.05 * (len(said) + 1)
+    night_commands.run(people.path, date=str(NIGHT), no_prefect=True, timings=True, as_json=True, debug=True)
+    assert set(json.loads(capsys.readouterr().out)["seconds"]) >= {"plan", "report"}
