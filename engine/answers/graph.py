@@ -13,11 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
-from dask import delayed
-from dask.delayed import Delayed
 from numpy.typing import NDArray
 
 from blockveil.engine.answers import progress
@@ -27,6 +25,9 @@ from blockveil.engine.answers.layout import Layout, Tile, WorkPart
 from blockveil.engine.noise import keyring
 from blockveil.engine.noise.design import Block, Design
 from blockveil.engine.records.quantiser import NotFiniteError
+
+if TYPE_CHECKING:
+    from dask.delayed import Delayed
 
 _BRANCHES = 16
 """Partial answers combined in one task; bounds what a worker holds meanwhile."""
@@ -136,8 +137,10 @@ def exact_graph(source: RowSource, query: Query, layout: Layout, chunk_rows: int
     name
         Public beginning of the task names, unique to the run.
     """
+    from dask import delayed  # where a graph is made: a plan makes none
+
     read, pick, together = (delayed(function, pure=False) for function in (_part, _pick, _sum))
-    parts, pieces = {}, [list[Delayed]() for _ in layout.tiles]
+    parts, pieces = {}, [list["Delayed"]() for _ in layout.tiles]
     for i, part in enumerate(layout.parts):
         key = f"{name}-{i}-read"
         wanted = [layout.tiles[number] for number in part.tiles]
@@ -200,6 +203,8 @@ def noisy_graph(tiles: Sequence[Any], layout: Layout, design: Design, handle: st
     -------
     A value for each tile of :func:`released_layout`: int64, its shape, in grid steps. Safe to publish.
     """
+    from dask import delayed
+
     whole, noisy = delayed(_whole, pure=False), delayed(_released, pure=False)
     if not design.by_tile:
         tiles = [whole(list(tiles), layout, design.symmetric, dask_key_name=f"{name}-0-whole")]

@@ -13,10 +13,8 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import dask
-from dask.delayed import Delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -28,6 +26,9 @@ from blockveil.engine.noise import keyring
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.quantiser import NotFiniteError
 from blockveil.pipeline.base.errors import BlockveilError, ComputeError, DataError, StoreUnreachable
+
+if TYPE_CHECKING:
+    from dask.delayed import Delayed
 
 Progress = Callable[[float], None]
 Consume = Callable[[int, NDArray[Any]], None]
@@ -162,6 +163,8 @@ class ThreadCompute:
         keyring.forget(handle)
 
     def _run(self, values: Sequence[Delayed]) -> tuple[Any, ...]:
+        import dask  # where something is computed: many commands compute nothing
+
         try:
             with (
                 ThreadPoolExecutor(self.threads) as pool,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
-from dask.delayed import Delayed
+from typing import TYPE_CHECKING
 
 from blockveil.engine.answers.graph import assembled
 from blockveil.engine.answers.layout import Layout, Tile
@@ -15,6 +14,9 @@ from blockveil.pipeline.questions.blocks import Blocks
 from blockveil.pipeline.releases.compute import Compute
 from blockveil.pipeline.releases.growing import NightReader
 from blockveil.pipeline.releases.publishing import Draft
+
+if TYPE_CHECKING:
+    from dask.delayed import Delayed
 
 Tell = Callable[[str, float | None], None]
 

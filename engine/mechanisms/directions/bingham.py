@@ -41,7 +41,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from blockveil.engine.guarantees.calibration import CalibrationError
@@ -258,6 +257,8 @@ def envelope(rates: Vector) -> float:
     d = float(rates.size)
     if d == 1.0 or float(np.max(rates)) == 0.0:
         return d
+    from scipy.optimize import brentq  # takes long to import, and a plan imports every mechanism
+
     return min(d, float(brentq(lambda b: float(np.sum(1.0 / (b + 2.0 * rates))) - 1.0, 0.5, d + 1.0)))
 
 

@@ -48,8 +48,9 @@ def test_the_help_page_of_the_program_imports_no_large_package():
         ("audit", {"numpy", "scipy"}),
         ("mechanisms", {"numpy", "scipy"}),
         ("ledger", {"numpy", "scipy", "sqlalchemy"}),
-        ("budget", {"numpy", "scipy", "sqlalchemy", "zarr", "dask"}),
-        ("run", {"numpy", "scipy", "sqlalchemy", "zarr", "dask"}),
+        ("budget", {"numpy", "scipy", "sqlalchemy", "zarr"}),
+        ("plan", {"numpy", "scipy", "sqlalchemy", "zarr"}),
+        ("run", {"numpy", "scipy", "sqlalchemy", "zarr"}),
     ],
 )
 def test_a_command_imports_no_more_than_it_needs_to_show_its_help(command, needed):
