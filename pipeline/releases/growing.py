@@ -216,7 +216,8 @@ def growth_of(plan: Plan, series: Series, ledger: Ledger, root: Path, dataset: D
     begun = specification(ledger, plan.config.release.account, plan.release_id, None)
     own = None if begun is None else begun["data"]
     histories = {number: drawn[number].reserved.payload["spec"]["data"]["history"] for number in needed}
-    history = history_of(dataset, [histories[number] for number in sorted(needed)], own and own["history"])
+    compared = [histories[number] for number in sorted(needed)]
+    history = history_of(dataset, compared, own and own["history"], thinned=True)  # each night draws noise of its own
     end_of = dict(zip(sorted(needed), history.ends, strict=False))
     rows = dataset.rows if own is None else history.ends[-1]
     ends = (*(end_of.get(series.night - age, 0) for age in reversed(levels.ages[1:])), rows)

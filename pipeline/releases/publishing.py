@@ -225,7 +225,7 @@ def publish(root: Path, release_id: str, staged: Staged) -> Published:
 
 
 def find_published(root: Path, release_id: str, charge_id: str | None = None) -> Published | None:
-    """Return a release if it is published, after reading all of it again.
+    """Return a release if it is published, after checking all of it.
 
     Parameters
     ----------
