@@ -29,6 +29,9 @@ covariance with the count first), the factor beside the diagonal, what a step st
 column."""
 
 
+_OF_RATIO = ("count", "count_standard_deviation", "mean", "mean_standard_deviation")
+
+
 class DerivedDeviations:
     """Standard deviations of the noise of a matrix, read like an array of the release.
 
@@ -104,7 +107,29 @@ class DerivedDeviations:
 def derived(arrays: Mapping[str, ArrayLikeOnDisk], attributes: Mapping[str, Any]) -> dict[str, DerivedDeviations]:
     """Standard deviations, by name, of a release that states them and does not store them; none of another."""
     kind = str(attributes.get("matrix"))
-    if OF_A_STEP not in arrays or kind not in arrays:
+    if OF_A_STEP not in arrays or kind not in arrays or not _fits(arrays, kind):
         return {}
     origin = np.asarray(attributes.get("origin", ()), np.float64) if kind == "covariance" else None
+    if origin is not None and origin.shape != arrays[kind].shape[:1]:
+        return {}
     return {f"{kind}_standard_deviation": DerivedDeviations(arrays[kind], arrays, origin)}
+
+
+def _fits(arrays: Mapping[str, ArrayLikeOnDisk], kind: str) -> bool:
+    """Whether a release has all that its noise follows from, each in its shape."""
+    shape = tuple(int(length) for length in arrays[kind].shape)
+    if len(shape) != 2:
+        return False
+    rows, columns = shape
+    wanted: dict[str, tuple[int, ...]] = {OFF_DIAGONAL: (), OF_A_STEP: (), BY_ROW: (rows,), ROW_UNITS: (rows,)}
+    if kind == "covariance":
+        of_ratio = {name: () if name.startswith("count") else (rows,) for name in _OF_RATIO}
+        wanted |= {BY_ROW: (rows + 1,), **of_ratio}
+    if BY_COLUMN in arrays or rows != columns:
+        wanted |= {BY_COLUMN: (columns,), COLUMN_UNITS: (columns,)}
+    found = {name: tuple(arrays[name].shape) for name in wanted if name in arrays and _is_number(arrays[name].dtype)}
+    return found == wanted
+
+
+def _is_number(dtype: Any) -> bool:
+    return bool(np.dtype(dtype).kind == "f")
