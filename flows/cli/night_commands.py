@@ -67,7 +67,7 @@ def run(
 ) -> None:
     """Release, or finish a release that an earlier run began. The same release is never charged twice."""
     times = StageTimes()
-    times.begin("plan")
+    times.begin("plan and budget")
     day, overrides, approver = parse_date(date), parse_overrides(set), parse_name("--approve", approve)
     from blockveil.flows.runs.quiet import quieten  # before Prefect is imported
 
@@ -147,7 +147,7 @@ def _by_prefect(
     return str(state.message)
 
 
-def _tell_result(workspace: Workspace, message: str, as_json: bool, seconds: dict[str, float] | None) -> None:
+def _tell_result(workspace: Workspace, message: str, as_json: bool, seconds: dict[str, float] | None = None) -> None:
     from blockveil.pipeline.releases.publishing import find_published
     from blockveil.pipeline.releases.uploading import destination_of
     from blockveil.pipeline.report import error_lines, report_path

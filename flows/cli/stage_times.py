@@ -7,14 +7,13 @@ import time
 from pathlib import Path
 
 _STAGES = (
-    ("reserving", "ledger"),
     ("starting workers", "cluster"),
     ("reading", "sums"),
     ("drawing the noise", "noise and writing"),
     ("closing", "digest"),
     ("publishing", "publishing"),
     ("sending", "sending"),
-    ("sealing", "ledger"),
+    ("sealing", "sealing"),
     ("writing the report", "report"),
     ("starting Prefect", "Prefect"),
 )

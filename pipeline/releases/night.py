@@ -271,7 +271,6 @@ class Attempt:
 
     def reserve(self) -> None:
         """Hold the budget; as :func:`reserve`."""
-        self._tell("reserving the budget", None)
         self._reservation = reserve(self.workspace, self._name)
         self._published = self._reservation.published
         if self._reservation.resumed:

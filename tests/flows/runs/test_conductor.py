@@ -147,8 +147,8 @@ def test_the_time_of_each_stage_is_shown_where_it_is_asked_for(people, capsys):
     shown = [line.split() for line in capsys.readouterr().out.splitlines()]
     begin = next(i for i, line in enumerate(shown) if line[:1] == ["Time"])
     said = {" ".join(line[:-2]): float(line[-2]) for line in shown[begin + 1 :]}
-    assert list(said)[:2] == ["start and imports", "plan"]
-    assert {"ledger", "cluster", "sums", "noise and writing", "digest", "publishing", "report"} <= set(said)
+    assert list(said)[:2] == ["start and imports", "plan and budget"]
+    assert {"sealing", "cluster", "sums", "noise and writing", "digest", "publishing", "report"} <= set(said)
     assert abs(float(shown[begin][1]) - sum(said.values())) <= 0.05 * (len(said) + 1)
     night_commands.run(people.path, date=str(NIGHT), no_prefect=True, timings=True, as_json=True, debug=True)
-    assert set(json.loads(capsys.readouterr().out)["seconds"]) >= {"plan", "report"}
+    assert set(json.loads(capsys.readouterr().out)["seconds"]) >= {"plan and budget", "report"}
