@@ -21,8 +21,8 @@ ends with an erasure of records that were in it (:mod:`pipeline.data.history`).
 **Proof.** Which rows an erasure removes of a unit v depends on v's rows alone, and it removes no others; so neighbours
 still differ by rows of one unit u, at most k of them in all appends together, as erased rows count towards k. One such
 row, were it not erased, would change the measurements of a series by the vector of its weights, ``w_0 x, w_1 x, ...``,
-whose norm the noise is for. Erased before some night it changes the first of them alone; a vector of fewer components
-is no longer. QED.
+whose norm the noise is for. Erased before some night it changes the first of them alone; the norm of a vector
+with components left out is at most that of the whole. QED.
 
 What is read of a night keeps a share of an erased record that earlier nights had in them: see the documentation of
 shared nights.
@@ -160,7 +160,9 @@ def erase(source: Source, identifiers: Sequence[int | str], tell: Tell) -> Erasu
     raise failure
 
 
-def _erase(source: Source, unit: ChosenRows, staging: scratch.Staging, identifiers: pa.Array, tell: Tell) -> Erasure:
+def _erase(
+    source: Source, unit: ChosenRows, staging: scratch.Staging, identifiers: Sequence[int | str], tell: Tell
+) -> Erasure:
     """Write parts, state and manifest, in this order."""
     before = appending.standing(source, staging.root)
     if before is None:
