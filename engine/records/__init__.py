@@ -4,6 +4,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
 
 * :mod:`.dither`: Rounding to few integers without a bias
 * :mod:`.geometry`: The public shape of one record, and the linear coordinates in which that shape is a cube or a ball
+* :mod:`.one_pass`: One pass from floats to the integers of a cube, compiled: what NumPy does in several passes, with
+  the same result
 * :mod:`.quantiser`: Records as integers whose bound provably holds, whatever the chunk, the row order, the thread or
   the machine
 * :mod:`.quantiser_limits`: What the proof of a quantiser's bound covers

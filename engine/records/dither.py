@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 PLACES = 2**12
 """N. Places are exact in single precision beside integers of at most 2**8."""
 
-_BESIDE = np.float32(1.5 * 2**15)
+BESIDE = np.float32(1.5 * 2**15)
 """A number next to which the last bit of single precision is a 256th."""
 
 _TURN = 2531
@@ -49,11 +49,11 @@ class Dither:
 
     def words(self, steps: NDArray[Any]) -> NDArray[np.uint32]:
         """What tells records apart: their values in 256ths of a step, and a constant, modulo 2**32."""
-        return (np.asarray(steps, dtype=np.float32) + _BESIDE).view(np.uint32)
+        return (np.asarray(steps, dtype=np.float32) + BESIDE).view(np.uint32)
 
     def starts(self, steps: NDArray[Any]) -> NDArray[np.intp]:
         """Start of each record, shape (n,), from whole clipped records in steps, shape (n, features)."""
-        hashes: NDArray[np.uint32] = np.einsum("ij,j->i", self.words(steps), self._multipliers)
+        hashes: NDArray[np.uint32] = np.einsum("ij,j->i", self.words(steps), self.multipliers)
         return _upper(hashes)
 
     def starts_of_entries(
@@ -75,14 +75,14 @@ class Dither:
             First entry of each record and the end of the last, shape (n + 1,).
         """
         base = self.words(zeros)
-        terms = (self.words(steps) - base[columns]) * self._multipliers[columns]
+        terms = (self.words(steps) - base[columns]) * self.multipliers[columns]
         # Sums wrap around modulo 2**32, as the hash does; so do their differences.
         sums = np.concatenate([np.zeros(1, np.uint32), np.cumsum(terms, dtype=np.uint32)])
-        return _upper(sums[borders[1:]] - sums[borders[:-1]] + np.sum(base * self._multipliers, dtype=np.uint32))
+        return _upper(sums[borders[1:]] - sums[borders[:-1]] + np.sum(base * self.multipliers, dtype=np.uint32))
 
     def places(self, starts: NDArray[np.intp], columns: NDArray[np.int64]) -> NDArray[np.float32]:
         """Places of single values: of a record with this start, in this column."""
-        found: NDArray[np.float32] = self._all_places[starts + columns]
+        found: NDArray[np.float32] = self.all_places[starts + columns]
         return found
 
     def move(self, values: NDArray[np.floating], starts: NDArray[np.intp]) -> None:
@@ -98,7 +98,7 @@ class Dither:
         return type(self), (self.features, self.first)
 
     @cached_property
-    def _multipliers(self) -> NDArray[np.uint32]:
+    def multipliers(self) -> NDArray[np.uint32]:
         """A number for each feature, by the finaliser of MurmurHash3 in 32 bits."""
         mixed = np.arange(1, self.features + 1, dtype=np.uint32)
         for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
@@ -106,7 +106,7 @@ class Dither:
         return mixed
 
     @cached_property
-    def _all_places(self) -> NDArray[np.float32]:
+    def all_places(self) -> NDArray[np.float32]:
         """Place of each sum of a start and the number of a column."""
         turned = np.arange(self.first, PLACES + self.features, dtype=np.int64) * _TURN % PLACES
         return ((turned + 0.5) / PLACES - 0.5).astype(np.float32)
@@ -114,7 +114,7 @@ class Dither:
     @cached_property
     def _windows(self) -> NDArray[np.float32]:
         """Places of every start, a row each."""
-        return np.lib.stride_tricks.sliding_window_view(self._all_places, self.features - self.first)[:PLACES]
+        return np.lib.stride_tricks.sliding_window_view(self.all_places, self.features - self.first)[:PLACES]
 
 
 def _upper(hashes: NDArray[np.uint32]) -> NDArray[np.intp]:

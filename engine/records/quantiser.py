@@ -28,14 +28,17 @@ from numpy.typing import NDArray
 from blockveil.engine.records import quantiser_limits
 from blockveil.engine.records.dither import Dither
 from blockveil.engine.records.geometry import RAY_LIMIT, Body, CappedBox, Coordinates, Mixing, Vector, half_cube
+from blockveil.engine.records.one_pass import OnePass
 from blockveil.engine.records.rounding import (
     FINE_BITS,
     CappedGrid,
     CubeGrid,
+    copy_settled,
     pull_entries_inside_ball,
     pull_inside_ball,
     to_steps,
 )
+from blockveil.engine.records.rounding import NotFiniteError as NotFiniteError  # callers know it as a quantiser's
 
 _INPUT_BITS = 16
 
@@ -44,13 +47,6 @@ ROUNDING_ALONG_DIRECTIONS = 0.5 + 2.0**-33
 
 _CACHED_BYTES = 2**17
 """Of values that are worked on at once; the constants of their grid take three times as much of a core's cache."""
-
-
-class NotFiniteError(ValueError):
-    """A record holds a missing or infinite value and no constant was declared to stand in for it."""
-
-    def __init__(self) -> None:
-        super().__init__("the records hold a missing or infinite value")
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +124,8 @@ class Quantiser:
 
         Single precision must hold integers of ``largest``. A part receives the starts of its records' dither.
         """
+        if self._in_one_pass(records, integers[: len(records)], starts):
+            return
         step = self.cached_rows(records.dtype)
         for first in range(0, len(records), step):
             rows = slice(first, min(first + step, len(records)))
@@ -156,11 +154,13 @@ class Quantiser:
         self, records: NDArray[np.generic], integers: NDArray[Any], starts: NDArray[np.intp] | None = None
     ) -> None:
         """Clip and quantise a few records into an array of floats, shape (n, width); see :meth:`quantise_by_steps`."""
+        if self._in_one_pass(records, integers, starts):
+            return
         grid = self._tall_grid_for(records.dtype).first(len(records))
         # A leading constant would put every row of the rest out of step with the processor's vectors.
         own = self.augmented or grid.precision != integers.dtype
         values = np.empty((len(records), self.coordinates.dimension), grid.precision) if own else integers
-        self._copy(records, values)
+        copy_settled(records, values, self.stand_in)
         with np.errstate(over="ignore"):  # a huge value may overflow to infinity here and is clipped next
             if self.coordinates.body is Body.BALL:
                 self._inside_ball(values)
@@ -192,22 +192,33 @@ class Quantiser:
         """
         if self.dither is None:
             return None
+        if (compiled := self._one_pass(records.dtype)) is not None:
+            return compiled.starts(records)
         step, found = self.cached_rows(records.dtype), np.empty(len(records), np.intp)
         for first in range(0, len(records), step):
             few = records[first : first + step]
             grid = self._tall_grid_for(records.dtype).first(len(few))
             values = np.empty(few.shape, grid.precision)
-            self._copy(few, values)
+            copy_settled(few, values, self.stand_in)
             with np.errstate(over="ignore"):
                 grid.place(values)
                 grid.bound(values)
             found[first : first + len(few)] = self.dither.starts(values)
         return found
 
-    def _copy(self, records: NDArray[np.generic], values: NDArray[Any]) -> None:
-        values[...] = records
-        if records.dtype.kind == "f":
-            self._settle_missing(values)
+    def _one_pass(self, dtype: np.dtype[Any]) -> OnePass | None:
+        """What this process has compiled for records of this type in a cube along its own axes; None for others."""
+        if self._bounded_whole or self.coordinates.mixing is not None or dtype.kind not in "fiub":
+            return None
+        return OnePass.of(self._grid_for(dtype), self.stand_in, self.dither)
+
+    def _in_one_pass(self, records: NDArray[Any], integers: NDArray[Any], starts: NDArray[np.intp] | None) -> bool:
+        """Do the work of :meth:`quantise_into` by what is compiled; whether that was done."""
+        if (compiled := self._one_pass(records.dtype)) is None or not compiled.takes(integers):
+            return False
+        compiled.integers(records, integers, int(self.augmented), starts)
+        integers[:, : int(self.augmented)] = self.largest
+        return True
 
     @property
     def ends(self) -> tuple[Vector, Vector] | None:
@@ -298,16 +309,6 @@ class Quantiser:
             else:
                 grid.of(columns).round_inside(found)
         return np.asarray(found.astype(np.int64) - self.at_zero(values.dtype)[columns + int(self.augmented)])
-
-    def _settle_missing(self, values: NDArray[Any]) -> None:
-        # A sum of squares is finite only if every value is; where finite ones overflow it, each is looked at.
-        with np.errstate(over="ignore", invalid="ignore"):
-            flat = values.reshape(-1)
-            if np.isfinite(np.dot(flat, flat)) or np.isfinite(values).all():
-                return
-        if self.stand_in is None:
-            raise NotFiniteError
-        np.copyto(values, self.stand_in, where=~np.isfinite(values), casting="same_kind")
 
     def _inside_mixed_cube(self, values: NDArray[np.float64], mixing: Mixing) -> None:
         c = self.coordinates

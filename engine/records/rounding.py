@@ -18,6 +18,38 @@ FINE_BITS = 20
 """A radius is 2**20 fine steps."""
 
 
+class NotFiniteError(ValueError):
+    """A record holds a missing or infinite value and no constant was declared to stand in for it."""
+
+    def __init__(self) -> None:
+        super().__init__("the records hold a missing or infinite value")
+
+
+def copy_settled(records: NDArray[Any], values: NDArray[Any], stand_in: NDArray[np.float64] | None) -> None:
+    """Copy records to an array of floats of their shape, and settle what is missing; see :func:`settle_missing`."""
+    values[...] = records
+    if records.dtype.kind == "f":
+        settle_missing(values, stand_in)
+
+
+def settle_missing(values: NDArray[Any], stand_in: NDArray[np.float64] | None) -> None:
+    """Replace missing and infinite values of records, shape (n, d), by public constants, shape (d,), in place.
+
+    Raises
+    ------
+    NotFiniteError
+        There are some, and no constants.
+    """
+    # A sum of squares is finite only if every value is; where finite ones overflow it, each is looked at.
+    with np.errstate(over="ignore", invalid="ignore"):
+        flat = values.reshape(-1)
+        if np.isfinite(np.dot(flat, flat)) or np.isfinite(values).all():
+            return
+    if stand_in is None:
+        raise NotFiniteError
+    np.copyto(values, stand_in, where=~np.isfinite(values), casting="same_kind")
+
+
 @dataclass(frozen=True, eq=False)
 class CubeGrid:
     """Constants that turn raw values into the integers of a cube.

@@ -24,6 +24,7 @@ from distributed import Client, WorkerPlugin
 from distributed.comm import connect
 from distributed.security import Security
 
+from blockveil.flows.base import compiled
 from blockveil.flows.cluster import local_workers, scratch, workers
 from blockveil.flows.cluster.distributed_compute import DistributedCompute, failure_of
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError
@@ -54,6 +55,16 @@ class PrivateFilesPlugin(WorkerPlugin):
         os.umask(0o077)
 
 
+class CompiledPlugin(WorkerPlugin):
+    """Compiles the inner loops of a worker, or loads them, before it takes a task; also after a restart."""
+
+    name = "blockveil-compiled"
+
+    def setup(self, worker: Any) -> None:
+        """Leave the work to NumPy where that is not possible."""
+        compiled.prepare()
+
+
 @contextmanager
 def open_compute(loaded: LoadedConfig, here: int | None = None) -> Iterator[Compute]:
     """Cluster of a config, for the time of one run.
@@ -74,6 +85,10 @@ def open_compute(loaded: LoadedConfig, here: int | None = None) -> Iterator[Comp
     """
     section = loaded.config.cluster
     threads = section.threads_per_worker if isinstance(section, ThreadsSection) else here
+    query = loaded.config.query
+    large = query.rows_at_most * len(query.columns) >= compiled.WORTH_VALUES
+    if large:  # here first, so that workers of this machine find it on its disk
+        compiled.prepare()
     if isinstance(section, ThreadsSection) or threads is not None:
         scratch.sweep()  # an earlier run of the same release may have had workers, and been killed
         yield ThreadCompute(threads or 1)
@@ -87,6 +102,8 @@ def open_compute(loaded: LoadedConfig, here: int | None = None) -> Iterator[Comp
         except Exception as error:  # noqa: BLE001 - an address or a credential could be in its text
             failure = failure_of(error)
         else:
+            if large:
+                client.register_plugin(CompiledPlugin())
             patience = loaded.config.compute.patience_minutes * 60.0
             yield DistributedCompute(client, patience, getattr(section, "workers", 1))
             return

@@ -15,6 +15,7 @@ EXTRAS = {
     "h5netcdf": "netcdf",
     "h5py": "netcdf",
     "httpx": "server",
+    "numba": "fast",
     "obstore": "s3",
     "pandas": "analysis",
     "prefect": "server",

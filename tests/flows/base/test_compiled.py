@@ -1,0 +1,221 @@
+"""Compiled code: kept where nobody else can write, in memory elsewhere, and never needed."""
+
+import os
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+
+from blockveil.engine.records import one_pass
+from blockveil.flows.base import compiled
+from blockveil.flows.cluster import clusters
+from tests import support
+
+numba = pytest.importorskip("numba")
+
+LOAD = """
+import logging, sys
+logging.basicConfig(stream=sys.stderr, format="%(message)s")
+from blockveil.flows.base import compiled
+print(compiled.prepare() is not None, compiled.folder())
+"""
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty place for caches, below a folder that nobody else may write to, and a process that has tried nothing."""
+    place = tmp_path / "cache"
+    place.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place))
+    monkeypatch.setattr(compiled, "_tried", [])
+    yield place
+    one_pass.use(None)
+
+
+def in_a_process(**environment):
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=240,
+    )
+    return done.stdout.strip(), done.stderr
+
+
+def files(place):
+    return sorted(path for path in place.rglob("*") if path.is_file())
+
+
+def test_what_is_compiled_is_kept_in_a_folder_of_this_user_alone_and_found_again(cache):
+    assert in_a_process() == (f"True {compiled.folder()}", "")
+    kept = {path: path.stat().st_mtime_ns for path in files(cache)}
+    assert {path.suffix for path in kept} == {".nbi", ".nbc"}
+    assert stat.S_IMODE(compiled.folder().stat().st_mode) == 0o700
+    assert in_a_process() == (f"True {compiled.folder()}", "")
+    assert {path: path.stat().st_mtime_ns for path in files(cache)} == kept
+
+
+def test_an_open_mask_of_file_modes_opens_no_folder(cache):
+    before = os.umask(0)
+    try:
+        place = compiled.folder()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o720, 0o702, 0o755])
+def test_a_folder_that_others_may_write_to_or_look_into_is_not_used(cache, mode, caplog):
+    compiled.folder().chmod(mode)
+    assert compiled.folder() is None
+    assert "not this user's alone" in caplog.text
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o720])
+@pytest.mark.parametrize("level", ["blockveil", "."])
+def test_a_folder_below_one_that_others_may_write_to_is_not_used(cache, mode, level, caplog):
+    assert compiled.folder() is not None
+    (cache / level).chmod(mode)
+    assert compiled.folder() is None
+    assert "other accounts may write" in caplog.text
+
+
+def test_a_sticky_folder_above_is_none_in_which_others_rename(cache):
+    cache.chmod(0o1777)
+    assert compiled.folder() is not None
+
+
+def owned_by(monkeypatch, path, number):
+    """Let a path belong to another account, which only root could arrange in truth."""
+    real = type(path).lstat
+
+    def told(self):
+        found = real(self)
+        if self != path:
+            return found
+        return SimpleNamespace(st_mode=found.st_mode, st_uid=number)
+
+    monkeypatch.setattr(type(path), "lstat", told)
+
+
+@pytest.mark.parametrize("which", ["itself", "above", "file"])
+def test_what_belongs_to_another_account_is_not_used(cache, monkeypatch, which):
+    place = compiled.folder()
+    (place / "planted.nbi").write_bytes(b"code")
+    owned_by(monkeypatch, {"itself": place, "above": cache, "file": place / "planted.nbi"}[which], os.geteuid() + 1)
+    assert compiled.folder() is None
+
+
+def test_root_may_own_the_folders_above(cache, monkeypatch):
+    assert compiled.folder() is not None
+    owned_by(monkeypatch, cache, 0)
+    assert compiled.folder() is not None
+
+
+def test_a_link_in_place_of_the_folder_or_in_it_is_not_followed(cache, tmp_path):
+    place = compiled.folder()
+    place.rmdir()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    place.symlink_to(elsewhere)
+    assert compiled.folder() is None
+    place.unlink()
+    compiled.folder()
+    (place / "planted").symlink_to(elsewhere)
+    assert compiled.folder() is None
+
+
+def test_a_link_above_is_judged_by_where_it_leads(cache, tmp_path, monkeypatch):
+    target = tmp_path / "shared"
+    target.mkdir()
+    target.chmod(0o777)
+    (cache / "link").symlink_to(target)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "link"))
+    assert compiled.folder() is None
+
+
+def test_other_sources_and_another_compiler_have_another_folder(cache, monkeypatch):
+    before = compiled.folder()
+    monkeypatch.setattr(compiled, "version", lambda name: "0.0")
+    assert compiled.folder() != before
+
+
+def test_without_a_place_the_code_is_compiled_in_memory(cache, tmp_path):
+    (tmp_path / "file").write_text("")
+    printed, told = in_a_process(XDG_CACHE_HOME=str(tmp_path / "file" / "below"))
+    assert printed == "True None"
+    assert "not kept on disk: NotADirectoryError" in told
+    assert not files(cache)
+
+
+def test_damaged_files_are_compiled_anew_or_left_aside(cache):
+    in_a_process()
+    for path in files(cache):
+        path.write_bytes(path.read_bytes()[:40])
+    assert in_a_process()[0].startswith("True")
+
+
+def test_processes_that_begin_together_share_a_folder(cache):
+    with ThreadPoolExecutor(3) as pool:
+        done = list(pool.map(lambda _: in_a_process(), range(3)))
+    assert done == [(f"True {compiled.folder()}", "")] * 3
+    assert in_a_process() == (f"True {compiled.folder()}", "")
+
+
+def test_without_the_extra_numpy_does_the_work(cache, monkeypatch, caplog):
+    monkeypatch.setattr(compiled, "is_installed", lambda name: False)
+    assert compiled.prepare() is None
+    assert not files(cache)
+    assert not caplog.text
+
+
+def test_where_compiling_is_switched_off_numpy_does_the_work(cache):
+    printed, told = in_a_process(NUMBA_DISABLE_JIT="1")
+    assert printed.startswith("False")
+    assert "RuntimeError" in told
+
+
+def test_code_that_gives_other_integers_is_not_used(cache, monkeypatch, caplog):
+    def refuse(compiler):
+        raise one_pass.OtherIntegers("never shown")
+
+    monkeypatch.setattr(one_pass, "compiled_by", refuse)
+    assert compiled.prepare() is None
+    assert "OtherIntegers" in caplog.text
+    assert "never shown" not in caplog.text
+
+
+def test_a_process_tries_once(cache, monkeypatch):
+    tried = []
+    monkeypatch.setattr(compiled, "_prepare", lambda: tried.append(1) or True)
+    assert compiled.prepare()
+    assert compiled.prepare()
+    assert tried == [1]
+
+
+@pytest.mark.parametrize(("values", "wanted"), [(1, True), (2**30, False)])
+def test_large_work_alone_is_prepared_before_it_begins(cache, tmp_path, monkeypatch, values, wanted):
+    prepared = []
+    monkeypatch.setattr(compiled, "WORTH_VALUES", values)
+    monkeypatch.setattr(compiled, "prepare", lambda: prepared.append(1))
+    loaded = support.prepare(tmp_path, cluster="threads")
+    with clusters.open_compute(loaded):
+        assert bool(prepared) is wanted
+
+
+def in_use():
+    return [kernel.__module__ for kernels in one_pass._in_use for kernel in (kernels.moved, kernels.nearest)]
+
+
+def test_workers_have_compiled_code_before_their_first_task(cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(compiled, "WORTH_VALUES", 1)
+    with clusters.open_compute(support.prepare(tmp_path, cluster="local")) as compute:
+        found = compute._client.run(in_use)
+    assert found
+    assert all(names == ["blockveil.engine.records.one_pass"] * 2 for names in found.values())
