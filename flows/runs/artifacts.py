@@ -28,12 +28,14 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRun
 
 from blockveil.flows.runs import budgets
 from blockveil.flows.runs.pace import duration, pace
+from blockveil.pipeline.accuracy.accuracy_page import accuracy_markdown
+from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, good_enough
 from blockveil.pipeline.data.preview import Looked
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases.night import Tell
 from blockveil.pipeline.releases.workspace import Workspace
-from blockveil.pipeline.report import Report, facts, markdown
+from blockveil.pipeline.report import Report, facts, markdown, markup
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -80,11 +82,7 @@ def show_plan(workspace: Workspace, store: Looked | None) -> None:
     short = [row for row in rows if row[0] in _SHORT]
     _summary(f"# {plan.release_id}\n\nPlanned: nothing has been read or spent.\n\n{markdown.pairs(short)}\n")
     _link_site(plan)
-    _markdown(
-        f"## Plan of {plan.release_id}\n\nNothing has been read or spent.\n\n{markdown.pairs(rows)}\n",
-        "what-it-costs",
-        "What this release costs and how exact it will be; no data was read for it",
-    )
+    _cost(plan, rows)
     _show_compared(plan)
     if plan.config.in_clear:
         get_run_logger().warning("%s: the cluster is %s", plan.release_id, summary.IN_CLEAR)
@@ -94,6 +92,18 @@ def show_plan(workspace: Workspace, store: Looked | None) -> None:
         plan.release_id,
         said["Charge"],
         said.get("Left", "no budget is granted yet"),
+    )
+
+
+@_optional
+def _cost(plan: Plan, rows: Sequence[tuple[str, str]]) -> None:
+    """Show the whole plan, and whether it is good enough for as many records as there may be."""
+    found = good_enough(plan, AccuracyQuestion())
+    create_markdown_artifact(
+        f"## Plan of {plan.release_id}\n\nNothing has been read or spent.\n\n{markdown.pairs(rows)}\n\n"
+        f"{accuracy_markdown(found)}",
+        key="what-it-costs",
+        description="What this release costs and how exact it will be; no data was read for it",
     )
 
 
@@ -153,11 +163,12 @@ def _summary(text: str) -> None:
 
 @_optional
 def _link_site(plan: Plan) -> None:
-    """Link to the site of all releases, where the service has one."""
+    """Link to this night on the site of all releases, where the service has one."""
     address = os.environ.get(SITE)
     if address:
         text = f"All releases and budgets, and {plan.release_id} once it is there"
-        create_link_artifact(address, text, key="where-all-releases-are", description="The site; it asks for the login")
+        night = f"{address}#{markup.anchor(plan.release_id)}"
+        create_link_artifact(night, text, key="where-all-releases-are", description="The site; it asks for the login")
 
 
 @_optional

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,11 @@ class Population:
 
     def places(self, names: Sequence[str]) -> list[int]:
         """Positions of features."""
-        return [self.names.index(name) for name in names]
+        return [self._place_of[name] for name in names]
+
+    @cached_property
+    def _place_of(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.names)}
 
     @property
     def number(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from blockveil.pipeline.base.printable import as_html
 from blockveil.pipeline.report.facts import Rows
@@ -103,9 +104,15 @@ def data_uri(svg: str) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
 
 
-def link(address: str, text: str) -> str:
-    """A link to another page of the same site."""
-    return f'<a href="{as_html(address)}">{as_html(text)}</a>'
+def link(address: str, text: str, own: str = "") -> str:
+    """A link to another page of the same site, which others may lead to where it has a name of its own."""
+    named = f' id="{as_html(own)}"' if own else ""
+    return f'<a{named} href="{as_html(address)}">{as_html(text)}</a>'
+
+
+def anchor(name: str) -> str:
+    """A name as the part of an address that follows ``#``."""
+    return quote(name, safe="/")
 
 
 def pairs(rows: Rows) -> str:

@@ -133,7 +133,10 @@ def _budget(budget: FoundBudget) -> str:
 
 def _nights(shelf: Shelf) -> str:
     rows = [
-        {"night": link(each.page, each.night) if each.page else as_html(each.night), "what": as_html(each.said)}
+        {
+            "night": link(each.page, each.night, each.release_id) if each.page else as_html(each.night),
+            "what": as_html(each.said),
+        }
         for each in reversed(shelf.nights)
     ]
     return folded(f"{shelf.name}: {len(rows)}", table(rows))

@@ -64,6 +64,8 @@ def test_it_shows_each_night_the_budget_the_nights_left_and_what_changed(people,
     ):
         assert said in text
     page = (output / "people/covariance/2026-11-21.html").read_text()
+    for night in NIGHTS:  # where a run's page leads to
+        assert text.count(f'id="people/covariance/{night}"') == 1
     assert "What is promised?" in page
     assert '<a href="../../index.html">' in page
     assert "2026-11-21 against" in (output / "people/covariance/2026-11-21-against-2026-11-20.html").read_text()
