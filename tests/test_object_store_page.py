@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 import urllib.request
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from blockveil.flows.cli import app
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.config.deployments_file import parse_deployments
 from tests import support
 from tests.pipeline import conftest
 from tests.pipeline.data.test_objects import SECRET
@@ -41,7 +43,7 @@ def called(line):
 def hospital(tmp_path, monkeypatch, bucket, door):
     """The page's config over small records, whose credentials are in the page's file alone."""
     loaded = support.prepare(tmp_path)
-    output, settings = blocks("toml")
+    output, settings, _ = blocks("toml")
     text = loaded.path.read_text().replace('[output]\nroot = "releases"\n', output.replace(ADDRESS, bucket))
     (tmp_path / "hospital.toml").write_text(text)
     filled = (
@@ -60,6 +62,13 @@ def open_to_all(door, bucket):
     policy = json.dumps({"Version": "2012-10-17", "Statement": [allowed]}).encode()
     kind = {"Content-Type": "application/json"}
     urllib.request.urlopen(urllib.request.Request(f"{door.address}/{name}?policy", policy, kind, method="PUT")).close()
+
+
+def test_a_service_is_told_to_send_the_pages_where_the_command_sends_them():
+    site = parse_deployments(tomllib.loads(blocks("toml")[2]), "deployments.toml").site
+    assert site is not None
+    assert f"--upload {site.upload}" in commands()[-1]
+    assert site.upload_credentials == "file:upload.toml"
 
 
 def test_the_page_leads_from_a_config_to_a_reader(hospital, bucket, door, monkeypatch, tmp_path, capsys):

@@ -39,10 +39,12 @@ def serve(
     Raises
     ------
     BlockveilError
-        Another process serves with the same Prefect home, a config cannot be planned, or there is no server.
+        Another process serves with the same Prefect home, a config cannot be planned, there is no server, or the
+        credentials of the site's upload are not where `deployments.toml` says.
     """
     with ExitStack() as stack:
         home = login.home()
+        _check_credentials(loaded)
         stack.enter_context(_alone(home))
         os.environ["PREFECT_HOME"] = str(home)  # absolute
         stack.enter_context(chdir(home))  # Prefect would read settings in whatever folder this was called from
@@ -51,6 +53,10 @@ def serve(
             from blockveil.flows.service.deploy import require_server  # which imports Prefect
 
             require_server()
+            if loaded.deployments.site is not None:
+                from blockveil.flows.service import site_service
+
+                stack.enter_context(site_service.made(loaded, home, tell))
             _run(loaded, None, tell)
             return
         known = login.configured()
@@ -65,7 +71,7 @@ def serve(
         from blockveil.flows.service import site_service  # which imports Prefect
 
         address = host, site_port or min(port + 1, _LAST_PORT)
-        stack.enter_context(site_service.shown(loaded.root, home, address, wanted, tell))
+        stack.enter_context(site_service.shown(loaded, home, address, wanted, tell))
         _run(loaded, own, tell)
 
 
@@ -104,6 +110,15 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
             "Runs are started by its schedule",
             f"See {login.home() / 'blockveil-server.log'}, and start `blockveil serve` again",
         )
+
+
+def _check_credentials(loaded: LoadedDeployments) -> None:
+    """A site that cannot be sent for want of credentials is found before the first night, and not in a log after it."""
+    from blockveil.pipeline.releases import uploading
+
+    place = loaded.deployments.site
+    if place is not None:
+        uploading.credentials("site.upload_credentials", place.upload_credentials, loaded.root)
 
 
 def _check_reach(host: str, known: str | None) -> None:

@@ -1,7 +1,8 @@
 """The site of all releases beside the Prefect server, behind the same login, made anew when something has changed.
 
 It only reads: no request changes a release, a ledger or a run, and what is not a page of the site is not there. Pages
-are made in a process of their own, which gets no login.
+are made in a process of their own, which gets no login. Where `deployments.toml` says so, they are sent to an object
+store as well, without being asked for.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from blockveil.flows.runs.artifacts import SITE
 from blockveil.flows.service import login as logins
 from blockveil.flows.service.answering import App, listen
 from blockveil.pipeline.base.errors import BlockveilError
+from blockveil.pipeline.config.deployments_file import LoadedDeployments, SiteSection
 from blockveil.pipeline.report.release_site import INDEX
 from blockveil.pipeline.report.releases_found import SiteSource, fingerprint, look_at
 from blockveil.pipeline.report.site_folder import MANIFEST
@@ -34,6 +36,9 @@ FOLDER = "blockveil-site"
 
 PATIENCE_SECONDS = 20.0
 """How long a reader of the first page waits for the newest pages, before those before them are shown."""
+
+LOOK_SECONDS = 60.0
+"""Time between two looks at whether a site that is sent has changed."""
 
 _log = logging.getLogger("blockveil")
 _MAKE = "from blockveil.flows.cli import main; main()"
@@ -50,13 +55,15 @@ _HEADERS = [
 
 
 @contextmanager
-def shown(root: Path, home: Path, address: tuple[str, int], login: str, tell: Callable[[str], None]) -> Iterator[None]:
+def shown(
+    loaded: LoadedDeployments, home: Path, address: tuple[str, int], login: str, tell: Callable[[str], None]
+) -> Iterator[None]:
     """Show the site while a service runs; a service without one runs all the same, and says why.
 
     Parameters
     ----------
-    root
-        Folder of the reviewed configs.
+    loaded
+        What runs when, and where the site is sent.
     home
         The Prefect home, where pages are kept.
     address
@@ -67,25 +74,59 @@ def shown(root: Path, home: Path, address: tuple[str, int], login: str, tell: Ca
         Receives lines for a person.
     """
     host, port = address
-    try:
-        maker = SiteMaker(root, home)
-        answering = listen(guarded_pages(home / FOLDER, login, maker.refresh), host, port)
-    except (BlockveilError, OSError) as error:
-        reason = error.value if isinstance(error, BlockveilError) else os.strerror(error.errno or 0)
-        tell(f"There is no site of releases at {host}:{port} ({reason}); --site-port names another port")
+    with ExitStack() as stack:
+        try:
+            maker = stack.enter_context(made(loaded, home, tell))
+            answering = listen(guarded_pages(home / FOLDER, login, maker.refresh), host, port)
+        except (BlockveilError, OSError) as error:
+            reason = error.value if isinstance(error, BlockveilError) else os.strerror(error.errno or 0)
+            tell(f"There is no site of releases at {host}:{port} ({reason}); --site-port names another port")
+            answering = None
+        if answering is None:
+            yield
+            return
+        stack.callback(answering.close)
+        seen = host.replace("0.0.0.0", "127.0.0.1")  # noqa: S104 - it is replaced
+        stack.enter_context(_told(f"http://{f'[{seen}]' if ':' in seen else seen}:{port}/"))
+        tell(f"Releases and budgets: {os.environ[SITE]}, with the same login")
         yield
-        return
-    seen = host.replace("0.0.0.0", "127.0.0.1")  # noqa: S104 - it is replaced
-    set_before = os.environ.get(SITE)  # of a proxy before it, where somebody has set one
-    os.environ[SITE] = set_before or f"http://{f'[{seen}]' if ':' in seen else seen}:{port}/"
-    tell(f"Releases and budgets: {os.environ[SITE]}, with the same login")
+
+
+@contextmanager
+def _told(address: str) -> Iterator[None]:
+    """Tell runs where the site is, unless somebody has set the address of a proxy before it."""
+    set_before = os.environ.get(SITE)
+    os.environ[SITE] = set_before or address
     try:
         yield
     finally:
         if set_before is None:
             del os.environ[SITE]
+
+
+@contextmanager
+def made(loaded: LoadedDeployments, home: Path, tell: Callable[[str], None]) -> Iterator[SiteMaker]:
+    """Make the site while a service runs, and send it where ``deployments.toml`` says so.
+
+    Parameters
+    ----------
+    loaded, home, tell
+        As for :func:`shown`.
+
+    Raises
+    ------
+    BlockveilError
+        The folder of configs cannot be read.
+    """
+    place = loaded.deployments.site
+    maker = SiteMaker(loaded.root, home, place)
+    try:
+        if place is not None:
+            maker.keep_sent()
+            tell(f"The site of releases is sent to {place.upload} within {LOOK_SECONDS:.0f} seconds of a change")
+        yield maker
+    finally:
         maker.close()
-        answering.close()
 
 
 def guarded_pages(folder: Path, login: str, refresh: Callable[[], None]) -> App:
@@ -149,10 +190,14 @@ class SiteMaker:
         Folder of the reviewed configs.
     home
         The Prefect home.
+    place
+        Where each site that was made is sent; None sends none.
     """
 
-    def __init__(self, root: Path, home: Path) -> None:
-        self._root, self._home, self._source = root, home, look_at(root)
+    def __init__(self, root: Path, home: Path, place: SiteSection | None = None) -> None:
+        self._root, self._home, self._source, self._place = root, home, look_at(root), place
+        self._looking: threading.Thread | None = None
+        self._failed = False
         self._lock, self._stopped = threading.Lock(), threading.Event()
         self._made: object = None
         self._thread: threading.Thread | None = None
@@ -172,9 +217,22 @@ class SiteMaker:
             thread = self._thread
         thread.join(PATIENCE_SECONDS)
 
+    def keep_sent(self) -> None:
+        """Make and send the site whenever it has changed, or was not sent, until :meth:`close`."""
+
+        def look() -> None:
+            while not self._stopped.is_set():
+                self.refresh()
+                self._stopped.wait(LOOK_SECONDS)
+
+        self._looking = threading.Thread(target=look, daemon=True)
+        self._looking.start()
+
     def close(self) -> None:
-        """End what is being made."""
+        """End what is being made or sent; what was sent in part is finished by the next start."""
         self._stopped.set()
+        if self._looking is not None:
+            self._looking.join()
         if self._thread is not None:
             self._thread.join()
 
@@ -182,6 +240,7 @@ class SiteMaker:
         """Make the site in a process of its own, which gets no login and is ended with this service."""
         secret = (logins.SERVER, logins.CLIENT)
         words = [sys.executable, "-P", "-c", _MAKE, "site", str(self._root), "--output", str(self._home / FOLDER)]
+        words += [] if self._place is None else _sending(self._place, self._root)
         environment = {name: value for name, value in os.environ.items() if name not in secret}
         nothing = subprocess.DEVNULL
         with subprocess.Popen(words, cwd=self._home, env=environment, stdout=nothing, stderr=nothing) as process:  # noqa: S603 - fixed words
@@ -189,10 +248,23 @@ class SiteMaker:
                 if self._stopped.wait(0.1):
                     process.terminate()
                     return
-        if process.returncode:
-            _log.warning("The site of releases was not made (exit code %s): try `blockveil site`", process.returncode)
-        else:
+        if process.returncode and not self._failed:  # said once, and tried again
+            done = "made" if self._place is None else "made or sent"
+            _log.warning(
+                "The site of releases was not %s (exit code %s): try `blockveil site`", done, process.returncode
+            )
+        self._failed = bool(process.returncode)
+        if not self._failed:
             self._made = stamp
+
+
+def _sending(place: SiteSection, root: Path) -> list[str]:
+    """Words of the command that send the site; they hold a reference to credentials, and no credentials."""
+    if place.upload_credentials is None:
+        return ["--upload", place.upload]
+    scheme, _, rest = place.upload_credentials.partition(":")
+    reference = f"file:{root / rest}" if scheme == "file" else place.upload_credentials
+    return ["--upload", place.upload, "--upload-credentials", reference]
 
 
 def _stamp(source: SiteSource) -> tuple[object, ...]:

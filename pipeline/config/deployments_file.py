@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BaseModel, Field, StringConstraints, Valida
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.explain import explain
-from blockveil.pipeline.config.fields import Name, Number, Section, Whole, refusal, rule
+from blockveil.pipeline.config.fields import Name, Number, Reference, RemoteLocation, Section, Whole, refusal, rule
 from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.config.load import load_config
 from blockveil.pipeline.config.loaded import LoadedConfig
@@ -135,6 +135,16 @@ class AlertsSection(Section):
     """a run that has not started this long after its time raises the alarm"""
 
 
+class SiteSection(Section):
+    """``[site]``: where `blockveil serve` sends the site of releases."""
+
+    upload: RemoteLocation
+    """the address in an object store that the pages are sent to, such as "s3://bucket/site" """
+    upload_credentials: Reference | None = None
+    """"env:NAME" or "file:PATH" of the credentials of the upload, as lines NAME = "VALUE", relative to this file; those
+    of the environment are used where it is not given"""
+
+
 class Deployments(Section):
     """Everything that is deployed."""
 
@@ -150,6 +160,8 @@ class Deployments(Section):
     """the audits"""
     alerts: AlertsSection = AlertsSection()
     """whom to tell"""
+    site: SiteSection | None = None
+    """where the site of releases is sent; it is not sent by default"""
 
     @rule
     def _each_once(self) -> None:

@@ -5,16 +5,29 @@ import json
 import os
 import socket
 import threading
+import time
 from base64 import b64encode
 
 import pytest
 
 from blockveil.flows.runs.artifacts import SITE
-from blockveil.flows.service import site_service
+from blockveil.flows.service import service, site_service
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config.deployments_file import Deployments, LoadedDeployments
+from blockveil.pipeline.data import objects
 from tests import support
 from tests.end_to_end.served import free_port
+from tests.pipeline.data.test_objects import SECRET
+from tests.pipeline.releases import test_uploading as sending
+from tests.pipeline.report.test_site_upload import same_as, text
 
+bucket, door = sending.bucket, sending.door
 LOGIN = "blockveil:the secret: of ümlauts"
+
+
+def nothing_scheduled(root, **site):
+    """Deployments of no night, whose site is perhaps sent somewhere."""
+    return LoadedDeployments(Deployments(site=site or None), root, {})
 
 
 @pytest.fixture
@@ -156,7 +169,7 @@ def test_a_taken_port_is_said_and_stops_no_service(tmp_path):
     told, port = [], free_port()
     with (
         socket.create_server(("127.0.0.1", port)),
-        site_service.shown(tmp_path, tmp_path, ("127.0.0.1", port), LOGIN, told.append),
+        site_service.shown(nothing_scheduled(tmp_path), tmp_path, ("127.0.0.1", port), LOGIN, told.append),
     ):
         assert SITE not in os.environ, "no page of a run links to somebody else's server"
     assert "--site-port" in told[0]
@@ -167,7 +180,80 @@ def test_runs_are_told_where_the_site_is_while_it_is_there(tmp_path, monkeypatch
     monkeypatch.delenv(SITE)
     support.prepare(tmp_path)
     told, port, threads = [], free_port(), threading.active_count()
-    with site_service.shown(tmp_path, tmp_path, ("127.0.0.1", port), LOGIN, told.append):
+    with site_service.shown(nothing_scheduled(tmp_path), tmp_path, ("127.0.0.1", port), LOGIN, told.append):
         assert os.environ[SITE] == f"http://127.0.0.1:{port}/"
     assert LOGIN not in told[0]
     assert threading.active_count() == threads
+
+
+def until(true, seconds=120):
+    """Wait for what another thread does."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def sent(tmp_path, bucket, door, monkeypatch):
+    """Deployments whose site is sent with credentials that only a file holds, and the home they are served from."""
+    own = {name.lower(): os.environ[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+    for name in own:
+        monkeypatch.delenv(name.upper())
+    client = objects.client  # of what the tests read back
+    monkeypatch.setattr(objects, "client", lambda address, credentials=None: client(address, credentials or own))
+    configs, home = tmp_path / "configs", tmp_path / "home"
+    configs.mkdir()
+    home.mkdir()
+    (configs / "site.secret").write_text(
+        f'aws_access_key_id = "me"\naws_secret_access_key = "{SECRET}"\naws_region = "us-east-1"\n'
+        f'aws_endpoint = "{door.address}"\n'
+    )
+    monkeypatch.setattr(site_service, "LOOK_SECONDS", 0.1)
+    loaded = support.prepare(configs)
+    place = {"upload": f"{bucket}/pages", "upload_credentials": "file:site.secret"}
+    return loaded, nothing_scheduled(configs, **place), home
+
+
+def test_a_site_is_sent_without_being_asked_for_and_again_after_a_change(sent, bucket):
+    config, loaded, home = sent
+    told, address = [], f"{bucket}/pages"
+    with site_service.made(loaded, home, told.append) as maker:
+        until(lambda: maker._made is not None)
+        same_as(address, home / site_service.FOLDER)
+        before = text(address, "releases.json")
+        support.set_budget(config, 5.0)
+        until(lambda: "pages.json" in sending.names(address) and text(address, "releases.json") != before)
+    assert address in told[0]
+    assert SECRET not in told[0]
+
+
+@pytest.mark.slow  # it waits until the client gives up
+def test_a_site_that_a_store_refuses_is_sent_once_it_does_not(sent, bucket, door, caplog):
+    _, loaded, home = sent
+    door.fault = lambda method, path, number: "denied"
+    with site_service.made(loaded, home, lambda line: None) as maker:
+        until(lambda: maker._failed)
+        assert maker._made is None
+        assert (home / site_service.FOLDER / "index.html").exists(), "readers of the service have it"
+        door.reset()
+        until(lambda: maker._made is not None)
+    same_as(f"{bucket}/pages", home / site_service.FOLDER)
+    assert caplog.text.count("not made or sent") == 1
+
+
+def test_a_site_is_sent_although_its_port_is_taken(sent, bucket):
+    _, loaded, home = sent
+    port = free_port()
+    with (
+        socket.create_server(("127.0.0.1", port)),
+        site_service.shown(loaded, home, ("127.0.0.1", port), LOGIN, lambda line: None),
+    ):
+        until(lambda: "index.html" in sending.names(f"{bucket}/pages"))
+
+
+def test_a_service_does_not_begin_without_the_credentials_of_its_site(tmp_path, monkeypatch):
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    loaded = nothing_scheduled(tmp_path, upload="s3://bucket/site", upload_credentials="file:absent")
+    with pytest.raises(ConfigError, match=r"site\.upload_credentials"):
+        service.serve(loaded, "127.0.0.1", free_port(), lambda line: None)

@@ -99,3 +99,17 @@ def test_a_file_that_cannot_be_read_is_refused_in_words(tmp_path, content, messa
         (tmp_path / "deployments.toml").write_bytes(content)
     with pytest.raises(ConfigError, match=message):
         load_deployments(tmp_path)
+
+
+@pytest.mark.parametrize("address", ["pages", "https://example.org/pages", "s3://me:secret@bucket/pages", ""])
+def test_a_site_is_sent_to_an_object_store_alone(address):
+    with pytest.raises(ConfigError, match=r"site\.upload") as refused:
+        parse(f'[site]\nupload = "{address}"')
+    assert "secret" not in str(refused.value)
+
+
+def test_a_site_is_sent_nowhere_unless_it_says_where():
+    assert parse("").site is None
+    site = parse('[site]\nupload = "s3://bucket/pages"').site
+    assert site is not None
+    assert (site.upload, site.upload_credentials) == ("s3://bucket/pages", None)

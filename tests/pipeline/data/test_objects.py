@@ -225,6 +225,13 @@ def server_of_one_test(fragile):
     return f"http://{host}:{port}"
 
 
+@pytest.mark.parametrize("name", ["allow_http", "aws_allow_http", "no_such_setting", ""])
+def test_a_setting_that_the_provider_does_not_know_is_refused_without_its_value(name):
+    with pytest.raises(StoreError, match="Its settings have names that the provider knows") as refused:
+        objects.client("s3://bucket/folder", {name: "hidden"})
+    assert "hidden" not in str(refused.value)
+
+
 def test_a_store_that_goes_away_during_a_release_is_named_and_costs_nothing(
     tmp_path, fragile, server_of_one_test, monkeypatch
 ):
