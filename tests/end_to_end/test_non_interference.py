@@ -234,7 +234,7 @@ SLOW = {
 }
 """Further mechanisms and relations of queries that the others ask too."""
 
-FAST = ("counts", "covariance", "gradients")
+FAST = ("covariance",)
 """What every run of the tests asks; the slow ones ask the others."""
 
 
