@@ -4,6 +4,7 @@ The two kernels here are plain Python on arrays, far too slow to run as they are
 :func:`compiled_by` with it, and :func:`use` with what that returns; until then NumPy does the work of
 :class:`.quantiser.Quantiser`. Records whose norm is bounded, or that are seen along directions, stay with NumPy.
 
+A compiler takes a kernel alone, without functions that it calls, so both kernels write out the steps that they share.
 Each step of a kernel is one operation of IEEE arithmetic in the precision of the grid, in NumPy's order, so a compiler
 may neither contract nor reorder it. :func:`compiled_by` does not take that on trust: it compares both ways on values at
 which another rounding, cut or comparison shows, and hands out nothing that differs.

@@ -186,7 +186,7 @@ def test_runs_are_told_where_the_site_is_while_it_is_there(tmp_path, monkeypatch
     assert threading.active_count() == threads
 
 
-def until(true, seconds=120):
+def until(true, seconds=600):
     """Wait for what another thread does."""
     end = time.monotonic() + seconds
     while not true():
