@@ -16,9 +16,8 @@ from blockveil.pipeline.data.sparse_store import open_rows
 PAGE = (Path(__file__).parents[1] / "docs" / "how-to" / "databases.md").read_text()
 
 
-def block(kind):
-    (found,) = re.findall(rf"(?s)```{kind}\n(.*?)```", PAGE)
-    return found
+def block(kind, number=0):
+    return re.findall(rf"(?s)```{kind}\n(.*?)```", PAGE)[number]
 
 
 def test_the_page_works_as_written(tmp_path, monkeypatch):
@@ -40,6 +39,24 @@ ingest = { store = "nights.zarr", append = true, late = "next" }
 source = { kind = "parquet", files = ["nights"] }
 unit = { kind = "row", name = "one visit" }
 """
+
+
+def test_a_store_grows_by_the_dates_that_the_page_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block("python"), "page", "exec"), {})
+    columns, unit = GROWING.splitlines()[1], GROWING.splitlines()[4]
+    Path("grow.toml").write_text(f"{columns}\n{unit}\n{block('toml', 1)}")
+    held = []
+    for date in ("2026-03-02", "2026-03-08", "2026-03-08"):
+        done = CliRunner().invoke(app, ["ingest", "grow.toml", "--before", date], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        held.append(len(open_rows(Path("visits.zarr").absolute(), "records", "store")[:]))
+    with duckdb.connect("clinic.duckdb", read_only=True) as clinic:
+        count = "SELECT count(*) FROM visits WHERE day >= DATE '2026-03-01' AND day < DATE "
+        wanted = [clinic.execute(f"{count}'{date}'").fetchone()[0] for date in ("2026-03-02", "2026-03-08")]
+    assert held == [wanted[0], wanted[1], wanted[1]]
+    late = CliRunner().invoke(app, ["ingest", "grow.toml", "--before", "2999-01-01"])
+    assert "2999-01-01 is still to come" in str(late.exception)
 
 
 def test_a_store_grows_by_the_files_that_the_page_has_the_database_write(tmp_path, monkeypatch):

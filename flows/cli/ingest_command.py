@@ -8,21 +8,31 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, Json, print_answer, print_message, say
+from blockveil.flows.cli.common import Debug, Json, parse_date, parse_day, print_answer, print_message, say
 from blockveil.flows.cli.progress_line import ProgressLine
 
 Config = Annotated[Path, typer.Argument(help="Config file of an ingest, TOML.", show_default=False)]
+Before = Annotated[
+    str | None,
+    typer.Option(
+        "--before",
+        help="Of a table with source.arrival, read the dates before this one, YYYY-MM-DD; today where it is not given.",
+    ),
+]
 Discard = Annotated[bool, typer.Option("--discard", help="Only remove what an unfinished ingest left.")]
 
 
-def ingest(config: Config, discard: Discard = False, as_json: Json = False, debug: Debug = False) -> None:
-    """Make the store of records that releases read, or append new files to it. Spends nothing.
+def ingest(
+    config: Config, before: Before = None, discard: Discard = False, as_json: Json = False, debug: Debug = False
+) -> None:
+    """Make the store of records that releases read, or append what is new in its source. Spends nothing.
 
     A run that was killed is finished by running it again.
     """
     del debug
     from blockveil.pipeline.config.ingest_file import load_ingest
     from blockveil.pipeline.data.ingest import ingest_run
+    from blockveil.pipeline.data.ingest.arrivals import up_to
 
     loaded = load_ingest(config)
     if discard:
@@ -30,7 +40,7 @@ def ingest(config: Config, discard: Discard = False, as_json: Json = False, debu
         said = "What an unfinished ingest left is removed." if found else "No unfinished ingest left anything."
         print_message(said, as_json, removed=bool(found))
         return
-    source = ingest_run.look(loaded)
+    source = ingest_run.look(loaded, before=up_to(loaded.config, parse_day("--before", before), parse_date(None)))
     with ProgressLine() as progress:
         outcome = ingest_run.ingest(source, progress)
     counted = source.counts.read or source.counts.held_files

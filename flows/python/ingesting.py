@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from datetime import date, datetime
 from pathlib import Path
 
 from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.data.ingest import erasing, ingest_run
+from blockveil.pipeline.data.ingest.arrivals import up_to
 
 
-def ingest(config: str | os.PathLike[str], /, *, progress: Callable[[str, float | None], object] | None = None) -> Path:
-    """Make the store of records that releases read, or append new files to it. Spends nothing.
+def ingest(
+    config: str | os.PathLike[str],
+    /,
+    *,
+    before: date | None = None,
+    progress: Callable[[str, float | None], object] | None = None,
+) -> Path:
+    """Make the store of records that releases read, or append what is new in its source. Spends nothing.
 
     A run that was killed is finished by running it again.
 
@@ -19,6 +27,8 @@ def ingest(config: str | os.PathLike[str], /, *, progress: Callable[[str, float 
     ----------
     config
         Path of the config of an ingest.
+    before
+        Of a table with ``source.arrival``, the dates before this one are read; today where it is None.
     progress
         Receives progress: a stage, and the share of it that is done or None.
 
@@ -32,14 +42,17 @@ def ingest(config: str | os.PathLike[str], /, *, progress: Callable[[str, float 
     ConfigError
         The config cannot be read.
     DataError, StoreError
-        The source does not hold what is declared, cannot be read, or another store is in the way.
+        The source does not hold what is declared, cannot be read, another store is in the way, or ``before`` is still
+        to come.
     """
 
     def tell(stage: str, share: float | None) -> None:
         if progress is not None:
             progress(stage, share)
 
-    return ingest_run.ingest(ingest_run.look(load_ingest(config)), tell).path
+    loaded = load_ingest(config)
+    last = up_to(loaded.config, before, datetime.now().astimezone().date())
+    return ingest_run.ingest(ingest_run.look(loaded, before=last), tell).path
 
 
 def erase(config: str | os.PathLike[str], units: Sequence[int | str], /) -> Path:

@@ -5,25 +5,27 @@ Prefect.
 from __future__ import annotations
 
 import math
+from datetime import date
 from typing import Any
 
 from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from blockveil.flows.runs import artifacts, budgets, deployed
+from blockveil.flows.runs import artifacts, budgets, deployed, logical_date
 from blockveil.flows.runs.reviewed import config_file
 from blockveil.flows.runs.steps import Steps, Stopped
 from blockveil.pipeline.config.deployments_file import NightSection
-from blockveil.pipeline.config.ingest_file import load_ingest
+from blockveil.pipeline.config.ingest_file import LoadedIngest, load_ingest
 from blockveil.pipeline.data.ingest import ingest_run
-from blockveil.pipeline.data.ingest.source_rows import Tell
+from blockveil.pipeline.data.ingest.arrivals import up_to
+from blockveil.pipeline.data.ingest.source_rows import Source, Tell
 from blockveil.pipeline.releases.workspace import Workspace
 
 
 @flow(name="ingest", flow_run_name="{config}", persist_result=False, log_prints=False, retries=0)
 def ingest_dataset(config: str) -> State[Any]:
-    """Make the store of records that releases read, or append new files to it. Spends nothing.
+    """Make the store of records that releases read, or append what is new in its source. Spends nothing.
 
     Args:
         config: Name of a reviewed ingest config, for example ingest-example.
@@ -32,24 +34,37 @@ def ingest_dataset(config: str) -> State[Any]:
     steps.on_failure = "No store was made, and one that grows is as it was."
     try:
         steps.run("check the deployment", deployed.of_run)
-        return Completed(message=make_store(steps, config))
+        return Completed(message=make_store(steps, config, None))
     except Stopped as stopped:
         return stopped.state
 
 
-def make_store(steps: Steps, name: str) -> str:
+def make_store(steps: Steps, name: str, night: date | None) -> str:
     """Make a store or go on with it, as steps of a run; what became of it, in words.
+
+    Parameters
+    ----------
+    steps
+        Of the run.
+    name
+        Of the ingest config.
+    night
+        Logical date of the release that the records are for; None where the run releases nothing.
 
     Raises
     ------
     Stopped
         A step failed.
     """
-    source = steps.run("look at the source", lambda: ingest_run.look(load_ingest(config_file(name))))
+    source = steps.run("look at the source", lambda: _look(load_ingest(config_file(name)), night))
     teller = artifacts.Teller(f"ingest {name}", "ingest-progress")
     outcome = steps.run("read, write and publish", lambda: ingest_run.ingest(source, _coarse(teller)))
     teller.done()
     return f"{source.config.ingest.store}: {outcome.message}."
+
+
+def _look(loaded: LoadedIngest, night: date | None) -> Source:
+    return ingest_run.look(loaded, before=up_to(loaded.config, night, logical_date.of_run()))
 
 
 def begin_night(steps: Steps, workspace: Workspace) -> None:
@@ -71,7 +86,7 @@ def begin_night(steps: Steps, workspace: Workspace) -> None:
         return
     after = steps.on_failure
     steps.on_failure = "Nothing was spent. No store was made, and one that grows is as it was."
-    get_run_logger().info("%s", make_store(steps, name))
+    get_run_logger().info("%s", make_store(steps, name, workspace.plan.logical_date))
     steps.on_failure = after
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
@@ -40,6 +41,15 @@ class PublicTable(Section):
     """the column that identifies its rows: no two rows have the same value"""
 
 
+class ArrivalSection(Section):
+    """The dates by which a store grows from a table."""
+
+    column: Label
+    """the column of the table that says on which date a row was written: a date, or a time whose date counts"""
+    first: date
+    """the first date whose rows are read"""
+
+
 class DatabaseSource(Section):
     """One table of a database, of which each row is read by itself."""
 
@@ -49,6 +59,8 @@ class DatabaseSource(Section):
     """one SELECT from one table: columns, a filter, and what is computed within one row"""
     public: tuple[PublicTable, ...] = ()
     """public tables that the query may join by LEFT JOIN on their key; none by default"""
+    arrival: ArrivalSection | None = None
+    """with append only, and required there: each run reads the rows of the dates that are over since the last one"""
 
     @property
     def checked(self) -> RowQuery:
@@ -62,7 +74,8 @@ class DatabaseSource(Section):
     @property
     def filters(self) -> bool:
         """Whether a record may be left out for its own values."""
-        return self.checked.filters
+        # By arrival, too: a record with a date before the first one, or to come, is not in the store.
+        return self.checked.filters or self.arrival is not None
 
     @rule
     def _row_by_row(self) -> None:
@@ -118,16 +131,40 @@ class DeltaSource(Section):
     """the version of the table; the newest where it is not given"""
 
 
-def check_grows(source: object) -> None:
-    """Refuse a store that grows by a table."""
-    if isinstance(source, DatabaseSource | DeltaSource):
+def check_grows(source: object, append: bool, late: str | None) -> None:
+    """Refuse a store that grows by a table without dates of arrival, and such dates where nothing grows.
+
+    Parameters
+    ----------
+    source
+        What is read.
+    append, late
+        Whether the store grows, and what becomes of records that come late.
+    """
+    arrives = isinstance(source, DatabaseSource) and source.arrival is not None
+    if append and isinstance(source, DatabaseSource | DeltaSource) and not arrives:
         # Two queries may select the same row, and a table that is compacted has its rows in new files: a row would be
         # stored twice, and a unit would exceed its bound.
         raise refusal(
             "ingest.append",
             "true with a table",
-            "A store grows by files, each of which is stored once",
-            "Write each night's rows to a file of their own, or leave append out",
+            "A store grows by files, or by the dates on which the rows of a database's table were written: so each "
+            "row is stored once",
+            "Set source.arrival, write each night's rows to a file of their own, or leave append out",
+        )
+    if arrives and not append:
+        raise refusal(
+            "source.arrival",
+            "given without append",
+            "Rows are read by their dates of arrival where a store grows",
+            "Set ingest.append = true, or leave arrival out",
+        )
+    if arrives and late == "next":
+        raise refusal(
+            "ingest.late",
+            '"next" with source.arrival',
+            "The date of a row says with which run it is stored, so a row of an earlier date is never read",
+            'Set late = "refuse", and let the database fill the column as it writes a row',
         )
 
 

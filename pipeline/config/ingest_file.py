@@ -19,6 +19,7 @@ from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.fields import Label, LocalPath, Location, Number, Section, Whole, refusal, rule
 from blockveil.pipeline.config.ingest_columns import Column, Missing, NumberColumn, check_different, repeated
 from blockveil.pipeline.config.ingest_databases import (
+    ArrivalSection,
     DatabaseSource,
     DeltaSource,
     DuckdbSource,
@@ -79,11 +80,12 @@ class IngestSection(Section):
     only: OnlySection | None = None
     """which records are kept, so that releases of the store are of one part of the records; all by default"""
     append: bool = False
-    """whether the store grows: files that it does not hold yet are added behind the records that it holds"""
+    """whether the store grows: files that it does not hold yet, or rows of dates that are over since the last run, are
+    added behind the records that it holds"""
     late: Literal["next", "refuse"] | None = None
     """with append only, and without a default there: what becomes of a new file whose name comes before that of a
-    stored one. "next": its records are added as those of any new file, and count from the next release on; "refuse":
-    the ingest stops"""
+    stored one, or of rows of a table that are written later under a date that was read. "next", of files: its records
+    are added as those of any new file, and count from the next release on; "refuse": the ingest stops"""
 
 
 class _Files(Section):
@@ -246,6 +248,11 @@ class IngestConfig(Section):
         return policies or filtered or self.ingest.only is not None
 
     @property
+    def arrival(self) -> ArrivalSection | None:
+        """By which dates the store grows from a table; None where it does not."""
+        return self.source.arrival if isinstance(self.source, DatabaseSource) else None
+
+    @property
     def bounded(self) -> ChosenRows | AggregatedRows | None:
         """What is done with the rows of a unit; None where each row is a unit."""
         return None if isinstance(self.unit, RowUnit) else self.unit
@@ -263,8 +270,7 @@ class IngestConfig(Section):
     @rule
     def _coherent(self) -> None:
         check_different("columns", self.outputs)
-        if self.ingest.append:
-            check_grows(self.source)
+        check_grows(self.source, self.ingest.append, self.ingest.late)
         if isinstance(self.source, DatabaseSource):
             only = self.ingest.only
             check_inputs(self.source, self.inputs, None if only is None else only.column)

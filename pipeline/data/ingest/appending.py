@@ -12,6 +12,7 @@ The order is what makes a kill harmless::
 * A file is known by where it is. One with the same content is passed over, one with another content is refused; so is a
   new file with the content of another one, which would store its records twice. The content decides nothing else: see
   the proof in :mod:`.unit_bound`.
+* Of a database's table the rows of the dates that are over since the last append are new: :mod:`.arrivals`.
 * A new file whose name comes before that of a stored one is late. Whether it is taken in is decided by its name alone,
   so neither what is stored nor a refusal says how many records were late.
 * An append reads the new files, twice: for their digests and for their records. Of those that are stored already it
@@ -35,10 +36,11 @@ from blockveil.pipeline.config.ingest_file import ChosenRows
 from blockveil.pipeline.data.grown_rows import Manifest, is_part, part_name
 from blockveil.pipeline.data.ingest import growth_state
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
+from blockveil.pipeline.data.ingest.arrivals import counted_again, new_dates
 from blockveil.pipeline.data.ingest.database_table import SourceTable
 from blockveil.pipeline.data.ingest.files import SourceFile
 from blockveil.pipeline.data.ingest.growth_state import GrowthState, HeldFile
-from blockveil.pipeline.data.ingest.readers import Reader
+from blockveil.pipeline.data.ingest.readers import Readable, Reader
 from blockveil.pipeline.data.ingest.source_rows import ALGORITHM, Source, Tell
 from blockveil.pipeline.data.ingest.store_contract import Contract
 from blockveil.pipeline.data.ingest.store_filling import contract_of, fill
@@ -81,7 +83,7 @@ def append(source: Source, tell: Tell) -> str:
                 raise
             if before is not None and not files:
                 scratch.remove(root)
-                return "the store holds every file of the source already; nothing was read"
+                return f"the store holds every {_parts(source)} of the source already; nothing was read"
             growing = _growing(source, before, files)
             staging = scratch.resumed(root, growing.spec)
             resumed = staging.progress != scratch.IngestProgress(growing.spec)
@@ -190,16 +192,31 @@ def _differences(stored: dict[str, Any], found: dict[str, Any]) -> list[str]:
     return changed
 
 
-def _new_files(source: Source, before: Before | None, tell: Tell) -> dict[HeldFile, SourceFile | StoredArrays]:
-    """Files that the store does not hold, in the order in which they are read."""
+def _parts(source: Source) -> str:
+    """What a source consists of that is taken in once."""
+    return "file" if source.config.arrival is None else "date that is over"
+
+
+def _new_files(source: Source, before: Before | None, tell: Tell) -> dict[HeldFile, Readable]:
+    """Files, or rows of a table, that the store does not hold, in the order in which they are read."""
+    arrival, table = source.config.arrival, source.files[0] if source.files else None
+    if arrival is not None and isinstance(table, SourceTable):
+        held = () if before is None else before[1].files
+        if source.before is None:
+            raise AssertionError("a table is read up to a date")
+        return dict.fromkeys(new_dates(table, arrival, held, source.before), table)
+    return _unknown_files(source, before, tell)
+
+
+def _unknown_files(source: Source, before: Before | None, tell: Tell) -> dict[HeldFile, Readable]:
     base = source.loaded.path.parent
     held = {} if before is None else {file.location: file for file in before[1].files}
     newest = max((_by_name(location) for location in held), default=[])
     digests = {file.digest for file in held.values()}
-    seen, new = set[str](), dict[HeldFile, SourceFile | StoredArrays]()
+    seen, new = set[str](), dict[HeldFile, Readable]()
     for number, file in enumerate(source.files):
         if isinstance(file, SourceTable):
-            raise AssertionError("a config that appends reads files")
+            raise AssertionError("a table is read by dates")
         location, identity = _location(file.location, base), file.identity
         known = held.get(location)
         if location in seen or (known is not None and known.identity == identity):
@@ -222,8 +239,11 @@ def _new_files(source: Source, before: Before | None, tell: Tell) -> dict[HeldFi
 
 
 def held_again(source: Source, held: tuple[HeldFile, ...]) -> tuple[HeldFile, ...]:
-    """Files that the store holds, as they are now where the source has them still."""
-    base = source.loaded.path.parent
+    """Files that the store holds, as they are now where the source has them still; of a table, its rows as they are."""
+    base, arrival = source.loaded.path.parent, source.config.arrival
+    for file in source.files:
+        if arrival is not None and isinstance(file, SourceTable):
+            return counted_again(file, arrival, held)
     there = {_location(file.location, base): file for file in source.files if not isinstance(file, SourceTable)}
     changed = {each for each in held if each.location in there and there[each.location].identity != each.identity}
     return tuple(
@@ -275,7 +295,7 @@ def _other(name: str) -> DataError:
     )
 
 
-def _growing(source: Source, before: Before | None, files: dict[HeldFile, SourceFile | StoredArrays]) -> Source:
+def _growing(source: Source, before: Before | None, files: dict[HeldFile, Readable]) -> Source:
     """The source of this append alone."""
     spec = {
         "algorithm": ALGORITHM,
@@ -290,7 +310,7 @@ def _grow(
     source: Source,
     staging: scratch.Staging,
     before: Before | None,
-    files: dict[HeldFile, SourceFile | StoredArrays],
+    files: dict[HeldFile, Readable],
     tell: Tell,
 ) -> None:
     """Write the part, the state and the manifest, in this order."""
@@ -308,7 +328,10 @@ def _grow(
         own = written(folder / file_name(number, 1), 1, bound.kept())
         units, owners = carried(folder, (*units, own), number), (*owners, own)
     identifiers = None if bound is None else bound.identifiers
-    made = GrowthState(source.spec, state.rules, identifiers, (*state.files, *files), units, owners)
+    held = (
+        (*state.files, *files) if source.config.arrival is None else tuple(files)
+    )  # dates are one stretch with those before
+    made = GrowthState(source.spec, state.rules, identifiers, held, units, owners)
     growth_state.write(folder, made)
     manifest = replace(manifest, parts=(*manifest.parts, (name, rows)))
     if before is None:

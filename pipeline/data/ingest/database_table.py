@@ -32,6 +32,7 @@ from blockveil.pipeline.data.ingest.batches import TableBatch
 from blockveil.pipeline.data.ingest.database_files import not_stored
 
 if TYPE_CHECKING:
+    from blockveil.pipeline.config.query_dates import Dates
     from blockveil.pipeline.config.row_query import RowQuery, TableName
 
 T = TypeVar("T")
@@ -57,6 +58,9 @@ class Session(Protocol):
 
     def any_row(self, text: str) -> bool:
         """Whether a query has a row."""
+
+    def numbers(self, text: str) -> tuple[int, ...]:
+        """The one row of a query that counts."""
 
     def batches(self, text: str, rows: int) -> Iterator[pa.RecordBatch]:
         """Result of a query, in batches of about so many rows at most."""
@@ -111,6 +115,36 @@ class SourceTable:
     def shown(self) -> str:
         """The table in messages."""
         return f'Table "{self.name}"'
+
+    def counted(self, column: str, *stretches: Dates) -> tuple[int, ...]:
+        """How many rows that the query keeps have no date of arrival, and how many arrived in each of some stretches.
+
+        Parameters
+        ----------
+        column
+            The column of the table that holds the date.
+        stretches
+            Dates.
+
+        Raises
+        ------
+        DataError
+            There is no such column, or it holds no dates.
+        StoreError
+            The database does not answer any more.
+        """
+
+        def count() -> tuple[int, ...]:
+            self._check_table(self._query.table, {column})
+            place = (self._session.schema, self._session.catalog)
+            return self._session.numbers(self._query.arrivals(column, stretches, place))
+
+        return self._guarded(count)
+
+    def restrict(self, column: str, dates: Dates) -> None:
+        """Read those rows alone that arrived in a stretch of dates; parameters as :meth:`counted`."""
+        place = (self._session.schema, self._session.catalog)
+        self._text = self._guarded(lambda: self._query.arrived(column, dates).sql(self._inputs, *place))
 
     def check_unchanged(self) -> None:
         """Refuse a database that changed while it was read, as far as a snapshot does not exclude it; DataError."""

@@ -85,6 +85,10 @@ class DuckdbSession:
         """See :class:`.database_table.Session`."""
         return self._connection.execute(text).fetchone() is not None
 
+    def numbers(self, text: str) -> tuple[int, ...]:
+        """See :class:`.database_table.Session`."""
+        return tuple(self._connection.execute(text).fetchall()[0])
+
     def batches(self, text: str, rows: int) -> Iterator[pa.RecordBatch]:
         """See :class:`.database_table.Session`."""
         # A result of sql() is streamed; one of execute() would be held whole before its first batch.

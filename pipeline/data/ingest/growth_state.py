@@ -27,16 +27,17 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class HeldFile:
-    """A file of the source whose records are stored.
+    """A file of the source whose records are stored; of a table, the dates whose rows are.
 
     Attributes
     ----------
     location
-        Where it is: below the folder of the config if it is there, else as a whole.
+        Where it is: below the folder of the config if it is there, else as a whole. Of a table the first date and the
+        first one behind them, with a slash between.
     identity
-        What changes with the content, as far as a look at the file's metadata tells.
+        What changes with the content, as far as a look at the file's metadata tells; of a table the snapshot.
     digest
-        SHA-256 of the content.
+        SHA-256 of the content; of a table how many rows have these dates.
     """
 
     location: str

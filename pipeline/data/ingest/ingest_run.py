@@ -14,6 +14,7 @@ The order is what makes a kill harmless::
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from blockveil.pipeline.base import durable
@@ -50,7 +51,7 @@ class IngestOutcome:
     message: str
 
 
-def look(loaded: LoadedIngest, *, needed: bool = True) -> Source:
+def look(loaded: LoadedIngest, *, needed: bool = True, before: date | None = None) -> Source:
     """List and identify the files of a source; reads no record.
 
     Parameters
@@ -59,6 +60,8 @@ def look(loaded: LoadedIngest, *, needed: bool = True) -> Source:
         Config of the ingest.
     needed
         Whether each path, pattern or folder of files must name something; else what is gone is left out.
+    before
+        The first date that is not over, for a table whose rows are read by their dates of arrival.
 
     Raises
     ------
@@ -82,9 +85,10 @@ def look(loaded: LoadedIngest, *, needed: bool = True) -> Source:
         files = tuple(find(config.source.files, base, SUFFIXES[config.source.kind], needed=needed))
     # A key without a value is left out: a store from before it was known is still the same.
     unset = {key for key in ("only", "append", "late") if not getattr(config.ingest, key)}
-    decides = config.model_dump(mode="json", exclude={"ingest": {"memory_gib", *unset}})
+    unread = {"arrival"} if config.arrival is None else set()
+    decides = config.model_dump(mode="json", exclude={"ingest": {"memory_gib", *unset}, "source": unread})
     spec = {"algorithm": ALGORITHM, "config": decides, "files": [[file.location, file.identity] for file in files]}
-    return Source(loaded, files, digest(spec))
+    return Source(loaded, files, digest(spec), before)
 
 
 def ingest(source: Source, tell: Tell) -> IngestOutcome:

@@ -115,6 +115,10 @@ class PostgresSession:
         """See :class:`.database_table.Session`."""
         return bool(self._rows(text))
 
+    def numbers(self, text: str) -> tuple[int, ...]:
+        """See :class:`.database_table.Session`."""
+        return tuple(int(number) for number in self._rows(text)[0])
+
     def batches(self, text: str, rows: int) -> Iterator[pa.RecordBatch]:
         """See :class:`.database_table.Session`; a batch has as many rows as fit into some megabytes."""
         del rows

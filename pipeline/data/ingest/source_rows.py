@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import date
 from math import ceil
 from typing import Any
 
@@ -55,6 +56,8 @@ class Source:
         What is read, in order.
     spec
         Digest of everything that decides the store. Private, as the store is.
+    before
+        The first date that is not over, where rows are read by their dates of arrival.
     continues
         Whether there is a store already that these files are added to.
     counts
@@ -64,6 +67,7 @@ class Source:
     loaded: LoadedIngest
     files: tuple[Readable, ...]
     spec: str
+    before: date | None = None
     continues: bool = False
     counts: OperatorCounts = field(default_factory=OperatorCounts, compare=False)
 

@@ -88,6 +88,10 @@ class SqliteSession:
         """See :class:`.database_table.Session`."""
         return self._connection.execute(text).fetchone() is not None
 
+    def numbers(self, text: str) -> tuple[int, ...]:
+        """See :class:`.database_table.Session`."""
+        return tuple(self._connection.execute(text).fetchone())
+
     def batches(self, text: str, rows: int) -> Iterator[pa.RecordBatch]:
         """See :class:`.database_table.Session`."""
         self._connection.set_authorizer(self._authorised)

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from prefect import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 
 from blockveil.flows import cli
-from blockveil.flows.runs import artifacts
+from blockveil.flows.runs import artifacts, logical_date
 from blockveil.flows.runs.ingest_flow import ingest_dataset
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.pipeline.data.ingest import ingest_staging, readers
@@ -100,6 +101,27 @@ def test_the_flow_makes_the_store_and_prefect_sees_no_value(source, monkeypatch,
     shown = caplog.text + repr(state) + repr(found)
     assert "271828" not in shown
     assert "487" not in state.message
+
+
+@pytest.mark.usefixtures("prefect")
+def test_the_flow_reads_the_dates_of_a_table_that_are_over_in_the_night_of_the_run(tmp_path, monkeypatch):
+    monkeypatch.setenv(CONFIG_ROOT, str(tmp_path))
+    monkeypatch.setattr(logical_date, "of_run", lambda: nights[-1])
+    database = Database("sqlite", tmp_path)
+    database.execute(
+        "CREATE TABLE visits (person INTEGER, stay INTEGER, day TEXT)",
+        *[f"INSERT INTO visits VALUES (1, {day}, '2026-03-{day:02d}')" for day in range(1, 6)],
+    )
+    arrival = 'arrival = { column = "day", first = 2026-03-01 }'
+    people.configure(
+        tmp_path, grown.COLUMNS, database.source("SELECT person, stay FROM visits", arrival), append=True, late="refuse"
+    )
+    held, nights = [], []
+    for day in (2, 4, 6):
+        nights.append(date(2026, 3, day))
+        assert ingest_dataset(config="ingest", return_state=True).is_completed()
+        held.append(grown.records(tmp_path)[:, 1].tolist())
+    assert held == [[1], [1, 2, 3], [1, 2, 3, 4, 5]]
 
 
 @pytest.mark.usefixtures("prefect")
