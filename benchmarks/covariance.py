@@ -4,15 +4,21 @@ In one run, on the same store and with the same number of workers, medians of in
 
 * read     every chunk read and decompressed, and nothing else
 * multiply the flops that are needed, by BLAS on integers already in memory, one process a core
+* integers the same operations in eight bits, by the product that a release would use here, on one block in the cache:
+           the machine's limit for integers, where it has such a product
 * ours     read, clip, quantise, multiply, add up: the exact sums that a release adds noise to, with the 8 bits a value
-           that a plan chooses at these sizes, whose products are computed in single precision
-* sixteen  the same with 16 bits a value, in double precision
+           that a plan chooses at these sizes
+* sixteen  the same with 16 bits a value
 * floats   the same plan and tiles without quantising, in plain float64
 * peer     dask.array: ``X.T @ X`` after the clip that any private release needs, best of the chunkings tried
 * peer32   the same in float32, whose sums are not exact, and multiply32 BLAS alone in float32
 * numpy    ``np.cov`` of the whole array read into one process with all its BLAS threads, where it fits
 * sklearn  scikit-learn's IncrementalPCA, leading ten components, in one process with all its BLAS threads, up to 500
            features, once, where scikit-learn is installed
+
+Whatever the environment says, workers have one BLAS thread each and this process as many as there are cores. Workers
+have compiled their inner loops and chosen a product in eight bits before (the extra ``fast``), as for a release that is
+large enough; how long that took is printed.
 
 ``python -m benchmarks.covariance [ROWS FEATURES [WORKERS [REPEATS]]]``
 """
@@ -38,8 +44,10 @@ import dask.array as da
 import numpy as np
 import zarr
 from distributed import Client, get_task_stream, wait
+from threadpoolctl import threadpool_limits
 from zarr.codecs import Crc32cCodec
 
+from blockveil.engine.answers import eight_bit
 from blockveil.engine.answers.cost import GrowthKind, Machine, Work, choose
 from blockveil.engine.answers.gram import arithmetic
 from blockveil.engine.answers.graph import exact_graph
@@ -48,6 +56,7 @@ from blockveil.engine.answers.second_moment import SecondMomentQuery
 from blockveil.engine.records.dither import Dither
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import Quantiser
+from blockveil.flows.base import compiled, products
 from blockveil.flows.cluster import local_workers
 from blockveil.flows.cluster.clusters import DistributedCompute, memory_settings
 from blockveil.pipeline.plan.machine_speed import measure
@@ -100,10 +109,22 @@ def multiply_alone(client: Client, rows: int, features: int, workers: int, singl
     client.gather([client.submit(_multiply, share, features + 1, single, pure=False) for _ in range(workers)])
 
 
+def integers_alone(client: Client, rows: int, features: int, workers: int) -> None:
+    """The same operations in eight bits, in as many processes as there are workers."""
+    share = -(-rows // workers)
+    client.gather([client.submit(_multiply_bytes, share, features + 1, pure=False) for _ in range(workers)])
+
+
 class Floats(Quantiser):
     """Clips and does not quantise: what exactness costs is the difference."""
 
-    def quantise_into(self, records: Any, integers: Any) -> None:
+    def quantise_by_steps(self, records: Any, integers: Any, starts: Any = None) -> None:
+        """Clip and scale."""
+        step = self.cached_rows(records.dtype)
+        for first in range(0, len(records), step):
+            self.quantise_into(records[first : first + step], integers[first : first + min(step, len(records) - first)])
+
+    def quantise_into(self, records: Any, integers: Any, starts: Any = None) -> None:
         """Clip and scale."""
         np.clip(records, self.coordinates.lower, self.coordinates.upper, out=integers, casting="unsafe")
 
@@ -151,6 +172,40 @@ def _multiply(rows: int, features: int, single: bool) -> None:
         total = how.symmetric(1.0, piece[: rows - first].T, beta=1.0, c=total, lower=1, overwrite_c=1)
 
 
+def _multiply_bytes(rows: int, features: int) -> None:
+    """As many operations as ``rows`` rows need, on full blocks."""
+    product = products.prepare().product
+    assert product is not None
+    shape = eight_bit.PIECE, 8 * eight_bit.BLOCK, eight_bit.BLOCK
+    left, right = np.full(shape[1::-1], 129, np.uint8), np.ones((shape[0], shape[2]), np.int8)
+    multiply = product.bind(left, right, np.empty(shape[1:], np.int32))
+    for _ in range(-(-rows * features * (features + 1) // (2 * shape[0] * shape[1] * shape[2]))):
+        multiply()
+
+
+def prepare() -> tuple[str, float, float]:
+    """What multiplies in this worker, and the seconds that choosing it and compiling took."""
+    threadpool_limits(1, user_api="blas")
+    start = time.perf_counter()
+    reason = products.prepare().reason
+    chosen = time.perf_counter()
+    compiled.prepare()
+    return reason, chosen - start, time.perf_counter() - chosen
+
+
+INSTRUCTIONS = ("amx_int8", "avx512_vnni", "avx_vnni", "avx512f", "avx2", "i8mm", "asimddp")
+"""Of processors, as Linux names them, that decide how fast products are."""
+
+
+def instructions() -> str:
+    """Those that this machine has."""
+    try:
+        words = set(Path("/proc/cpuinfo").read_text().split())
+    except OSError:
+        return "unknown instructions"
+    return ", ".join(name for name in INSTRUCTIONS if name in words) or "none of the instructions that matter"
+
+
 def ours(client: Client, store: Any, quantiser: Quantiser) -> None:
     """Exact sums, as a release computes them."""
     compute = DistributedCompute(client)
@@ -182,7 +237,8 @@ def peer(client: Client, store: Any, chunks: tuple[int, int], bound: float, dtyp
 
 def numpy_alone(store: Any, bound: float) -> None:
     """The same by NumPy in this process."""
-    np.cov(np.clip(store[...], -bound, bound), rowvar=False, dtype=np.float64)
+    with threadpool_limits(os.cpu_count(), user_api="blas"):
+        np.cov(np.clip(store[...], -bound, bound), rowvar=False, dtype=np.float64)
 
 
 def incremental_pca(store: Any, bound: float) -> None:
@@ -190,8 +246,9 @@ def incremental_pca(store: Any, bound: float) -> None:
     rows, features = store.shape
     several = max(1, 2 * features // store.chunks[0]) * store.chunks[0]
     found = importlib.import_module("sklearn.decomposition").IncrementalPCA(10)
-    for first in range(0, rows - features, several):
-        found.partial_fit(np.clip(store[first : first + several], -bound, bound), check_input=False)
+    with threadpool_limits(os.cpu_count(), user_api="blas"):
+        for first in range(0, rows - features, several):
+            found.partial_fit(np.clip(store[first : first + several], -bound, bound), check_input=False)
 
 
 @contextmanager
@@ -216,6 +273,9 @@ def compare(rows: int, features: int, workers: int, repeats: int) -> None:
         cluster_of(workers) as client,
     ):
         store = make_store(Path(folder) / "x", rows, features)
+        found = list(client.run(prepare).values())
+        print(f"{instructions()}; products in {found[0][0]}")
+        print("  chosen and compiled, or loaded, in " + ", ".join(f"{a:.2f} + {b:.2f} s" for _, a, b in found))
         ranges = row_ranges(rows, store.chunks[0], 4 * workers)
         tall = store.chunks[0]
         chunkings = [(4 * tall, min(features, 2048)), (rows // 4, 2048), (rows, 2048)]
@@ -225,10 +285,13 @@ def compare(rows: int, features: int, workers: int, repeats: int) -> None:
             "read": lambda: client.gather([client.submit(_read, store, *r, pure=False) for r in ranges]),
             "multiply": partial(multiply_alone, client, rows, features, workers),
             "multiply32": partial(multiply_alone, client, rows, features, workers, single=True),
+            "integers": partial(integers_alone, client, rows, features, workers),
             "ours": partial(ours, client, store, few),
             "sixteen": partial(ours, client, store, fine),
             "floats": partial(ours, client, store, floats),
         }
+        if not all(reason.startswith("8 bits") for reason, *_ in found):
+            del runs["integers"]
         best = min(chunkings, key=lambda chunks: seconds(partial(peer, client, store, chunks, bound)))
         runs["peer"] = partial(peer, client, store, best, bound)
         runs["peer32"] = partial(peer, client, store, best, bound, "f4")
@@ -270,10 +333,13 @@ def show(rows: int, features: int, workers: int, times: dict[str, list[float]], 
     print(f"{rows:,} x {features:,}, {workers} workers: " + ", ".join(f"{n} {t:.2f} s" for n, t in middle.items()))
     for name, words in (("ours", "8 bits"), ("sixteen", "16 bits")):
         print(f"  with {words}")
-        for alone in ("multiply", "multiply32"):
+        for alone in [alone for alone in ("multiply", "multiply32", "integers") if alone in times]:
             ceiling = ratio(lambda t, m=alone, n=name: max(t["read"], t[m]) / t[n])  # type: ignore[misc]
             both = ratio(lambda t, m=alone, n=name: (t["read"] + t[m]) / t[n])  # type: ignore[misc]
             print(f"    of max(read, {alone}): {ceiling:.2f} (of read + {alone}: {both:.2f})")
+        if "integers" in times:
+            share = ratio(lambda t, n=name: t["integers"] / t[n])  # type: ignore[misc]
+            print(f"    of the machine's limit for integers, reading left out: {share:.2f}")
         for slow, peer_words in PEERS.items():
             if slow in times:
                 times_as_fast = ratio(lambda t, s=slow, n=name: t[s] / t[n])  # type: ignore[misc]

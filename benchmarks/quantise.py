@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from blockveil.engine.records import one_pass
 from blockveil.engine.records.dither import Dither
@@ -62,10 +63,11 @@ def main() -> None:
     if kernels is None:
         raise SystemExit('nothing is compiled; pip install "blockveil[fast]"')
     print(f"compiled or loaded in {taken:.2f} s")
-    for features in (50, 2000):
-        for dtype in (np.float64, np.float32, np.float16, np.int8, np.int32):
-            for dithered in (True, False):
-                compare(kernels, dtype, features, dithered)
+    with threadpool_limits(1, user_api="blas"):
+        for features in (50, 2000):
+            for dtype in (np.float64, np.float32, np.float16, np.int8, np.int32):
+                for dithered in (True, False):
+                    compare(kernels, dtype, features, dithered)
 
 
 if __name__ == "__main__":

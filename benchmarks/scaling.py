@@ -20,7 +20,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from benchmarks import covariance
-from blockveil.engine.answers.cost import GrowthKind, Machine, Rates, Work, choose
+from blockveil.engine.answers.cost import GrowthKind, Machine, Work, choose
+from blockveil.engine.answers.rates import Rates
 from blockveil.engine.records.dither import Dither
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import Quantiser

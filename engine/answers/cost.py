@@ -28,6 +28,7 @@ from math import ceil, sqrt
 
 from blockveil.engine.answers.gram import arithmetic
 from blockveil.engine.answers.layout import TILE_SIDE, Layout, Tile, banded, boxes, grid, grouped, row_ranges, summed
+from blockveil.engine.answers.rates import NOMINAL, Rates
 
 _PIECE_BYTES = 16 * 2**20
 _PIECE_ROWS = 256
@@ -43,9 +44,6 @@ _SETTLE = 1e9
 
 _ENTRY_BYTES = 192 * 2**20
 """Values other than zero that wait to be multiplied, their columns, and the product of one tile."""
-
-_SINGLE = 1.6
-"""Times as many operations in single precision, what its sums cost besides included."""
 
 _SHARES = (1, 2, 4, 8)
 """Tasks for each slot that are tried: more of them even out slow workers and show progress."""
@@ -69,41 +67,6 @@ class GrowthKind(StrEnum):
 
     RECORDS = "records"
     """A row of the answer for each record."""
-
-
-@dataclass(frozen=True)
-class Rates:
-    """What one core does in a second.
-
-    Attributes
-    ----------
-    flops
-        Useful float64 operations of a product.
-    read
-        Bytes of records, as float64, read and decompressed.
-    quantise
-        Values clipped and quantised.
-    move
-        Bytes sent from worker to worker.
-    noise
-        Entries noised.
-    write
-        Bytes compressed and written.
-    pairs
-        Products of two values other than zero, found and added up.
-    """
-
-    flops: float = 4.0e10
-    read: float = 2.0e9
-    quantise: float = 5.0e8
-    move: float = 8.0e8
-    noise: float = 4.0e7
-    write: float = 2.0e8
-    pairs: float = 1.0e8
-
-
-NOMINAL = Rates()
-"""A common server core; estimates, not a measurement."""
 
 
 FEW = sqrt(NOMINAL.pairs / NOMINAL.flops * 2.0)
@@ -375,8 +338,7 @@ def _cost(work: Work, machine: Machine, chunk_bytes: int, groups: int, ranges: i
     last = 9 * 8 * max(tile.entries for tile in work.tiles) if work.grid else 0
     whole = work.last_bytes + kept - answer
     peak = _BASE_BYTES + max(machine.threads * max(task, last), whole) + waiting / machine.workers
-    flops = rates.flops * (_SINGLE if work.single else 1.0)
-    products = work.pairs / rates.pairs if work.sparse else work.flops / flops
+    products = work.pairs / rates.pairs if work.sparse else work.flops / rates.product(work.largest)
     core_seconds = products + bytes_read / rates.read + bytes_read / 8 / rates.quantise
     # The last wave of tasks may leave slots idle, and one slow task keeps the others waiting.
     waves = ceil(tasks / machine.slots)

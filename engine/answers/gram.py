@@ -1,11 +1,8 @@
-"""Exact products of quantised records: BLAS on integers held as floats, added up in int64.
+"""Exact products of quantised records, a piece of a range of rows at a time.
 
-A block of at most ``2**53 / K**2`` rows of integers bounded by K has products whose every partial sum is an integer of
-at most ``2**53``, so BLAS computes them exactly in any order; blocks add up in int64. The result is therefore the same
-bits for every chunking, tiling, row order, number of threads and scheduler.
-
-Single precision, which multiplies twice as fast, holds integers of up to ``2**24``. It is used where K is so small
-that blocks of enough rows are exact in it; the result is the same bits.
+They are sums of integers, by BLAS on integers held as floats (:mod:`.float_sums`) or in eight bits (:mod:`.byte_sums`,
+:mod:`.half_sums`), so that the result is the same bits for every processor, chunking, tiling, row order, number of
+threads and scheduler.
 """
 
 from __future__ import annotations
@@ -18,57 +15,17 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dgemm, dsyrk, sgemm, ssyrk
 
-from blockveil.engine.answers import progress
+from blockveil.engine.answers import eight_bit, progress
+from blockveil.engine.answers.byte_sums import Bytes
+from blockveil.engine.answers.float_sums import Arithmetic
+from blockveil.engine.answers.float_sums import arithmetic as arithmetic  # callers know it as a product's
+from blockveil.engine.answers.half_sums import Halves
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.records.quantiser import Quantiser
 
-_PIECE_BYTES = 16 * 2**20
 _READS = 5
-_PIECE_ROWS = 256
-"""Rows multiplied in one call: enough for BLAS to reach its speed, few enough to stay small."""
-
-_SMALL_SUMS = 127
-"""Sums below 2**24 that are added up in int32 before they go to int64."""
-
-
-@dataclass(frozen=True)
-class Arithmetic:
-    """Floats in which integers are multiplied.
-
-    Attributes
-    ----------
-    dtype
-        Type of the integers and of their sums.
-    exact_rows
-        Rows whose products add up exactly.
-    symmetric, general
-        BLAS functions for ``C + A A'`` and ``C + A B'``.
-    """
-
-    dtype: type[np.float32 | np.float64]
-    exact_rows: int
-    symmetric: Callable[..., NDArray[Any]]
-    general: Callable[..., NDArray[Any]]
-
-    @property
-    def single(self) -> bool:
-        """Whether it is single precision."""
-        return self.dtype is np.float32
-
-    @property
-    def narrow_rows(self) -> int:
-        """Rows whose products need no int64 beside the sums of a tile."""
-        return self.exact_rows * (_SMALL_SUMS if self.single else 1)
-
-
-def arithmetic(largest: int) -> Arithmetic:
-    """Fastest arithmetic that is exact for integers of at most this size."""
-    few, many = 2**24 // largest**2, 2**53 // largest**2
-    if few >= _PIECE_ROWS:
-        return Arithmetic(np.float32, few, ssyrk, sgemm)
-    return Arithmetic(np.float64, many, dsyrk, dgemm)
+_Way = Arithmetic | Bytes | Halves
 
 
 class RecordsError(Exception):
@@ -173,16 +130,16 @@ def tile_sums(
     NotFiniteError
         See :meth:`Quantiser.quantise`.
     """
-    how = arithmetic(max(side.quantiser.largest for side in (left, right) if side is not None))
-    sums = [_TileSum(tile, right is None, how) for tile in tiles]
+    how = _way(max(side.quantiser.largest for side in (left, right) if side is not None))
+    sums = [how.tile_sum(tile, right is None and tile.on_diagonal) for tile in tiles]
     down, across = {tile.rows for tile in tiles}, {tile.columns for tile in tiles}
-    first = _Panels(left, down | across if right is None else down)
-    second = first if right is None else _Panels(right, across)
+    first = _Panels(left, down | across if right is None else down, down)
+    second = first if right is None else _Panels(right, across, set())
     sides = (first,) if second is first else (first, second)
     low, high = min(side.columns[0] for side in sides), max(side.columns[1] for side in sides)
-    rows_at_once = _rows_at_once(how, sum(side.width for side in sides), stop - start)
+    rows_at_once = how.rows_at_once(sum(side.width for side in sides), stop - start)
     for side in sides:
-        side.reserve(rows_at_once, how.dtype)
+        side.reserve(rows_at_once, how)
     products = _Products(sums, first, second, how.exact_rows)
     waiting = 0
     for chunk in chunks(source, start, stop, chunk_rows, (low, high)):
@@ -201,18 +158,11 @@ def tile_sums(
     return [total.finish() for total in sums]
 
 
-def _rows_at_once(how: Arithmetic, width: int, rows: int) -> int:
-    """Rows of a piece that fits the cache, so many that none ends before a sum has to be settled."""
-    bytes_a_row = np.dtype(how.dtype).itemsize * width
-    fitting = max(1, min(how.exact_rows, max(_PIECE_ROWS, _PIECE_BYTES // bytes_a_row), rows))
-    return how.exact_rows // -(-how.exact_rows // fitting)
-
-
 @dataclass
 class _Products:
-    """Adds the product of the rows that wait in both panels to every tile, settling sums before they could round."""
+    """Adds the product of the rows that wait in both panels to every tile, settling sums before they could be wrong."""
 
-    sums: list[_TileSum]
+    sums: Sequence[Any]
     first: _Panels
     second: _Panels
     exact_rows: int
@@ -224,9 +174,21 @@ class _Products:
                 total.settle()
             self.pending = 0
         self.pending += rows
-        # Exact: every partial sum is an integer of at most pending * K**2, 2**24 or 2**53 by the arithmetic.
+        # Exact: every partial sum is an integer of at most pending * K**2 <= 2**24, 2**31 - 1 or 2**53, by the way.
+        for side in {self.first, self.second}:
+            side.ready(rows)
         for total in self.sums:
-            total.add(self.first.panel(total.tile.rows, rows), self.second.panel(total.tile.columns, rows))
+            total.add(self.first.panel(total.tile.rows), self.second.panel(total.tile.columns), rows)
+
+
+def _way(largest: int) -> _Way:
+    """Fastest way of this process to multiply integers of at most this size; all give the same sums."""
+    choice, floats = eight_bit.in_use(), arithmetic(largest)
+    if choice.product is not None and largest <= eight_bit.LARGEST:
+        return Bytes(choice.product, largest)
+    if choice.product is not None and choice.halves and not floats.single and largest <= eight_bit.LARGEST_OF_HALVES:
+        return Halves(choice.product)
+    return floats
 
 
 def partial_gram(source: RowSource, start: int, stop: int, quantiser: Quantiser, chunk_rows: int) -> NDArray[np.int64]:
@@ -236,72 +198,11 @@ def partial_gram(source: RowSource, start: int, stop: int, quantiser: Quantiser,
     return tile_sums(source, start, stop, factor, None, chunk_rows, [Tile(everything, everything)])[0]
 
 
-class _TileSum:
-    """A tile that grows: floats while they are exact, whole numbers from then on."""
-
-    def __init__(self, tile: Tile, same_factor: bool, how: Arithmetic) -> None:
-        self.tile = tile
-        self._half = same_factor and tile.on_diagonal
-        self._how = how
-        # BLAS adds up in Fortran order: of the mirrored tile, which is the tile in C order.
-        self._block: NDArray[Any] = np.zeros(tile.shape[::-1], dtype=how.dtype, order="F")
-        self._kept = 0.0
-        self._totals: dict[type[np.int32 | np.int64], NDArray[Any]] = {}
-        self._small = 0
-
-    def add(self, left: NDArray[Any], right: NDArray[Any]) -> None:
-        """Add the product of two panels, shapes (rows, m) and (rows, n), C order, so that BLAS copies nothing."""
-        if self._half:  # only one triangle is computed
-            self._block = self._how.symmetric(
-                1.0, left.T, beta=self._kept, c=self._block, trans=0, lower=1, overwrite_c=1
-            )
-        else:
-            self._block = self._how.general(
-                1.0, right.T, left.T, beta=self._kept, c=self._block, trans_b=1, overwrite_c=1
-            )
-        self._kept = 1.0
-
-    def settle(self) -> None:
-        """Move what is exact so far to whole numbers; the next product takes its place."""
-        self._kept = 0.0
-        if not self._how.single:
-            self._move(self._block, np.int64)
-            return
-        # Adding to int32 takes a third of the time. Its sums stay below 127 * 2**24 < 2**31.
-        self._move(self._block, np.int32)
-        self._small += 1
-        if self._small == _SMALL_SUMS:
-            self._widen()
-
-    def _widen(self) -> None:
-        if np.int32 in self._totals:
-            self._move(self._totals.pop(np.int32), np.int64)
-        self._small = 0
-
-    def _move(self, block: NDArray[Any], kind: type[np.int32 | np.int64]) -> None:
-        if kind not in self._totals:
-            self._totals[kind] = block.astype(kind)
-            return
-        # In whole numbers: as floats a total could be rounded.
-        np.add(self._totals[kind], block, out=self._totals[kind], dtype=kind, casting="unsafe")
-
-    def finish(self) -> NDArray[np.int64]:
-        """Whole tile; the accumulator is given up."""
-        self.settle()
-        self._block = np.empty((0, 0))
-        self._widen()
-        total: NDArray[np.int64] = self._totals.pop(np.int64)
-        if not self._half:
-            return total.T
-        lower = np.tril(total)
-        return lower + np.tril(total, -1).T
-
-
 class _Panels:
-    """Quantised pieces of one factor, a contiguous array for each range of its coordinates that a tile needs."""
+    """Quantised pieces of one factor, a panel for each range of coordinates that a tile needs."""
 
-    def __init__(self, factor: IntegerFactor, ranges: set[tuple[int, int]]) -> None:
-        self._ranges = sorted(ranges)
+    def __init__(self, factor: IntegerFactor, ranges: set[tuple[int, int]], left: set[tuple[int, int]]) -> None:
+        self._ranges, self._left = sorted(ranges), left
         self._whole = factor.quantiser
         self._parts = factor.quantiser.parts(self._ranges)
         if self._whole.dither is not None and self.width == self._whole.width:
@@ -312,16 +213,18 @@ class _Panels:
         # All values of a record decide where it is rounded, also where a part of them is wanted.
         if self._parts and self._whole.dither is None:
             self.columns = min(low for low, _ in self._places), max(high for _, high in self._places)
-        self._buffers: list[NDArray[Any]] = []
+        self._panels = dict[tuple[int, int], Any]()
+        self._how: _Way = arithmetic(factor.quantiser.largest)
 
     @property
     def width(self) -> int:
         """Coordinates in all panels together."""
         return sum(high - low for low, high in self._ranges)
 
-    def reserve(self, rows: int, dtype: type[np.float32 | np.float64]) -> None:
+    def reserve(self, rows: int, how: _Way) -> None:
         """Make room for this many rows of integers."""
-        self._buffers = [np.empty((rows, high - low), dtype) for low, high in self._ranges]
+        self._how = how
+        self._panels = {part: how.panel(rows, part[1] - part[0], part in self._left) for part in self._ranges}
 
     def fill(self, piece: NDArray[Any], first_column: int, after: int) -> None:
         """Quantise a piece, whose first column has this number in the records, after the rows that are there."""
@@ -330,26 +233,30 @@ class _Panels:
             self._fill_together(own, after)
             return
         starts = self._whole.starts(own)
-        for part, (low, high), buffer in zip(self._parts, self._places, self._buffers, strict=True):
-            part.quantise_by_steps(piece[:, low - first_column : high - first_column], buffer[after:], starts)
+        for part, (low, high), panel in zip(self._parts, self._places, self._panels.values(), strict=True):
+            panel.fill(part, piece[:, low - first_column : high - first_column], after, starts)
 
     def _fill_together(self, piece: NDArray[Any], after: int) -> None:
         """A few whole rows at a time, so that they stay in the cache until they are in their panels."""
         if self._ranges == [(0, self._whole.width)]:
-            self._whole.quantise_by_steps(piece, self._buffers[0][after:])
+            self._panels[self._ranges[0]].fill(self._whole, piece, after)
             return
-        step = self._whole.cached_rows(piece.dtype)
-        scratch = np.empty((min(step, len(piece)), self._whole.width), self._buffers[0].dtype)
+        step = self._how.rows_in_step(self._whole.width, self._whole.cached_rows(piece.dtype))
+        scratch = np.empty((min(step, len(piece)), self._whole.width), self._how.dtype)
         for first in range(0, len(piece), step):
             few = piece[first : first + step]
-            self._whole.quantise_into(few, scratch[: len(few)])
-            rows = slice(after + first, after + first + len(few))
-            for (low, high), buffer in zip(self._ranges, self._buffers, strict=True):
-                buffer[rows] = scratch[: len(few), low:high]
+            self._whole.quantise_by_steps(few, scratch[: len(few)])
+            for (low, high), panel in self._panels.items():
+                panel.put(scratch[: len(few), low:high], after + first)
 
-    def panel(self, coordinates: tuple[int, int], rows: int) -> NDArray[Any]:
-        """First integers for a range of coordinates, shape (rows, length), C order."""
-        return self._buffers[self._ranges.index(coordinates)][:rows]
+    def ready(self, rows: int) -> None:
+        """So many rows are there and will be multiplied."""
+        for panel in self._panels.values():
+            panel.ready(rows)
+
+    def panel(self, coordinates: tuple[int, int]) -> Any:
+        """Integers for a range of coordinates."""
+        return self._panels[coordinates]
 
 
 def chunks(

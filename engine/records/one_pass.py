@@ -26,6 +26,9 @@ Kernel = Callable[..., bool]
 
 _SHIFT = 32 - PLACES.bit_length() + 1
 _PRECISIONS = (np.dtype(np.float32), np.dtype(np.float64))
+_KINDS = (*_PRECISIONS, np.dtype(np.int8))
+"""Of integers; in a byte there is room for those of at most 127, which is all that whoever asks for bytes has."""
+
 _COPIED_BYTES = 2**17
 """Of values whose type or layout is changed at once."""
 
@@ -73,7 +76,7 @@ def compiled_by(compiler: Callable[[Callable[..., bool]], Kernel]) -> Kernels:
     """
     kernels = Kernels(compiler(_moved), compiler(_nearest))
     for precision in _PRECISIONS:
-        for kind in _PRECISIONS:
+        for kind in _KINDS:
             for imputed in (False, True):
                 _compare(kernels, precision, kind, imputed)
     return kernels
@@ -107,12 +110,12 @@ class OnePass:
 
     def takes(self, integers: NDArray[Any]) -> bool:
         """Whether integers can be written to this array as it lies in memory."""
-        return integers.dtype in _PRECISIONS and integers.dtype.isnative and integers.flags.carray
+        return integers.dtype in _KINDS and integers.dtype.isnative and integers.flags.carray
 
     def integers(
         self, records: NDArray[Any], integers: NDArray[Any], lead: int, starts: NDArray[np.intp] | None
     ) -> None:
-        """Quantise records, shape (n, d), into an array of floats, shape (n, lead + d), but for its leading columns.
+        """Quantise records, shape (n, d), into an array of shape (n, lead + d), but for its leading columns.
 
         Parameters
         ----------
@@ -161,9 +164,10 @@ class OnePass:
         if hashed and self.dither.features != self.grid.steps.size:
             raise ValueError("a part of a record does not tell where it is rounded; give the starts of whole records")
         factors, places = _read_only(self.dither.multipliers), _read_only(self.dither.all_places)
+        row = np.empty(self.grid.steps.size, self.grid.precision)
         for rows, values in self._pieces(records):
             ready = self.kernels.moved(
-                values, *self._constants(), factors, places, starts[rows], hashed, lead, integers[rows]
+                values, *self._constants(), factors, places, starts[rows], hashed, row, lead, integers[rows]
             )
             self._done(ready)
 
@@ -207,39 +211,37 @@ def _moved(  # noqa: PLR0913 - compilers take arrays, not objects
     places: Any,
     starts: Any,
     hashed: bool,
+    row: Any,
     lead: int,
     integers: Any,
 ) -> bool:
-    """Kernel: see :meth:`OnePass.integers`; whether all values are finite. Without columns to fill, starts alone."""
+    """Kernel: see :meth:`OnePass.integers`; whether all values are finite. Without columns to fill, starts alone.
+
+    A record in steps waits in ``row`` until its hash is known, and is read and clipped once.
+    """
     imputed, whole, finite = stand_in.size > 0, True, True
     for i in range(records.shape[0]):
+        total = np.uint32(0)
+        for j in range(records.shape[1]):
+            x = records[i, j]
+            finite = x - x == 0
+            whole &= finite
+            if imputed:
+                x = x if finite else stand_in[j]
+            x = (x - origin[j]) * steps[j]
+            # The bound of the proof: steps of at most K, moved by less than a half, are rounded to at most K.
+            x = highest[j] if x > highest[j] else x  # noqa: FURB136 - NumPy cuts so
+            x = lowest[j] if x < lowest[j] else x  # noqa: FURB136 - NumPy cuts so
+            row[j] = x
+            word = np.float32(np.float32(x) + BESIDE).view(np.uint32)
+            total = np.uint32(total + np.uint32(word * factors[j]))
         if hashed:
-            total = np.uint32(0)
-            for j in range(records.shape[1]):
-                x = records[i, j]
-                finite = x - x == 0
-                whole &= finite
-                if imputed:
-                    x = x if finite else stand_in[j]
-                x = (x - origin[j]) * steps[j]
-                x = highest[j] if x > highest[j] else x  # noqa: FURB136 - NumPy cuts so
-                x = lowest[j] if x < lowest[j] else x  # noqa: FURB136 - NumPy cuts so
-                word = np.float32(np.float32(x) + BESIDE).view(np.uint32)
-                total = np.uint32(total + np.uint32(word * factors[j]))
             starts[i] = total >> np.uint32(_SHIFT)
         if integers.shape[1] > 0:
-            start = starts[i]
+            # Views, whose indices a compiler knows to be none from the end: it works on several values at once.
+            own, moves = integers[i, lead:], places[starts[i] :]
             for j in range(records.shape[1]):
-                x = records[i, j]
-                finite = x - x == 0
-                whole &= finite
-                if imputed:
-                    x = x if finite else stand_in[j]
-                x = (x - origin[j]) * steps[j]
-                # The bound of the proof: steps of at most K, moved by less than a half, are rounded to at most K.
-                x = highest[j] if x > highest[j] else x  # noqa: FURB136 - NumPy cuts so
-                x = lowest[j] if x < lowest[j] else x  # noqa: FURB136 - NumPy cuts so
-                integers[i, lead + j] = np.rint(x + places[start + j])
+                own[j] = np.rint(row[j] + moves[j])
     return whole
 
 
@@ -256,6 +258,7 @@ def _nearest(  # noqa: PLR0913 - as above
     """Kernel: see :meth:`OnePass.integers`; whether all values are finite."""
     imputed, whole, finite = stand_in.size > 0, True, True
     for i in range(records.shape[0]):
+        own = integers[i, lead:]
         for j in range(records.shape[1]):
             x = records[i, j]
             finite = x - x == 0
@@ -266,7 +269,7 @@ def _nearest(  # noqa: PLR0913 - as above
             # The bound of the proof: these are the integers themselves, |k| <= K, and 0 <= k in a half cube.
             x = highest[j] if x > highest[j] else x  # noqa: FURB136 - NumPy cuts so
             x = lowest[j] if x < lowest[j] else x  # noqa: FURB136 - NumPy cuts so
-            integers[i, lead + j] = x
+            own[j] = x
     return whole
 
 

@@ -120,9 +120,9 @@ class Quantiser:
     def quantise_by_steps(
         self, records: NDArray[np.generic], integers: NDArray[Any], starts: NDArray[np.intp] | None = None
     ) -> None:
-        """Clip and quantise records into the first rows of an array of floats, ``width`` columns; see :meth:`quantise`.
+        """Clip and quantise records into the first rows of an array, ``width`` columns; see :meth:`quantise`.
 
-        Single precision must hold integers of ``largest``. A part receives the starts of its records' dither.
+        Its type must hold integers of ``largest``. A part receives the starts of its records' dither.
         """
         if self._in_one_pass(records, integers[: len(records)], starts):
             return
@@ -153,7 +153,7 @@ class Quantiser:
     def quantise_into(
         self, records: NDArray[np.generic], integers: NDArray[Any], starts: NDArray[np.intp] | None = None
     ) -> None:
-        """Clip and quantise a few records into an array of floats, shape (n, width); see :meth:`quantise_by_steps`."""
+        """Clip and quantise a few records into an array, shape (n, width); see :meth:`quantise_by_steps`."""
         if self._in_one_pass(records, integers, starts):
             return
         grid = self._tall_grid_for(records.dtype).first(len(records))
@@ -225,7 +225,8 @@ class Quantiser:
         """Least and largest integer of each coordinate of a box, shape (d,) each; None in other shapes and if mixed."""
         if self.coordinates.body is Body.BALL or self.coordinates.mixing is not None:
             return None
-        return self._grid.lowest, self._grid.highest
+        # With a dither the bounds are not whole, and a value on one of them may be rounded to either side of it.
+        return np.floor(self._grid.lowest), np.ceil(self._grid.highest)
 
     @property
     def by_entries(self) -> bool:

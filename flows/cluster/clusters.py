@@ -24,7 +24,7 @@ from distributed import Client, WorkerPlugin
 from distributed.comm import connect
 from distributed.security import Security
 
-from blockveil.flows.base import compiled
+from blockveil.flows.base import compiled, products
 from blockveil.flows.cluster import local_workers, scratch, workers
 from blockveil.flows.cluster.distributed_compute import DistributedCompute, failure_of
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError
@@ -65,6 +65,16 @@ class CompiledPlugin(WorkerPlugin):
         compiled.prepare()
 
 
+class ProductsPlugin(WorkerPlugin):
+    """Chooses how a worker multiplies integers of eight bits, before it takes a task; also after a restart."""
+
+    name = "blockveil-products"
+
+    def setup(self, worker: Any) -> None:
+        """Leave the work to BLAS where that is as fast, or where nothing else is exact."""
+        products.prepare()
+
+
 @contextmanager
 def open_compute(loaded: LoadedConfig, here: int | None = None) -> Iterator[Compute]:
     """Cluster of a config, for the time of one run.
@@ -87,9 +97,12 @@ def open_compute(loaded: LoadedConfig, here: int | None = None) -> Iterator[Comp
     threads = section.threads_per_worker if isinstance(section, ThreadsSection) else here
     query = loaded.config.query
     large = query.rows_at_most * len(query.columns) >= compiled.WORTH_VALUES
+    wide = query.rows_at_most * len(query.columns) ** 2 >= products.WORTH_PRODUCTS
     if large:  # here first, so that workers of this machine find it on its disk
         compiled.prepare()
     if isinstance(section, ThreadsSection) or threads is not None:
+        if wide:
+            products.prepare()
         scratch.sweep()  # an earlier run of the same release may have had workers, and been killed
         yield ThreadCompute(threads or 1)
         return
@@ -104,6 +117,8 @@ def open_compute(loaded: LoadedConfig, here: int | None = None) -> Iterator[Comp
         else:
             if large:
                 client.register_plugin(CompiledPlugin())
+            if wide:
+                client.register_plugin(ProductsPlugin())
             patience = loaded.config.compute.patience_minutes * 60.0
             yield DistributedCompute(client, patience, getattr(section, "workers", 1))
             return

@@ -7,7 +7,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -15,7 +17,11 @@ from scipy.linalg.blas import dsyrk
 from threadpoolctl import threadpool_limits
 from zarr.codecs import Crc32cCodec
 
-from blockveil.engine.answers.cost import NOMINAL, Rates
+from blockveil.engine.answers import eight_bit
+from blockveil.engine.answers.byte_sums import Bytes
+from blockveil.engine.answers.half_sums import Halves
+from blockveil.engine.answers.layout import Tile
+from blockveil.engine.answers.rates import NOMINAL, SINGLE, Rates
 from blockveil.engine.noise.discrete_gaussian import GRID_TWO_LEVEL, NoiseKey
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import Quantiser
@@ -60,8 +66,12 @@ def measure(slots: int) -> Rates:
         def multiply(_: int) -> None:
             dsyrk(1.0, integers.T, beta=1.0, c=sums, lower=1, overwrite_c=1)
 
+        flops = _rate(_ROWS * _FEATURES * (_FEATURES + 1.0), 1, multiply)
+        narrow, halves = _rates_in_bytes(flops)
         return Rates(
-            flops=_rate(_ROWS * _FEATURES * (_FEATURES + 1.0), 1, multiply),
+            flops=flops,
+            narrow=narrow,
+            halves=halves,
             # Rates of reading count a value as eight bytes, whatever its stored type.
             read=_rate(8.0 * values, 1, lambda _: np.asarray(stored[...])),
             quantise=_rate(values, 1, lambda _: quantiser.quantise_by_steps(records, integers)),
@@ -74,6 +84,36 @@ def measure(slots: int) -> Rates:
             write=_rate(8.0 * values, busy, write),
             pairs=_rate(pairs, 1, lambda _: (sparse.T.tocsr() @ sparse).tocoo()),
         )
+
+
+@cache
+def products() -> eight_bit.Choice:
+    """What multiplies integers of eight bits here."""
+    with threadpool_limits(1, user_api="blas"):
+        return eight_bit.choose(time.perf_counter)
+
+
+def _rates_in_bytes(flops: float) -> tuple[float, float]:
+    """Of products of integers of eight bits and by halves of them; those of BLAS where it computes them."""
+    choice = products()
+    if choice.product is None:
+        return SINGLE * flops, flops
+    narrow = _rate_of_way(Bytes(choice.product, eight_bit.LARGEST))
+    return narrow, _rate_of_way(Halves(choice.product)) if choice.halves else flops
+
+
+def _rate_of_way(how: Bytes | Halves) -> float:
+    """Useful operations of a product in eight bits."""
+    rows, everything = eight_bit.PIECE, (0, _FEATURES)
+    panel: Any = how.panel(rows, _FEATURES, left=True)
+    total: Any = how.tile_sum(Tile(everything, everything), half=True)
+    panel.put(np.ones((rows, _FEATURES), how.dtype), 0)
+
+    def multiply(_: int) -> None:
+        panel.ready(rows)
+        total.add(panel, panel, rows)
+
+    return _rate(rows * _FEATURES * (_FEATURES + 1.0), 1, multiply)
 
 
 def _rate(amount: float, busy: int, work: Callable[[int], object]) -> float:

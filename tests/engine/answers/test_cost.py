@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockveil.engine.answers.cost import GrowthKind, Machine, Rates, TooLarge, Work, choose
+from blockveil.engine.answers.cost import GrowthKind, Machine, TooLarge, Work, choose
 from blockveil.engine.answers.gram import arithmetic
+from blockveil.engine.answers.rates import Rates
 
 GIB = 2**30
 
@@ -60,6 +61,19 @@ def test_twenty_thousand_features_fit_in_four_gibibytes_a_worker():
     assert cut.cost.peak_bytes <= 4 * GIB
 
 
+def test_nominal_rates_know_no_eight_bits_so_that_cuts_do_not_depend_on_the_machine():
+    narrow, wider = (dataclasses.replace(moment(200_000, 2_000), largest=largest) for largest in (127, 128))
+    machine = Machine(4, 1, 4 * GIB)
+    assert chosen(narrow, machine).cost.seconds == chosen(wider, machine).cost.seconds
+    fast = dataclasses.replace(machine, rates=Rates(narrow=1e12))
+    assert chosen(narrow, fast).cost.seconds < chosen(narrow, machine).cost.seconds
+    assert chosen(wider, fast).cost == chosen(wider, machine).cost
+    halves, widest = (dataclasses.replace(narrow, largest=largest) for largest in (2**15 - 1, 2**15))
+    assert chosen(halves, machine).cost == chosen(widest, machine).cost
+    fast = dataclasses.replace(machine, rates=Rates(halves=1e12))
+    assert chosen(halves, fast).cost.seconds < chosen(widest, fast).cost.seconds
+
+
 def test_what_cannot_fit_is_refused_with_what_would():
     with pytest.raises(TooLarge, match=r"would need about .* GiB and memory_gib is 1;"):
         chosen(moment(10_000, 60_000), Machine(2, 1, GIB))
@@ -99,6 +113,7 @@ def test_every_rate_counts():
     whole, machine = moment(100_000, 4_000), Machine(4, 1, 8 * GIB)
     for field in dataclasses.fields(Rates):
         work = dataclasses.replace(whole, density=0.01) if field.name == "pairs" else whole
+        work = dataclasses.replace(work, largest={"narrow": 127, "flops": 2**17}.get(field.name, 2**15 - 1))
         base = chosen(work, machine).cost.seconds
         slow = Rates(**{field.name: getattr(machine.rates, field.name) / 100})
         assert chosen(work, dataclasses.replace(machine, rates=slow)).cost.seconds > base, field.name

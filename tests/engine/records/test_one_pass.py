@@ -1,5 +1,6 @@
 """Compiled quantisation: the same integers as NumPy's, whatever the records, and no memory but its own."""
 
+import dataclasses
 from contextlib import contextmanager
 
 import numpy as np
@@ -63,7 +64,7 @@ def both(kernels, q, records, kind):
     """Integers by NumPy, and by what is compiled."""
     found = []
     for used in (None, kernels):
-        integers = np.full((len(records), q.width), np.nan, kind)
+        integers = np.full((len(records), q.width), 99 if kind is np.int8 else np.nan, kind)
         with using(used):
             q.quantise_by_steps(records, integers)
         found.append(integers)
@@ -83,6 +84,16 @@ def test_records_of_every_type_have_the_same_integers_under_every_option(kernels
     assert np.array_equal(by_numpy, compiled)
     assert np.isfinite(compiled).all()
     assert len(np.unique(compiled)) > 1 + options["augmented"]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(k for k, v in o.items() if v) or "plain")
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i2"])
+def test_bytes_hold_the_integers_that_floats_hold(kernels, dtype, options):
+    q, records = dataclasses.replace(quantiser(**options), largest=127), ordinary(dtype)
+    by_numpy, compiled = both(kernels, q, records, np.int8)
+    assert np.array_equal(by_numpy, q.quantise(records))
+    assert np.array_equal(compiled, by_numpy)
+    assert np.abs(by_numpy.astype(int)).max() == 127
 
 
 @given(
