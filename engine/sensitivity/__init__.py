@@ -2,9 +2,14 @@
 
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
+* :mod:`.box_moments`: What replacing one record changes in a second moment of records in a box, exact up to sixteen
+  features
+* :mod:`.box_products`: How far products of two coordinates can differ between two records in boxes: a bound of each
+  entry, and of all
 * :mod:`.box_with_ball`: A box within a ball, ``|d_i| <= c_i`` and ``|d|_2 <= C``
 * :mod:`.count_problem`: Counts of records in a public grid, as a mechanism sees them; see :mod:`.problems`
 * :mod:`.histogram_problem`: Histograms of all columns of the records, as a mechanism sees them; see :mod:`.problems`
+* :mod:`.outer_problem`: Sums of outer products, as a mechanism sees them; see :mod:`.problems`
 * :mod:`.principal_directions`: Leading principal directions as a problem
 * :mod:`.problems`: What is asked of the records, as a mechanism sees it
 * :mod:`.reach`: How far a record, and the difference of two records, can reach from the origin within a body, over a

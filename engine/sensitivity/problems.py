@@ -10,15 +10,15 @@ problem        answer                          L2                               
 ============== =============================== ======================================= =============================
 second moment  ``sum v v'`` (d x d)            ``second_moment.py`` beside this file      (N1^2 + N2^2)/2; or see below
 rows           the records (n x d)             2 N2, half cube N2                      2 N1, half cube N1
-outer products ``sum a b'`` (p x q)            N2(a) N2(b); replace-one x2             N1(a) N1(b); replace-one x2
+outer products ``sum a b'`` (p x q)            ``outer_problem.py`` beside this file       the same file
 counts         cells (m x n)                   1; replace-one sqrt(2)                  1; replace-one 2
 totals         ``sum (1, v)``, ``sum v``       ``totals_problem.py`` beside this file  the same file
 histograms     bins of d columns               sqrt(d); replace-one sqrt(2 d)          d; replace-one 2 d
 ============== =============================== ======================================= =============================
 
 For half cubes replace-one costs no more than add-remove: entries lie in [0, largest], so their differences do too.
-For one within a ball: rows sqrt(2) N2 at most, and outer products sqrt(2) times in L2 and twice in L1, or the half
-cube's own if that is less.
+For one within a ball: rows sqrt(2) N2 at most. Where the ends of a box are known, :mod:`.box_moments` and the widths
+of rows make less of it.
 Cube, replace-one, y and z being v / r: off the diagonal ``sum |y_i y_j - z_i z_j|`` is convex in each entry, so largest
 at corners: twice the N1 of features whose signs agree times that of the others, at most ``N1^2 / 2`` and at most
 ``N1^2 - N2^2``; the diagonal adds at most ``N2^2``.
@@ -39,13 +39,18 @@ import numpy as np
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
+from blockveil.engine.sensitivity.box_moments import replaced_in_box
+from blockveil.engine.sensitivity.box_products import Ends, over, replaced_triangle, tighter
 from blockveil.engine.sensitivity.count_problem import Counts
 from blockveil.engine.sensitivity.histogram_problem import Histograms
+from blockveil.engine.sensitivity.outer_problem import OuterProducts
 from blockveil.engine.sensitivity.reach import (
     capped_second_moment,
     largest_l1,
     largest_l2,
     uncapped,
+    wider_l1,
+    wider_l2,
     widest_l1,
     widest_l2,
 )
@@ -129,6 +134,9 @@ class SecondMoment:
     even
         Whether records reach both ends of a cube (:func:`.geometry.reaches_both_ends`), or it is a
         bound.
+    ends
+        Of a box, or of one within a ball, the least and the largest value of each coordinate in integers over K, shape
+        (d,) each; None where only the body is known.
     """
 
     query: ClassVar[str] = "second-moment"
@@ -139,6 +147,7 @@ class SecondMoment:
     rows_at_most: int
     augmented: bool
     even: bool = field(default=True, kw_only=True)
+    ends: Ends | None = field(default=None, kw_only=True)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -180,6 +189,10 @@ class SecondMoment:
             # A furthest record and one at the origin, which have the constant in common.
             one = largest_l2(self.body, spread.rows[int(self.augmented) :]) ** 2 / _ROUND_UP
             found = Sensitivity(found.bound, min(found.attained, sqrt(one * (one + 2.0 * constant))))
+        if self.neighbours is Neighbours.REPLACE_ONE and self.ends is not None:
+            within = replaced_in_box(*over(self.ends, spread.rows[int(self.augmented) :]), constant)
+            # Records of a box within a ball are in the box; whether they reach what it attains is not known.
+            found = tighter(found, within if isinstance(self.body, Body) else Sensitivity(within.bound, 0.0))
         return self._of_triangle(found, weights) if spread.unscaled else found
 
     def _of_triangle(self, frobenius: Sensitivity, weights: Vector) -> Sensitivity:
@@ -206,8 +219,12 @@ class SecondMoment:
             bound = min(2.0 * value, replace(self, body=self.body.box).l1(spread).bound)
         else:
             bound = {Body.HALF_CUBE: value, Body.CUBE: cube, Body.BALL: 2.0 * value}[self.body]
+        bound *= _ROUND_UP
+        if self.ends is not None:
+            within = replaced_triangle(over(self.ends, rest), first)
+            bound = within if within < bound * (1.0 - 5e-13) else bound
         # Moving a record from the far end to the origin attains what adding it does, less its constant entry.
-        return Sensitivity(bound * _ROUND_UP, max(attained - first**2, 0.0))
+        return Sensitivity(bound, max(attained - first**2, 0.0))
 
     def largest_norm(self) -> float:
         """``rows_at_most * sup |v|^2``."""
@@ -220,7 +237,7 @@ class Rows:
 
     Attributes
     ----------
-    body, scale, neighbours, largest, even
+    body, scale, neighbours, largest, even, ends
         As for :class:`SecondMoment`.
     rows
         Number of records, public.
@@ -233,6 +250,7 @@ class Rows:
     largest: int
     rows: int
     even: bool = field(default=True, kw_only=True)
+    ends: Ends | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         """Refuse the relation under which the number of rows would be private."""
@@ -269,11 +287,22 @@ class Rows:
 
     def l2(self, spread: Spread) -> Sensitivity:
         """One row changes anywhere within the body: by its diameter."""
-        return self._change(widest_l2(self.body, spread.columns), largest_l2(self.body, spread.columns), spread)
+        known = self._change(widest_l2(self.body, spread.columns), largest_l2(self.body, spread.columns), spread)
+        return self._within(known, wider_l2, spread)
 
     def l1(self, spread: Spread) -> Sensitivity:
         """One row changes anywhere within the body."""
-        return self._change(widest_l1(self.body, spread.columns), largest_l1(self.body, spread.columns), spread)
+        known = self._change(widest_l1(self.body, spread.columns), largest_l1(self.body, spread.columns), spread)
+        return self._within(known, wider_l1, spread)
+
+    def _within(
+        self, known: Sensitivity, wider: Callable[[AnyBody, Vector, Vector], Sensitivity], spread: Spread
+    ) -> Sensitivity:
+        """Coordinates differ by no more than the widths of their box."""
+        if self.ends is None:
+            return known
+        found, least = wider(self.body, self.ends[1] - self.ends[0], spread.columns), float(np.min(spread.rows))
+        return tighter(known, Sensitivity(found.bound / least * _ROUND_UP, found.attained / least))
 
     def _change(self, widest: Sensitivity, largest: float, spread: Spread) -> Sensitivity:
         """From end to end of the body, or from its furthest record to the origin."""
@@ -284,82 +313,3 @@ class Rows:
     def largest_norm(self) -> float:
         """``sqrt(rows) sup |v|``."""
         return sqrt(self.rows) * largest_l2(self.body, np.ones(self.scale.size))
-
-
-@dataclass(frozen=True, eq=False)
-class OuterProducts:
-    """``sum a b'`` over records (a, b), as per-example gradients of a linear layer.
-
-    Attributes
-    ----------
-    left, right
-        Bodies of a and of b.
-    left_scale, right_scale
-        Raw units of a coordinate, shapes (p,) and (q,).
-    neighbours, rows_at_most
-        As for :class:`SecondMoment`.
-    largest
-        K, the integer that stands for coordinate one in either factor.
-    even
-        As for :class:`SecondMoment`, of either factor.
-    """
-
-    query: ClassVar[str] = "outer-products"
-    left: AnyBody
-    right: AnyBody
-    left_scale: Vector
-    right_scale: Vector
-    neighbours: Neighbours
-    largest: int
-    rows_at_most: int
-    even: bool = field(default=True, kw_only=True)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the answer."""
-        return self.left_scale.size, self.right_scale.size
-
-    @property
-    def symmetric(self) -> bool:
-        """No."""
-        return False
-
-    @property
-    def units(self) -> tuple[Vector, Vector]:
-        """Raw units of a and of b."""
-        return self.left_scale, self.right_scale
-
-    @property
-    def scaling(self) -> Scaling:
-        """Sums of products of two integers."""
-        return Scaling(self.largest**2, self.rows_at_most * self.largest**2)
-
-    def spread(self, rows: Vector, columns: Vector) -> Spread:
-        """Noise by row and by column."""
-        if (rows.size, columns.size) != self.shape:
-            raise ValueError("the noise of outer products is given by row and by column")
-        return Spread(rows, columns, False, rows.size * columns.size)
-
-    def l2(self, spread: Spread) -> Sensitivity:
-        """``|a b'|_F = |a| |b|``."""
-        return self._change(largest_l2, sqrt(2.0), spread)
-
-    def l1(self, spread: Spread) -> Sensitivity:
-        """``|a b'|_1 = |a|_1 |b|_1``."""
-        return self._change(largest_l1, 2.0, spread)
-
-    def _change(self, largest: Callable[[AnyBody, Vector], float], disjoint: float, spread: Spread) -> Sensitivity:
-        norm = largest(self.left, spread.rows) * largest(self.right, spread.columns)
-        if self.neighbours is Neighbours.ADD_REMOVE:
-            return _exact(norm)
-        if uncapped(self.left) is not Body.HALF_CUBE or uncapped(self.right) is not Body.HALF_CUBE:
-            # a = c, b = -d attains it where either body is symmetric about 0; else a record and one at the origin.
-            return Sensitivity(2.0 * norm * _ROUND_UP, (2.0 if self.even else 1.0) * norm)
-        # Entries of one sign differ by no more than the largest of them, and are furthest apart where none meet.
-        cubes = largest(Body.HALF_CUBE, spread.rows) * largest(Body.HALF_CUBE, spread.columns)
-        return Sensitivity(min(cubes, disjoint * norm) * _ROUND_UP, norm)
-
-    def largest_norm(self) -> float:
-        """``rows_at_most sup |a| |b|``."""
-        p, q = self.shape
-        return self.rows_at_most * largest_l2(self.left, np.ones(p)) * largest_l2(self.right, np.ones(q))

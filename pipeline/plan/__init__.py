@@ -7,6 +7,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
   its digest
 * :mod:`.drowning`: Whether the noise of a plan exceeds anything that records in the declared bounds can give, and what
   would change it
+* :mod:`.editions`: Which formulas a plan is made by: those of this version, or those by which an earlier version began
+  the release
 * :mod:`.forecast`: How long a budget lasts
 * :mod:`.forecast_picture`: The picture of a forecast: what is left of a budget by day, and ahead
 * :mod:`.grouping`: Several rows a unit

@@ -1,7 +1,7 @@
 """How long a budget lasts: at the present rate, for a night's releases, and with more noise until a date.
 
 Everything here follows from the ledger and from plans; no data is read and nothing is spent. A forecast counts with one
-night a day, each with the same releases.
+night a day, or every so many days, each with the same releases.
 """
 
 from __future__ import annotations
@@ -120,15 +120,37 @@ class Forecast:
 
 
 def forecast(
-    budget: BudgetStatus, history: Sequence[Entry], plans: Sequence[Plan], today: date, until: date | None
+    budget: BudgetStatus,
+    history: Sequence[Entry],
+    plans: Sequence[Plan],
+    today: date,
+    until: date | None,
+    every: int = 1,
 ) -> Forecast:
     """Forecast for a night that consists of the releases of plans.
+
+    Parameters
+    ----------
+    budget, history
+        Of the data set, as its ledger has them.
+    plans
+        Releases of one night.
+    today
+        Nights are counted from the day after.
+    until
+        Date to last to; None asks for none.
+    every
+        Days from one night to the next.
 
     Raises
     ------
     ConfigError
-        The date to last to is not after today, or the nights do not add up.
+        The date to last to is not after today, nights are less than a day apart, or they do not add up.
     """
+    if every < 1:
+        raise ConfigError(
+            f"nights every {every} days", "They are a day apart at least", "Give a whole number from 1 on"
+        )
     if until is not None and until <= today:
         raise ConfigError(f"{until} is not after {today}", "A budget lasts to a date that is ahead", "Give a later one")
     _require_nights_that_add_up(plans)
@@ -144,11 +166,11 @@ def forecast(
         used=cap.used(budget.spent),
         costs=tuple(_cost(cap, plan) for plan in plans),
         nights_left=nights,
-        lasts_until=_after(today, nights) if nights else None,
+        lasts_until=_after(today, nights * every) if nights else None,
         rate_share=rate,
         rate_until=None if ahead is None else _after(today, ahead),
         until=until,
-        nights_until=None if until is None else (until - today).days,
+        nights_until=None if until is None else math.ceil((until - today).days / every),
         noise_factor=None,
         epsilons=(),
         periods=tuple(

@@ -8,12 +8,15 @@ the budget is reserved.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 from typing import Any
 
-from blockveil.engine.answers.cost import NOMINAL, Cut, Machine, Rates, TooLarge, choose
+from blockveil.engine.answers.cost import Cut, Machine, TooLarge, choose
+from blockveil.engine.answers.rates import NOMINAL, Rates
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
 from blockveil.engine.mechanisms.auto import Candidate
@@ -26,12 +29,13 @@ from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.config import LoadedConfig, LocalCluster, ReleaseConfig, Threads
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.guessing import with_loss, with_promise
-from blockveil.pipeline.plan import nights
+from blockveil.pipeline.plan import editions, nights
 from blockveil.pipeline.plan.begun import Begun, series_begun, specification
 from blockveil.pipeline.plan.describing import Described, describe
 from blockveil.pipeline.plan.designing import Designed, design
 from blockveil.pipeline.plan.resolving import resolve
 from blockveil.pipeline.questions import Answer, Question
+from blockveil.pipeline.questions.gradients import course_of, steps_of
 from blockveil.pipeline.questions.question import additive
 
 CHUNK_BYTES = 32 * 2**20
@@ -83,6 +87,16 @@ class Plan:
     def question(self) -> Question:
         """What is asked."""
         return self.answer.question
+
+    @property
+    def trains(self) -> bool:
+        """Whether a model is trained: the answer is made step by step."""
+        return course_of(self.question, self.design) is not None
+
+    @property
+    def steps(self) -> int:
+        """Times that the records are read, each for a part of the answer that follows from those before it."""
+        return steps_of(self.question)
 
     @property
     def design(self) -> Design:
@@ -180,7 +194,7 @@ class Plan:
             )
         except TooLarge:
             return None
-        return slots if cut.cost.seconds * slots <= SMALL_SECONDS else None
+        return slots if cut.cost.seconds * self.steps * slots <= SMALL_SECONDS else None
 
     def machine(self, workers: int | None = None, threads: int | None = None, rates: Rates = NOMINAL) -> Machine:
         """Return what runs the release: as configured, or as found."""
@@ -240,7 +254,12 @@ class Plan:
         )
 
 
-def make_plan(loaded: LoadedConfig, logical_date: date, found: nights.InLedger | None = None) -> Plan:
+def make_plan(
+    loaded: LoadedConfig,
+    logical_date: date,
+    found: nights.InLedger | None = None,
+    edition: int = editions.NEWEST,
+) -> Plan:
     """Plan a release; reads no data.
 
     Parameters
@@ -251,6 +270,8 @@ def make_plan(loaded: LoadedConfig, logical_date: date, found: nights.InLedger |
         Night that it is for.
     found
         How the ledger has the nights that share its charge; None plans them as new (:func:`as_begun`).
+    edition
+        Of the formulas; an earlier one finishes what was begun by it.
 
     Raises
     ------
@@ -259,7 +280,7 @@ def make_plan(loaded: LoadedConfig, logical_date: date, found: nights.InLedger |
         charge; the message says what to change.
     """
     try:
-        designed = design(resolve(loaded, logical_date, found))
+        designed = design(resolve(loaded, logical_date, found, edition))
         charge = designed.charge
     except (GeometryError, CannotCalibrate, OverflowError, ValueError) as error:
         raise ConfigError("This release cannot be planned", str(error), "Change the config accordingly") from None
@@ -281,13 +302,14 @@ def as_written(plan: Plan, begun: Begun) -> Plan:
 
 
 def as_begun(plan: Plan, ledger: Ledger) -> Plan:
-    """The plan as the ledger has it: which of the nights of its charge it is, and how an earlier version wrote it.
+    """The plan as the ledger has it: which of the nights of its charge it is, and how an earlier version made it.
 
     Raises
     ------
     LedgerError
         The ledger cannot be read.
     """
+    found = None
     if plan.series is not None:
         found = series_begun(ledger, plan.config.release.account, plan.release_id, plan.series.first)
         if found is None and plan.series.scheme.levels is not None:
@@ -295,12 +317,30 @@ def as_begun(plan: Plan, ledger: Ledger) -> Plan:
         if found is not None and (found.chained or found.number != plan.series.night):
             plan = make_plan(plan.loaded, plan.logical_date, found)
     now = Begun.of(plan.public["calibration"])
-    if not now.mapped and now.exact is not False:
+    others = editions.earlier(plan.answer)
+    if not now.mapped and now.exact is not False and not others:
         return plan  # earlier versions wrote the same
     first = None if plan.series is None else plan.series.first
     spec = specification(ledger, plan.config.release.account, plan.release_id, first)
-    then = now if spec is None else Begun.of(spec["calibration"])
-    return plan if then == now else as_written(plan, then)
+    if spec is None:
+        return plan
+    then = Begun.of(spec["calibration"])
+    newest = plan if then == now else as_written(plan, then)
+    if others and not _is_of(newest, spec):
+        for edition in others:
+            with suppress(ConfigError):  # what cannot be planned by it was not begun by it
+                made = as_written(make_plan(plan.loaded, plan.logical_date, found, edition), then)
+                if _is_of(made, spec):
+                    return made
+    return newest
+
+
+def _is_of(plan: Plan, spec: Mapping[str, Any]) -> bool:
+    """Whether a specification in the ledger, of the release or of another night of its series, has the plan's noise."""
+    ours, theirs = plan.public["calibration"], spec["calibration"]
+    if plan.series is not None:
+        return bool(plan.series.digest == theirs["continual"]["series"])
+    return digest(ours) == digest(theirs)
 
 
 def plan_near(loaded: LoadedConfig, day: date) -> Plan:

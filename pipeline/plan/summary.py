@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from blockveil.engine.answers.cost import NOMINAL, Rates
+from blockveil.engine.answers import eight_bit
+from blockveil.engine.answers.cost import GrowthKind
+from blockveil.engine.answers.rates import NOMINAL, Rates
 from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.engine.mechanisms.auto import Candidate
 from blockveil.pipeline.budget.filter import Cap, Ticks
@@ -65,6 +68,7 @@ def describe(
         *([] if store is None else [("Records", store.sentence)]),
         ("Mechanism", plan.mechanism.name),
         *answer.design.lines(),
+        *_training(plan),
         ("Expected error", answer.error_sentence()),
         *([] if (rounding := rounding_sentence(answer)) is None else [("Rounding", rounding)]),
         ("Charge", loss_text(plan, budget)),
@@ -243,17 +247,37 @@ def _parts(cap: Cap) -> Rows:
     return rows + ([("Accountant", cap.accountant.value)] if cap.accountant != usual.accountant else [])
 
 
+def _training(plan: Plan) -> Rows:
+    """What one step of a training costs, and all of them."""
+    if plan.steps == 1:
+        return []
+    alone = plan.design.loss.mu / math.sqrt(plan.steps)
+    of_steps = f"mu {alone:.4g}" if alone > 0 else f"epsilon {plan.design.loss.epsilon / plan.steps:.4g}"
+    together = f"mu {plan.design.loss.mu:.4g}" if alone > 0 else f"epsilon {plan.design.loss.epsilon:.4g}"
+    return [
+        (
+            "Training",
+            f"{plan.steps:,} steps, each over all records; a step alone has {of_steps}, all together {together}, "
+            "booked as one charge. How good the model will be depends on the records, which a plan does not read",
+        )
+    ]
+
+
 def _effort(plan: Plan, rates: Rates | None) -> Rows:
     machine = plan.machine(rates=rates or NOMINAL)
     cut = plan.cut(machine)
     memory = f"at most {cut.cost.peak_bytes / 2**20:,.0f} of {machine.memory / 2**20:,.0f} MiB a worker"
     source = "nominal rates" if rates is None else "rates measured on this machine"
+    if rates is not None and cut.work.kind is GrowthKind.PRODUCTS and cut.work.largest <= eight_bit.LARGEST_OF_HALVES:
+        from blockveil.pipeline.plan.machine_speed import products  # it was needed to measure the rates
+
+        source += f"; products in {products().reason}"
     warning = [("Cluster", IN_CLEAR)] if plan.config.in_clear else []
     alone = "" if plan.here is None or isinstance(plan.config.cluster, Threads) else "; too little to start workers for"
     return [
         *warning,
         ("Computed by", f"{cut.explain()}{alone}"),
-        ("Cost", f"{memory}; {_time(cut.cost.seconds)} ({source})"),
+        ("Cost", f"{memory}; {_time(cut.cost.seconds * plan.steps)} ({source})"),
     ]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from blockveil.engine.answers import gram
 from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.second_moment import SecondMomentQuery
-from blockveil.engine.estimates import matrices
+from blockveil.engine.estimates import matrices, shrunk_spectrum
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
@@ -29,6 +29,7 @@ from blockveil.pipeline.questions.question import (
     additive,
     check_even,
     directed,
+    ends_in_coordinates,
     extent,
     mapped_facts,
     span,
@@ -36,6 +37,8 @@ from blockveil.pipeline.questions.question import (
 )
 
 _PAIR = ("feature", "feature_")
+
+_SHRUNK = "eigenvalues shrunk at the released trace, version 1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +51,8 @@ class Moment:
         Whether noise has declared directions.
     density
         Public bound on the share of values other than zero, where one is declared and the shape lets it be used.
+    shrinks
+        Whether eigenvalues of a positive semi-definite version may be shrunk; earlier versions cut them all at zero.
     """
 
     problem: SecondMoment
@@ -55,6 +60,7 @@ class Moment:
     features: tuple[str, ...]
     directed: bool = False
     density: float | None = None
+    shrinks: bool = True
 
     @property
     def origin(self) -> Vector:
@@ -112,9 +118,15 @@ class MomentAnswer:
         """Of the matrix, its constant coordinate included."""
         return self.design.shape
 
+    @property
+    def shrinks(self) -> bool:
+        """Whether the positive semi-definite version has shrunk eigenvalues; by the design alone."""
+        whole = not self.work(self.question.problem.rows_at_most).blocked
+        return whole and self.question.shrinks and shrunk_spectrum.suits(self.design, self.question.lead)
+
     def facts(self) -> dict[str, Any]:
-        """Shape of a record."""
-        return self.question.facts()
+        """Shape of a record, and how the positive semi-definite version is made if it is not the nearest one."""
+        return {**self.question.facts(), **({"psd": _SHRUNK} if self.shrinks else {})}
 
     def work(self, rows: int) -> Work:
         """One triangle of products."""
@@ -163,9 +175,12 @@ class MomentAnswer:
                 "feature": (names, ("feature",)),
                 "second_moment": (moment.value, _PAIR),
                 "second_moment_standard_deviation": (moment.standard_deviation, _PAIR),
-                "second_moment_psd": (matrices.second_moment_psd(released, self.design, coordinates), _PAIR),
+                "second_moment_psd": (
+                    matrices.second_moment_psd(released, self.design, coordinates, self.shrinks),
+                    _PAIR,
+                ),
             }
-        found = matrices.covariance(released, self.design, coordinates, self._public_count(rows))
+        found = matrices.covariance(released, self.design, coordinates, self._public_count(rows), self.shrinks)
         return {
             "feature": (names, ("feature",)),
             "count": (found.count.value, ()),
@@ -212,6 +227,7 @@ def build(loaded: LoadedConfig, asked: MomentSection) -> Moment:
         asked.rows_at_most,
         clip.augmented,
         even=reaches_both_ends(clip.coordinates, clip.largest),
+        ends=ends_in_coordinates(clip),
     )
     query = SecondMomentQuery(clip, sparse)
     return Moment(problem, query, asked.columns, directed=along, density=density)

@@ -20,7 +20,7 @@ from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config import query_sections as declared
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks, Large, OuterBlocks
-from blockveil.pipeline.questions.question import Answer, additive, extent, quantiser, span, text
+from blockveil.pipeline.questions.question import Answer, additive, ends_in_coordinates, extent, quantiser, span, text
 
 _PAIR = ("row", "column")
 
@@ -125,6 +125,8 @@ def build(loaded: LoadedConfig, asked: declared.OuterProductsSection) -> Outer:
         left.largest,
         asked.rows_at_most,
         even=any(reaches_both_ends(side.coordinates, side.largest) for side in (left, right)),
+        left_ends=ends_in_coordinates(left),
+        right_ends=ends_in_coordinates(right),
     )
     names = asked.columns
     return Outer(problem, OuterProductsQuery(left, right), names[: left.width], names[left.width :])

@@ -25,6 +25,7 @@ from blockveil.pipeline.questions.question import (
     additive,
     check_even,
     directed,
+    ends_in_coordinates,
     extent,
     mapped_facts,
     span,
@@ -146,5 +147,6 @@ def build(loaded: LoadedConfig, asked: declared.RowsSection) -> RowsQuestion:
         clip.largest,
         asked.rows_at_most,
         even=reaches_both_ends(clip.coordinates, clip.largest),
+        ends=ends_in_coordinates(clip),
     )
     return RowsQuestion(problem, RowsQuery(clip), asked.columns, directed=along)

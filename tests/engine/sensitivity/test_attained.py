@@ -1,5 +1,6 @@
 """Where a sensitivity is called exact some neighbours are that far apart, and where none are it is an upper bound."""
 
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, MatrixMechanism
 from blockveil.engine.records.geometry import Ball, Body, Box, reaches_both_ends
+from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Rows, SecondMoment
 from blockveil.engine.workloads.workload import AllRange, Kronecker, Prefix, Total
 from blockveil.testing.mechanism import ADD, REPLACE, K, attained
@@ -28,12 +30,23 @@ BOXES = {
 SPREADS = {"equal": [1.0, 1.0], "uneven": [1.0, 0.6], "very uneven": [1.0, 0.2]}
 
 
+def ends_of(coordinates):
+    """Least and largest coordinates of a box, as a question declares them."""
+    ends = Quantiser(coordinates, K, False, None).ends
+    return None if ends is None else (ends[0] / K, ends[1] / K)
+
+
+@cache
+def ends_of_shape(shape):
+    return ends_of(shape.coordinates())
+
+
 def inside(shape, records):
-    """Coordinates of the nearest admissible records, or of some: clipped to the bounds, then to the norm."""
+    """Coordinates of the nearest admissible records, or of some: clipped to the whole ends, then to the norm."""
     c = shape.coordinates()
     if isinstance(shape, Ball):
         return records / np.maximum(1.0, np.linalg.norm(records, axis=-1, keepdims=True))
-    raw = np.clip(records * c.scale, shape.lower - shape.origin, shape.upper - shape.origin)
+    raw = np.clip(records, *ends_of_shape(shape)) * c.scale
     if shape.norm_at_most is not None:
         length = np.linalg.norm(raw, axis=-1, keepdims=True)
         raw = raw * np.minimum(1.0, shape.norm_at_most / np.maximum(length, 1e-300))
@@ -96,7 +109,8 @@ def test_of_second_moments(shape, size, augmented, relation):
     c = shape.coordinates()
     free = np.array(size[: c.dimension])
     sizes = np.concatenate([[0.8], free]) if augmented else free
-    problem = SecondMoment(c.body, c.scale, relation, K, 10, augmented, even=reaches_both_ends(c, K))
+    even, ends = reaches_both_ends(c, K), ends_of(c)
+    problem = SecondMoment(c.body, c.scale, relation, K, 10, augmented, even=even, ends=ends)
     said = problem.l2(problem.spread(sizes, sizes))
     check(said, furthest(shape, moment(sizes, 1.0 if augmented else 0.0), relation, 2))
 
@@ -107,7 +121,7 @@ def test_of_second_moments(shape, size, augmented, relation):
 def test_of_rows(shape, size, norm):
     c = shape.coordinates()
     sizes = np.array(size[: c.dimension])
-    problem = Rows(c.body, c.scale, REPLACE, K, 1, even=reaches_both_ends(c, K))
+    problem = Rows(c.body, c.scale, REPLACE, K, 1, even=reaches_both_ends(c, K), ends=ends_of(c))
     said = getattr(problem, f"l{norm}")(problem.spread(np.ones(1), sizes))
     check(said, furthest(shape, lambda y, z: (y - z) / sizes, REPLACE, norm))
 
@@ -119,7 +133,8 @@ def test_of_outer_products(left, right, relation):
     shapes = BOXES[left], BOXES[right]
     c = [shape.coordinates() for shape in shapes]
     even = any(reaches_both_ends(side, K) for side in c)
-    problem = OuterProducts(c[0].body, c[1].body, c[0].scale, c[1].scale, relation, K, 10, even=even)
+    bodies, (one, other) = (c[0].body, c[1].body, c[0].scale, c[1].scale), map(ends_of, c)
+    problem = OuterProducts(*bodies, relation, K, 10, even=even, left_ends=one, right_ends=other)
     p = c[0].dimension
     corners = [inside(shape, np.array(list(product((-1.0, 0.0, 1.0), repeat=shape.origin.size)))) for shape in shapes]
     products = np.einsum("ai,bj->abij", *corners).reshape(-1, p, c[1].dimension)
@@ -140,29 +155,33 @@ def test_of_strategies(cells, mechanism, relation):
     check(design.sensitivity, attained(problem, design))
 
 
-def of(name, build):
+def of(name, build, known):
     c = BOXES[name].coordinates()
-    return build(c, reaches_both_ends(c, K))
+    return build(c, reaches_both_ends(c, K), ends_of(c) if known else None)
 
 
+@pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("name", ["nearly positive", "uneven", "one uneven feature"])
-def test_a_box_that_is_uneven_about_its_origin_is_an_upper_bound_where_a_record_is_replaced(name):
-    def rows(c, even):
-        problem = Rows(c.body, c.scale, REPLACE, K, 1, even=even)
+def test_a_box_that_is_uneven_about_its_origin_is_exact_by_its_ends_and_an_upper_bound_without(name, known):
+    def rows(c, even, ends):
+        problem = Rows(c.body, c.scale, REPLACE, K, 1, even=even, ends=ends)
         return problem.l2(problem.spread(np.ones(1), np.ones(c.dimension)))
 
-    def moments(c, even):
-        problem = SecondMoment(c.body, c.scale, REPLACE, K, 10, False, even=even)
+    def moments(c, even, ends):
+        problem = SecondMoment(c.body, c.scale, REPLACE, K, 10, False, even=even, ends=ends)
         return problem.l2(problem.spread(np.ones(c.dimension), np.ones(c.dimension)))
 
-    def products(c, even):
-        problem = OuterProducts(c.body, c.body, c.scale, c.scale, REPLACE, K, 10, even=even)
+    def products(c, even, ends):
+        problem = OuterProducts(
+            c.body, c.body, c.scale, c.scale, REPLACE, K, 10, even=even, left_ends=ends, right_ends=ends
+        )
         return problem.l2(problem.spread(np.ones(c.dimension), np.ones(c.dimension)))
 
-    assert not of(name, rows).exact
-    assert not of(name, products).exact
+    assert of(name, rows, known).exact == known
+    # Both factors of this box have features that are differently uneven, which leaves an upper bound.
+    assert of(name, products, known).exact == (known and name == "one uneven feature")
     # One feature cannot be longer than at its far end, whatever is there at the other.
-    assert of(name, moments).exact == (name == "one uneven feature")
+    assert of(name, moments, known).exact == (known or name == "one uneven feature")
 
 
 @pytest.mark.parametrize("name", ["even", "midpoint"])

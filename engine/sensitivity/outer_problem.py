@@ -1,0 +1,118 @@
+"""Sums of outer products, as a mechanism sees them; see :mod:`.problems`.
+
+A record adds ``a b'``, whose norm is the product of those of its factors over the spread, in L1 and in L2. Replacing it
+changes twice the largest at most. Of two half cubes entries lie in [0, largest], so their differences do too; within
+balls they are at most sqrt(2) times the largest in L2 and twice in L1, or the half cubes' own if that is less. Where
+the ends of both boxes are known, :mod:`.box_products` bounds each entry.
+
+**Source**: derived here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.records.geometry import AnyBody, Body, Vector
+from blockveil.engine.sensitivity.box_products import Ends, over, replaced_products, tighter
+from blockveil.engine.sensitivity.reach import largest_l1, largest_l2, uncapped
+from blockveil.engine.sensitivity.second_moment import Sensitivity
+from blockveil.engine.sensitivity.spread import Scaling, Spread
+
+_ROUND_UP = 1.0 + 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class OuterProducts:
+    """``sum a b'`` over records (a, b), as per-example gradients of a linear layer.
+
+    Attributes
+    ----------
+    left, right
+        Bodies of a and of b.
+    left_scale, right_scale
+        Raw units of a coordinate, shapes (p,) and (q,).
+    neighbours, rows_at_most
+        As for :class:`.problems.SecondMoment`.
+    largest
+        K, the integer that stands for coordinate one in either factor.
+    even
+        As for :class:`.problems.SecondMoment`, of either factor.
+    left_ends, right_ends
+        As ``ends`` of :class:`.problems.SecondMoment`, of a and of b.
+    """
+
+    query: ClassVar[str] = "outer-products"
+    left: AnyBody
+    right: AnyBody
+    left_scale: Vector
+    right_scale: Vector
+    neighbours: Neighbours
+    largest: int
+    rows_at_most: int
+    even: bool = field(default=True, kw_only=True)
+    left_ends: Ends | None = field(default=None, kw_only=True)
+    right_ends: Ends | None = field(default=None, kw_only=True)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the answer."""
+        return self.left_scale.size, self.right_scale.size
+
+    @property
+    def symmetric(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def units(self) -> tuple[Vector, Vector]:
+        """Raw units of a and of b."""
+        return self.left_scale, self.right_scale
+
+    @property
+    def scaling(self) -> Scaling:
+        """Sums of products of two integers."""
+        return Scaling(self.largest**2, self.rows_at_most * self.largest**2)
+
+    def spread(self, rows: Vector, columns: Vector) -> Spread:
+        """Noise by row and by column."""
+        if (rows.size, columns.size) != self.shape:
+            raise ValueError("the noise of outer products is given by row and by column")
+        return Spread(rows, columns, False, rows.size * columns.size)
+
+    def l2(self, spread: Spread) -> Sensitivity:
+        """``|a b'|_F = |a| |b|``."""
+        return self._within(self._change(largest_l2, sqrt(2.0), spread), 2, spread)
+
+    def l1(self, spread: Spread) -> Sensitivity:
+        """``|a b'|_1 = |a|_1 |b|_1``."""
+        return self._within(self._change(largest_l1, 2.0, spread), 1, spread)
+
+    def _within(self, known: Sensitivity, norm: int, spread: Spread) -> Sensitivity:
+        """Products differ by no more than the ends of their factors allow."""
+        if self.neighbours is Neighbours.ADD_REMOVE or self.left_ends is None or self.right_ends is None:
+            return known
+        found = replaced_products(over(self.left_ends, spread.rows), over(self.right_ends, spread.columns), norm)
+        both_boxes = isinstance(self.left, Body) and isinstance(self.right, Body)
+        return tighter(known, found if both_boxes else Sensitivity(found.bound, 0.0))
+
+    def _change(self, largest: Callable[[AnyBody, Vector], float], disjoint: float, spread: Spread) -> Sensitivity:
+        norm = largest(self.left, spread.rows) * largest(self.right, spread.columns)
+        if self.neighbours is Neighbours.ADD_REMOVE:
+            return Sensitivity(norm * _ROUND_UP, norm)
+        if uncapped(self.left) is not Body.HALF_CUBE or uncapped(self.right) is not Body.HALF_CUBE:
+            # a = c, b = -d attains it where either body is symmetric about 0; else a record and one at the origin.
+            return Sensitivity(2.0 * norm * _ROUND_UP, (2.0 if self.even else 1.0) * norm)
+        # Entries of one sign differ by no more than the largest of them, and are furthest apart where none meet.
+        cubes = largest(Body.HALF_CUBE, spread.rows) * largest(Body.HALF_CUBE, spread.columns)
+        return Sensitivity(min(cubes, disjoint * norm) * _ROUND_UP, norm)
+
+    def largest_norm(self) -> float:
+        """``rows_at_most sup |a| |b|``."""
+        p, q = self.shape
+        return self.rows_at_most * largest_l2(self.left, np.ones(p)) * largest_l2(self.right, np.ones(q))
