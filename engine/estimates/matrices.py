@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.estimates.postprocessing import nearest_psd, symmetrise
+from blockveil.engine.estimates.shrunk_spectrum import noise_of_covariance, noise_of_moment, shrunk
 from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.records.geometry import Coordinates
 
@@ -45,7 +46,7 @@ class CovarianceEstimates:
     mean, covariance
         Raw units; shapes (d,) and (d, d).
     covariance_psd
-        Positive semi-definite version, shape (d, d): the nearest one in coordinates, where all features count equally.
+        Positive semi-definite version, shape (d, d): made in coordinates, where all features count equally.
     second_moment
         About the origin, raw units, shape (d, d), a sum over records.
     """
@@ -73,9 +74,22 @@ def second_moment(released: Released, design: NoiseDesign, coordinates: Coordina
     return _to_raw(coordinate_estimate(released, design), coordinates)
 
 
-def second_moment_psd(released: Released, design: NoiseDesign, coordinates: Coordinates) -> Array:
-    """Positive semi-definite version of the second moment, raw units, shape (d, d): the nearest one in coordinates."""
-    return _congruence(coordinates.to_raw(), nearest_psd(coordinate_estimate(released, design).value)[0])
+def second_moment_psd(
+    released: Released, design: NoiseDesign, coordinates: Coordinates, shrinks: bool = False
+) -> Array:
+    """Positive semi-definite version of the second moment, raw units, shape (d, d).
+
+    Parameters
+    ----------
+    released, design, coordinates
+        As for :func:`covariance`, without the constant coordinate.
+    shrinks
+        Whether eigenvalues are shrunk at the released trace (:mod:`.shrunk_spectrum`); else it is the nearest matrix
+        in coordinates.
+    """
+    value = coordinate_estimate(released, design).value
+    inside = shrunk(value, noise_of_moment(design)) if shrinks else nearest_psd(value)[0]
+    return _congruence(coordinates.to_raw(), inside)
 
 
 def records(released: Released, design: NoiseDesign, coordinates: Coordinates) -> Estimate:
@@ -95,7 +109,7 @@ def outer_products(released: Released, design: NoiseDesign, left: Coordinates, r
 
 
 def covariance(
-    released: Released, design: NoiseDesign, coordinates: Coordinates, public_count: int | None
+    released: Released, design: NoiseDesign, coordinates: Coordinates, public_count: int | None, shrinks: bool = False
 ) -> CovarianceEstimates:
     """Count, mean and covariance from an augmented second moment.
 
@@ -109,6 +123,8 @@ def covariance(
         Map back to raw units.
     public_count
         The exact number of records where the neighbouring relation makes it public (replace-one), else None.
+    shrinks
+        As for :func:`second_moment_psd`.
     """
     noisy = coordinate_estimate(released, design)
     value, deviation = noisy.value, noisy.standard_deviation
@@ -123,11 +139,16 @@ def covariance(
     shape = symmetrise(raw.value / divisor - np.outer(shift, shift))
     mean_variance = np.diagonal(sums_covariance) + shift**2 * count_deviation**2
     spread = _ratio_variance(raw, shift, sums_covariance, divisor, count_deviation)
+    inside = covariance_of(value, public_count, count_deviation)
+    if shrinks:
+        positive = shrunk(inside, noise_of_covariance(design, centre, divisor, count_deviation))
+    else:
+        positive = nearest_psd(inside)[0]
     return CovarianceEstimates(
         count=Estimate(np.asarray(count), np.asarray(count_deviation)),
         mean=Estimate(coordinates.origin + shift, np.sqrt(mean_variance) / divisor),
         covariance=Estimate(shape, np.sqrt(spread) / divisor),
-        covariance_psd=_congruence(back, nearest_psd(covariance_of(value, public_count, count_deviation))[0]),
+        covariance_psd=_congruence(back, positive),
         second_moment=raw,
     )
 

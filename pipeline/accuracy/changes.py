@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import BoxGeometry, LoadedConfig
-from blockveil.pipeline.config.mechanism_sections import AutoSection
+from blockveil.pipeline.config.mechanism_sections import AutoSection, Mechanism
+from blockveil.pipeline.config.model import GROWING, ContinualSection
 from blockveil.pipeline.config.query_sections import MomentSection, OneShapeSection, TotalsSection
 from blockveil.pipeline.ledger.guessing import percent, with_loss, with_promise
 from blockveil.pipeline.plan.drowning import longest_norm, with_epsilon, with_norm, with_rows, with_section
@@ -19,6 +23,9 @@ from blockveil.pipeline.plan.planning import Plan
 
 WEEK = 7
 """Nights of which one is released, where it is not every night."""
+
+SHARED = 28
+"""Nights that share a charge, where none do, or more than these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +71,7 @@ def changes(plan: Plan, rows: int) -> Iterator[PricedChange]:
     yield from _rows_per_unit(plan)
     yield from _bounds(plan)
     yield from _nights(plan)
+    yield from _shared_nights(plan)
     yield from _epsilon(plan)
     yield from _features(plan)
     yield from _mechanism(plan)
@@ -135,6 +143,54 @@ def _nights(plan: Plan) -> Iterator[PricedChange]:
             with_epsilon(plan.loaded, epsilon),
             f"privacy.epsilon={epsilon:.4g}",
         )
+
+
+def _shared_nights(plan: Plan) -> Iterator[PricedChange]:
+    if plan.series is not None:
+        yield from _fewer_shared_nights(plan, SHARED if plan.series.nights > SHARED else plan.series.nights // 2)
+        return
+    epsilon, mechanism = epsilon_of_nights(plan, SHARED), _shareable(plan.config.mechanism)
+    if epsilon is None or mechanism is None or plan.config.query.kind not in GROWING or plan.config.data.part_of:
+        return
+    changed = with_table(with_epsilon(plan.loaded, epsilon), mechanism=mechanism, continual=_ending(plan, SHARED))
+    by = "" if mechanism == plan.config.mechanism else f', with mechanism "{mechanism.kind}"'
+    yield PricedChange(
+        f"{SHARED} nights in one shared charge ([continual]) in place of one charge each{by}",
+        f"records are only ever appended, and each night is of all so far; epsilon {epsilon:.4g} of all nights "
+        f"together costs what {SHARED} releases do now, which the first night spends, and with them {{guess}}",
+        changed,
+    )
+
+
+def _fewer_shared_nights(plan: Plan, nights: int) -> Iterator[PricedChange]:
+    section = plan.config.continual
+    if section is None or nights < 2:
+        return
+    fewer = _ending(plan, nights)
+    if (plan.logical_date - section.first).days < nights:
+        fewer = fewer.model_copy(update={"first": section.first})
+    windows = [each for each in section.windows or () if each < nights]
+    yield PricedChange(
+        f"{nights} nights in one shared charge in place of {section.nights}",
+        f"the nights after them need another charge as large, so that the budget lasts {nights} nights where it lasted "
+        f"{section.nights}",
+        with_table(plan.loaded, continual=fewer.model_copy(update={"windows": tuple(windows) or None})),
+    )
+
+
+def _ending(plan: Plan, nights: int) -> ContinualSection:
+    """So many nights of which the planned one is the last, whose noise is the largest."""
+    return ContinualSection(nights=nights, first=plan.logical_date - timedelta(days=nights - 1))
+
+
+def _shareable(mechanism: Mechanism) -> Mechanism | None:
+    """The mechanism, or the one that nights share noise of where the best is chosen; None where they share none."""
+    if mechanism.kind in ("gaussian", "shaped-gaussian"):
+        return mechanism
+    if not isinstance(mechanism, AutoSection):
+        return None
+    aim = "relative-error" if mechanism.minimise == "relative" else "absolute-error"
+    return TypeAdapter(Mechanism).validate_python({"kind": "shaped-gaussian", "optimise_for": aim})
 
 
 def epsilon_of_nights(plan: Plan, nights: int) -> float | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from blockveil.engine.records.geometry import Vector
@@ -51,11 +53,14 @@ def errors_of_gradients(answer: GradientsAnswer, population: Population) -> list
     units, longest = np.outer(*answer.question.problem.units), answer.question.query.clip
     deviations = answer.design.entry_standard_deviation() * units / population.rows
     entry = interval_of_an_entry(answer.design) * float(np.max(deviations))
-    whole = answer.error().frobenius / population.rows
+    steps = answer.question.problem.steps
+    # Frobenius norms of the noise of all steps and of one differ by sqrt(steps), up to the share of 95 in 100.
+    whole = answer.error().frobenius / math.sqrt(steps) / population.rows
     note = f"one gradient is at most {longest:.3g} long"
+    of = "" if steps == 1 else f", in each of {steps:,} steps"
     return [
-        ExpectedError("entry of the mean gradient", entry, of=longest, note=note),
-        ExpectedError("mean gradient as a whole", whole, of=longest, note="length of its noise, at most"),
+        ExpectedError(f"entry of the mean gradient{of}", entry, of=longest, note=note),
+        ExpectedError(f"mean gradient as a whole{of}", whole, of=longest, note="length of its noise, at most"),
     ]
 
 

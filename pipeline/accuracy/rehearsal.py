@@ -32,15 +32,19 @@ from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.cells import CellsQuestion
 from blockveil.pipeline.questions.directions import DrawnDirections
+from blockveil.pipeline.questions.gradients import course_of
 from blockveil.pipeline.questions.question import additive
 from blockveil.pipeline.questions.rows import RowsAnswer
 from blockveil.pipeline.questions.totals import TotalsQuestion
+from blockveil.pipeline.questions.training import Course
 from blockveil.pipeline.releases.compute import ThreadCompute
 
 MOST_FEATURES = 150
 """Features of a preview; of wider matrices it is of the first ones."""
 
 MOST_CELLS = 2**18
+
+MOST_STEPS = 500
 
 _MOST_VALUES = 1_000_000
 _MOST_RECORDS = 200
@@ -152,6 +156,8 @@ def _sized(plan: Plan) -> tuple[Plan | None, str]:
     if isinstance(plan.question, CellsQuestion):
         cells = math.prod(plan.question.query.grid)
         return (plan, "") if cells <= MOST_CELLS else (None, f"There is no preview of a grid of {cells:,} cells.")
+    if plan.steps > MOST_STEPS:
+        return None, f"There is no preview of {plan.steps:,} steps of training."
     query = plan.config.query
     if len(query.columns) <= MOST_FEATURES:
         return plan, ""
@@ -174,6 +180,9 @@ def _numbers(plan: Plan, rows: int) -> tuple[int, int]:
 
 def _both(plan: Plan, records: Table, copies: int, key: NoiseKey) -> tuple[NDArray[np.int64], Released]:
     """Exact and released integers, as a release computes them; of a night that is read with others, what is read."""
+    course = course_of(plan.question, plan.design)
+    if course is not None:
+        return _trained(plan, course, records, copies, key)
     compute = ThreadCompute()
     name = f"preview-{secrets.token_hex(8)}"
     chunk_rows = min(plan.chunk_rows(1), len(records))
@@ -191,6 +200,20 @@ def _both(plan: Plan, records: Table, copies: int, key: NoiseKey) -> tuple[NDArr
     exact = assembled(held, layout, symmetric)
     released = _whole(found, released_layout(layout, plan.design), plan.design.by_tile and symmetric)
     return exact, as_read(additive(plan.design), exact, released) if plan.weighs else released
+
+
+def _trained(
+    plan: Plan, course: Course, records: Table, copies: int, key: NoiseKey
+) -> tuple[NDArray[np.int64], Released]:
+    """Exact and released sums of all steps of a training, each at the weights that the released ones before it give."""
+    exact, released = (np.empty(plan.design.shape, np.int64) for _ in range(2))
+    rows, columns = plan.design.shape[0] // plan.steps, (0, plan.design.shape[1])
+    while not course.done:
+        own = slice(course.step * rows, (course.step + 1) * rows)
+        exact[own] = course.query().query.total(records, 0, len(records), len(records)) * copies
+        released[own] = plan.design.release(key, exact[own], ((own.start, own.stop), columns))
+        course.follow(released[own])
+    return exact, released
 
 
 def _quiet(_: float) -> None:

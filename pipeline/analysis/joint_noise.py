@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtri
 
-from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments
+from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments, cross_products
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.report.alone import laplace_rate, mixed
 from blockveil.pipeline.report.matrix import Shown
@@ -125,3 +125,15 @@ def quantile(release: Shown, confidence: float) -> float:
         return normal
     # P(|x| > t) = exp(-sqrt(2) t) for a Laplace variable of variance one.
     return max(normal, -math.log1p(-confidence) / math.sqrt(2.0))
+
+
+def means(stack: Array) -> Array:
+    """Means from second moments with a constant, shape (..., d + 1, d + 1) to (..., d)."""
+    found: Array = stack[:, 0, 1:] / stack[:, :1, 0]
+    return found
+
+
+def covariances(stack: Array) -> Array:
+    """Covariances from second moments with a constant, shape (..., d + 1, d + 1) to (..., d, d)."""
+    found: Array = cross_products(stack, True) / stack[:, :1, :1]
+    return found

@@ -47,9 +47,9 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
     part, contribution = dataset.part, dataset.contribution
     config = plan.config
     public = plan.public
-    title = _TITLES.get(config.query.kind, config.query.kind)
+    title = "training of a model" if plan.trains else _TITLES.get(config.query.kind, config.query.kind)
     return {
-        "title": f"Differentially private {title} of {config.release.dataset}",
+        "title": f"Differentially private {title} {'on' if plan.trains else 'of'} {config.release.dataset}",
         "release_id": plan.release_id,
         "dataset": config.release.dataset,
         "name": config.release.name,

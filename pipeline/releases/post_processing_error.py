@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from blockveil.engine.estimates import simulated as simulated_errors
 from blockveil.engine.estimates.error_bounds import error_report
+from blockveil.engine.estimates.postprocessing import nearest_psd
 from blockveil.engine.estimates.simulated import Simulated
 from blockveil.engine.records.geometry import Coordinates
 from blockveil.pipeline.questions import Answer
@@ -25,6 +26,10 @@ from blockveil.pipeline.questions.moment import MomentAnswer
 Array = NDArray[np.float64]
 
 NEAREST_PSD = "nearest positive semi-definite matrix, in units of the declared shape"
+SHRUNK = (
+    "positive semi-definite matrix with eigenvalues shrunk for the noise in them and the released trace, in units of "
+    "the declared shape"
+)
 WHOLE = "nearest whole number that is not negative"
 
 
@@ -52,25 +57,21 @@ def post_processing(answer: Answer, arrays: ReleaseArrays) -> dict[str, Any]:
 
 def _moment(answer: MomentAnswer, arrays: ReleaseArrays) -> dict[str, Any]:
     design, coordinates, stand_in = answer.design, answer.question.coordinates, _stand_in(answer, arrays)
-    found: dict[str, Any] = {"post_processing": NEAREST_PSD, "post_processed": f"{answer.matrix}_psd"}
+    how = SHRUNK if answer.shrinks else NEAREST_PSD
+    found: dict[str, Any] = {"post_processing": how, "post_processed": f"{answer.matrix}_psd"}
     scaled = coordinates.to_scaled()
     units = np.ones(coordinates.dimension) if scaled is None else scaled
     released = _scaled(_values(arrays, answer.matrix), coordinates)
     if answer.question.lead:
         count = round(float(_values(arrays, "count"))) if _public(arrays) else None
-        simulated = simulated_errors.covariance(stand_in, design, coordinates, count)
+        simulated = simulated_errors.covariance(stand_in, design, coordinates, count, answer.shrinks)
         # The noise of a covariance is no linear function of the drawn noise: its norm is the simulated one.
         norm = simulated.scaled_spectral if simulated else math.inf
         basis = "Davis-Kahan, with the simulated norm of the noise"
     else:
-        simulated = simulated_errors.second_moment(stand_in, design, coordinates)
+        simulated = simulated_errors.second_moment(stand_in, design, coordinates, answer.shrinks)
         norm, basis = error_report(design, units, units).spectral, "Davis-Kahan"
-        # A projection in coordinates does not expand the noise there; the way back stretches it by the map's norm.
-        stretch = np.linalg.norm(_map(coordinates), 2) ** 2
-        inside = np.ones(coordinates.dimension)
-        found["after_frobenius_norm_bound"] = _digits(
-            float(stretch) * error_report(design, inside, inside).frobenius, up=True
-        )
+        found["after_frobenius_norm_bound"] = _digits(_after_bound(answer, arrays, stand_in), up=True)
     if simulated is None:
         return found
     found["simulated"] = _simulated(simulated)
@@ -88,6 +89,20 @@ def _moment(answer: MomentAnswer, arrays: ReleaseArrays) -> dict[str, Any]:
         ],
     }
     return found
+
+
+def _after_bound(answer: MomentAnswer, arrays: ReleaseArrays, stand_in: Array) -> float:
+    """Bound of the Frobenius error of the positive semi-definite version of a second moment, raw units."""
+    coordinates = answer.question.coordinates
+    back, inside = _map(coordinates), np.ones(coordinates.dimension)
+    # A projection in coordinates does not expand the noise there, ...
+    bound = error_report(answer.design, inside, inside).frobenius
+    if answer.shrinks:
+        # ... and what was shrunk is as far from the projection as both are released: the triangle inequality.
+        way = np.linalg.inv(back)
+        bound += float(np.linalg.norm(stand_in - nearest_psd(way @ _values(arrays, answer.matrix) @ way.T)[0]))
+    # The way back stretches the error by the square of the map's norm.
+    return float(np.linalg.norm(back, 2)) ** 2 * bound
 
 
 def _counts(answer: CellsAnswer, arrays: ReleaseArrays) -> dict[str, Any]:

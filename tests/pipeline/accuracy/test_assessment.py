@@ -23,7 +23,18 @@ from blockveil.pipeline.plan.planning import make_plan, plan_near
 from tests import support
 
 NIGHT = date(2026, 11, 20)
-SHIPPED = ("quickstart", "totals", "nightly", "training", "visits", "pickups", "growing", "gradients", "directions")
+SHIPPED = (
+    "quickstart",
+    "totals",
+    "nightly",
+    "training",
+    "train-model",
+    "visits",
+    "pickups",
+    "growing",
+    "gradients",
+    "directions",
+)
 
 
 def people(folder, **changes):

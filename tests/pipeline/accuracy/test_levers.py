@@ -1,13 +1,14 @@
 """Levers do what is said of them: each was planned, and a person who pulls one gets that plan."""
 
+import re
 import tomllib
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
 from blockveil.pipeline.accuracy.assessment import noise_size
-from blockveil.pipeline.accuracy.changes import WEEK, epsilon_of_nights
+from blockveil.pipeline.accuracy.changes import SHARED, WEEK, epsilon_of_nights
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, good_enough
 from blockveil.pipeline.accuracy.levers import compared_features, levers
 from blockveil.pipeline.accuracy.population import Population, Supposed
@@ -81,6 +82,39 @@ def test_nights_that_share_a_charge_are_not_divided_again_and_a_lever_that_is_no
     found = levers(plan, population)
     assert not any("one night a week" in lever.what for lever in found)
     assert all(lever.times_less >= 1.02 for lever in found)
+
+
+def test_nights_in_one_shared_charge_have_the_noise_that_is_promised_and_cost_no_more(tmp_path):
+    path = support.write_config(tmp_path)
+    plan, population = planned(path)
+    lever = by_word(levers(plan, population), f"{SHARED} nights in one shared charge")
+    epsilon = epsilon_of_nights(plan, SHARED)
+    assert f"epsilon {epsilon:.4g} of all nights together" in lever.price
+    text = re.sub(r"(?m)^epsilon = .*$", f"epsilon = {epsilon}", path.read_text())
+    last = NIGHT - timedelta(days=SHARED - 1)  # of the planned night the noise is the largest
+    path.write_text(f"{text}\n[continual]\nnights = {SHARED}\nfirst = {last}\n")
+    shared, _ = planned(path)
+    names = compared_features(plan)
+    factor = noise_size(plan, population, names) / noise_size(shared, population, names)
+    assert factor == pytest.approx(lever.times_less, rel=1e-6)
+    assert factor == pytest.approx(SHARED**0.5 / shared.series.scheme.factors[-1], rel=1e-3)
+    assert Ticks.of(shared.charge).loss <= Ticks.of(plan.charge).times(SHARED).loss
+
+
+def test_where_nights_share_a_charge_already_fewer_of_them_are_named():
+    plan, population = planned(Path("configs/growing.toml"))
+    lever = by_word(levers(plan, population), f"{SHARED} nights in one shared charge in place of 365")
+    assert f"lasts {SHARED} nights where it lasted 365" in lever.price
+    fewer, _ = planned(Path("configs/growing.toml"), **{"continual.nights": str(SHARED)})
+    names = compared_features(plan)
+    factor = noise_size(plan, population, names) / noise_size(fewer, population, names)
+    assert factor == pytest.approx(lever.times_less, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["training", "directions", "visits"])
+def test_a_query_or_a_mechanism_that_cannot_share_a_charge_is_offered_none(name):
+    plan, population = planned(Path("configs") / f"{name}.toml")
+    assert not any("shared charge" in lever.what for lever in levers(plan, population))
 
 
 def test_a_wide_matrix_is_told_of_norm_features_and_directions(tmp_path):
