@@ -1,4 +1,4 @@
-"""A logistic regression trained over ten nights: private releases beside the same steps without noise.
+"""A logistic regression trained over ten nights, and in one release of many steps, beside training without noise.
 
 ``python -m benchmarks.training [FOLDER]`` trains on 24,000 credit-card holders and tests on 6,000 others. Records,
 configs, releases and weights stay in FOLDER, a temporary one where it is not given.
@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
+import zarr
+from scipy.optimize import minimize
+from scipy.special import expit
 from scipy.stats import rankdata
 
 from blockveil.engine.answers.models import FEATURE_STEPS
@@ -26,6 +30,7 @@ from blockveil.pipeline.releases.night import run_release
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 NIGHTS, TRAINED, RATE = 10, 24_000, 4.0
+STEPS = (10, 60, 200)
 FIRST = date(2026, 11, 20)
 
 
@@ -81,7 +86,44 @@ def main(folder: Path) -> None:
         told = [*scores(question, private, tested), *scores(question, plain, tested)]
         spent = ledger.budget(dataset).spent_epsilon
         print(f"{night:5d}  {spent:8.3f}  {told[0]:8.4f}  {told[1]:6.4f}  {told[2]:14.4f}  {told[3]:6.4f}")
+    print(f"\n{'steps of one release':>20}  {'epsilon':>8}  {'accuracy':>8}  {'area':>6}  {'seconds':>8}")
+    for number, steps in enumerate(STEPS):
+        made, took = trained_at_once(folder, steps, FIRST + timedelta(days=number))
+        told = scores(question, {"last": made}, tested)
+        print(f"{steps:20d}  {1.0:8.3f}  {told[0]:8.4f}  {told[1]:6.4f}  {took:8.1f}")
+    told = scores(question, {"last": fitted(question, trained)}, tested)
+    print(f"{'fitted, not private':>20}  {'none':>8}  {told[0]:8.4f}  {told[1]:6.4f}")
     print(f"always the larger class: accuracy {max(np.mean(tested[:, -1]), 1 - np.mean(tested[:, -1])):.4f}")
+
+
+def trained_at_once(folder: Path, steps: int, day: date):
+    """Weights of one release of many steps, and the seconds that it took."""
+    text = (CONFIGS / "train-model.toml").read_text().replace("../build/training/", "")
+    text = text.replace('ledger.db"', f'ledger-{steps}.db"')  # to compare with the others, not to be released too
+    path = folder / f"model-{steps}.toml"
+    path.write_text(text.replace("steps = 60", f"steps = {steps}"))
+    loaded = load_config(path)
+    Ledger(loaded.ledger_url).set_budget(
+        dataset=loaded.config.release.dataset,
+        epsilon=1.0,
+        delta=1e-7,
+        neighbours=Neighbours.ADD_REMOVE,
+        privacy_unit=loaded.config.privacy.unit,
+    )
+    begun = time.perf_counter()
+    outcome = run_release(make_plan(loaded, day), ThreadCompute(2), "training", lambda *_: None)
+    return zarr.open_array(outcome.path / "last_weights", mode="r")[...], time.perf_counter() - begun
+
+
+def fitted(question, rows):
+    """Weights of the same model by maximum likelihood, without privacy."""
+    features, label = question.query.features.quantise(rows[:, :-1]) / FEATURE_STEPS, rows[:, -1]
+
+    def loss(at):
+        reached = features @ at
+        return np.mean(np.logaddexp(0.0, reached) - label * reached), features.T @ (expit(reached) - label) / len(label)
+
+    return minimize(loss, np.zeros(features.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 2000}).x[None]
 
 
 def exact_step(question, before, rows):

@@ -46,7 +46,7 @@ def names() -> list[str]:
 
 def digests(name: str) -> dict[str, Any]:
     """Digest of a shipped config's plan, and of each array that it releases from made-up records."""
-    with tempfile.TemporaryDirectory() as folder, _pinned_key():
+    with tempfile.TemporaryDirectory() as folder, pinned_key():
         loaded = _moved(name.partition(",")[0], Path(folder))
         plan = make_plan(loaded, NIGHT, InLedger(chained=True, number=NIGHT.day) if name == CHAINED else None)
         support.write_records(Path(folder), _records(loaded))
@@ -74,7 +74,8 @@ def _records(loaded: LoadedConfig) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 @contextmanager
-def _pinned_key() -> Iterator[None]:
+def pinned_key() -> Iterator[None]:
+    """Every release of this process under one and the same key."""
     derive = NoiseKey.derive
     pinned = lambda _secret, _context: derive(bytes(range(32)), b"shipped configs")  # noqa: E731 - one expression
     with mock.patch.object(NoiseKey, "derive", pinned):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -45,18 +45,54 @@ _LEAST_CLIP = 1e-200
 _MOST_INPUTS = 2**15 - 1
 
 
+@dataclass(frozen=True, eq=False)
 class GradientProblem(OuterProducts):
-    """A sum of matrices of Frobenius norm at most one: bounded as outer products of two unit balls are."""
+    """A sum of matrices of Frobenius norm at most one: bounded as outer products of two unit balls are.
+
+    With ``steps``, as many such sums one below the other, each at weights that follow from the noisy sums before it.
+
+    **Claim.** Noise that is private for the sums at weights fixed beforehand is as private for weights that follow from
+    what was released, for the noise of a step is independent of that of the others.
+
+    **Proof.** Given the sums that were released, the weights of the next step are the same for both neighbours, and its
+    sums differ by at most ``Delta`` in the spread's norm whatever these weights are. So, given the past, each step is
+    dominated by the same pair of laws: normal ones ``Delta / scale + rounding`` apart for Gaussian noise, or a pure
+    loss of as much for Laplace noise. Dominating pairs compose under adaptive choice (Zhu, Dong and Wang, 2022, theorem
+    10; Dong, Roth and Su, 2022, theorem 4 and corollary 2): normal ones ``mu`` apart in each of T steps to one pair
+    ``sqrt(T) mu`` apart, pure losses to their sum. Both are the loss of one answer whose sensitivity is ``sqrt(T)
+    Delta`` in L2, or ``T Delta`` in L1, and whose entries change in all steps. The samplers' distances add up over all
+    entries drawn. QED.
+
+    Attributes
+    ----------
+    steps
+        T, the number of sums.
+    """
 
     query: ClassVar[str] = "gradients"
+    steps: int = field(default=1, kw_only=True)
 
     def l2(self, spread: Spread) -> Sensitivity:
-        """As for outer products. Whether a model has gradients that attain it depends on its weights."""
-        return Sensitivity(super().l2(spread).bound, 0.0)
+        """As for outer products in each step. Whether a model has gradients that attain it depends on its weights."""
+        if self.steps == 1:
+            return Sensitivity(super().l2(spread).bound, 0.0)
+        largest = max(one.l2(part).bound for one, part in self._each(spread))
+        # sum over t of Delta_t^2 <= T max Delta_t^2; the last factor covers the rounding of root and product.
+        return Sensitivity(largest * math.sqrt(self.steps) * (1.0 + 1e-15), 0.0)
 
     def l1(self, spread: Spread) -> Sensitivity:
-        """As for outer products."""
-        return Sensitivity(super().l1(spread).bound, 0.0)
+        """As for outer products in each step."""
+        if self.steps == 1:
+            return Sensitivity(super().l1(spread).bound, 0.0)
+        largest = max(one.l1(part).bound for one, part in self._each(spread))
+        # sum over t of Delta_t <= T max Delta_t.
+        return Sensitivity(largest * self.steps * (1.0 + 1e-15), 0.0)
+
+    def _each(self, spread: Spread) -> list[tuple[GradientProblem, Spread]]:
+        """One sum with the spread of a step, for each spread that a step has."""
+        parts = np.unique(spread.rows.reshape(self.steps, -1), axis=0)
+        one = replace(self, left_scale=self.left_scale[: parts.shape[1]], steps=1)
+        return [(one, one.spread(part, spread.columns)) for part in parts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +200,29 @@ class GradientsQuery:
         if self.model.output is not Output.SQUARED:
             return np.rint(inside)
         return (inside - (lower + upper) / 2.0) / ((upper - lower) / 2.0)
+
+
+@dataclass(frozen=True, eq=False)
+class GradientsAtStep:
+    """The sum of one step, as a part of an answer that has those of all steps one below the other.
+
+    Attributes
+    ----------
+    query
+        The sum at the weights of this step.
+    first_row
+        Row of the whole answer that the step's first row is.
+    """
+
+    query: GradientsQuery
+    first_row: int
+
+    def partial(
+        self, source: RowSource, start: int, stop: int, chunk_rows: int, tiles: Sequence[Tile]
+    ) -> list[NDArray[np.int64]]:
+        """Tiles of the whole answer, all of them within this step."""
+        own = [Tile((tile.rows[0] - self.first_row, tile.rows[1] - self.first_row), tile.columns) for tile in tiles]
+        return self.query.partial(source, start, stop, chunk_rows, own)
 
 
 def _radius(inputs: int, largest: int) -> float:

@@ -15,12 +15,14 @@ errors, going   2**-16                                         16
 back
 =============== ============================================== ==========================================
 
-**Source**: the chain rule; exp by reduction to ``|r| <= ln(2) / 2`` and its Taylor polynomial (Cody and Waite, 1980).
+**Source**: the chain rule; Hendrycks and Gimpel, 2016 (gelu); exp by reduction to ``|r| <= ln(2) / 2`` and its Taylor
+polynomial (Cody and Waite, 1980).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -38,6 +40,7 @@ LARGEST_WEIGHTS = 2.0**20
 
 _STEPS = 2.0**16
 _LIMIT = 16.0
+_GELU = 0.7978845608028654
 _SUM_BITS = 33
 _LN2_HIGH = 6.93147180369123816490e-01
 _LN2_LOW = 1.90821492927058770002e-10
@@ -60,6 +63,7 @@ class Activation(StrEnum):
 
     TANH = "tanh"
     RELU = "relu"
+    GELU = "gelu"
 
 
 class Factors(NamedTuple):
@@ -127,7 +131,7 @@ class PublicMap:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A linear or softmax model, or one with a hidden layer, at public weights.
+    """A linear or softmax model, or one with hidden layers, at public weights.
 
     Attributes
     ----------
@@ -136,21 +140,36 @@ class Model:
     last
         Weights of the last layer, shape (outputs, inputs + 1), the constant's first.
     hidden
-        Weights of the hidden layer, shape (units, features + 1), or None.
+        Weights of the hidden layers, the first layer first, shape (units, inputs + 1) each.
     activation
-        Of the hidden layer.
+        Of the hidden layers.
     """
 
     output: Output
     last: PublicMap
-    hidden: PublicMap | None = None
+    hidden: tuple[PublicMap, ...] = ()
     activation: Activation = Activation.TANH
+
+    @classmethod
+    def at(cls, output: Output, activation: Activation, weights: Mapping[str, Array]) -> Model:
+        """Model at weights by the names of :func:`layer_names`; ValueError as :meth:`PublicMap.of`."""
+        *hidden, last = (PublicMap.of(weights[name]) for name in layer_names(len(weights) - 1))
+        return cls(output, last, tuple(hidden), activation)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Names of the layers, the first layer first."""
+        return layer_names(len(self.hidden))
 
     @property
     def shapes(self) -> tuple[tuple[int, int], ...]:
         """Shape of the gradient of each layer, the first layer first."""
-        layers = (self.last,) if self.hidden is None else (self.hidden, self.last)
+        layers = (*self.hidden, self.last)
         return tuple((int(layer.integers.shape[0]), int(layer.integers.shape[1])) for layer in layers)
+
+    def reached(self, features: Array) -> Array:
+        """Outputs before the last function (logistic, softmax), shape (n, outputs); features as for :meth:`factors`."""
+        return self._passed(features)[0]
 
     def factors(self, features: Array, labels: Array) -> tuple[Factors, ...]:
         """Per-example gradients of each layer.
@@ -162,17 +181,24 @@ class Model:
         labels
             The number to predict in its coordinate, or the whole code of the class, shape (n,).
         """
-        if self.hidden is None:
-            errors = self._errors(self.last.forward(features) / FEATURE_STEPS, labels)
-            return (Factors(errors, features, float(FEATURE_STEPS)),)
-        reached = self.hidden.forward(features) / FEATURE_STEPS
-        values = tanh(reached) if self.activation is Activation.TANH else np.maximum(reached, 0.0)
-        inputs = np.empty((features.shape[0], values.shape[1] + 1))
-        inputs[:, 0], inputs[:, 1:] = _STEPS, _steps(values)
-        errors = self._errors(self.last.forward(inputs) / _STEPS, labels)
-        slopes = 1.0 - values * values if self.activation is Activation.TANH else (reached > 0.0).astype(np.float64)
-        back = self.last.backward(_steps(errors))[:, 1:] / _STEPS * slopes
-        return Factors(back, features, float(FEATURE_STEPS)), Factors(errors, inputs, _STEPS)
+        reached, inputs, slopes = self._passed(features)
+        errors, found = self._errors(reached, labels), list[Factors]()
+        for layer, (own, steps), slope in zip((*self.hidden, self.last)[::-1], inputs[::-1], slopes[::-1], strict=True):
+            found.append(Factors(errors, own, steps))
+            if slope is not None:
+                errors = layer.backward(_steps(errors))[:, 1:] / _STEPS * slope
+        return tuple(found[::-1])
+
+    def _passed(self, features: Array) -> tuple[Array, list[tuple[Array, float]], list[Array | None]]:
+        """Outputs; for each layer its inputs with their steps, and slopes of the units that made them, if any did."""
+        inputs, slopes = [(features, float(FEATURE_STEPS))], list[Array | None]([None])
+        for layer in self.hidden:
+            own, steps = inputs[-1]
+            values, slope = _activated(layer.forward(own) / steps, self.activation)
+            inputs.append((_with_one(values), _STEPS))
+            slopes.append(slope)
+        own, steps = inputs[-1]
+        return self.last.forward(own) / steps, inputs, slopes
 
     def _errors(self, reached: Array, labels: Array) -> Array:
         if self.output is Output.SQUARED:
@@ -182,6 +208,30 @@ class Model:
         found = softmax(reached)
         found[np.arange(labels.size), labels.astype(np.int64)] -= 1.0
         return found
+
+
+def layer_names(hidden: int) -> tuple[str, ...]:
+    """Names of the layers of a model with so many hidden ones, the first layer first."""
+    if hidden == 1:
+        return ("hidden", "last")
+    return (*(f"hidden_{i + 1}" for i in range(hidden)), "last")
+
+
+def _activated(reached: Array, activation: Activation) -> tuple[Array, Array]:
+    """Values of hidden units, and the slopes there."""
+    match activation:
+        case Activation.TANH:
+            values = tanh(reached)
+            return values, 1.0 - values * values
+        case Activation.RELU:
+            return np.maximum(reached, 0.0), (reached > 0.0).astype(np.float64)
+    # x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), the usual form of the Gaussian error linear unit.
+    # Beyond +-30 it is x or 0 to the last bit.
+    inside = np.clip(reached, -30.0, 30.0)
+    square = inside * inside
+    share = tanh(_GELU * (inside + 0.044715 * (inside * square)))
+    slopes = 0.5 * (1.0 + share) + 0.5 * inside * (1.0 - share * share) * (_GELU * (1.0 + 3.0 * 0.044715 * square))
+    return 0.5 * reached * (1.0 + share), slopes
 
 
 def exp(values: Array) -> Array:
@@ -214,6 +264,13 @@ def softmax(values: Array) -> Array:
     total = sizes.astype(np.int64).sum(axis=1, keepdims=True)
     found: Array = sizes / total.astype(np.float64)
     return found
+
+
+def _with_one(values: Array) -> Array:
+    """Hidden values as integers, after the constant one."""
+    inputs = np.empty((values.shape[0], values.shape[1] + 1))
+    inputs[:, 0], inputs[:, 1:] = _STEPS, _steps(values)
+    return inputs
 
 
 def _steps(values: Array) -> Array:

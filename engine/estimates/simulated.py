@@ -9,6 +9,7 @@ the truth's.
 What is proven beside it (Z is the noise, T the truth, in the metric of the projection):
 
 * nearest positive semi-definite matrix: ``|P(T + Z) - T|_F <= |Z|_F``, as projections onto convex sets do not expand;
+* shrunk eigenvalues S: ``|S - T|_F <= |S - P(T + Z)|_F + |Z|_F``, of which the first part is released;
 * whole non-negative counts: at most twice the error of each cell, and at most half a count more than it;
 * subspaces: ``|sin|_F <= 2 sqrt(k) |Z|_2 / gap`` with the gap of *either* matrix, so that of the released one will do.
 
@@ -26,7 +27,13 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from blockveil.engine.estimates.bands import CONFIDENCE
-from blockveil.engine.estimates.matrices import covariance_of
+from blockveil.engine.estimates.matrices import covariance_of, divisor_of
+from blockveil.engine.estimates.shrunk_spectrum import (
+    SpectrumNoise,
+    noise_of_covariance,
+    noise_of_moment,
+    shrunk_spectrum,
+)
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Coordinates, Matrix, Vector
@@ -99,7 +106,9 @@ def draws_of(entries: int) -> int:
     return wanted if wanted >= _LEAST_DRAWS else 0
 
 
-def second_moment(stand_in: Matrix, design: NoiseDesign, coordinates: Coordinates) -> Simulated | None:
+def second_moment(
+    stand_in: Matrix, design: NoiseDesign, coordinates: Coordinates, shrinks: bool = False
+) -> Simulated | None:
     """Errors of a second moment without a constant coordinate.
 
     Parameters
@@ -110,17 +119,19 @@ def second_moment(stand_in: Matrix, design: NoiseDesign, coordinates: Coordinate
         Noise of the release.
     coordinates
         Map back to raw units.
+    shrinks
+        As for :func:`.matrices.second_moment_psd`.
     """
     count = draws_of(stand_in.size)
     if not count:
         return None
     with threadpool_limits(limits=1, user_api="blas"):
         noisy = stand_in + _noise(design, count)
-        return _compared(noisy, stand_in, coordinates)
+        return _compared(noisy, stand_in, coordinates, [noise_of_moment(design)] * count if shrinks else None)
 
 
 def covariance(
-    stand_in: Matrix, design: NoiseDesign, coordinates: Coordinates, public_count: int | None
+    stand_in: Matrix, design: NoiseDesign, coordinates: Coordinates, public_count: int | None, shrinks: bool = False
 ) -> Simulated | None:
     """Errors of the covariance that follows from a second moment with a constant coordinate in front.
 
@@ -130,7 +141,7 @@ def covariance(
         Positive semi-definite second moment in coordinates, shape (d + 1, d + 1).
     design, coordinates
         As for :func:`second_moment`.
-    public_count
+    public_count, shrinks
         As for :func:`.matrices.covariance`.
     """
     count = draws_of(stand_in.size)
@@ -139,8 +150,16 @@ def covariance(
     deviation = float(design.standard_deviations((0, 1), (0, 1))[0, 0]) if public_count is None else 0.0
     with threadpool_limits(limits=1, user_api="blas"):
         truth = covariance_of(stand_in, public_count, deviation)
-        noisy = covariance_of(stand_in + _noise(design, count), public_count, deviation)
-        return _compared(noisy, truth, coordinates)
+        moments = stand_in + _noise(design, count)
+        noisy = covariance_of(moments, public_count, deviation)
+        noises = [_noise_of(moment, design, public_count, deviation) for moment in moments] if shrinks else None
+        return _compared(noisy, truth, coordinates, noises)
+
+
+def _noise_of(moment: Matrix, design: NoiseDesign, public_count: int | None, deviation: float) -> SpectrumNoise:
+    """What is known of the noise of the covariance that follows from an augmented second moment."""
+    divisor = float(divisor_of(moment[0, 0] if public_count is None else float(public_count), deviation))
+    return noise_of_covariance(design, moment[0, 1:] / divisor, divisor, deviation)
 
 
 def counts(stand_in: Matrix, design: NoiseDesign) -> Simulated | None:
@@ -180,15 +199,20 @@ def _noise(design: NoiseDesign, count: int) -> NDArray[np.float64]:
     return drawn * (design.steps((0, m), (0, n)) / design.shifted_unit)
 
 
-def _compared(noisy: NDArray[np.float64], truth: Matrix, coordinates: Coordinates) -> Simulated:
+def _compared(
+    noisy: NDArray[np.float64], truth: Matrix, coordinates: Coordinates, noises: list[SpectrumNoise] | None
+) -> Simulated:
     raw, scaled = coordinates.to_raw(), coordinates.to_scaled()
     values, vectors = np.linalg.eigh(noisy)
-    nearest = (vectors * np.maximum(values, 0.0)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    kept = np.maximum(values, 0.0)
+    if noises is not None:
+        kept = np.stack([shrunk_spectrum(*pair) for pair in zip(values, noises, strict=True)])
+    positive = (vectors * kept[:, None, :]) @ np.swapaxes(vectors, 1, 2)
     noise = _mapped(noisy - truth, scaled)
     return Simulated(
         draws=noisy.shape[0],
         noisy=ErrorSize.of(_mapped(noisy - truth, raw), True),
-        after=ErrorSize.of(_mapped(nearest - truth, raw), True),
+        after=ErrorSize.of(_mapped(positive - truth, raw), True),
         scaled_spectral=_often(_spectral(noise)),
         subspace=_lost(_mapped(noisy, scaled), _mapped(truth, scaled)),
     )

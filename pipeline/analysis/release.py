@@ -18,16 +18,17 @@ from numpy.typing import NDArray
 from blockveil.engine.estimates import components as principal
 from blockveil.engine.estimates import correlations
 from blockveil.engine.estimates.matrices import Estimate
-from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments, cross_products
+from blockveil.engine.estimates.noisy_moments import NoisyMoments
 from blockveil.engine.estimates.regression import linear_fit
 from blockveil.pipeline.analysis import labelled, synthetic
 from blockveil.pipeline.analysis.export import export
 from blockveil.pipeline.analysis.figures import Plots
 from blockveil.pipeline.analysis.fits import Interval, PrincipalComponents, Regression, ends
-from blockveil.pipeline.analysis.joint_noise import moments_of, positions, quantile
+from blockveil.pipeline.analysis.joint_noise import covariances, means, moments_of, positions, quantile
 from blockveil.pipeline.analysis.leading_part import LeadingPart, leading_part
 from blockveil.pipeline.analysis.results import CORRELATION, PAIR, PARTIAL, Results, StandardErrors, StatedGuarantee
 from blockveil.pipeline.analysis.showing import as_page_part, as_text
+from blockveil.pipeline.analysis.trained_model import TrainedModel
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.data.released import OpenRelease
@@ -194,7 +195,7 @@ class Release(Results):
             return Estimate(found.value, np.full(found.value.shape, np.inf))
         if not _has_moments(self.opened):
             return found
-        of = _means if name == "mean" else _covariances
+        of = means if name == "mean" else covariances
         return Estimate(found.value, self.moments("An interval").stated(of, found.standard_deviation))
 
     def partial_correlation(self) -> Any:
@@ -278,6 +279,15 @@ class Release(Results):
         moments = self.moments("A regression").of([place, *columns])
         fit = linear_fit(moments, 0, list(range(1, len(columns) + 1)), float(ridge))
         return Regression(self.opened, target, tuple(chosen), float(ridge), fit)
+
+    @property
+    def model(self) -> TrainedModel:
+        """The model that the release has trained; ConfigError if it has trained none."""
+        return TrainedModel.of(self.opened)
+
+    def predict(self, records: Any) -> NDArray[Any]:
+        """What the trained model predicts of records of one's own; see :meth:`.trained_model.TrainedModel.predict`."""
+        return self.model.predict(records)
 
     def sample(self, n: int, seed: int | None = None) -> Any:
         """Synthetic records with the released mean and covariance: a DataFrame that is marked as synthetic.
@@ -386,13 +396,3 @@ def _has_moments(release: Shown) -> bool:
         return moments_of(release, "An interval").constant
     except ConfigError:
         return False
-
-
-def _means(stack: Array) -> Array:
-    found: Array = stack[:, 0, 1:] / stack[:, :1, 0]
-    return found
-
-
-def _covariances(stack: Array) -> Array:
-    found: Array = cross_products(stack, True) / stack[:, :1, :1]
-    return found

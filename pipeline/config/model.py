@@ -32,7 +32,7 @@ from blockveil.pipeline.config.query_sections import Query
 from blockveil.pipeline.config.unvetted import Unvetted
 
 Insecure = Annotated[bool, Strict()]
-_GROWING = ("covariance", "second-moment", "outer-products", "counts", "totals")
+GROWING = ("covariance", "second-moment", "outer-products", "counts", "totals")
 """Kinds of query whose answer is a sum over all records so far, which nights can share noise for."""
 
 _ARRAY_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
@@ -355,12 +355,12 @@ class ReleaseConfig(Section):
                 "Nights that share a charge share Gaussian noise on the answer itself",
                 'Choose "shaped-gaussian" or "gaussian", or leave [continual] out',
             )
-        if self.query.kind not in _GROWING:
+        if self.query.kind not in GROWING:
             raise refusal(
                 "query.kind",
                 f'"{self.query.kind}" with [continual]',
                 "Nights that share a charge release a sum over all records so far",
-                f"Choose one of {', '.join(_GROWING)}, or leave [continual] out",
+                f"Choose one of {', '.join(GROWING)}, or leave [continual] out",
             )
         if self.privacy.share is not None:
             raise refusal(

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, LocalPath, Section, Whole, refusal, rule
+from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, LocalPath, Number, Section, Whole, refusal, rule
 
 
 class Target(Section):
@@ -22,6 +22,9 @@ class Target(Section):
     """the largest value of a number to predict; values above count as this one"""
 
 
+Units = Annotated[Whole, Field(ge=1, le=2**14)]
+
+
 class ModelSection(Section):
     """A model at public weights. Features and numbers to predict are seen between -1 and 1 of their bounds."""
 
@@ -29,14 +32,22 @@ class ModelSection(Section):
     """the loss: of a number, of one class against another, or of one class of several"""
     target: Target
     """the last column of the records"""
-    hidden_units: Annotated[Whole, Field(ge=1, le=2**14)] | None = None
-    """the number of hidden units; without it the model is linear"""
-    activation: Literal["tanh", "relu"] | None = None
+    hidden_units: Units | Annotated[tuple[Units, ...], Field(min_length=1, max_length=16)] | None = None
+    """the number of hidden units, or such as [64, 32] of each hidden layer; without it the model is linear"""
+    activation: Literal["tanh", "relu", "gelu"] | None = None
     """what a hidden unit does to its input"""
     weights: LocalPath | None = None
-    """the .npz file of the weights: "last" (and "hidden"), the constant's first; without it all are zero"""
+    """the .npz file of the weights: "last" (and "hidden", or "hidden_1" and so on of several layers), the
+    constant's first; without it all are zero"""
     weights_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
     """the SHA-256 of the file of the weights, 64 hexadecimal digits"""
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """Number of units of each hidden layer, the first layer first."""
+        if self.hidden_units is None:
+            return ()
+        return self.hidden_units if isinstance(self.hidden_units, tuple) else (self.hidden_units,)
 
     @rule
     def _whole(self) -> None:
@@ -66,4 +77,35 @@ class ModelSection(Section):
                 "missing",
                 "At zero weights all hidden units stay the same for ever",
                 "Give a file of random weights; `blockveil weights` makes one",
+            )
+
+
+class TrainingSection(Section):
+    """Steps of training: each follows a sum of gradients with noise, at the weights that the steps before it gave."""
+
+    steps: Annotated[Whole, Field(ge=1, le=10_000)]
+    """the number of steps; their loss together is that of the release"""
+    batches: Literal["full"]
+    """the records of a step: "full" takes all of them"""
+    examples: Annotated[Number, Field(ge=1, le=1e15)]
+    """a public number of records that a sum of gradients is divided by"""
+    optimiser: Literal["sgd", "momentum", "adam"]
+    """how weights follow a gradient"""
+    rate: Annotated[Number, Field(gt=0, le=1e6)]
+    """the length of the first step: a factor of the mean gradient, or with "adam" of the size of one weight"""
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """how the rate changes: "linear" and "cosine" lower it to nothing at the end"""
+    momentum: Annotated[Number, Field(ge=0, lt=1)] | None = None
+    """with "momentum" only, and required there: the share of the last movement that is kept, such as 0.9"""
+    weight_decay: Annotated[Number, Field(ge=0, le=1)] = 0.0
+    """the share of the weights, times the rate, that each step takes off"""
+
+    @rule
+    def _moved(self) -> None:
+        if (self.optimiser == "momentum") != (self.momentum is not None):
+            raise refusal(
+                "momentum",
+                "missing" if self.momentum is None else f'given with optimiser = "{self.optimiser}"',
+                'It belongs to optimiser = "momentum"',
+                "Give momentum, such as 0.9" if self.momentum is None else "Remove it",
             )

@@ -17,7 +17,7 @@ from blockveil.pipeline.config.geometry_section import (
     PointFeature,
 )
 from blockveil.pipeline.config.histogram_section import ColumnHistogramsSection
-from blockveil.pipeline.config.model_sections import ModelSection
+from blockveil.pipeline.config.model_sections import ModelSection, TrainingSection
 from blockveil.pipeline.config.workload_sections import Workload, check_workload
 
 USUAL_BITS = 16
@@ -136,6 +136,9 @@ class GradientsSection(Section):
     """the public shape of the features"""
     model: ModelSection
     """the model whose gradients are summed"""
+    training: TrainingSection | None = None
+    """the steps of training that one release makes, all under its one charge; one sum of gradients where it is not
+    given"""
 
     @property
     def geometries(self) -> dict[str, Geometry]:

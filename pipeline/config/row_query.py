@@ -24,7 +24,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -33,6 +33,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from blockveil.pipeline.config.ingest_databases import QueryRefused
+from blockveil.pipeline.config.query_dates import Dates, dated, undated
 from blockveil.pipeline.config.query_nodes import check_parts, words_of
 
 # It warns of what it parses as a mere command, which is refused here in words of our own.
@@ -157,15 +158,58 @@ class RowQuery:
             exp.Alias(this=self._sent(self._expression(name), place), alias=_name(f"c{number}"))
             for number, name in enumerate(names)
         ]
-        tree = exp.Select(expressions=selected, from_=exp.From(this=self._table(self.table, _ALIAS, place)))
-        if self.dialect == "sqlite":
-            tree.args["from_"].this.set("indexed", False)  # rows in their own order, whatever indexes there are
-        if self.where is not None:
-            tree.set("where", exp.Where(this=self._condition(self._sent(self.where, place))))
+        tree = self._selected(selected, place)
         text = tree.sql(dialect=self.dialect, identify=True, comments=False)
         if sqlglot.parse_one(text, dialect=self.dialect) != tree:
             raise QueryRefused("a part that this database writes in another way", remedy="Write it in a simpler way")
         return text
+
+    def _selected(self, expressions: list[exp.Alias], place: tuple[str, str]) -> exp.Select:
+        tree = exp.Select(expressions=expressions, from_=exp.From(this=self._table(self.table, _ALIAS, place)))
+        if self.dialect == "sqlite":
+            tree.args["from_"].this.set("indexed", False)  # rows in their own order, whatever indexes there are
+        if self.where is not None:
+            tree.set("where", exp.Where(this=self._condition(self._sent(self.where, place))))
+        return tree
+
+    def arrived(self, column: str, dates: Dates) -> RowQuery:
+        """The query of those rows alone whose column has one of some dates: a function of the row, as any filter.
+
+        Parameters
+        ----------
+        column
+            A column of the table.
+        dates
+            The dates.
+        """
+        kept = dated(_column(column, _ALIAS), dates, self.dialect)
+        where = (
+            kept if self.where is None else exp.And(this=exp.Paren(this=self.where), expression=exp.Paren(this=kept))
+        )
+        return replace(self, where=where)
+
+    def arrivals(self, column: str, stretches: Sequence[Dates], place: tuple[str, str]) -> str:
+        """A query of one row of numbers: rows without a date, and rows of each stretch of dates.
+
+        Parameters
+        ----------
+        column
+            A column of the table.
+        stretches
+            Dates.
+        place
+            The usual schema, and where tables lie if the database has several, as for :meth:`sql`.
+        """
+        day = _column(column, _ALIAS)
+        conditions = [undated(day, self.dialect), *(dated(day, dates, self.dialect) for dates in stretches)]
+        counted = [
+            exp.Alias(
+                this=exp.Count(this=exp.Case(ifs=[exp.If(this=condition, true=exp.Literal.number(1))])),
+                alias=_name(f"c{number}"),
+            )
+            for number, condition in enumerate(conditions)
+        ]
+        return self._selected(counted, place).sql(dialect=self.dialect, identify=True, comments=False)
 
     def _condition(self, where: Node) -> Node:
         """A filter that PostgreSQL serves by no index where it may use one to look up public tables."""

@@ -1,4 +1,4 @@
-"""Sums of clipped gradients of a model at public weights."""
+"""Sums of clipped gradients of a model at public weights, of one step or of all steps of a training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from blockveil.engine.answers import gram
 from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.gradients import GradientProblem, GradientsQuery
-from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Output, PublicMap
+from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Output
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
@@ -22,16 +22,18 @@ from blockveil.pipeline.config import query_sections as declared
 from blockveil.pipeline.questions import weights
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
-from blockveil.pipeline.questions.question import Answer, additive, extent, geometry, span, text
+from blockveil.pipeline.questions.question import Answer, Question, additive, extent, geometry, span, text
+from blockveil.pipeline.questions.training import Course, Training, arrays, layer_axes
 
 
 @dataclass(frozen=True, eq=False)
 class Gradients:
-    """Sum of clipped gradients."""
+    """Sum of clipped gradients, or such sums of all steps of a training, one below the other."""
 
     problem: GradientProblem
     query: GradientsQuery
     features: tuple[str, ...]
+    training: Training | None = None
 
     @property
     def origin(self) -> Vector:
@@ -62,15 +64,17 @@ class GradientsAnswer:
 
     def facts(self) -> dict[str, Any]:
         """Sizes of the model and how it is computed."""
+        steps = {} if self.question.training is None else {"training": "elementwise IEEE arithmetic, version 1"}
         return {
             "layers": [list(shape) for shape in self.question.query.model.shapes],
             "largest_integer": self.question.problem.largest,
             "model": "integer products, elementwise IEEE arithmetic, version 1",
+            **steps,
         }
 
     def work(self, rows: int) -> Work:
-        """The product of each layer; its forward and backward pass cost as much again each."""
-        return Work(GrowthKind.PRODUCTS, rows, len(self.question.features) + 1, self.shape)
+        """The product of each layer, of one step; its forward and backward pass cost as much again each."""
+        return Work(GrowthKind.PRODUCTS, rows, len(self.question.features) + 1, self.question.query.shape)
 
     def error(self) -> ErrorReport:
         """Of the sum."""
@@ -79,9 +83,11 @@ class GradientsAnswer:
     def error_sentence(self) -> str:
         """For the sum, and a row at the largest number of rows."""
         rows, size = self.question.problem.rows_at_most, self._deviations()
+        steps = self.question.problem.steps
+        which = "" if steps == 1 else f"in each of {steps:,} steps "
         return (
-            f"an entry's standard deviation is {span(size)}; at {rows:,} rows {span(size / rows)} a row, where one "
-            f"gradient has a norm of at most {self.question.query.clip:.6g}"
+            f"{which}an entry's standard deviation is {span(size)}; at {rows:,} rows {span(size / rows)} a row, where "
+            f"one gradient has a norm of at most {self.question.query.clip:.6g}"
         )
 
     def noise_over_largest(self) -> tuple[float, float]:
@@ -94,6 +100,11 @@ class GradientsAnswer:
 
     def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Sum of clipped gradients by the model's weights, for features between -1 and 1 of their bounds."""
+        if self.question.training is not None:
+            names = _places(self.question)
+            trained = arrays(self.question.training, self.question.query, self.design, released)
+            steps = _numbered("step", self.question.training.steps)
+            return {"step": (text(steps), ("step",)), "weight": (text(names), ("weight",)), **trained}
         query, units = self.question.query, np.outer(*self.question.problem.units)
         noisy = matrices.coordinate_estimate(released, self.design)
         value, deviation = noisy.value * units, noisy.standard_deviation * units
@@ -107,22 +118,45 @@ class GradientsAnswer:
                 "gradients": (one, ("output", "input")),
                 "gradients_standard_deviation": (error, ("output", "input")),
             }
-        (hidden, hidden_error), (last, last_error) = parts
-        units_, outputs = _numbered("unit", hidden.shape[0]), _numbered("output", last.shape[0])
-        places = [f"{unit} of {name}" for unit in units_ for name in inputs]
-        places += [f"{output} of {name}" for output in outputs for name in ("constant", *units_)]
-        return {
-            "weight": (text(tuple(places)), ("weight",)),
+        found: dict[str, tuple[Any, tuple[str, ...]]] = {
+            "weight": (text(_places(self.question)), ("weight",)),
             "gradients": (value.ravel(), ("weight",)),
             "gradients_standard_deviation": (deviation.ravel(), ("weight",)),
-            "hidden_gradients": (hidden, ("unit", "input")),
-            "hidden_gradients_standard_deviation": (hidden_error, ("unit", "input")),
-            "last_gradients": (last, ("output", "hidden")),
-            "last_gradients_standard_deviation": (last_error, ("output", "hidden")),
         }
+        for (layer, axes), (part, error) in zip(layer_axes(query.model).items(), parts, strict=True):
+            found[f"{layer}_gradients"] = (part, axes)
+            found[f"{layer}_gradients_standard_deviation"] = (error, axes)
+        return found
 
     def blocks(self, rows: int) -> Blocks | None:
         """A model is put together whole."""
+
+
+def steps_of(question: Question) -> int:
+    """Sums that an answer is made of, each at weights that follow from those before it; one of other questions."""
+    match question:
+        case Gradients(training=Training(steps=steps)):
+            return steps
+    return 1
+
+
+def course_of(question: Question, design: Design) -> Course | None:
+    """Training of a question from its first step; None where it asks for no training."""
+    match question:
+        case Gradients(training=Training() as training, query=query):
+            return Course(training, query, additive(design))
+    return None
+
+
+def _places(question: Gradients) -> tuple[str, ...]:
+    """Names of all weights, in the order of a released sum."""
+    names = ("constant", *question.features)
+    found: list[str] = []
+    for layer, (outputs, _) in zip(question.query.model.layers, question.query.model.shapes, strict=True):
+        units = _numbered("output" if layer == "last" else layer.replace("hidden", "unit"), outputs)
+        found += [f"{unit} of {name}" for unit in units for name in names]
+        names = ("constant", *units)
+    return tuple(found)
 
 
 def _numbered(name: str, count: int) -> tuple[str, ...]:
@@ -139,22 +173,34 @@ def build(loaded: LoadedConfig, asked: declared.GradientsSection) -> Gradients:
         label = float(target.lower or 0.0), float(target.upper or 0.0)
     else:
         label = 0.0, float(target.classes - 1)
-    query = GradientsQuery(_model(loaded, asked, features.width), features, label, asked.largest_gradient, largest)
+    start = _start(loaded, asked, features.width)
+    query = GradientsQuery(_model(asked, start), features, label, asked.largest_gradient, largest)
+    training = None if asked.training is None else Training.of(asked.training, start, query)
+    steps = 1 if training is None else training.steps
     rows, columns = query.shape
     raw = [np.full(np.prod(shape), unit) for shape, unit in zip(query.model.shapes, query.units, strict=True)]
     by_column = raw[0][:columns] if len(raw) == 1 else np.concatenate(raw)
     problem = GradientProblem(
-        Body.BALL, Body.BALL, np.ones(rows), by_column, loaded.config.privacy.neighbours, largest, asked.rows_at_most
+        Body.BALL,
+        Body.BALL,
+        np.ones(steps * rows),
+        by_column,
+        loaded.config.privacy.neighbours,
+        largest,
+        asked.rows_at_most,
+        steps=steps,
     )
-    return Gradients(problem, query, asked.columns[:-1])
+    return Gradients(problem, query, asked.columns[:-1], training)
 
 
-def _model(loaded: LoadedConfig, asked: declared.GradientsSection, width: int) -> Model:
-    declared_ = asked.model
-    outputs = declared_.target.classes if declared_.predicts == "softmax" else 1
-    shapes = weights.shapes(width, declared_.hidden_units, int(outputs or 1))
-    found = weights.read(loaded, declared_.weights, declared_.weights_sha256, shapes)
-    hidden = PublicMap.of(found["hidden"]) if "hidden" in found else None
-    return Model(
-        Output(declared_.predicts), PublicMap.of(found["last"]), hidden, Activation(declared_.activation or "tanh")
-    )
+def _start(loaded: LoadedConfig, asked: declared.GradientsSection, width: int) -> weights.Weights:
+    """Weights of a config; zeros where it names none."""
+    model = asked.model
+    outputs = model.target.classes if model.predicts == "softmax" else 1
+    shapes = weights.shapes(width, model.hidden, int(outputs or 1))
+    return weights.read(loaded, model.weights, model.weights_sha256, shapes)
+
+
+def _model(asked: declared.GradientsSection, at: weights.Weights) -> Model:
+    model = asked.model
+    return Model.at(Output(model.predicts), Activation(model.activation or "tanh"), at)

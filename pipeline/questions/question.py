@@ -15,6 +15,7 @@ from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Ball, Box, Ellipsoid, GeometryError, Vector
 from blockveil.engine.records.quantiser import Quantiser
+from blockveil.engine.sensitivity.box_products import Ends
 from blockveil.engine.sensitivity.problems import Problem
 from blockveil.engine.sensitivity.rotation import along
 from blockveil.pipeline.config import LoadedConfig
@@ -143,6 +144,12 @@ def quantiser(loaded: LoadedConfig, shape: Geometry, augmented: bool) -> Quantis
         stand_in = np.array([feature.impute for feature in shape.features], dtype=np.float64)
     bits = getattr(query, "quantisation_bits", None) or USUAL_BITS
     return Quantiser(geometry(loaded, shape).coordinates(), 2 ** (bits - 1) - 1, augmented, stand_in)
+
+
+def ends_in_coordinates(clip: Quantiser) -> Ends | None:
+    """Least and largest coordinate of a record in a box, as integers over K; None in other shapes and if mixed."""
+    ends = clip.ends
+    return None if ends is None else (ends[0] / clip.largest, ends[1] / clip.largest)
 
 
 def geometry(loaded: LoadedConfig, shape: Geometry) -> Box | Ball | Ellipsoid:

@@ -5,22 +5,23 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from blockveil.engine.answers.models import layer_names
 from blockveil.pipeline.base import durable, staging
 from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.released import read_release
 
 Weights = dict[str, NDArray[np.float64]]
-"""Weights by layer: "last", and "hidden" where there is one; shape (outputs, inputs + 1), the constant's first."""
+"""Weights by layer, by the names of :func:`.models.layer_names`; shape (outputs, inputs + 1), the constant's first."""
 
 
-def shapes(inputs: int, hidden: int | None, outputs: int) -> dict[str, tuple[int, int]]:
+def shapes(inputs: int, hidden: Sequence[int], outputs: int) -> dict[str, tuple[int, int]]:
     """Shape of each layer of a model.
 
     Parameters
@@ -28,13 +29,12 @@ def shapes(inputs: int, hidden: int | None, outputs: int) -> dict[str, tuple[int
     inputs
         Number of features and the constant.
     hidden
-        Number of hidden units, or None.
+        Number of units of each hidden layer, the first layer first.
     outputs
         Number of outputs.
     """
-    if hidden is None:
-        return {"last": (outputs, inputs)}
-    return {"hidden": (hidden, inputs), "last": (outputs, hidden + 1)}
+    sizes = [inputs, *(units + 1 for units in hidden)]
+    return dict(zip(layer_names(len(hidden)), zip((*hidden, outputs), sizes, strict=True), strict=True))
 
 
 def read(loaded: LoadedConfig, name: str | None, pin: str | None, wanted: Mapping[str, tuple[int, int]]) -> Weights:
@@ -148,7 +148,9 @@ def _arrays(content: bytes, name: str) -> Weights:
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, AttributeError):
         found = {}
     if not found or any(array.ndim != 2 or not np.isfinite(array).all() for array in found.values()):
-        raise _error(name, "holds no finite weights", 'Give an .npz file with "last" (and "hidden")')
+        raise _error(
+            name, "holds no finite weights", 'Give an .npz file with "last" (and "hidden", or "hidden_1" and so on)'
+        )
     return found
 
 

@@ -37,6 +37,7 @@ from blockveil.pipeline.releases.compute import Compute
 from blockveil.pipeline.releases.growing import growth_of, result_digest
 from blockveil.pipeline.releases.order import OrderedStep, Result, StepRunner, once
 from blockveil.pipeline.releases.publishing import Published, Staged
+from blockveil.pipeline.releases.training_steps import train
 from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace, as_charged
 
 Tell = Callable[[str, float | None], None]
@@ -127,6 +128,8 @@ def measure(workspace: Workspace, reservation: Reservation, compute: Compute, te
         Bad data or a lost cluster before the commit (nothing drawn), or a failure after it (a re-run resumes).
     """
     plan, dataset = workspace.plan, reservation.dataset
+    if plan.trains:
+        return train(workspace, reservation, compute, tell, partial(_commit, workspace, reservation))
     chunk_rows = plan.chunk_rows(dataset.chunk_rows)
     layout = plan.cut(plan.machine(compute.workers, compute.threads), dataset.rows).layout(dataset.rows, chunk_rows)
     handle = reservation.charge.charge_id

@@ -9,16 +9,27 @@ from blockveil.pipeline.report import after, own_units, promises
 from blockveil.pipeline.report import facts as found
 from blockveil.pipeline.report.facts import Facts, Rows
 from blockveil.pipeline.report.loading import loading
-from blockveil.pipeline.report.markup import figure, folded, grid, pairs, paragraph, promise, section, warning
+from blockveil.pipeline.report.markup import figure, folded, grid, pairs, paragraph, place, promise, section, warning
 from blockveil.pipeline.report.pictures import Picture, heat_map, heat_map_caption, spectrum
 from blockveil.pipeline.report.reader_limits import limits
 from blockveil.pipeline.report.totals_table import means_sentence
+from blockveil.pipeline.report.training_curve import training
 
 FEW = 40
 """Rows of a table that a reader is shown without opening it."""
 
 _PLUS_MINUS = "The number after ± is the standard deviation of the noise that was added for privacy."
 _AT_MOST = "The number after ± is at most the standard deviation of the noise that was added for privacy."
+
+
+TOGETHER, BUDGET = "together", "budget"
+"""Places of a page whose markup is changed while the rest of it stays."""
+
+_ELSEWHERE = (
+    "What this release and all others of its budget promise together is known to the ledger, which this page was "
+    "written without."
+)
+_BELOW = "What this release and all others of its budget promise together is said below, where the budget is."
 
 
 def for_the_reader(facts: Facts, budget: Rows, spent: Picture | None) -> list[str]:
@@ -33,15 +44,17 @@ def for_the_reader(facts: Facts, budget: Rows, spent: Picture | None) -> list[st
     spent
         How it was spent, or None.
     """
+    places = budget_places(budget, spent)
     return [
         *([warning(found.finding(facts))] if facts.nothing else []),
         *([warning(found.UNRELIABLE)] if not facts.reliable else []),
         *([warning(found.IN_CLEAR)] if facts.in_clear else []),
-        _promise(facts),
+        _promise(facts, places[TOGETHER]),
+        *training(facts),
         section("What stands out of the noise?", *_findings(facts)),
         section(_asked(facts), *_estimates(facts)),
         *_directions(facts),
-        *([section("What is left of the budget?", *_budget(budget, spent))] if budget else []),
+        place(BUDGET, places[BUDGET]),
         section("What does the promise not cover?", _limits(facts)),
     ]
 
@@ -54,17 +67,27 @@ def _directions(facts: Facts) -> list[str]:
     return [section("How many directions are more than noise?", said), figure(spectrum(facts))]
 
 
-def _promise(facts: Facts) -> str:
+def budget_places(budget: Rows, spent: Picture | None = None) -> dict[str, str]:
+    """What a page says of the budget, by the names of its places: alone of all it says, this changes after the release.
+
+    Parameters
+    ----------
+    budget
+        Lines of what is left; empty where no ledger was asked.
+    spent
+        How it was spent, or None.
+    """
+    if not budget:
+        return {TOGETHER: paragraph(_ELSEWHERE), BUDGET: ""}
+    return {TOGETHER: paragraph(_BELOW), BUDGET: section("What is left of the budget?", *_budget(budget, spent))}
+
+
+def _promise(facts: Facts, together: str) -> str:
     exact, *words = promises.promises(facts)
-    if facts.together is None:
-        words.append(
-            "What this release and all others of its budget promise together is known to the ledger, which this page "
-            "was written without."
-        )
     large = promises.too_large(facts)
     return section(
         "What is promised?",
-        promise(*words),
+        promise(*words, more=place(TOGETHER, together) if facts.together is None else ""),
         *([warning(large)] if large is not None else []),
         paragraph(f"In the terms of differential privacy: {exact}", "exact"),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from blockveil.pipeline.base.printable import as_html
@@ -74,14 +74,36 @@ def folded(title: str, *parts: str) -> str:
     return f"<details><summary>{as_html(title)}</summary>{''.join(parts)}</details>"
 
 
+def place(name: str, markup: str) -> str:
+    """Markup in a place of the page that :func:`refilled` finds; text of a release cannot look like one."""
+    return f"<!--{name}-->{markup}<!--end of {name}-->"
+
+
+def refilled(page: str, places: Mapping[str, str]) -> str:
+    """The same page with other markup in its places.
+
+    Parameters
+    ----------
+    page
+        A page that was made here.
+    places
+        Markup by the name of its place.
+    """
+    for name, markup in places.items():
+        before, found, rest = page.partition(f"<!--{name}-->")
+        if found:
+            page = f"{before}{place(name, markup)}{rest.partition(f'<!--end of {name}-->')[2]}"
+    return page
+
+
 def paragraph(text: str, kind: str = "") -> str:
     """A paragraph of text, of a class of the style where one is named."""
     return f'<p class="{kind}">{as_html(text)}</p>' if kind else f"<p>{as_html(text)}</p>"
 
 
-def promise(*sentences: str) -> str:
-    """What is promised, set apart."""
-    return '<div class="promise">' + "".join(paragraph(sentence) for sentence in sentences) + "</div>"
+def promise(*sentences: str, more: str = "") -> str:
+    """What is promised, set apart; ``more`` is markup."""
+    return '<div class="promise">' + "".join(paragraph(sentence) for sentence in sentences) + f"{more}</div>"
 
 
 def warning(sentence: str) -> str:

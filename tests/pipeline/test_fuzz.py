@@ -40,7 +40,17 @@ from tests.pipeline.releases.test_release import NIGHT, run
 pytestmark = pytest.mark.timeout(1800)  # a search makes a thousand releases in one test
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-RELEASES = ("quickstart", "nightly", "pickups", "visits", "training", "growing", "gradients", "directions")
+RELEASES = (
+    "quickstart",
+    "nightly",
+    "pickups",
+    "visits",
+    "training",
+    "train-model",
+    "growing",
+    "gradients",
+    "directions",
+)
 LONGEST = 400
 
 EVENTS = """neighbours = "add-remove"
@@ -174,7 +184,7 @@ def folder(tmp_path_factory):
 def sized(config):
     """Whether a plan of it is a matter of milliseconds."""
     cells = math.prod(getattr(axis, "size", 1) for axis in getattr(config.query, "axes", ()))
-    units = getattr(getattr(config.query, "model", None), "hidden_units", None) or 1
+    units = max(getattr(getattr(config.query, "model", None), "hidden", ()), default=1)
     directions = getattr(config.query, "directions", 1)
     return len(config.query.columns) <= 40 and cells <= 2000 and units <= 64 and directions <= 40
 

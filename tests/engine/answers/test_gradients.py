@@ -25,7 +25,7 @@ def make(output=Output.SOFTMAX, units=None, clip=0.5, features=6, outputs=3, siz
     rng = np.random.default_rng(seed)
     count = outputs if output is Output.SOFTMAX else 1
     last = rng.standard_normal((count, (units or features) + 1)) * size
-    hidden = None if units is None else PublicMap.of(rng.standard_normal((units, features + 1)) * size)
+    hidden = () if units is None else (PublicMap.of(rng.standard_normal((units, features + 1)) * size),)
     model = Model(output, PublicMap.of(last), hidden, Activation.TANH)
     box = Box(np.full(features, -3.0), np.full(features, 5.0), np.ones(features))
     label = (-2.0, 4.0) if output is Output.SQUARED else (0.0, float(max(count, 2) - 1))

@@ -14,14 +14,12 @@ from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Ou
 RNG = np.random.default_rng(4)
 
 
-def make(output=Output.SOFTMAX, features=5, units=None, outputs=3, activation=Activation.TANH, size=1.0):
-    """Model and its weights as given."""
-    outputs = outputs if output is Output.SOFTMAX else 1
-    inputs = features if units is None else units
-    last = RNG.standard_normal((outputs, inputs + 1)) * size
-    hidden = None if units is None else RNG.standard_normal((units, features + 1)) * size
-    model = Model(output, PublicMap.of(last), None if hidden is None else PublicMap.of(hidden), activation)
-    return model, hidden, last
+def make(output=Output.SOFTMAX, features=5, units=(), outputs=3, activation=Activation.TANH, size=1.0):
+    """Model and its weights as given, the first layer first."""
+    sizes = [features, *units, outputs if output is Output.SOFTMAX else 1]
+    weights = [RNG.standard_normal((after, before + 1)) * size for before, after in zip(sizes, sizes[1:], strict=False)]
+    *hidden, last = (PublicMap.of(each) for each in weights)
+    return Model(output, last, tuple(hidden), activation), weights
 
 
 def records(rows=200, features=5, outputs=3, output=Output.SOFTMAX):
@@ -31,15 +29,21 @@ def records(rows=200, features=5, outputs=3, output=Output.SOFTMAX):
     return integers, codes if output is not Output.SQUARED else RNG.uniform(-1, 1, rows)
 
 
-def textbook(hidden, last, activation, output, x, y):
+ACTIVATIONS = {
+    Activation.TANH: np.tanh,
+    Activation.RELU: lambda z: np.maximum(z, 0.0),
+    Activation.GELU: lambda z: 0.5 * z * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (z + 0.044715 * z**3))),
+}
+
+
+def textbook(weights, activation, output, x, y):
     """Gradients of the loss of one example by central differences, by layer."""
 
-    def loss(hidden, last):
+    def loss(weights):
         a = x
-        if hidden is not None:
-            z = hidden @ a
-            a = np.concatenate([[1.0], np.tanh(z) if activation is Activation.TANH else np.maximum(z, 0.0)])
-        z = last @ a
+        for layer in weights[:-1]:
+            a = np.concatenate([[1.0], ACTIVATIONS[activation](layer @ a)])
+        z = weights[-1] @ a
         if output is Output.SQUARED:
             return 0.5 * (z[0] - y) ** 2
         if output is Output.LOGISTIC:
@@ -47,37 +51,49 @@ def textbook(hidden, last, activation, output, x, y):
         return np.logaddexp.reduce(z) - z[int(y)]
 
     def slope(which):
-        weights, found = [hidden, last][which], np.zeros([hidden, last][which].shape)
-        for place in np.ndindex(weights.shape):
+        found = np.zeros(weights[which].shape)
+        for place in np.ndindex(found.shape):
             moved = []
             for by in (1e-6, -1e-6):
-                changed = weights.copy()
-                changed[place] += by
-                moved.append(loss(changed, last) if which == 0 else loss(hidden, changed))
+                changed = [layer.copy() for layer in weights]
+                changed[which][place] += by
+                moved.append(loss(changed))
             found[place] = (moved[0] - moved[1]) / 2e-6
         return found
 
-    return [slope(0), slope(1)] if hidden is not None else [slope(1)]
+    return [slope(which) for which in range(len(weights))]
 
 
 @pytest.mark.parametrize("output", list(Output))
-@pytest.mark.parametrize(("units", "activation"), [(None, Activation.TANH), (4, Activation.TANH), (4, Activation.RELU)])
+@pytest.mark.parametrize("activation", list(Activation))
+@pytest.mark.parametrize("units", [(), (4,), (4, 3), (3, 4, 2)], ids=len)
 def test_factors_multiply_out_to_the_gradient_of_the_loss(output, units, activation):
-    model, hidden, last = make(output, units=units, activation=activation)
-    integers, labels = records(12, output=output)
+    model, weights = make(output, units=units, activation=activation, size=0.7)  # no error beyond where they are cut
+    assert model.layers == models.layer_names(len(units))
+    integers, labels = records(8, output=output)
     factors = model.factors(integers, labels)
-    for i in range(12):
-        expected = textbook(hidden, last, activation, output, integers[i] / FEATURE_STEPS, labels[i])
+    for i in range(8):
+        expected = textbook(weights, activation, output, integers[i] / FEATURE_STEPS, labels[i])
         for part, slope in zip(factors, expected, strict=True):
             found = np.outer(part.errors[i], part.inputs[i] / part.steps)
-            assert np.allclose(found, slope, atol=2e-4)
+            assert np.allclose(found, slope, atol=1e-3)
+
+
+def test_a_gelu_far_out_is_a_relu():
+    far = np.array([-1e9, -40.0, 40.0, 1e9])
+    values, slopes = models._activated(far, Activation.GELU)
+    assert np.array_equal(values, np.maximum(far, 0.0))
+    assert np.array_equal(slopes, far > 0.0)
 
 
 @given(cuts=st.lists(st.integers(1, 199), max_size=6), order=st.randoms(use_true_random=False))
 def test_any_cut_and_order_of_the_rows_gives_the_same_bits(cuts, order):
     rng = np.random.default_rng(8)
     model = Model(
-        Output.SOFTMAX, PublicMap.of(rng.standard_normal((3, 18)) * 3), PublicMap.of(rng.standard_normal((17, 40)))
+        Output.SOFTMAX,
+        PublicMap.of(rng.standard_normal((3, 10)) * 3),
+        (PublicMap.of(rng.standard_normal((17, 40))), PublicMap.of(rng.standard_normal((9, 18)))),
+        Activation.GELU,
     )
     integers = np.rint(rng.uniform(-1, 1, (200, 40)) * FEATURE_STEPS)
     labels = rng.integers(0, 3, 200).astype(float)

@@ -8,6 +8,7 @@ import pytest
 from blockveil.engine.estimates import simulated as simulated_errors
 from blockveil.engine.estimates.error_bounds import error_report
 from blockveil.engine.estimates.matrices import covariance_of
+from blockveil.engine.estimates.shrunk_spectrum import noise_of_covariance, noise_of_moment, shrunk
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
@@ -121,6 +122,39 @@ def test_simulated_errors_of_a_covariance_are_those_of_all_its_parts(public_coun
     assert covariance_of(stand_in, 900, 0.0) == pytest.approx(np.diag(0.05 * np.arange(1.0, 9.0)), abs=1e-9)
     norms = np.max(np.abs(np.linalg.eigvalsh(errors)), axis=1)
     assert abs(np.mean(norms <= found.scaled_spectral) - 0.95) < 6 * np.sqrt(0.05 * 0.95 / SIMULATED)
+
+
+def shrunk_all(matrices, noises):
+    return np.stack([shrunk(matrix, noise) for matrix, noise in zip(matrices, noises, strict=True)])
+
+
+def test_simulated_errors_of_shrunk_eigenvalues_are_those_of_what_is_released():
+    design = designed(EVEN)
+    stand_in = truth(design)
+    found = simulated_errors.second_moment(stand_in, design, EVEN, shrinks=True)
+    noisy = stand_in + drawn(design)
+    after = shrunk_all(noisy, [noise_of_moment(design)] * DRAWS) - stand_in
+    check(found.after, after)
+    assert found.after.entry < simulated_errors.second_moment(stand_in, design, EVEN).after.entry
+    wrong = simulated_errors.second_moment(stand_in, replace(design, scale=1.05 * design.scale), EVEN, shrinks=True)
+    with pytest.raises(AssertionError):
+        check(wrong.after, after)
+
+
+@pytest.mark.parametrize("public_count", [None, 900])
+def test_simulated_errors_of_shrunk_covariances_are_those_of_what_is_released(public_count):
+    design = designed(EVEN, augmented=True)
+    lead, inner = np.concatenate([[1.0], 0.6 * np.ones(24)]), 0.5 * 0.8 ** np.arange(24.0)
+    stand_in = 900 * (np.outer(lead, lead) + np.diag([0.0, *inner]))
+    found = simulated_errors.covariance(stand_in, design, EVEN, public_count, shrinks=True)
+    noisy = stand_in + drawn(design, 1000)
+    deviation = float(design.entry_standard_deviation()[0, 0]) if public_count is None else 0.0
+    counts = noisy[:, 0, 0] if public_count is None else np.full(1000, 900.0)
+    noises = [
+        noise_of_covariance(design, moment[0, 1:] / count, float(count), deviation)
+        for moment, count in zip(noisy, counts, strict=True)
+    ]
+    check(found.after, shrunk_all(covariance_of(noisy, public_count, deviation), noises) - np.diag(inner))
 
 
 @pytest.mark.parametrize("mechanism", [WholeLaplace(), Laplace(Importance("relative-error"))])

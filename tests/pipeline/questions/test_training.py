@@ -79,7 +79,7 @@ def test_the_released_gradient_is_that_of_the_records_within_its_noise(tmp_path)
 
 
 def test_a_hidden_layer_has_its_gradients_by_layer_and_a_report(tmp_path):
-    wanted = weights.shapes(4, 4, 3)
+    wanted = weights.shapes(4, (4,), 3)
     start = weights.random(wanted, seed=1)
     tmp_path.joinpath("w").mkdir()
     pin = "w/start.npz", weights.save(start, tmp_path / "w" / "start.npz")
@@ -188,5 +188,5 @@ def test_weights_are_never_written_over_a_file_of_another_kind(tmp_path):
     other = tmp_path / "ledger.db"
     other.write_bytes(b"charges")
     with pytest.raises(ConfigError, match="npz"):
-        weights.save(weights.random(weights.shapes(3, None, 1), 1), other)
+        weights.save(weights.random(weights.shapes(3, (), 1), 1), other)
     assert other.read_bytes() == b"charges"

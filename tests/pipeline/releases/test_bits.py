@@ -4,10 +4,14 @@ from datetime import date
 
 import numpy as np
 import pytest
+import zarr
 
 from blockveil.engine.records import dither
 from blockveil.pipeline.plan import summary
-from tests import support
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import run_release
+from tests import shipped, support
+from tests.eight_bit_products import ProductByNumPy, use
 from tests.pipeline.plan.test_planning import BALL, plan
 
 TINY = ("delta = 1e-6", "delta = 1e-12")
@@ -109,3 +113,24 @@ def test_nights_that_share_a_charge_have_the_same_bits_though_their_noise_differ
         ]
         found.add(tuple(made.question.problem.largest for made in nights))
     assert found == {(127,) * 4, (32767,) * 4}
+
+
+@pytest.mark.parametrize("bits", [8, 12, 16])
+def test_a_release_is_the_same_whichever_way_its_integers_are_multiplied(tmp_path, bits):
+    released = []
+    for product in (None, ProductByNumPy()):
+        folder = tmp_path / str(product is None)
+        folder.mkdir()
+        use(product, halves=True)
+        try:
+            with shipped.pinned_key():
+                made = plan(folder, (FEW[0], FEW[1].replace("8", str(bits))), kind="covariance")
+                support.write_records(folder, support.records())
+                support.set_budget(made.loaded)
+                outcome = run_release(made, ThreadCompute(2), "ways", lambda *_: None)
+        finally:
+            use(None)
+        arrays = {name: array[...] for name, array in zarr.open_group(outcome.path, mode="r").arrays()}
+        released.append({name: values.tobytes() for name, values in arrays.items()})
+    assert released[0].keys() >= {"covariance"}
+    assert released[0] == released[1]

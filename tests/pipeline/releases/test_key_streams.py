@@ -7,6 +7,7 @@ from unittest import mock
 import pytest
 import zarr
 
+from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
@@ -41,13 +42,33 @@ def run(loaded, night=NIGHT):
     return run_release(make_plan(loaded, night), ThreadCompute(2), "test", lambda *_: None)
 
 
-@pytest.mark.parametrize("name", shipped.names())
+TRAINED = "train-model"
+"""Draws rows of one tile step by step: each step reads the tile's stretch, and keeps its own rows alone."""
+
+
+@pytest.mark.parametrize("name", [name for name in shipped.names() if name != TRAINED])
 def test_every_shipped_config_asks_for_each_block_once(name, monkeypatch):
     with recorded() as keys:
-        monkeypatch.setattr(shipped, "_pinned_key", lambda: mock.patch.object(shipped, "NIGHT", NIGHT))
+        monkeypatch.setattr(shipped, "pinned_key", lambda: mock.patch.object(shipped, "NIGHT", NIGHT))
         shipped.digests(name)
     ((key),) = keys.values()
     check_asked_once(key.asked)
+
+
+def test_the_steps_of_a_training_draw_each_entry_once_and_under_one_key(monkeypatch):
+    drawn, release_ = [], NoiseDesign.release
+
+    def release(self, key, exact, block=None):
+        drawn.append(block)
+        return release_(self, key, exact, block)
+
+    monkeypatch.setattr(NoiseDesign, "release", release)
+    with recorded() as keys:
+        monkeypatch.setattr(shipped, "pinned_key", lambda: mock.patch.object(shipped, "NIGHT", NIGHT))
+        shipped.digests(TRAINED)
+    assert len(keys) == 1
+    assert all(columns == (0, 24) for _, columns in drawn)
+    assert sorted(row for rows, _ in drawn for row in range(*rows)) == list(range(60))
 
 
 def dawa(folder):

@@ -75,6 +75,7 @@ def released(folder, kind, monkeypatch, compute=None, cluster="threads"):
         patch.setattr(NoiseKey, "derive", classmethod(lambda cls, *_: cls(bytes(32))))
         # Slow, and not the matter here.
         patch.setattr("blockveil.engine.estimates.matrices.nearest_psd", lambda matrix: (matrix, 0.0))
+        patch.setattr("blockveil.engine.estimates.matrices.shrunk", lambda matrix, noise: matrix)
         patch.setattr("blockveil.pipeline.releases.outputs.post_processing", lambda *_: {})
         outcome = run_release(plan, compute or ThreadCompute(2), "test", lambda *_: None)
     assert find_published(loaded.output_root, plan.release_id) is not None

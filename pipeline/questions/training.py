@@ -1,0 +1,189 @@
+"""Training of a model: the sums of gradients of all its steps, and the weights that they give, as one answer.
+
+The sums stand one below the other, so that noise, charge and published array are those of one matrix. The weights of a
+step follow from the released sums before it by :mod:`.descent`: whoever has the release can follow each step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockveil.engine.answers.gradients import GradientsAtStep, GradientsQuery
+from blockveil.engine.answers.models import Model
+from blockveil.engine.estimates import matrices
+from blockveil.engine.estimates.descent import Descent, Rule, Schedule, Trained
+from blockveil.engine.noise.design import NoiseDesign, Released
+from blockveil.pipeline.config.model_sections import TrainingSection
+from blockveil.pipeline.questions.arrays import ReleaseArrays
+
+MOST_ENTRIES = 2**25
+"""Most entries of the sums of all steps together: 256 MiB as they are released."""
+
+Weights = Mapping[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """The steps of one release.
+
+    Attributes
+    ----------
+    descent
+        How weights follow the sums.
+    examples
+        Public number that a sum is divided by.
+    start
+        Weights of the first step, by layer.
+    """
+
+    descent: Descent
+    examples: float
+    start: Weights
+
+    @classmethod
+    def of(cls, asked: TrainingSection, start: Weights, query: GradientsQuery) -> Training:
+        """Steps of a config.
+
+        Parameters
+        ----------
+        asked
+            What it declares.
+        start
+            Weights of the first step, by layer.
+        query
+            The sum of one step.
+
+        Raises
+        ------
+        ValueError
+            The sums of all steps are too large to be kept.
+        """
+        rows, columns = query.shape
+        if asked.steps * rows * columns > MOST_ENTRIES:
+            raise ValueError(
+                f"{asked.steps:,} steps of {rows * columns:,} weights are more than {MOST_ENTRIES:,} numbers; "
+                "train fewer steps or a smaller model"
+            )
+        descent = Descent(
+            Rule(asked.optimiser),
+            Schedule(asked.schedule),
+            asked.rate,
+            asked.steps,
+            asked.momentum or 0.0,
+            asked.weight_decay,
+        )
+        return cls(descent, asked.examples, start)
+
+    @property
+    def steps(self) -> int:
+        """Number of sums."""
+        return self.descent.steps
+
+
+class Course:
+    """Training under way: which sum comes next, and what follows from it.
+
+    Parameters
+    ----------
+    training
+        The steps.
+    query
+        The sum of the first step.
+    design
+        Noise of the sums of all steps.
+    """
+
+    def __init__(self, training: Training, query: GradientsQuery, design: NoiseDesign) -> None:
+        self._training, self._query, self._design = training, query, design
+        self._trained = Trained(training.descent, training.start)
+
+    @property
+    def step(self) -> int:
+        """The step that comes next, counted from 0."""
+        return self._trained.step
+
+    @property
+    def done(self) -> bool:
+        """Whether all steps have been made."""
+        return self.step == self._training.steps
+
+    @property
+    def weights(self) -> dict[str, NDArray[np.float64]]:
+        """Weights as far as training has come, by layer."""
+        return dict(self._trained.weights)
+
+    def query(self) -> GradientsAtStep:
+        """The sum of the next step, as a part of the whole answer."""
+        model = replace(self._query, model=with_weights(self._query.model, self._trained.weights))
+        return GradientsAtStep(model, self.step * self._query.shape[0])
+
+    def follow(self, released: Released) -> None:
+        """Make a step along its released sum: grid integers of its rows of the whole answer."""
+        first = self.step * self._query.shape[0]
+        rows = (first, first + released.shape[0])
+        sums = self.sums(released, rows)
+        layers = zip(self._query.model.layers, sums, strict=True)
+        self._trained.follow({layer: part / self._training.examples for layer, part in layers})
+
+    def sums(self, released: Released, rows: tuple[int, int]) -> list[NDArray[np.float64]]:
+        """Sum of one step by layer, in the gradient's units, from the grid integers of these rows of the answer."""
+        columns = (0, released.shape[1])
+        value = released.astype(np.float64) * self._design.steps(rows, columns) / self._design.shifted_unit
+        parts = self._query.split(value)
+        return [part * unit for part, unit in zip(parts, self._query.units, strict=True)]
+
+
+def layer_axes(model: Model) -> dict[str, tuple[str, str]]:
+    """Names of the two axes of each layer: its outputs, and its inputs with the constant."""
+    *hidden, last = model.layers
+    units = ["unit"] if len(hidden) == 1 else [f"unit_{i + 1}" for i in range(len(hidden))]
+    inputs = ["input", *(["hidden"] if len(hidden) == 1 else [f"{unit}_and_constant" for unit in units])]
+    return dict(zip((*hidden, last), zip((*units, "output"), inputs, strict=True), strict=True))
+
+
+def with_weights(model: Model, weights: Weights) -> Model:
+    """The same model at other weights."""
+    return Model.at(model.output, model.activation, weights)
+
+
+def arrays(training: Training, query: GradientsQuery, design: NoiseDesign, released: Released) -> ReleaseArrays:
+    """Sums of all steps by weight, their noise, and the weights after the last step.
+
+    Parameters
+    ----------
+    training, query, design
+        The steps, the sum of the first one, and the noise.
+    released
+        Grid integers of all steps, one below the other.
+    """
+    course, rows = Course(training, query, design), query.shape[0]
+    while not course.done:
+        first = course.step * rows
+        course.follow(released[first : first + rows])
+    noisy = matrices.coordinate_estimate(released, design)
+    units = np.concatenate(
+        [np.full(np.prod(shape), unit) for shape, unit in zip(query.model.shapes, query.units, strict=True)]
+    )
+    value = noisy.value.reshape(training.steps, -1) * units
+    deviation = noisy.standard_deviation.reshape(training.steps, -1) * units
+    found: dict[str, tuple[Any, tuple[str, ...]]] = {
+        "gradients": (value, ("step", "weight")),
+        "gradients_standard_deviation": (deviation, ("step", "weight")),
+        "gradient_length": (_lengths(value), ("step",)),
+        "gradient_length_of_noise": (_lengths(deviation), ("step",)),
+    }
+    axes = layer_axes(query.model)
+    for layer, array in course.weights.items():
+        found[f"{layer}_weights"] = (array, axes[layer])
+    return found
+
+
+def _lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Length of each row, by sums that are rounded once, so that every machine has the same."""
+    return np.array([math.sqrt(math.fsum((row * row).tolist())) for row in rows])
