@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
@@ -13,6 +13,7 @@ from blockveil.pipeline.ledger import BudgetStatus, Entry, Ledger
 from blockveil.pipeline.plan.forecast import forecast
 from blockveil.pipeline.plan.planning import Plan, plan_near
 from blockveil.pipeline.report.burndown import Balance
+from blockveil.pipeline.report.paid_nights import Paid, paid_nights
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class FoundBudget:
         Nights left of each release that it pays.
     numbers
         The budget in numbers.
+    paid
+        Releases that it has paid.
     """
 
     account: str
@@ -57,6 +60,7 @@ class FoundBudget:
     problem: str
     ahead: tuple[NightsAhead, ...]
     numbers: dict[str, Any]
+    paid: Paid = field(default_factory=dict)
 
 
 def look_at_budgets(configs: Iterable[LoadedConfig], today: date) -> tuple[FoundBudget, ...]:
@@ -101,7 +105,8 @@ def _look(account: str, url: str, configs: list[LoadedConfig], today: date) -> F
     # How often a release still fits is said of each release below.
     rows = [row for row in balance.rows if row[0] != "Nights left"]
     ahead = tuple(_ahead(plan, status, history, today) for plan in plans)
-    return FoundBudget(account, Balance(rows, balance.together, balance.spent), "", ahead, _numbers(status))
+    shown, paid = Balance(rows, balance.together, balance.spent), paid_nights(history, status, plans)
+    return FoundBudget(account, shown, "", ahead, _numbers(status), paid)
 
 
 def _plan(loaded: LoadedConfig, today: date) -> Plan | None:

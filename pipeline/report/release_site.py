@@ -1,12 +1,12 @@
 """Static pages of all releases: what was found, what each budget has left, and what changed since the night before.
 
-Published values and public facts of the ledger alone. A page of a release is made of that release only, and is taken
-from the present site where neither it nor the code has changed; budgets are on the first page, which is always made.
+Published values and public facts of the ledger alone. A page of a release is taken from the present site where neither
+the release nor the code has changed; what it says of the budget is put in anew. The first page is always made.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -15,7 +15,9 @@ from blockveil.pipeline.data.released import open_release
 from blockveil.pipeline.report import comparison_page, facts, page, site_index
 from blockveil.pipeline.report.budgets_found import look_at_budgets
 from blockveil.pipeline.report.comparison import CannotCompare, compare
+from blockveil.pipeline.report.halves import budget_places
 from blockveil.pipeline.report.markup import link
+from blockveil.pipeline.report.paid_nights import Paid
 from blockveil.pipeline.report.releases_found import FoundNight, look_at, nights_of
 from blockveil.pipeline.report.site_folder import SiteDraft, replacing
 from blockveil.pipeline.report.site_index import Shelf, ShownNight
@@ -69,7 +71,7 @@ def make_site(source: Path, output: Path, today: date, code: str) -> MadeSite:
     """
     found = look_at(source)
     budgets = look_at_budgets(found.configs.values(), today)
-    writer = _Writer(code)
+    writer = _Writer(code, {release: paid for budget in budgets for release, paid in budget.paid.items()})
     with replacing(output) as draft:
         shelves = []
         for number, root in enumerate(found.roots, start=1):
@@ -86,8 +88,8 @@ def make_site(source: Path, output: Path, today: date, code: str) -> MadeSite:
 class _Writer:
     """Writes the pages of releases, each once."""
 
-    def __init__(self, code: str) -> None:
-        self._code = code
+    def __init__(self, code: str, paid: Paid) -> None:
+        self._code, self._paid = code, paid
         self.made, self.unreadable = 0, list[str]()
 
     def show(self, draft: SiteDraft, folder: str, name: str, nights: list[FoundNight]) -> list[ShownNight]:
@@ -95,29 +97,31 @@ class _Writer:
         shown = [self._night(draft, folder, night) for night in nights]
         if len(nights) > 1 and all(each.page for each in shown[-2:]):
             last, changed = self._change(draft, f"{folder}{name}", nights[-2], nights[-1])
-            shown[-1] = ShownNight(shown[-1].release_id, shown[-1].page, shown[-1].said, last, changed)
+            shown[-1] = replace(shown[-1], against=last, changed=changed)
         return shown
 
     def _night(self, draft: SiteDraft, folder: str, night: FoundNight) -> ShownNight:
         path, of = f"{folder}{night.release_id}.html", [night.output_digest, self._code]
-        said = draft.again(path, of)
+        paid = self._paid.get((night.release_id, night.output_digest))
+        budget = [] if paid is None else paid.rows
+        said = draft.again(path, of, budget_places(budget))
         if said is None:
             try:
                 found = facts.Facts(open_release(night.pointer))
-                text = page.html(found, [], f"{night.night}-{night.output_digest[:16]}.zarr", back=_back(path))
+                text = page.html(found, budget, f"{night.night}-{night.output_digest[:16]}.zarr", back=_back(path))
             except (BlockveilError, KeyError, ValueError):  # of an attribute that somebody has changed
                 self.unreadable.append(night.release_id)
                 return ShownNight(night.release_id, "", "This release cannot be read: it is damaged.")
             said = facts.finding(found)
             draft.write(path, text.encode(), of, said)
             self.made += 1
-        return ShownNight(night.release_id, path, said)
+        return ShownNight(night.release_id, path, said, paid=paid)
 
     def _change(self, draft: SiteDraft, folder: str, before: FoundNight, night: FoundNight) -> tuple[str, str]:
         """Page and sentence of what differs between two nights; no page where they cannot be compared."""
         path = f"{folder}/{night.night}-against-{before.night}.html"
         of = [night.output_digest, before.output_digest, self._code]
-        said = draft.again(path, of)
+        said = draft.again(path, of, {})
         if said is not None:
             return path, said
         try:

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 from blockveil.pipeline.base import durable, staging
 from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.report.markup import refilled
 
 MANIFEST = "pages.json"
 """File that says of each page what it is of, so that the next site need not make it again."""
@@ -44,7 +45,7 @@ class SiteDraft:
         self._known = _manifest(before)
         self.manifest: dict[str, dict[str, Any]] = {}
 
-    def again(self, name: str, of: list[str]) -> str | None:
+    def again(self, name: str, of: list[str], places: Mapping[str, str]) -> str | None:
         """Take a page of the present site that is of the same content; what it says in one sentence, or None.
 
         Parameters
@@ -53,6 +54,8 @@ class SiteDraft:
             Path of the page in the site.
         of
             What it is made of: digests of releases and of the code.
+        places
+            Markup of its places, which may have changed meanwhile.
         """
         known = self._known.get(name)
         if self._before is None or not isinstance(known, dict) or known.get("of") != of:
@@ -64,7 +67,7 @@ class SiteDraft:
         if hashlib.sha256(content).hexdigest() != known.get("sha256"):
             return None
         said = str(known.get("said"))
-        self.write(name, content, of, said)
+        self.write(name, refilled(content.decode(), places).encode(), of, said)
         return said
 
     def write(self, name: str, content: bytes, of: list[str], said: str) -> None:

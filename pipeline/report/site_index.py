@@ -22,6 +22,7 @@ from blockveil.pipeline.report.markup import (
     table,
     warning,
 )
+from blockveil.pipeline.report.paid_nights import PaidNight
 
 VERSION = 1
 """Raised when a key of the JSON changes its meaning or goes."""
@@ -41,6 +42,8 @@ class ShownNight:
         What it found, in one sentence.
     against, changed
         Page and sentence of what differs from the night before; empty where nothing was compared.
+    paid
+        What its ledger says of it; None where no ledger is known, or it knows no such release.
     """
 
     release_id: str
@@ -48,6 +51,7 @@ class ShownNight:
     said: str
     against: str = ""
     changed: str = ""
+    paid: PaidNight | None = None
 
     @property
     def night(self) -> str:
@@ -154,6 +158,7 @@ def text_of(shown: Contents) -> str:
                 "finding": night.said,
                 "against": night.against or None,
                 "changed": night.changed or None,
+                "charged": None if night.paid is None else {"share": night.paid.share, "epsilon": night.paid.epsilon},
             }
             for shelf in shown.shelves
             for night in shelf.nights

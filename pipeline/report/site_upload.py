@@ -1,9 +1,9 @@
 """A site is sent to an object store, where it has no links to replace.
 
-Pages keep their addresses, so that they can be bookmarked. A page of a release is of that release only, so old and new
-pages may lie beside each other; the first page, which leads to all others, comes last. The manifest is replaced only by
-who has read it: before a page is sent it no longer claims that page, so that after a kill, or beside another sender, a
-page is sent again rather than believed.
+Pages keep their addresses, so that they can be bookmarked. A page of a release is of that release, and of its budget as
+it stood when the page was made, so old and new pages may lie beside each other; the first page comes last. The manifest
+is replaced only by who has read it: before a page is sent it no longer claims that page, so that after a kill, or
+beside another sender, a page is sent again rather than believed.
 """
 
 from __future__ import annotations

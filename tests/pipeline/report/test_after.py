@@ -12,6 +12,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import after, make_report
 from tests import support
+from tests.pipeline.plan import test_editions
 from tests.pipeline.public import test_noise_directions as directed
 from tests.pipeline.questions import test_queries as queries
 
@@ -24,6 +25,37 @@ def released(folder, loaded):
     outcome = run_release(plan, ThreadCompute(2), "test", lambda *_: None)
     made = make_report(Workspace.open(plan), outcome)
     return plan, read_release(outcome.path), made
+
+
+@pytest.mark.parametrize("kind", ["covariance", "second-moment"])
+def test_a_release_with_shrunk_eigenvalues_says_so_and_how_large_its_error_may_be(tmp_path, kind):
+    _, release, made = released(tmp_path, test_editions.prepare_wide(tmp_path, kind=kind))
+    error = release.attributes["error"]
+    assert error["post_processing"] == post_processing_error.SHRUNK
+    assert error["simulated"]["after"]["frobenius"] < error["simulated"]["noisy"]["frobenius"]
+    page = made.path.read_text()
+    assert "eigenvalues shrunk for the noise in them" in page
+    if kind == "second-moment":
+        assert error["after_frobenius_norm_bound"] > error["simulated"]["after"]["frobenius"]
+
+
+def test_the_bound_of_shrunk_eigenvalues_holds(tmp_path):
+    loaded = test_editions.prepare_wide(tmp_path, kind="second-moment")
+    plan = make_plan(loaded, NIGHT)
+    design, coordinates, d = plan.design, plan.question.query.quantiser.coordinates, 12
+    rng, steps = np.random.default_rng(4), plan.design.steps((0, 12), (0, 12))
+    inside = 0
+    for strength in (0.0, 30.0, 300.0):
+        truth = strength * np.diag(np.arange(d) < 3)
+        for _ in range(50):
+            noise = rng.standard_normal((d, d)) * design.entry_standard_deviation()
+            noisy = truth + np.triu(noise) + np.triu(noise, 1).T
+            integers = np.rint(noisy * design.shifted_unit / steps).astype(np.int64)
+            arrays = plan.answer.arrays(integers, 400)
+            bound = post_processing_error.post_processing(plan.answer, arrays)["after_frobenius_norm_bound"]
+            off = arrays["second_moment_psd"][0] / np.outer(coordinates.scale, coordinates.scale) - truth
+            inside += np.linalg.norm(off) * coordinates.scale[0] ** 2 <= bound
+    assert inside >= 150 * (0.95 - 6 * np.sqrt(0.05 * 0.95 / 150))
 
 
 @pytest.mark.parametrize("kind", ["covariance", "second-moment"])

@@ -26,7 +26,7 @@ TODAY = date(2026, 11, 22)
 @pytest.fixture
 def people(tmp_path, monkeypatch):
     """A folder of one config with two released nights, of noise of known keys."""
-    keys = (NoiseKey(bytes([number]) * 32) for number in range(len(NIGHTS)))
+    keys = (NoiseKey(bytes([number]) * 32) for number in range(3))
     monkeypatch.setattr(NoiseKey, "derive", classmethod(lambda *_: next(keys)))
     folder = tmp_path / "configs"
     folder.mkdir()
@@ -67,6 +67,8 @@ def test_it_shows_each_night_the_budget_the_nights_left_and_what_changed(people,
     for night in NIGHTS:  # where a run's page leads to
         assert text.count(f'id="people/covariance/{night}"') == 1
     assert "What is promised?" in page
+    for said in ("Charged", "of the budget; alone it is epsilon", "Left", "Nights left", "more releases like this one"):
+        assert said in page
     assert '<a href="../../index.html">' in page
     assert "2026-11-21 against" in (output / "people/covariance/2026-11-21-against-2026-11-20.html").read_text()
     content = json.loads((output / "releases.json").read_text())
@@ -74,6 +76,8 @@ def test_it_shows_each_night_the_budget_the_nights_left_and_what_changed(people,
     assert [each["release_id"][-10:] for each in content["releases"]] == ["2026-11-20", "2026-11-21"]
     (budget,) = content["budgets"]
     assert budget["releases"] == 2
+    shares = [each["charged"]["share"] for each in content["releases"]]
+    assert sum(shares) == pytest.approx(budget["spent_share"])
     assert budget["nights_left"]["people/covariance"] > 0
 
 
@@ -106,6 +110,36 @@ def test_the_same_again_changes_no_file_and_makes_no_page(people, tmp_path):
     assert (pages(output), output.resolve()) == (before, place)
     assert make_site(people.base, output, TODAY, "other code").made == 3
     assert {file.name for file in tmp_path.iterdir()} == {"configs", "site", output.resolve().name}
+
+
+def test_a_page_that_is_not_made_again_says_what_its_budget_has_left_now(people, tmp_path):
+    output = tmp_path / "site"
+    make_site(people.base, output, TODAY, "code")
+    first = "people/covariance/2026-11-20.html"
+    before = (output / first).read_text()
+    run_release(make_plan(people, date(2026, 11, 22)), ThreadCompute(2), "t", lambda *a: None)
+    assert make_site(people.base, output, TODAY, "code").made == 2  # the new night, and that night against the last
+    after = (output / first).read_text()
+    assert "of it by 2 releases" in before
+    assert "of it by 3 releases" in after
+    assert after == make_page_anew(people, tmp_path / "anew" / "site", first)
+
+
+def make_page_anew(people, output, page):
+    make_site(people.base, output, TODAY, "code")
+    return (output / page).read_text()
+
+
+def test_a_release_that_its_ledger_does_not_know_is_shown_without_a_budget(people, tmp_path):
+    """By its content, not by its name: another folder may hold other releases of the same name."""
+    people.ledger_path.unlink()
+    support.set_budget(people, 9.0)
+    make_site(people.base, tmp_path / "site", TODAY, "code")
+    page = (tmp_path / "site/people/covariance/2026-11-20.html").read_text()
+    assert "which this page was written without" in page
+    assert "What is left of the budget?" not in page
+    content = json.loads((tmp_path / "site/releases.json").read_text())
+    assert [each["charged"] for each in content["releases"]] == [None, None]
 
 
 def test_a_page_that_somebody_has_changed_is_made_again(people, tmp_path):
@@ -159,6 +193,9 @@ def test_a_folder_of_releases_alone_is_shown_without_budgets(people, tmp_path):
     text = (tmp_path / "site" / "index.html").read_text()
     assert "not known" in text
     assert "budget of people" not in text
+    page = (tmp_path / "site/people/covariance/2026-11-20.html").read_text()
+    assert "which this page was written without" in page
+    assert "Charged" not in page
 
 
 def test_a_folder_with_nothing_to_show_is_refused(tmp_path):
