@@ -3,6 +3,8 @@
 PY ?= $(shell command -v python3.11 || command -v python3)
 V := .venv
 B := $(V)/bin
+LOWEST := build/lowest
+NEWEST := build/newest
 
 export PREFECT_HOME ?= $(CURDIR)/.prefect
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -13,23 +15,42 @@ export UV_SYSTEM_CERTS = true
 
 # Tests that run beside others can starve for a processor. AGAIN=1 tries what failed (exit code 1, nothing else) once more,
 # one test after the other: a fault fails again.
-again = $(if $(AGAIN),|| { [ $$? = 1 ] && $(B)/python -m pytest -q --last-failed --last-failed-no-failures none; })
+again = $(if $(AGAIN),|| { [ $$? = 1 ] && $(1)/python -m pytest -q $(2) --last-failed --last-failed-no-failures none; })
 
-.PHONY: demo test check test-slow docs lock clean help
+locked = $(B)/uv pip compile -q $(1) pyproject.toml --all-extras --python-version 3.11 --universal --generate-hashes \
+  --no-annotate --no-emit-index-url --custom-compile-command "make lock" -o $(2)
+
+python_is_supported = $(PY) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14) and "Python 3.11, 3.12 or 3.13 is needed: make PY=/path/to/python3.11")'
+
+# Environment $(1) with the hashes of lock $(2). uv installs them several times faster than pip, and is itself in the
+# lock; plain pip does it where uv cannot run. setuptools is in the lock too, so the project builds without fetching anything.
+define from_lock
+	@$(python_is_supported)
+	$(PY) -m venv $(1)
+	awk '/^[^ ]/ { wanted = /^uv==/ } wanted' $(2) > $(1)/uv.lock
+	($(1)/bin/python -m pip install -q --require-hashes --no-deps -r $(1)/uv.lock \
+	  && $(1)/bin/uv pip sync -q --compile-bytecode --require-hashes $(2) --python $(1)/bin/python) \
+	  || $(1)/bin/python -m pip install -q --require-hashes --no-deps -r $(2)
+	$(1)/bin/python -m pip install -q --no-deps --no-build-isolation -e .
+endef
+
+# The core of the tests in environment $(1). What the libraries of the lock deprecate is an error; what other versions
+# of them deprecate in one another is not.
+lenient := -W default::DeprecationWarning -W default::PendingDeprecationWarning
+core = $(1)/bin/python -m pytest -q -n $$(getconf _NPROCESSORS_ONLN) --dist loadfile -m "not slow" $(lenient) \
+  @tests/core.txt $(call again,$(1)/bin,$(lenient))
+
+.PHONY: demo test check test-slow test-lowest test-newest docs lock clean help
 
 help: ## show the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /	/'
 
 $(V)/.stamp: requirements.lock pyproject.toml
-	@$(PY) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14) and "Python 3.11, 3.12 or 3.13 is needed: make PY=/path/to/python3.11")'
-	$(PY) -m venv $(V)
-	@# uv installs the same hashes several times faster, and is itself in the lock; plain pip does it where uv cannot run.
-	awk '/^[^ ]/ { wanted = /^uv==/ } wanted' requirements.lock > $(V)/uv.lock
-	($(B)/python -m pip install -q --require-hashes --no-deps -r $(V)/uv.lock \
-	  && $(B)/uv pip sync -q --compile-bytecode --require-hashes requirements.lock --python $(B)/python) \
-	  || $(B)/python -m pip install -q --require-hashes --no-deps -r requirements.lock
-	@# setuptools comes from the lock, so the project builds without fetching anything.
-	$(B)/python -m pip install -q --no-deps --no-build-isolation -e .
+	$(call from_lock,$(V),requirements.lock)
+	touch $@
+
+$(LOWEST)/.stamp: requirements-lowest.lock pyproject.toml
+	$(call from_lock,$(LOWEST),requirements-lowest.lock)
 	touch $@
 
 demo: $(V)/.stamp ## set up, then release a private covariance of real data
@@ -37,12 +58,23 @@ demo: $(V)/.stamp ## set up, then release a private covariance of real data
 
 test: check ## set up, check style, types and layers, and run the tests
 	@# They wait for servers and disks too: twice as many at once as there are cores; a file's tests share what it starts.
-	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist loadfile -m "not slow" $(again)
+	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist loadfile -m "not slow" $(call again,$(B))
 
 test-slow: $(V)/.stamp ## the tests that take long
 	@# They wait for servers and clocks more than they compute: twice as many at once as there are cores. The
 	@# last ones are shared out again, for single tests take 20 minutes.
-	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal -m slow $(again)
+	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal -m slow $(call again,$(B))
+
+test-lowest: $(LOWEST)/.stamp ## the core of the tests, on the least version of each requirement
+	$(call core,$(LOWEST))
+
+test-newest: ## the same on the newest versions that pyproject.toml allows today, without the lock
+	@$(python_is_supported)
+	$(PY) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install -q --upgrade uv
+	$(NEWEST)/bin/uv pip install -q --upgrade --compile-bytecode --all-extras -r pyproject.toml --python $(NEWEST)/bin/python
+	$(NEWEST)/bin/uv pip install -q --no-deps --no-build-isolation -e . --python $(NEWEST)/bin/python
+	$(call core,$(NEWEST))
 
 check: $(V)/.stamp ## style, types and layers
 	$(B)/ruff check .
@@ -53,9 +85,10 @@ check: $(V)/.stamp ## style, types and layers
 docs: $(V)/.stamp ## build the site of the documentation into build/site
 	$(B)/python docs/site/build.py build/site
 
-lock: $(V)/.stamp ## write requirements.lock from pyproject.toml; UPGRADE=1 moves to newer versions
-	$(B)/uv pip compile -q $(if $(UPGRADE),--upgrade) pyproject.toml --all-extras --python-version 3.11 --universal \
-	  --generate-hashes --no-annotate --no-emit-index-url --custom-compile-command "make lock" -o requirements.lock
+lock: $(V)/.stamp ## write both locks from pyproject.toml; UPGRADE=1 moves requirements.lock to newer versions
+	$(call locked,$(if $(UPGRADE),--upgrade),requirements.lock)
+	@# What is in a lock is kept, so the lowest is always found anew.
+	$(call locked,--upgrade --resolution lowest-direct,requirements-lowest.lock)
 
 clean: ## remove what the commands made, the demo's releases and ledger included
 	rm -rf $(V) build .prefect src/*.egg-info

@@ -17,6 +17,7 @@ EXTRAS = {
     "httpx": "server",
     "numba": "fast",
     "obstore": "s3",
+    "onnxruntime": "fast",
     "pandas": "analysis",
     "prefect": "server",
     "prometheus_client": "server",
@@ -47,9 +48,23 @@ class MissingExtra(BlockveilError):
     def of(cls, error: ModuleNotFoundError) -> MissingExtra | None:
         """What to install for a library that was not found; None where no extra brings it."""
         name = (error.name or "").partition(".")[0]
-        extra = EXTRAS.get(name)
-        if extra is None:
-            return None
+        return cls._named(name) if name in EXTRAS else None
+
+    @classmethod
+    def require(cls, name: str) -> None:
+        """Refuse to go on without a library that an extra brings, before anything is started that needs it.
+
+        Raises
+        ------
+        MissingExtra
+            It is not installed.
+        """
+        if not is_installed(name):
+            raise cls._named(name)
+
+    @classmethod
+    def _named(cls, name: str) -> MissingExtra:
+        extra = EXTRAS[name]
         return cls(
             f"The package {name} is not installed",
             "Only some uses need it, and it comes with an extra",
