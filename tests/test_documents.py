@@ -32,6 +32,22 @@ def test_relative_links_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
+def of_the_site(name):
+    """A constant of the script that builds the site, which needs more packages than these tests."""
+    statements = ast.parse((ROOT / "docs" / "site" / "build.py").read_text()).body
+    values = {node.targets[0].id: node.value for node in statements if isinstance(node, ast.Assign)}
+    return ast.literal_eval(values[name])
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if ".github" not in page.parts], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_links_of_pages_that_the_site_has_lead_to_what_it_has(page):
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+        where = (page.parent / target).resolve().relative_to(ROOT)
+        assert where.parts[0] in of_the_site("FOLDERS") or any(where.match(pattern) for pattern in of_the_site("FILES"))
+
+
 def test_readme_names_the_commands_that_ci_runs():
     readme, ci = (ROOT / "README.md").read_text(), (ROOT / ".ci" / "run").read_text()
     for command in ("make demo", "make test"):
@@ -75,9 +91,12 @@ def test_decisions_are_numbered_dated_and_listed():
             assert word in text, page.name
 
 
+MAKEFILE = (ROOT / "Makefile").read_text()
+
+
 def commands(target):
     """What a target of the Makefile runs, as words."""
-    recipe = re.search(rf"(?m)^{target}:[^\n]*\n((?:\t[^\n]*\n)+)", (ROOT / "Makefile").read_text())[1]
+    recipe = re.search(rf"(?m)^{target}:[^\n]*\n((?:\t[^\n]*\n)+)", MAKEFILE)[1]
     return [line.strip().replace("$(B)/", ".venv/bin/").split() for line in recipe.splitlines()]
 
 
@@ -89,11 +108,19 @@ def test_a_commit_is_checked_by_the_tools_of_make_check_and_fetches_nothing():
     assert run == [[word for word in words if word != "."] for words in commands("check")]
 
 
-def test_the_workflow_runs_what_ci_runs_on_every_python_that_is_supported():
-    (job,) = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"].values()
+def test_the_workflow_runs_what_ci_runs_on_every_supported_python_and_the_ranges_at_their_ends():
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]
+    job, ranges = jobs["tests"], jobs["ranges"]
     assert job["steps"][-1]["run"].endswith(".ci/run")
     supported = SpecifierSet(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"])
-    assert job["strategy"]["matrix"]["python"] == [f"3.{minor}" for minor in range(30) if f"3.{minor}" in supported]
+    pythons = [f"3.{minor}" for minor in range(30) if f"3.{minor}" in supported]
+    assert job["strategy"]["matrix"]["python"] == pythons
+    assert [(each["make"], each["python"]) for each in ranges["strategy"]["matrix"]["include"]] == [
+        ("test-lowest", pythons[0]),
+        ("test-newest", pythons[-1]),
+    ]
+    assert all(re.search(rf"(?m)^{each['make']}:", MAKEFILE) for each in ranges["strategy"]["matrix"]["include"])
+    assert ranges["steps"][-1]["run"].startswith("make ${{ matrix.make }} ")
 
 
 def test_the_runbook_says_what_to_do_in_every_state_that_a_failed_run_has():

@@ -57,6 +57,7 @@ MENU = {
         "protect persons with many rows": "docs/how-to/many-rows",
         "know whether it is good enough": "docs/how-to/good-enough",
         "publish to an object store": "docs/how-to/object-store",
+        "run on a fleet": "docs/how-to/fleets",
         "read a report": "docs/report",
         "run it every night and for a team": "docs/operations",
         "ingest files": "docs/ingest",
