@@ -45,6 +45,8 @@ settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+QUIETENED = ("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "PREFECT_SERVER_LOGGING_LEVEL")
+
 _test, _number = "", itertools.count()
 
 
@@ -53,6 +55,18 @@ def pytest_runtest_setup(item):
     """Start a test's secrets anew, so that they do not depend on the tests before it."""
     global _test, _number
     _test, _number = item.nodeid, itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def as_loud_as_before():
+    """A run quietens Prefect for its own process, which is that of the tests; children of later ones shall be heard."""
+    before = {name: os.environ.get(name) for name in QUIETENED}
+    yield
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import positive, uneven
 from benchmarks.mechanisms import ball_ratios, balls, table
 from blockveil.engine.mechanisms.auto import Metric
 
@@ -79,3 +80,30 @@ def test_the_table_of_boxes_within_balls_is_what_the_benchmark_prints():
         assert row["shape"].rpartition(" ")[2] == name.rpartition(" ")[2]
         for column, value in zip(("box alone", "ball alone"), ball_ratios(problems), strict=True):
             assert is_shown(row[column], value), (name, column)
+
+
+def test_the_table_of_uneven_boxes_is_what_the_benchmark_prints():
+    *shown, covariance = rows_below("## Boxes that are not even about their origin", "records, replace-one")
+    assert [row["records, replace-one"] for row in shown] == list(uneven.BOXES)
+    for row, lower in zip(shown, uneven.BOXES.values(), strict=True):
+        assert list(row.values())[1:] == [f"{ratio:.3f}" for ratio in uneven.ratios(lower)]
+    assert covariance["second moment"] == f"{uneven.of_a_covariance(6):.3f}"
+
+
+def test_bounds_for_many_features_are_as_far_above_a_pair_as_the_page_of_limits_says():
+    assert uneven.above_what_was_found(17, like=True) <= 1.005
+    assert uneven.above_what_was_found(17, like=False) <= 1.41
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(i, marks=[pytest.mark.slow] * (i > 2)) for i in range(len(positive.CASES))]
+)
+def test_the_table_of_positive_semi_definite_versions_is_what_the_benchmark_prints(case):
+    row = rows_below("## Positive semi-definite versions", "records")[case]
+    name, made, rows, epsilon, draws = positive.CASES[case]
+    assert (row["records"], row["rows"], float(row["epsilon"])) == (name, f"{rows:,}", epsilon)
+    matrix, ratio = positive.errors(made(), rows, epsilon, draws)
+    # Another linear algebra library gives other last digits, and so may round otherwise.
+    assert float(row["matrix"]) == pytest.approx(matrix, abs=0.006)
+    assert float(row["correlations"]) == pytest.approx(ratio, abs=0.006)
+    assert matrix <= (0.5 if name == "images of 28 x 28" else 1.0)

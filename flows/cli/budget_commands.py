@@ -127,6 +127,7 @@ def show(config: Config, as_json: Json = False, debug: Debug = False) -> None:
 def forecast(
     configs: Configs,
     until: Annotated[str | None, typer.Option(help="Date to last to, YYYY-MM-DD: how much noise that takes.")] = None,
+    every: Annotated[int, typer.Option(min=1, help="Days from one night to the next, such as 7.")] = 1,
     picture: Annotated[Path | None, typer.Option(help="Burn-down to write, .svg or .png.")] = None,
     as_json: Json = False,
     debug: Debug = False,
@@ -136,7 +137,7 @@ def forecast(
     plans, today = _plans(configs, None), datetime.now().astimezone().date()
     ledger, dataset = Ledger(plans[0].loaded.ledger_url), plans[0].config.release.account
     budget, history = ledger.budget(dataset), ledger.history(dataset)
-    found = ahead.forecast(budget, history, plans, today, None if until is None else _until(until))
+    found = ahead.forecast(budget, history, plans, today, None if until is None else _until(until), every)
     if picture is not None:
         from blockveil.pipeline.plan import forecast_picture
 

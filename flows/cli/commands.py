@@ -80,7 +80,7 @@ COMMANDS = {
     "ingest": Listed(
         "ingest_command",
         "ingest",
-        "Make the store of records that releases read, or append new files to it. Spends nothing.",
+        "Make the store of records that releases read, or append what is new in its source. Spends nothing.",
     ),
     "erase": Listed(
         "erase_command",

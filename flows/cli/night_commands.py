@@ -27,7 +27,7 @@ from blockveil.flows.runs import budgets, stopping
 from blockveil.flows.runs import overrides as allowed
 from blockveil.flows.service import server
 from blockveil.pipeline.base.errors import BlockveilError, LedgerError
-from blockveil.pipeline.base.extras import is_installed
+from blockveil.pipeline.base.extras import MissingExtra, is_installed
 from blockveil.pipeline.data import quickstart
 from blockveil.pipeline.data.preview import Looked, look
 from blockveil.pipeline.plan import summary
@@ -85,6 +85,8 @@ def _release(
     as_json: bool = False,
     times: StageTimes | None = None,
 ) -> None:
+    if not no_prefect:
+        MissingExtra.require("prefect")  # a temporary server would be another process, which cannot say so
     made, store = workspace.plan, look(workspace.plan.loaded)
     if not as_json:
         _announce(workspace, store)

@@ -38,7 +38,9 @@ def start(
     inputs: Annotated[int, typer.Option(min=1, help="Number of features.", show_default=False)],
     outputs: Annotated[int, typer.Option(min=1, help="Number of outputs.", show_default=False)],
     seed: Annotated[int, typer.Option(help="Public seed.", show_default=False)],
-    hidden: Annotated[int | None, typer.Option(min=1, help="Number of hidden units.")] = None,
+    hidden: Annotated[
+        list[int] | None, typer.Option(min=1, help="Number of hidden units; given several times, of each hidden layer.")
+    ] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -46,7 +48,7 @@ def start(
     del debug
     from blockveil.pipeline.questions import weights
 
-    found = weights.random(weights.shapes(inputs + 1, hidden, outputs), seed)
+    found = weights.random(weights.shapes(inputs + 1, hidden or (), outputs), seed)
     _tell(output, weights.save(found, output), as_json)
 
 

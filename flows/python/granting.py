@@ -172,13 +172,15 @@ class BudgetOfConfig:
         )
         return self
 
-    def forecast(self, until: day | str | None = None) -> BudgetForecast:
+    def forecast(self, until: day | str | None = None, every: int = 1) -> BudgetForecast:
         """How many nights are left, and the noise that lets the budget last until a date.
 
         Parameters
         ----------
         until
             Date to last to, a date or ``YYYY-MM-DD``; None asks for none.
+        every
+            Days from one night to the next.
 
         Raises
         ------
@@ -190,7 +192,7 @@ class BudgetOfConfig:
         status, today = self._require(), datetime.now().astimezone().date()
         history = Ledger(self._loaded.ledger_url).history(self.account)
         last = None if until is None else day_of(until)
-        return BudgetForecast(ahead.forecast(status, history, [self._plan()], today, last))
+        return BudgetForecast(ahead.forecast(status, history, [self._plan()], today, last, every))
 
     def to_dict(self) -> dict[str, Any]:
         """Cap, spent and left as plain JSON values; only the account where none is granted."""

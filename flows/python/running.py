@@ -125,7 +125,8 @@ def _by_prefect(
                 "Start or correct the server and run again (what was done is resumed), or call with prefect=False",
             ) from error
         if not state.is_completed():
-            state.result(raise_on_failure=True)
+            # Where an event loop runs, as in a notebook, this would otherwise raise nothing.
+            state.result(raise_on_failure=True, _sync=True)
 
 
 def _released(workspace: Workspace) -> Release:

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from prefect import Flow, get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentScheduleUpdate
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy, DeploymentSchedule
 from prefect.deployments.runner import RunnerDeployment
@@ -132,13 +133,18 @@ def register(made: Sequence[RunnerDeployment]) -> dict[str, UUID]:
         What the reviewed folder says.
     """
     with get_client(sync_client=True) as client:
-        found = {}
-        for deployment in made:
-            number: UUID = deployment.apply()  # type: ignore[assignment]
-            # Registering again leaves what an earlier hand has set, and this code would refuse its runs.
-            client._client.patch(f"/deployments/{number}", json=_AS_MADE).raise_for_status()
-            found[deployment.full_name] = number
-    return found
+        return {deployment.full_name: _put_right(client, deployment) for deployment in made}
+
+
+def _put_right(client: SyncPrefectClient, deployment: RunnerDeployment) -> UUID:
+    """Make one deployment as this code makes it, whatever an earlier hand has set, so that its runs are not refused."""
+    number: UUID = deployment.apply()  # type: ignore[assignment]
+    client._client.patch(f"/deployments/{number}", json=_AS_MADE).raise_for_status()
+    if client.read_deployment(number).job_variables:  # servers before 3.8.7 never empty them
+        client.delete_deployment(number)
+        number = deployment.apply()  # type: ignore[assignment]
+        client._client.patch(f"/deployments/{number}", json=_AS_MADE).raise_for_status()
+    return number
 
 
 def when(deployment: RunnerDeployment) -> str:

@@ -14,7 +14,7 @@ import stat
 import sys
 import tomllib
 from collections.abc import Iterator
-from contextlib import chdir, suppress
+from contextlib import chdir, contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -142,6 +142,24 @@ def join() -> None:
     if setting(CLIENT) is None and address is not None and is_ours(home(), address):
         os.environ[CLIENT] = kept(home())
     import_prefect()
+
+
+@contextmanager
+def joined() -> Iterator[None]:
+    """Log in as :func:`join` does, for as long as the block runs, also where Prefect was imported before.
+
+    In a notebook one cell may use Prefect and a later one name a server, or another server: Prefect then reads the
+    environment again, and the login of one server is not left there for the next.
+    """
+    before, known = os.environ.get(CLIENT), "prefect.settings" in sys.modules
+    join()
+    if known and URL in os.environ:
+        read_again()
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(CLIENT, None)
 
 
 def import_prefect() -> None:

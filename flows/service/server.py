@@ -114,8 +114,8 @@ def at_hand() -> Iterator[None]:
         The temporary server does not come up.
     """
     if _is_named():
-        logins.join()
-        yield
+        with logins.joined():
+            yield
         return
     place, login = logins.home(), f"blockveil:{secrets.token_urlsafe(32)}"
     _keep_private(place / "prefect.db")

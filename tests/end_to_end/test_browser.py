@@ -87,6 +87,7 @@ def keep(page, name):
     """Picture for the documents, where a person asks for them."""
     folder = os.environ.get("BLOCKVEIL_SCREENSHOTS")
     if folder:
+        page.wait_for_timeout(3000)  # what appears slowly is there then
         page.screenshot(path=f"{folder}/{name}.png")
 
 

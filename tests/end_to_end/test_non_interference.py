@@ -43,6 +43,13 @@ missing = "drop"
 powers = [-4, 10]
 features = [ { name = "x", count = 3 }, { name = "y", edges = [-0.2, 0.0, 0.2] } ]
 """
+STEPS = """[query.training]
+steps = 5
+batches = "full"
+examples = 300
+optimiser = "adam"
+rate = 0.5
+"""
 GAUSSIAN, SHAPED = 'kind = "gaussian"', 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'
 ADD, REPLACE = "add-remove", "replace-one"
 
@@ -58,6 +65,7 @@ CASES = {
     "outer-products": (queries.OUTER, ADD, GAUSSIAN, 4, ""),
     "gradients": (training.QUERY + training.LOGISTIC, ADD, GAUSSIAN, 4, ""),
     "gradients-hidden": (training.QUERY + training.LOGISTIC.replace("logistic", "softmax"), ADD, GAUSSIAN, 4, ""),
+    "gradients-training": (training.QUERY + training.LOGISTIC + STEPS, ADD, GAUSSIAN, 4, ""),
     "directions": (query_of(directions.QUERY), ADD, GAUSSIAN, 5, ""),
     "directions-drawn": (query_of(directions.QUERY), ADD, 'kind = "exponential"', 5, ""),
     "counts": (queries.COUNTS, ADD, 'kind = "discrete-laplace"', 2, ""),
@@ -192,8 +200,11 @@ REPLACED = (
 LOADED = r"Event loop was unresponsive|Worker process (still alive|PID was killed by signal 9)|full garbage collections"
 """Lines in which Dask complains of a busy machine."""
 
-HUNG_UP = r"INFO distributed\.batched Batched Comm Closed .*\n(?:Traceback .*\n(?:.*\n)*?\S*CommClosedError: .*\n)?"
-"""What Dask says of a worker that ends while the scheduler still has a message for it."""
+HUNG_UP = (
+    r"INFO distributed\.comm\.tcp Connection from \S+ closed before handshake completed\n"
+    r"|INFO distributed\.batched Batched Comm Closed .*\n(?:Traceback .*\n(?:.*\n)*?\S*CommClosedError: .*\n)?"
+)
+"""What Dask says of a connection that ends before anything was said, or before a last message had come through."""
 
 PLUMBING = ("httpcore", "httpx", "websockets", "asyncio", "prefect.events.clients", "prefect._internal")
 """Loggers of what carries Prefect's messages: how often they speak depends on the clock."""

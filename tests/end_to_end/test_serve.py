@@ -8,12 +8,13 @@ import subprocess
 import sys
 import time
 import urllib.error
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan.planning import make_plan
 from tests import support
 from tests.end_to_end.served import COMMAND, Served, free_port, serve
 from tests.end_to_end.test_killed_flow import KILLED
@@ -113,6 +114,50 @@ def test_a_password_keeps_strangers_out_and_runs_go_on(tmp_path):
         served.run("release/people", release="people", mode="release")
         served.wait(lambda: entries(loaded)[-1] == "RELEASED", "it was not released")
         assert "secret" not in served.log.read_text()
+
+
+NOTEBOOK = """
+import asyncio, os
+import blockveil as bv
+
+async def cell(day):
+    try:
+        print(bv.run("people.toml", date=f"2026-11-{{day}}", prefect=True).release_id)
+    except bv.BlockveilError as error:
+        print("refused:", type(error).__name__)
+
+asyncio.run(cell(10))
+os.environ["PREFECT_API_URL"] = "{url}/api"
+asyncio.run(cell(11))
+asyncio.run(cell(12))
+"""
+
+
+@pytest.mark.slow
+def test_a_notebook_beside_it_records_its_runs_on_a_server_of_its_own_or_on_this_one(tmp_path):
+    """Its cells run in an event loop; one names the server after Prefect was used without, one has no budget left."""
+    loaded = site(tmp_path)
+    with serve(tmp_path, tmp_path / "home") as served:
+        (tmp_path / "notebook.py").write_text(NOTEBOOK.format(url=served.url))
+        ledger = Ledger(loaded.ledger_url)
+        budget, charge = ledger.budget("people"), make_plan(loaded, date(2026, 11, 10)).charge
+        while budget.nights_left(charge) > 2:
+            budget = support.set_budget(loaded, 0.9 * budget.epsilon).budget("people")
+        known = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+        done = subprocess.run(
+            [sys.executable, "-W", "error::RuntimeWarning", tmp_path / "notebook.py"],
+            cwd=tmp_path,
+            env={**known, "PREFECT_HOME": str(tmp_path / "home")},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=280,
+        )
+    shown = [line for line in done.stdout.splitlines() if line.startswith(("people/", "refused"))]
+    released = [f"people/covariance/2026-11-{day}" for day in (10, 11)]
+    assert shown == [*released, "refused: BudgetExhausted"], done.stderr[-3000:]
+    pages = re.findall(r"View at (http://[^/]+)/", done.stdout + done.stderr)
+    assert [page == served.url for page in pages] == [False, True, True], pages
 
 
 @pytest.mark.slow

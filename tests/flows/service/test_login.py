@@ -175,6 +175,27 @@ def test_a_server_that_an_address_names_without_a_login_of_its_own_gets_this_one
         assert os.environ[login.CLIENT] == login.kept(home)
 
 
+def test_a_server_that_is_named_after_prefect_was_imported_is_used_and_its_login_is_left_to_no_other(home, monkeypatch):
+    import prefect.context
+
+    def settings():  # of the process; other tests may have a server of theirs for a while
+        return prefect.context.GLOBAL_SETTINGS_CONTEXT.settings.api
+
+    monkeypatch.setattr("prefect.context.GLOBAL_SETTINGS_CONTEXT", prefect.context.GLOBAL_SETTINGS_CONTEXT)
+    with socket.create_server(("127.0.0.1", 0)) as own:
+        address = f"http://127.0.0.1:{own.getsockname()[1]}/api"
+        login.record(home, address)
+        monkeypatch.setenv(login.URL, address)
+        with login.joined():
+            assert settings().url == address
+            assert settings().auth_string.get_secret_value() == login.kept(home)
+        assert login.CLIENT not in os.environ
+        monkeypatch.setenv(login.URL, "https://team.example/api")
+        with login.joined():
+            assert settings().url == "https://team.example/api"
+            assert settings().auth_string is None
+
+
 def test_the_login_is_printed_when_it_is_asked_for(home):
     shown = CliRunner().invoke(app, ["serve", "--show-login"])
     assert shown.exit_code == 0

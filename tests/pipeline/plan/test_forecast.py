@@ -37,8 +37,19 @@ def book(ledger, plan, night, loss=None):
     )
 
 
-def ahead(ledger, plans, until=None, today=TODAY):
-    return forecast(ledger.budget("people"), ledger.history("people"), plans, today, until)
+def ahead(ledger, plans, until=None, today=TODAY, every=1):
+    return forecast(ledger.budget("people"), ledger.history("people"), plans, today, until, every)
+
+
+def test_nights_a_week_apart_last_seven_times_as_long(plan):
+    ledger = Ledger(plan.loaded.ledger_url)
+    daily, weekly = ahead(ledger, [plan]), ahead(ledger, [plan], TODAY + timedelta(days=100), every=7)
+    assert weekly.nights_left == daily.nights_left
+    assert weekly.lasts_until - TODAY == 7 * (daily.lasts_until - TODAY)
+    assert weekly.nights_until == 15
+    assert weekly.noise_factor < ahead(ledger, [plan], TODAY + timedelta(days=100)).noise_factor
+    with pytest.raises(ConfigError, match="a day apart at least"):
+        ahead(ledger, [plan], every=0)
 
 
 def test_as_many_nights_fit_as_are_forecast(plan):
