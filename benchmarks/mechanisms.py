@@ -86,7 +86,7 @@ def balls() -> dict[str, tuple[Problem, Problem, Problem]]:
 def ball_ratios(problems: tuple[Problem, Problem, Problem]) -> tuple[float, float]:
     """Expected squared error in the box alone and in the ball alone over that within both, all by shaped-gaussian."""
     metric, mechanism = Metric("total"), ShapedGaussian(Importance("absolute-error"))
-    both, box, ball = (metric.value(problem, mechanism.design(problem, GUARANTEE)) for problem in problems)
+    both, box, ball = (metric.value(mechanism.design(problem, GUARANTEE), problem) for problem in problems)
     return box / both, ball / both
 
 

@@ -147,3 +147,25 @@ LOOSE = {"engine": set(), "pipeline": set(), "flows": {"settings.py"}}
 @pytest.mark.parametrize("layer", LAYERS)
 def test_every_module_stands_in_a_room(layer):
     assert {path.name for path in (ROOT / layer).glob("*.py")} == {"__init__.py"} | LOOSE[layer]
+
+
+def kinds_asked_for(path):
+    """Names of classes that a file tells apart, by ``isinstance`` or by the patterns of a ``match``."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            yield from (each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name))
+        elif isinstance(node, ast.MatchClass):
+            yield from (each.id for each in ast.walk(node.cls) if isinstance(each, ast.Name))
+
+
+def test_no_kind_of_design_is_told_apart_by_asking_for_its_class():
+    asked = {
+        named(path): [name for name in kinds_asked_for(path) if name.endswith("Design")] for path in sources(*LAYERS)
+    }
+    assert {path: names for path, names in asked.items() if names} == {}
+
+
+def test_kinds_are_found_in_both_ways_of_asking(tmp_path):
+    file = tmp_path / "asks.py"
+    file.write_text("isinstance(a, ADesign)\nmatch b:\n    case BDesign() | CDesign(d=1):\n        pass\n")
+    assert list(kinds_asked_for(file)) == ["ADesign", "BDesign", "CDesign"]

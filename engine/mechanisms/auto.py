@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import singledispatchmethod
 from math import sqrt
 from typing import Any, ClassVar
 
@@ -45,17 +46,19 @@ class Metric:
     spectrum: tuple[float, ...] = ()
     leading: int = 0
 
-    def value(self, problem: Problem, design: NoiseDesign | DirectionsDesign) -> float:
+    @singledispatchmethod
+    def value(self, design: NoiseDesign | DirectionsDesign, problem: Problem) -> float:
         """Expected error of a design, in raw units (squared, but for "spectral").
 
         Raises
         ------
         NotApplicable
-            The metric has no meaning for this query.
+            The metric has no meaning for this query or for designs of this kind.
         """
-        match design:
-            case DirectionsDesign():
-                return self._drawn(problem, design)
+        raise NotApplicable(f"no expected error is known of {type(design).__name__}")
+
+    @value.register
+    def _added(self, design: NoiseDesign, problem: Problem) -> float:
         if self.kind == "workload":
             if not isinstance(problem, Counts) or not problem.workload:
                 raise NotApplicable("no workload is declared; declare query.workload, or minimise another error")
@@ -91,7 +94,8 @@ class Metric:
         spectrum = np.asarray(self.spectrum) * getattr(problem, "rows_at_most", 1)
         return subspace_error_by_rows(deviations_of, spectrum, self.leading)
 
-    def _drawn(self, problem: Problem, design: DirectionsDesign) -> float:
+    @value.register
+    def _drawn(self, design: DirectionsDesign, problem: Problem) -> float:
         if self.kind != "subspace" or len(self.spectrum) != design.dimension or self.leading != design.count:
             raise NotApplicable("drawn directions have an error only as the leading subspace that is asked for")
         # Eigenvalues in coordinates, where records lie in the unit ball.
@@ -204,7 +208,7 @@ def compare(
         try:
             design: NoiseDesign | DirectionsDesign = mechanism.design(problem, guarantee)
             check(design)
-            error = metric.value(problem, design)
+            error = metric.value(design, problem)
         except ValueError as refusal:
             unfit.append(Candidate(mechanism.name, mechanism.parameters(), None, str(refusal)))
         else:

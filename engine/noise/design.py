@@ -85,6 +85,10 @@ class Design(Protocol):
     def symmetric(self) -> bool:
         """Whether the answer is symmetric, so that its tiles below the diagonal are mirror images."""
 
+    @property
+    def additive(self) -> NoiseDesign | None:
+        """The design where it adds noise to the entries of an answer, and None where it draws a release otherwise."""
+
     def release(self, key: NoiseKey, exact: NDArray[np.int64], block: Block | None = None) -> NDArray[np.int64]:
         """Draw the release: a pure function of the key and the exact answer.
 
@@ -188,6 +192,11 @@ class NoiseDesign:
     def weight_digits(self) -> tuple[int, int]:
         """Bits of a digit of the records' weights, where they have any, and into how many digits a weight is cut."""
         return WEIGHT_BITS, 1
+
+    @property
+    def additive(self) -> NoiseDesign:
+        """It adds noise."""
+        return self
 
     @property
     def by_tile(self) -> bool:

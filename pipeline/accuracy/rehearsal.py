@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from blockveil.engine.answers.graph import assembled, exact_graph, noisy_graph, released_layout
 from blockveil.engine.answers.layout import Layout
 from blockveil.engine.estimates.directions import positive
-from blockveil.engine.noise.design import NoiseDesign, Released, add_noise
+from blockveil.engine.noise.design import Released, add_noise
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.level_strategy import as_read
 from blockveil.pipeline.accuracy.changes import with_features
@@ -226,12 +226,11 @@ def _whole(found: dict[int, NDArray[np.int64]], layout: Layout, symmetric: bool)
 
 def _truth(plan: Plan, exact: NDArray[np.int64], rows: int) -> ReleaseArrays:
     """The arrays of a release of the same records without noise, as far as they are known."""
-    design = plan.design
-    match design:
-        case NoiseDesign():
-            measured = exact if design.strategy is None else design.strategy.answers(exact)
-            steps = design.steps((0, measured.shape[0]), (0, measured.shape[1]))
-            return plan.answer.arrays(add_noise(measured, steps, np.zeros_like(measured), design.shift), rows)
+    noise = plan.design.additive
+    if noise is not None:
+        measured = exact if noise.strategy is None else noise.strategy.answers(exact)
+        steps = noise.steps((0, measured.shape[0]), (0, measured.shape[1]))
+        return plan.answer.arrays(add_noise(measured, steps, np.zeros_like(measured), noise.shift), rows)
     if isinstance(plan.answer, DrawnDirections):
         vectors = np.linalg.eigh(exact.astype(np.float64))[1][:, ::-1]
         return {"directions": (positive(vectors[:, : plan.answer.design.count]), ())}
@@ -276,8 +275,8 @@ def _correlation(matrix: Table) -> Table:
 
 def _coverage(plan: Plan, truth: ReleaseArrays, noisy: ReleaseArrays) -> tuple[int, int]:
     """How many distinct numbers have the truth in their 95 % interval, and how many there are."""
-    matrix, design = plan.answer.matrix, plan.design
-    if not isinstance(design, NoiseDesign):
+    matrix, design = plan.answer.matrix, plan.design.additive
+    if design is None:
         return 0, 0
     covered = entries = 0
     for name in ("mean", matrix):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import singledispatchmethod
 from math import sqrt
 from typing import Any
 
@@ -72,12 +73,14 @@ class CellsQuestion:
         """Of reading and counting."""
         return Work(GrowthKind.CELLS, rows, len(self.query.axes), self.problem.cells)
 
+    @singledispatchmethod
     def answer(self, design: Design) -> Answer:
-        """Counts from buckets, or counts with noise."""
-        match design:
-            case BucketsDesign():
-                return BucketsAnswer(self, design)
+        """Counts with noise, or counts from buckets."""
         return CellsAnswer(self, additive(design))
+
+    @answer.register
+    def _(self, design: BucketsDesign) -> Answer:
+        return BucketsAnswer(self, design)
 
     def grid_arrays(self, found: matrices.Estimate) -> ReleaseArrays:
         """Counts of cells with their error, an axis each, and names and edges of the cells along each axis."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import singledispatchmethod
 from typing import Any
 
 import numpy as np
@@ -46,12 +47,14 @@ class DirectionsQuestion(Moment):
         """Shape of a record and number of directions."""
         return {**super().facts(), "directions": self.problem.directions}
 
+    @singledispatchmethod
     def answer(self, design: Design) -> Answer:
-        """Directions drawn alone, or those of a matrix with noise."""
-        match design:
-            case DirectionsDesign():
-                return DrawnDirections(self, design)
+        """Directions of a matrix with noise, or drawn alone."""
         return NoisyDirections(self, additive(design))
+
+    @answer.register
+    def _(self, design: DirectionsDesign) -> Answer:
+        return DrawnDirections(self, design)
 
 
 @dataclass(frozen=True, eq=False)

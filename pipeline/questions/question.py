@@ -130,10 +130,10 @@ def additive(design: Design) -> NoiseDesign:
     NotApplicable
         It is another kind of draw.
     """
-    match design:
-        case NoiseDesign():
-            return design
-    raise NotApplicable("this query is answered by additive noise alone; choose another mechanism")
+    noise = design.additive
+    if noise is None:
+        raise NotApplicable("this query is answered by additive noise alone; choose another mechanism")
+    return noise
 
 
 def quantiser(loaded: LoadedConfig, shape: Geometry, augmented: bool) -> Quantiser:

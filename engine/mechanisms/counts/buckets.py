@@ -88,6 +88,10 @@ class BucketsDesign:
         return 2, self.partitioner.cells
 
     @property
+    def additive(self) -> None:
+        """It adds noise to no entry of the answer."""
+
+    @property
     def by_tile(self) -> bool:
         """No: a bucket's borders depend on all counts."""
         return False

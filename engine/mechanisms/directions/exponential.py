@@ -76,6 +76,10 @@ class DirectionsDesign:
         return self.dimension, self.count
 
     @property
+    def additive(self) -> None:
+        """It adds noise to no entry of the answer."""
+
+    @property
     def by_tile(self) -> bool:
         """No: a direction depends on the whole second moment."""
         return False

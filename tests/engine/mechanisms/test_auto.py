@@ -30,11 +30,11 @@ METRICS = {
 def test_no_proven_mechanism_has_a_smaller_error_on_the_papers_shapes(metric, shape):
     problem = shapes()[shape]
     found = compare(problem, GUARANTEE, METRICS[metric])
-    best = METRICS[metric].value(problem, found.design)
+    best = METRICS[metric].value(found.design, problem)
     assert found.table[0].error == best
     for mechanism in proven(METRICS[metric]):
         try:
-            error = METRICS[metric].value(problem, mechanism.design(problem, GUARANTEE))
+            error = METRICS[metric].value(mechanism.design(problem, GUARANTEE), problem)
         except ValueError:
             continue
         assert best <= error
@@ -50,7 +50,7 @@ def test_no_proven_mechanism_has_a_smaller_error_on_a_workload(name):
                 design = mechanism.design(problem, guarantee)
             except ValueError:
                 continue
-            assert found.table[0].error <= metric.value(problem, design)
+            assert found.table[0].error <= metric.value(design, problem)
         errors = {row.mechanism: row.error for row in found.table if row.error is not None}
         # The strategies are what the workload is declared for: plain Gaussian noise is worse than the best of them.
         assert errors["matrix-mechanism"] < errors["gaussian"]
@@ -61,7 +61,7 @@ def test_the_optimised_strategy_is_within_a_part_in_300_of_the_least_error_of_an
     design = MatrixMechanism().design(problem, GUARANTEE)
     noise = design.scale / design.sensitivity.bound
     least = optimal_product(problem.workload).lower_bound * noise**2
-    assert least <= Metric("workload").value(problem, design) <= least * (1 + 1 / 300)
+    assert least <= Metric("workload").value(design, problem) <= least * (1 + 1 / 300)
 
 
 def test_an_importance_is_served_better_by_its_own_shape():
@@ -90,7 +90,7 @@ def test_a_subspace_of_many_features_is_compared_without_a_square_matrix():
     design = Gaussian().design(problem, GUARANTEE)
     tracemalloc.start()
     try:
-        found = metric.value(problem, design)
+        found = metric.value(design, problem)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
