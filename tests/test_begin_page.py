@@ -16,9 +16,8 @@ COMMANDS = re.findall(r"(?m)^blockveil (.*)$", PAGE)
 NOT_ASKED_HERE = {"names", "directions", "target"}
 
 
-def block(kind: str) -> str:
-    (found,) = re.findall(rf"(?s)```{kind}\n(.*?)```", PAGE)
-    return str(found)
+def block(kind: str, number: int = 0) -> str:
+    return str(re.findall(rf"(?s)```{kind}\n(.*?)```", PAGE)[number])
 
 
 def blockveil(command: str, *more: str) -> str:
@@ -48,6 +47,16 @@ def test_the_page_works_as_written(tmp_path, monkeypatch):
         blockveil(command)
     blockveil(wanted[3], "--no-prefect")
     assert len(list(Path("visits/releases").rglob("*.zarr"))) == 1
+
+
+def test_the_answers_for_rows_that_are_each_somebody_are_enough(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("visits.csv").write_text("patient,day,ward,age,minutes,urgent\n")
+    of_a_person = ("source", "unit", "rows_of_each")  # and unit_column
+    rest = [line for line in block("toml").splitlines() if not line.startswith(of_a_person)]
+    Path("answers.toml").write_text("\n".join([block("toml", 1), *rest]))
+    blockveil(COMMANDS[-1])
+    assert 'neighbours = "add-remove"' in Path("visits/release.toml").read_text()
 
 
 @pytest.mark.parametrize("name", ["ingest.toml", "release.toml", "deployments.toml"])
