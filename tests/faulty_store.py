@@ -1,17 +1,19 @@
-"""An S3 server in this process behind a door that can fail: it refuses, loses replies, or goes away at a request."""
+"""A store in this process behind a door that can fail: it refuses, loses replies, or goes away at a request."""
 
 from __future__ import annotations
 
 import http.client
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 SKEWED = b"<Error><Code>RequestTimeTooSkewed</Code><Message>never-to-be-quoted</Message></Error>"
 DENIED = b"<Error><Code>AccessDenied</Code><Message>never-to-be-quoted</Message></Error>"
+CONDITIONS = ("if-none-match", "x-goog-if-generation-match")
+KEPT = ("content-type", "etag", "last-modified", "content-range", "accept-ranges", "x-goog-generation")
 
 
 class Door:
@@ -53,7 +55,7 @@ class Door:
     def answer(self, handler: Any) -> None:
         """Answer one request."""
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
-        path = handler.path.partition("?")[0]
+        path = unquote(handler.path.partition("?")[0])
         with self._lock:
             self._count += 1
             doing = self.fault(handler.command, path, self._count)
@@ -65,23 +67,21 @@ class Door:
             self._carry_out(handler, path, body, doing)
 
     def _carry_out(self, handler: Any, path: str, body: bytes, doing: str) -> None:
-        headers = {name: value for name, value in handler.headers.items() if name.lower() != "if-none-match"}
+        headers = {name: value for name, value in handler.headers.items() if name.lower() not in CONDITIONS}
         if doing != "ignorant":
             headers = dict(handler.headers.items())
-        link = http.client.HTTPConnection(self._target)
-        link.request(handler.command, handler.path, body, headers)
-        got = link.getresponse()
-        content = got.read()
+        with closing(http.client.HTTPConnection(self._target)) as link:
+            link.request(handler.command, handler.path, body, headers)
+            got = link.getresponse()
+            content = got.read()
         with self._lock:
             self.seen.append((handler.command, path))
         if doing == "lost":
             handler.close_connection = True
             return
-        kept = ("content-type", "etag", "last-modified", "content-range", "accept-ranges")
-        given = [(name, value) for name, value in got.getheaders() if name.lower() in kept]
+        given = [(name, value) for name, value in got.getheaders() if name.lower() in KEPT]
         length = got.getheader("Content-Length") if handler.command == "HEAD" else str(len(content))
         self._reply(handler, got.status, [*given, ("Content-Length", length or "0")], content)
-        link.close()
 
     @staticmethod
     def _reply(handler: Any, status: int, headers: list[tuple[str, str]], content: bytes) -> None:

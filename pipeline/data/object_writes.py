@@ -12,13 +12,14 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import BlockveilError, StoreError, StoreUnreachable
-from blockveil.pipeline.data.objects import client, is_error, looked_up, unreachable
+from blockveil.pipeline.data.objects import client, is_error, looked_up, state_of, unreachable
 
 if TYPE_CHECKING:
+    from obstore import UpdateVersion
     from obstore.store import ObjectStore as Client
 
 Result = TypeVar("Result")
@@ -107,31 +108,32 @@ def put_over(place: Client, path: str, content: bytes | Path) -> None:
     obstore.put(place, path, content, use_multipart=False, attributes=_attributes(path))
 
 
-def put_if_still(place: Client, path: str, content: bytes, identity: str | None) -> str | None:
+def put_if_still(place: Client, path: str, content: bytes, state: UpdateVersion | None) -> UpdateVersion | None:
     """Replace an object that is still the one that was read, or create it where there was none.
 
     Parameters
     ----------
     place, path, content
         As for :func:`put_new`.
-    identity
-        Entity tag that was read with it; None where there was none.
+    state
+        State of it that was read, as :func:`.objects.content_of` returns it; None where there was none.
 
     Returns
     -------
-    Entity tag of what was put, or None where somebody else has put another.
+    State of what was put, or None where somebody else has put another.
     """
     import obstore
 
-    mode: Any = "create" if identity is None else {"e_tag": identity}
+    # S3 and Azure compare the entity tag, and Google Cloud Storage the version, which it calls generation.
+    mode: Literal["create"] | UpdateVersion = "create" if state is None else state
     try:
         made = obstore.put(place, path, content, mode=mode, use_multipart=False, attributes=_attributes(path))
     except Exception as error:
-        gone = isinstance(error, FileNotFoundError) and identity is not None
+        gone = isinstance(error, FileNotFoundError) and state is not None
         if gone or is_error(error, "PreconditionError", "AlreadyExistsError"):
             return None
         raise
-    return str(made["e_tag"])
+    return state_of(made)
 
 
 def _attributes(path: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ from blockveil.pipeline.base.errors import StoreError, StoreUnreachable
 from blockveil.pipeline.base.extras import MissingExtra
 
 if TYPE_CHECKING:
-    from obstore import GetOptions
+    from obstore import GetOptions, UpdateVersion
     from obstore.store import ObjectStore as Client
 
 BUFFER_BYTES = 8 * 2**20
@@ -72,7 +72,7 @@ def client(address: str, credentials: Mapping[str, str] | None = None) -> Client
         if refused is None:
             raise
         raise refused from None
-    settings: Any = None if credentials is None else dict(credentials)  # whose keys differ by provider
+    settings: Any = _settings(address, credentials)
     try:
         # Where only the address is given, whatever else is needed comes from the environment, here and in each worker.
         built: Client = from_url(
@@ -96,6 +96,20 @@ def client(address: str, credentials: Mapping[str, str] | None = None) -> Client
     else:
         return built
     raise failure
+
+
+def _settings(address: str, credentials: Mapping[str, str] | None) -> dict[str, str] | None:
+    """What is told to a client, whose keys differ by provider; None where its environment says all."""
+    settings = dict(credentials or {})
+    account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
+    if (
+        account
+        and address.startswith(("az:", "azure:", "abfs:"))
+        and not any("account_name" in key for key in settings)
+    ):
+        # A client that finds its account by itself panics where it is shown, as in an error of Zarr's.
+        settings["account_name"] = account
+    return settings or None
 
 
 @dataclass(frozen=True)
@@ -139,8 +153,10 @@ def looked_up(place: Client, path: str) -> Found | None:
 
 
 def _found(entry: Any) -> Found:
-    identity = entry.get("e_tag") or f"{entry['size']} {entry['last_modified'].isoformat()}"
-    return Found(str(entry["path"]), int(entry["size"]), str(identity))
+    identity = str(entry.get("e_tag") or f"{entry['size']} {entry['last_modified'].isoformat()}")
+    if entry.get("e_tag") and not identity.endswith('"'):
+        identity = f'"{identity}"'  # as its header has it; a list of Azure leaves the quotes out
+    return Found(str(entry["path"]), int(entry["size"]), identity)
 
 
 class ObjectFile(io.RawIOBase):
@@ -232,17 +248,27 @@ def opened(place: Client, found: Found) -> io.BufferedReader:
     return io.BufferedReader(ObjectFile(place, found), BUFFER_BYTES)
 
 
-def content_of(place: Client, path: str) -> tuple[bytes, str] | None:
-    """Content of a small object and its entity tag, which are of one state; None where there is none."""
+def content_of(place: Client, path: str) -> tuple[bytes, UpdateVersion] | None:
+    """Content of a small object, and what tells the state that it is of; None where there is none."""
     import obstore
 
     try:
         got = obstore.get(place, path)
-        return bytes(got.bytes()), str(got.meta["e_tag"] or "")
+        return bytes(got.bytes()), state_of(got.meta)
     except Exception as error:
         if is_error(error, "NotFoundError") or isinstance(error, FileNotFoundError):
             return None
         raise
+
+
+def state_of(entry: Any) -> UpdateVersion:
+    """What tells the state of an object, of those that a store gives: S3 and Azure a tag, Google a generation."""
+    state: UpdateVersion = {}
+    if entry.get("e_tag"):
+        state["e_tag"] = entry["e_tag"]
+    if entry.get("version"):
+        state["version"] = entry["version"]
+    return state
 
 
 def names_in(place: Client, folder: str) -> tuple[list[str], list[str]]:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.base.errors import StoreUnreachable
@@ -23,6 +23,9 @@ from blockveil.pipeline.data.object_writes import StorePlace
 from blockveil.pipeline.releases.destination import AT_ONCE
 from blockveil.pipeline.report.release_site import DATA, INDEX
 from blockveil.pipeline.report.site_folder import MANIFEST
+
+if TYPE_CHECKING:
+    from obstore import UpdateVersion
 
 _PAGE = re.compile(r"(?:[\w-]+/){2,3}[\w-]+\.html", re.ASCII)
 
@@ -64,10 +67,10 @@ class SiteDestination(StorePlace):
             return 0
         # Of pages that are about to change or go, the names stay and the digests do not.
         kept = {name: {} if name in changed or name in gone else page for name, page in known.items()}
-        identity = self._claim(kept, None if read is None else read[1])
+        state = self._claim(kept, None if read is None else read[1])
         self._send(folder, changed)
         self.ask(lambda: writes.remove(self.place, gone))
-        self._claim(wanted, identity)
+        self._claim(wanted, state)
         return len(changed)
 
     def _send(self, folder: Path, names: set[str]) -> None:
@@ -78,9 +81,9 @@ class SiteDestination(StorePlace):
             if name in names:
                 self.ask(lambda name=name: writes.put_over(self.place, name, folder / name))  # type: ignore[misc]
 
-    def _claim(self, pages: Pages, identity: str | None) -> str:
+    def _claim(self, pages: Pages, state: UpdateVersion | None) -> UpdateVersion:
         text = canonical_json(pages) + b"\n"
-        found = self.ask(lambda: writes.put_if_still(self.place, MANIFEST, text, identity))
+        found = self.ask(lambda: writes.put_if_still(self.place, MANIFEST, text, state))
         if found is None:
             raise StoreUnreachable(
                 "Somebody else has sent a site there meanwhile",

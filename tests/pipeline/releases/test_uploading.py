@@ -30,6 +30,8 @@ from tests.pipeline.releases.test_publishing import ATTRIBUTES, RELEASE, release
 
 NIGHT = date(2026, 11, 20)
 FOLDER = "people/moments"
+PROVIDERS = ("AWS_", "GOOGLE_", "AZUR")
+"""How names of variables of credentials begin."""
 
 
 @pytest.fixture(scope="module")
@@ -465,7 +467,7 @@ run_release(make_plan(load_config(Path(sys.argv[1])), date(2026, 11, 20)), Threa
     ids=["a chunk", "the group", "the pointer"],
 )
 def test_a_process_that_is_killed_while_it_sends_is_finished_by_another_one(people, bucket, after, seen):
-    settings = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    settings = {name: value for name, value in os.environ.items() if name.startswith(PROVIDERS)}
     killed = warm.run(KILL, str(people.path), json.dumps(settings), after)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert bool(pointers(f"{bucket}/out")) == seen
