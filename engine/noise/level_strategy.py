@@ -96,8 +96,13 @@ class Levels:
     @property
     def squared_norm(self) -> int:
         """Sum of the squared weights of one record over all nights, where it arrives in the first of them."""
+        return self.squared_norm_of(self.nights)
+
+    def squared_norm_of(self, nights: int) -> int:
+        """The same over the first nights alone."""
         ends = (*self.ages[1:], self.nights)
-        return sum(v * v * (end - age) for v, age, end in zip(self.weights, self.ages, ends, strict=True))
+        pieces = zip(self.weights, self.ages, ends, strict=True)
+        return sum(v * v * max(0, min(end, nights) - age) for v, age, end in pieces)
 
     @cached_property
     def responses(self) -> tuple[float, ...]:

@@ -1,46 +1,74 @@
-"""``blockveil audit``: attack a mechanism on its worst neighbours."""
+"""``blockveil audit``: replay a config on neighbouring data sets, or attack a mechanism on its worst neighbours."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
-from blockveil.flows.cli.common import Debug, Json, print_json, say
+from blockveil.flows.cli.common import Debug, Json, parse_date, print_json, print_rows, read_config, say
 from blockveil.flows.cli.progress_line import ProgressLine
 from blockveil.pipeline.base.errors import ConfigError
 
 REFUTED = 10
 """Exit code of an audit that refuted a claim."""
 
-Name = Annotated[str, typer.Argument(help="Name of a mechanism; see `blockveil mechanisms`.")]
-Epsilon = Annotated[float, typer.Option(help="What the mechanism is calibrated to; not used for r1smg.")]
-Delta = Annotated[float, typer.Option(help="The same.")]
-Mutant = Annotated[str | None, typer.Option(help="A mistake to audit instead: half-scale, reseeded or unclipped.")]
-Trials = Annotated[int, typer.Option(help="Outputs drawn from each of two neighbours, in each case.", min=400)]
-Seed = Annotated[int, typer.Option(help="Of the simulation; the same seed gives the same result.", min=0)]
+Name = Annotated[
+    str, typer.Argument(help="Config file of a release, TOML, or name of a mechanism; see `blockveil mechanisms`.")
+]
+Epsilon = Annotated[
+    float | None, typer.Option(help="What a mechanism is calibrated to; not used for r1smg, and a config has its own.")
+]
+Delta = Annotated[float | None, typer.Option(help="The same.")]
+Mutant = Annotated[
+    str | None, typer.Option(help="A mistake of a mechanism to audit instead: half-scale, reseeded or unclipped.")
+]
+Trials = Annotated[
+    int, typer.Option(help="Outputs of a mechanism drawn from each of two neighbours, in each case.", min=400)
+]
+Seed = Annotated[int, typer.Option(help="Of a mechanism's simulation; the same seed gives the same result.", min=0)]
 
 
 def audit(
-    mechanism: Name,
-    epsilon: Epsilon,
-    delta: Delta,
+    what: Name,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
     mutant: Mutant = None,
     trials: Trials = 400_000,
     seed: Seed = 0,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Bound the true loss of a mechanism from below. Reads no data; exit code 10 if a claim is refuted."""
+    """Replay a config on made-up neighbours, or bound the true loss of a mechanism from below. Reads no data; exit code
+    10 if a claim is refuted.
+    """
     del debug
+    if what.endswith(".toml") or Path(what).is_file():
+        _replay(Path(what), (epsilon, delta, mutant), as_json)
+    else:
+        _attack(what, _guarantee(epsilon, delta), trials, seed, mutant, as_json)
+
+
+def _guarantee(epsilon: float | None, delta: float | None) -> ApproxDP:
+    if epsilon is None or delta is None:
+        raise ConfigError(
+            "--epsilon or --delta is missing",
+            "A mechanism is audited at a guarantee that it is calibrated to",
+            "Give both, or name a config file, which ends with .toml",
+        )
+    try:
+        return ApproxDP(epsilon, delta)
+    except ValueError as error:
+        failure = ConfigError("This audit cannot be made", str(error), "Correct the parameter")
+    raise failure
+
+
+def _attack(mechanism: str, guarantee: ApproxDP, trials: int, seed: int, mutant: str | None, as_json: bool) -> None:
     from blockveil.pipeline.study.auditing import run_audit
 
-    try:
-        guarantee = ApproxDP(epsilon, delta)
-    except ValueError as error:
-        raise ConfigError("This audit cannot be made", str(error), "Correct the parameter") from None
     with ProgressLine() as progress:
         found = run_audit(mechanism, guarantee, trials, seed, progress, mutant)
     if as_json:
@@ -53,4 +81,28 @@ def audit(
     if not as_json:
         say(found.sentence)
     if found.flagged:
+        sys.exit(REFUTED)
+
+
+def _replay(config: Path, of_mechanisms: tuple[object, ...], as_json: bool) -> None:
+    from blockveil.flows.cluster.clusters import open_compute
+    from blockveil.pipeline.plan.planning import make_plan
+    from blockveil.pipeline.study.replay import replay
+
+    if any(given is not None for given in of_mechanisms):
+        raise ConfigError(
+            "--epsilon, --delta or --mutant is given with a config",
+            "A config is audited at the guarantee that it declares",
+            "Leave them out, or name a mechanism",
+        )
+    loaded = read_config(config)
+    nights = loaded.config.continual
+    plan = make_plan(loaded, parse_date(None) if nights is None else nights.first)
+    with open_compute(plan.loaded, plan.here) as compute, ProgressLine() as progress:
+        found = replay(plan, compute, progress)
+    if as_json:
+        print_json(found.plain)
+    else:
+        print_rows(found.lines)
+    if found.refutations:
         sys.exit(REFUTED)

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.graph import assembled, exact_graph, noisy_graph, released_layout
-from blockveil.engine.answers.layout import Layout
+from blockveil.engine.answers.graph import assembled
 from blockveil.engine.estimates.directions import positive
 from blockveil.engine.noise.design import Released, add_noise
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
@@ -38,6 +37,7 @@ from blockveil.pipeline.questions.rows import RowsAnswer
 from blockveil.pipeline.questions.totals import TotalsQuestion
 from blockveil.pipeline.questions.training import Course
 from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.in_memory import drawn, summed
 
 MOST_FEATURES = 150
 """Features of a preview; of wider matrices it is of the first ones."""
@@ -183,22 +183,13 @@ def _both(plan: Plan, records: Table, copies: int, key: NoiseKey) -> tuple[NDArr
     course = course_of(plan.question, plan.design)
     if course is not None:
         return _trained(plan, course, records, copies, key)
-    compute = ThreadCompute()
-    name = f"preview-{secrets.token_hex(8)}"
+    compute, name = ThreadCompute(), f"preview-{secrets.token_hex(8)}"
     chunk_rows = min(plan.chunk_rows(1), len(records))
-    layout = plan.cut(plan.machine(compute.workers, compute.threads), len(records)).layout(len(records), chunk_rows)
-    graph = exact_graph(records, plan.question.query, layout, chunk_rows, name)
-    held = [tile * copies for tile in compute.hold(graph, _quiet)]
-    symmetric = plan.design.symmetric
-    compute.install(name, key)
-    try:
-        found: dict[int, NDArray[np.int64]] = {}
-        measured = [tile * 0 for tile in held] if plan.weighs else held
-        compute.stream(noisy_graph(measured, layout, plan.design, name, name), found.__setitem__, _quiet)
-    finally:
-        compute.forget(name)
-    exact = assembled(held, layout, symmetric)
-    released = _whole(found, released_layout(layout, plan.design), plan.design.by_tile and symmetric)
+    held, layout = summed(plan, plan.question.query, records, chunk_rows, compute, name)
+    held = [tile * copies for tile in held]
+    measured = [tile * 0 for tile in held] if plan.weighs else held
+    released = drawn(plan.design, measured, layout, compute, key, name)
+    exact = assembled(held, layout, plan.design.symmetric)
     return exact, as_read(additive(plan.design), exact, released) if plan.weighs else released
 
 
@@ -214,14 +205,6 @@ def _trained(
         released[own] = plan.design.release(key, exact[own], ((own.start, own.stop), columns))
         course.follow(released[own])
     return exact, released
-
-
-def _quiet(_: float) -> None:
-    """Nobody watches the progress of a second."""
-
-
-def _whole(found: dict[int, NDArray[np.int64]], layout: Layout, symmetric: bool) -> NDArray[np.int64]:
-    return assembled([found[i] for i in range(len(found))], layout, symmetric)
 
 
 def _truth(plan: Plan, exact: NDArray[np.int64], rows: int) -> ReleaseArrays:

@@ -1,0 +1,136 @@
+"""The path of a config from stored records to released integers, under keys that pay for nothing."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from blockveil.engine.answers.graph import Query
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.noise.design import NoiseDesign
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.engine.noise.level_strategy import Levels
+from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.questions.gradients import course_of
+from blockveil.pipeline.questions.rows import RowsQuestion
+from blockveil.pipeline.questions.training import Course
+from blockveil.pipeline.releases.compute import Compute
+from blockveil.pipeline.releases.growing import ByAge
+from blockveil.pipeline.releases.in_memory import drawn, summed
+from blockveil.pipeline.study.contributions import Row, others
+
+Records = NDArray[np.float64]
+Released = NDArray[np.int64]
+
+_COMMON_ROWS = 40
+"""Rows of everybody else, in several chunks."""
+
+_CHUNK_ROWS = 16
+
+
+class ReplayPath:
+    """Releases of made-up records, as the config would make them.
+
+    Parameters
+    ----------
+    plan
+        What the config releases.
+    design
+        Its additive noise.
+    compute
+        Runs the graphs.
+    rows
+        What a unit may have.
+
+    Attributes
+    ----------
+    copies
+        Rows that one unit has.
+    replaces
+        Whether neighbours differ in what a unit has; else in whether it is there.
+    levels
+        Weights of records by age, where the config releases nights in one charge.
+    """
+
+    def __init__(self, plan: Plan, design: NoiseDesign, compute: Compute, rows: list[Row]) -> None:
+        self.plan, self.design, self._compute = plan, design, compute
+        self.copies = plan.config.privacy.rows_per_unit or 1
+        self.replaces = plan.neighbours is Neighbours.REPLACE_ONE
+        self.units: list[Row | None] = list(rows) if self.replaces else [None, *rows]
+        number = design.shape[0] - self.copies if isinstance(plan.question, RowsQuestion) else _COMMON_ROWS
+        self._common = others(rows, max(number, 0)).reshape(-1, len(plan.columns))
+        self.levels: Levels | None = plan.series.scheme.levels if plan.series is not None else None
+
+    def records(self, unit: Row | None) -> Records:
+        """Everybody else's rows, and those of a unit in their midst unless it is absent."""
+        if unit is None:
+            return self._common
+        half = len(self._common) // 2
+        own = np.repeat(unit.values[None, :], self.copies, axis=0)
+        return np.concatenate([self._common[:half], own, self._common[half:]])
+
+    def releases(self, units: list[Row | None], key: NoiseKey) -> Iterator[Released]:
+        """Releases under one key, in grid steps, one with each of these units.
+
+        The steps of a training are made at the weights that follow from the first of these releases, in all of them:
+        what an attacker knows of the past is the same in both neighbours.
+        """
+        course = course_of(self.plan.question, self.design)
+        if course is not None:
+            return iter(self._trained(course, [self.records(unit) for unit in units], key))
+        return (self._stored(self.records(unit), key) for unit in units)
+
+    def night(self, unit: Row | None, number: int, key: NoiseKey) -> Released:
+        """What is measured in a night of several in one charge, in grid steps.
+
+        Everybody else's rows and the unit arrive in the first night, and one further row in each night after it.
+        """
+        first = self.records(unit)
+        later = np.resize(self._common, (number - 1, first.shape[1]))
+        return self._drawn(np.concatenate([first, later]), self._weighed(len(first), number), key)
+
+    def _weighed(self, first: int, number: int) -> Query:
+        levels = self.levels
+        if levels is None:
+            raise RuntimeError("the nights of this config are not weighed by age")
+        ends = [max(0, first + number - age - 1) if number > age else 0 for age in reversed(levels.ages[1:])]
+        return ByAge(levels, number, (*ends, first + number - 1), {}, {}).query(self.plan)
+
+    def _stored(self, records: Records, key: NoiseKey) -> Released:
+        """Stored, read by chunks, summed and drawn as a release is."""
+        if self.levels is not None:
+            return self._drawn(records, self._weighed(len(records), 1), key)
+        with TemporaryDirectory() as folder:
+            store = zarr.create_array(
+                Path(folder) / "records", shape=records.shape, chunks=(_CHUNK_ROWS, records.shape[1]), dtype="f8"
+            )
+            store[...] = records
+            return self._drawn(store, self.plan.question.query, key)
+
+    def _drawn(self, source: Records | zarr.Array[Any], query: Query, key: NoiseKey) -> Released:
+        name = f"audit-{secrets.token_hex(8)}"
+        held, layout = summed(self.plan, query, source, _CHUNK_ROWS, self._compute, name)
+        return drawn(self.design, held, layout, self._compute, key, name)
+
+    def _trained(self, course: Course, every: list[Records], key: NoiseKey) -> list[Released]:
+        found = [np.empty(self.design.shape, np.int64) for _ in every]
+        height, columns = self.design.shape[0] // self.plan.steps, (0, self.design.shape[1])
+        while not course.done:
+            own = (course.step * height, (course.step + 1) * height)
+            for records, release in zip(every, found, strict=True):
+                exact = course.query().query.total(records, 0, len(records), _CHUNK_ROWS)
+                release[slice(*own)] = self.design.release(key, exact, (own, columns))
+            course.follow(found[0][slice(*own)])
+        return found
+
+
+def throwaway_key() -> NoiseKey:
+    """A key that nobody knows and that pays for nothing."""
+    return NoiseKey.derive(secrets.token_bytes(32), b"an audit")

@@ -1,0 +1,195 @@
+"""The replay of a config: what is right is not refuted, and each mistake that is made on purpose is."""
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from blockveil.engine.audit.mutants import unclipped_quantiser
+from blockveil.engine.noise.discrete_gaussian import Grid
+from blockveil.flows.cli import app
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.study.replay import replay
+from tests.support import write_config
+
+ROOT = Path(__file__).resolve().parents[3]
+SHIPPED = sorted(
+    path.stem
+    for path in (ROOT / "configs").glob("*.toml")
+    if "[release]" in path.read_text() and path.stem != "growing"
+)
+DRAWN = {"directions"}
+"""Configs whose release is not an answer with noise."""
+
+DAY = date(2026, 11, 24)
+
+
+def planned(path, day=DAY):
+    return make_plan(load_config(path), day)
+
+
+def replayed(plan):
+    return replay(plan, ThreadCompute(2), lambda stage, share: None)
+
+
+def changed(path, **words):
+    """A config of a test with some of its text replaced."""
+    text = path.read_text()
+    for old, new in words.values():
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    return path
+
+
+def with_design(plan, design):
+    return replace(plan, designed=replace(plan.designed, answer=plan.question.answer(design)))
+
+
+def with_query(plan, query):
+    question = replace(plan.question, query=query)
+    return replace(plan, designed=replace(plan.designed, answer=question.answer(plan.design)))
+
+
+@pytest.fixture
+def people(tmp_path):
+    return planned(write_config(tmp_path, kind="covariance"))
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_no_claim_of_a_shipped_config_is_refuted_and_its_charge_is_attained(name, monkeypatch):
+    for variable in ("BLOCKVEIL_TLS_CA_FILE", "BLOCKVEIL_TLS_CERT_FILE", "BLOCKVEIL_TLS_KEY_FILE"):
+        monkeypatch.setenv(variable, "/dev/null")
+    found = replayed(planned(ROOT / "configs" / f"{name}.toml"))
+    assert found.refutations == []
+    if name in DRAWN:
+        assert found.share is None
+        assert found.untold
+    else:
+        assert found.share > 0.99
+        assert found.untold == ()
+
+
+def test_nights_in_one_charge_spend_together_what_is_charged(tmp_path):
+    text = (ROOT / "configs" / "growing.toml").read_text().replace("nights = 365", "nights = 21")
+    (tmp_path / "growing.toml").write_text(text)
+    plan = planned(tmp_path / "growing.toml", date(2026, 11, 1))
+    found = replayed(plan)
+    assert found.refutations == []
+    assert found.share > 0.99
+    one_night = replace(plan.charge, mu=plan.charge.mu / 2.0)
+    assert "moves the release" in replayed(replace(plan, charge=one_night)).refutations[0]
+
+
+@pytest.mark.slow
+def test_no_claim_of_a_year_of_nights_is_refuted():
+    found = replayed(planned(ROOT / "configs" / "growing.toml", date(2026, 11, 1)))
+    assert found.refutations == []
+    assert found.share > 0.99
+
+
+def test_a_charge_for_one_of_three_rows_is_refuted(tmp_path):
+    path = changed(
+        write_config(tmp_path), unit=('unit = "one person (one row)"', 'unit = "one person"\nrows_per_unit = 3')
+    )
+    plan = planned(path)
+    assert replayed(plan).refutations == []
+    of_a_row = replace(plan.charge, mu=plan.charge.mu / 3.0)
+    assert replayed(replace(plan, charge=of_a_row)).share == pytest.approx(3.0, rel=0.01)
+
+
+def test_noise_of_half_the_size_is_refuted(people):
+    found = replayed(with_design(people, replace(people.design, scale=people.design.scale / 2.0)))
+    assert found.share == pytest.approx(2.0, rel=0.01)
+    assert found.refutations
+
+
+def test_a_missing_clip_is_refuted(people):
+    query = people.question.query
+    found = replayed(with_query(people, replace(query, quantiser=unclipped_quantiser(query.quantiser, 3))))
+    assert found.share > 2.0
+    assert "moves the release" in found.refutations[0]
+
+
+def test_a_sampler_that_draws_less_noise_than_its_law_is_refuted(people):
+    class Narrow(Grid):
+        def draw(self, key, rows, columns, symmetric):
+            return (super().draw(key, rows, columns, symmetric) * 0.95).astype(np.int64)
+
+    narrow = Narrow(people.design.grid.levels)
+    found = replayed(with_design(people, replace(people.design, grid=narrow)))
+    assert found.spread == pytest.approx(0.95, rel=0.03)
+    assert any("standard deviation of its law" in claim for claim in found.refutations)
+
+
+def test_the_same_noise_in_two_rows_is_refuted(tmp_path):
+    names = "\n".join(f'  {{ name = "x{i}", lower = -1, upper = 1 }},' for i in range(9))
+    path = write_config(tmp_path)
+    first, rest = path.read_text().split("features = [\n")
+    path.write_text(f"{first}features = [\n{names}\n]\n" + rest.split("]\n", 1)[1])
+    plan = planned(path)
+
+    class Repeated(Grid):
+        def draw(self, key, rows, columns, symmetric):
+            noise = super().draw(key, rows, columns, symmetric)
+            noise[1] = noise[0]
+            return noise
+
+    assert not replayed(plan).repeats
+    found = replayed(with_design(plan, replace(plan.design, grid=Repeated(plan.design.grid.levels))))
+    assert "two rows of the noise are the same" in found.refutations
+
+
+def test_the_number_of_records_in_what_is_published_is_refuted(people, monkeypatch):
+    honest = type(people.answer).arrays
+
+    def telling(self, released, rows):
+        return {**honest(self, released, rows), "rows": (np.array([rows]), ("one",))}
+
+    assert replayed(people).counted is False
+    monkeypatch.setattr(type(people.answer), "arrays", telling)
+    assert any("number of records" in claim for claim in replayed(people).refutations)
+
+
+def test_a_sensitivity_of_corners_alone_is_refuted_where_a_record_can_be_replaced(tmp_path):
+    path = changed(
+        write_config(tmp_path, kind="second-moment", neighbours="replace-one"),
+        origin=('origin = "midpoint"', 'origin = "zero"'),
+        age=('"age", lower = 0, upper = 120', '"age", lower = -1, upper = 2'),
+        income=('  { name = "income", lower = 0, upper = 1_000_000 },\n', ""),
+        debt=('  { name = "debt", lower = -500_000, upper = 500_000 },\n', ""),
+    )
+    plan = planned(path)
+    assert replayed(plan).refutations == []
+    # Corners are 2^2 - 1^2 = 3 apart, and the origin is 4 from the furthest one.
+    of_corners = replace(plan.charge, mu=plan.charge.mu * 3.0 / 4.0)
+    assert replayed(replace(plan, charge=of_corners)).refutations
+
+
+def test_the_command_says_what_it_found_and_reads_no_records(tmp_path):
+    done = CliRunner().invoke(app, ["audit", str(write_config(tmp_path))])
+    assert done.exit_code == 0
+    assert "of what is charged for a unit" in done.output
+    assert "no claim is refuted" in done.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["people.toml"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["gaussian", "--epsilon", "1"], "--epsilon or --delta is missing"),
+        (["people.toml", "--epsilon", "1"], "is given with a config"),
+        (["nowhere.toml"], "there is no such file"),
+    ],
+)
+def test_a_call_that_cannot_be_answered_is_refused(words, said, tmp_path, monkeypatch):
+    write_config(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=said):
+        CliRunner().invoke(app, ["audit", *words], catch_exceptions=False)
