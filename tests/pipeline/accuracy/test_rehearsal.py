@@ -18,6 +18,7 @@ from blockveil.pipeline.accuracy.rehearsal_picture import picture
 from blockveil.pipeline.accuracy.shading import blocks, side_by_side
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan, plan_near
+from blockveil.pipeline.releases import in_memory
 from blockveil.pipeline.report.pictures import DARK, LIGHT
 from tests import support
 
@@ -115,7 +116,7 @@ def test_a_preview_opens_nothing_keeps_no_key_and_draws_other_noise_each_time(tm
 
 def test_no_key_is_left_where_a_preview_fails(tmp_path, monkeypatch):
     plan, keys = wide(tmp_path, 3), dict(keyring._keys)
-    monkeypatch.setattr(rehearsal, "noisy_graph", None)
+    monkeypatch.setattr(in_memory, "noisy_graph", None)
     with pytest.raises(TypeError):
         rehearse(plan, Supposed(), KEY)
     assert keyring._keys == keys
