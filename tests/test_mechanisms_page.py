@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import positive, uneven
+from benchmarks import marginals, positive, uneven
 from benchmarks.mechanisms import ball_ratios, balls, table
 from blockveil.engine.mechanisms.auto import Metric
 
@@ -80,6 +80,16 @@ def test_the_table_of_boxes_within_balls_is_what_the_benchmark_prints():
         assert row["shape"].rpartition(" ")[2] == name.rpartition(" ")[2]
         for column, value in zip(("box alone", "ball alone"), ball_ratios(problems), strict=True):
             assert is_shown(row[column], value), (name, column)
+
+
+def test_the_table_of_marginal_tables_is_what_the_benchmark_prints():
+    shown = rows_below("### Marginal tables", "tables")
+    assert [row["tables"] for row in shown] == list(marginals.CASES)
+    for row, tables in zip(shown, marginals.CASES.values(), strict=True):
+        found = marginals.row(tables)
+        assert [float(cell) for cell in list(row.values())[1:]] == pytest.approx(found, rel=2e-3)
+        assert found[0] <= 1.02
+        assert 1.0 <= found[3] <= 1.13
 
 
 def test_the_table_of_uneven_boxes_is_what_the_benchmark_prints():

@@ -22,7 +22,7 @@ R1SMG ("Less is more") use counts over an 89 x 89 grid.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -249,18 +249,22 @@ class CountQuery:
         CountError
             A code is not an integer.
         """
+        flat, kept = np.zeros(records.shape[0], dtype=np.int64), np.ones(records.shape[0], dtype=bool)
+        for axis, codes in zip(self.axes, self.codes(records), strict=True):
+            flat *= axis.cells
+            flat += codes
+            kept &= codes >= 0
+        return flat if bool(np.all(kept)) else flat[kept]
+
+    def codes(self, records: NDArray[Any]) -> Iterator[NDArray[np.int64]]:
+        """Cell of each record along each axis, shape (n,) each, int64, -1 for none; raises as :meth:`cells`."""
         columns = [records[:, feature] for feature in self.features or range(len(self.axes))]
         if self.missing is Missing.REFUSE and records.dtype.kind == "f":
             for column in columns:
                 if column.size and not (np.isfinite(column.min()) and np.isfinite(column.max())):
                     raise NotFiniteError
-        flat, kept = np.zeros(records.shape[0], dtype=np.int64), np.ones(records.shape[0], dtype=bool)
         for axis, column in zip(self.axes, columns, strict=True):
-            codes = axis.codes(column, self.outside)
-            flat *= axis.cells
-            flat += codes
-            kept &= codes >= 0
-        return flat if bool(np.all(kept)) else flat[kept]
+            yield axis.codes(column, self.outside)
 
     def partial(
         self, source: RowSource, start: int, stop: int, chunk_rows: int, tiles: Sequence[Tile]

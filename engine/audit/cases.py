@@ -26,7 +26,7 @@ import numpy as np
 
 from blockveil.engine.answers.column_bins import EdgeBins, HistogramQuery, MissingValue
 from blockveil.engine.answers.counts import CountQuery, Edges, Missing, Outside
-from blockveil.engine.audit import laws, mutants
+from blockveil.engine.audit import laws, mutants, table_cases
 from blockveil.engine.audit.bounds import Array, Claim
 from blockveil.engine.audit.subjects import Additive, Subject, visible_claim
 from blockveil.engine.guarantees.calibration import CalibrationError, CannotCalibrate, gaussian_epsilon
@@ -38,7 +38,16 @@ from blockveil.engine.noise.additive import NoiseDesign, add_noise
 from blockveil.engine.records.geometry import Body, Box, CappedBox
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.sensitivity import rotation
-from blockveil.engine.sensitivity.problems import Counts, Histograms, OuterProducts, Problem, Rows, SecondMoment, Totals
+from blockveil.engine.sensitivity.problems import (
+    Counts,
+    Histograms,
+    Marginals,
+    OuterProducts,
+    Problem,
+    Rows,
+    SecondMoment,
+    Totals,
+)
 from blockveil.engine.study import r1smg
 from blockveil.engine.workloads.workload import AllRange, Kronecker, Total
 
@@ -190,6 +199,7 @@ def _problems() -> Sequence[tuple[Problem, Pairs]]:
         # A record in the first bin of every column, against none, and against one that is in the last ones.
         (Histograms((3, 3, 2), ADD, _ROWS), [(bins, np.zeros((3, 3)))]),
         (Histograms((3, 3, 2), REPLACE, _ROWS), [(bins, last)]),
+        *table_cases.problems(_ROWS),
         (Counts((1, 8), ADD, _ROWS, _RANGES), [(line[0], np.zeros((1, 8)))]),
         (Counts((1, 8), REPLACE, _ROWS, _RANGES), [(line[0], line[7])]),
     )
@@ -338,13 +348,14 @@ def _claim_of_a_group(loss: Loss, group: int) -> Claim:
 
 
 def _counts_path(mechanism: Mechanism, guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
-    """Records to released integers: of a line of cells, its strategy measured, and of histograms of three columns."""
+    """Records to released integers: of a line of cells and of tables, measured, and of histograms of columns."""
     line = CountQuery((Edges(np.linspace(0.0, 1.0, 9)),), Outside.DROP, Missing.REFUSE)
     columns = HistogramQuery((EdgeBins((0.0, 0.5, 1.0)),) * 3, MissingValue.DROP)
     rows = 2 * _GROUPED * _EXCESS
-    problems: tuple[tuple[Problem, CountQuery | HistogramQuery], ...] = (
+    problems: tuple[tuple[Problem, mutants.CellsQuery], ...] = (
         (Counts((1, 8), ADD, rows, _RANGES), line),
         (Histograms(columns.sizes, ADD, rows), columns),
+        (Marginals(table_cases.TABLES, ADD, rows), table_cases.unit_query()),
     )
     found: list[Subject] = []
     for problem, query in problems:
@@ -356,10 +367,10 @@ def _counts_path(mechanism: Mechanism, guarantee: ApproxDP, mutant: str | None) 
     return found
 
 
-def _count_path(label: str, design: NoiseDesign, query: CountQuery | HistogramQuery, mutant: str | None) -> Subject:
+def _count_path(label: str, design: NoiseDesign, query: mutants.CellsQuery, mutant: str | None) -> Subject:
     group = _group(design.loss)
     times = group * (_EXCESS if mutant == "unclipped" else 1)
-    width = 1 if isinstance(query, CountQuery) else len(query.bins)
+    width = mutants.columns_of(query)
     data = np.full((3, width), 0.9)
     return mutants.counts_subject(
         f"{label}: records to release",

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from blockveil.engine.answers.column_bins import HistogramQuery, column_histograms
 from blockveil.engine.answers.counts import CountQuery, partial_counts
 from blockveil.engine.answers.gram import partial_gram
+from blockveil.engine.answers.table_counts import TablesQuery, table_counts
 from blockveil.engine.audit.bounds import Array, Claim
 from blockveil.engine.audit.laws import whole_noise as whole_noise_of
 from blockveil.engine.audit.subjects import Additive, BlackBox, Chunks
@@ -206,18 +207,36 @@ def second_moment_subject(
     )
 
 
-def _exact_counts(records: Array, query: CountQuery | HistogramQuery) -> NDArray[np.int64]:
+CellsQuery = CountQuery | HistogramQuery | TablesQuery
+"""Counts of a grid, of columns, or of tables."""
+
+
+def exact_counts(records: Array, query: CellsQuery) -> NDArray[np.int64]:
+    """Counts of all records, as a release has them before noise."""
     rows = records.shape[0]
-    if isinstance(query, CountQuery):
-        return partial_counts(records, 0, rows, query, max(1, rows))
+    match query:
+        case CountQuery():
+            return partial_counts(records, 0, rows, query, max(1, rows))
+        case TablesQuery():
+            return table_counts(records, 0, rows, query, max(1, rows))
     return column_histograms(records, 0, rows, query, max(1, rows))
+
+
+def columns_of(query: CellsQuery) -> int:
+    """Columns of the records that are counted."""
+    match query:
+        case CountQuery():
+            return len(query.axes)
+        case TablesQuery():
+            return len(query.grid.axes)
+    return len(query.bins)
 
 
 def counts_subject(
     name: str,
     claim: Claim,
     design: NoiseDesign,
-    query: CountQuery | HistogramQuery,
+    query: CellsQuery,
     data: tuple[Array, Array],
     noise: Noise = whole_noise,
     chunk: int | None = None,
@@ -229,7 +248,7 @@ def counts_subject(
     name, claim, design, noise, chunk
         As for :func:`second_moment_subject`.
     query
-        Grid of cells, or bins of columns.
+        Grid of cells, bins of columns, or tables.
     data
         Neighbouring records, shapes (n, columns) and (n', columns).
 
@@ -241,7 +260,7 @@ def counts_subject(
     steps = design.steps(rows, columns)
 
     def answer(records: Array) -> NDArray[np.int64]:
-        counts = _exact_counts(records, query)
+        counts = exact_counts(records, query)
         return counts if design.strategy is None else design.strategy.answers(counts)
 
     def release(exact: NDArray[np.int64], drawn: NDArray[np.int64]) -> Array:

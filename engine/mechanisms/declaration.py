@@ -15,7 +15,7 @@ from blockveil.engine.mechanisms.contract import Importance, Mechanism, Status
 
 BOTH = (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE)
 _SUMS = ("second-moment", "principal-directions", "rows", "outer-products", "gradients")
-ADDITIVE = (*_SUMS, "counts", "column-histograms")
+ADDITIVE = (*_SUMS, "counts", "column-histograms", "marginals")
 ALL_QUERIES = ("covariance", *ADDITIVE, "totals")
 
 

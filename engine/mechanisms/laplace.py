@@ -30,7 +30,7 @@ from blockveil.engine.mechanisms.gaussian import bodies, following_widths, sprea
 from blockveil.engine.noise.additive import NoiseDesign, laplace_design, whole_laplace_design
 from blockveil.engine.noise.discrete_laplace import LAPLACE_GRID
 from blockveil.engine.records.geometry import AnyBody, Body, Vector
-from blockveil.engine.sensitivity.problems import Counts, Histograms, Problem
+from blockveil.engine.sensitivity.problems import Counts, Histograms, Marginals, Problem
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class WholeLaplace:
 
     def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
         """Noise of rate epsilon over the largest change, exactly."""
-        if not isinstance(problem, Counts | Histograms):
+        if not isinstance(problem, Counts | Histograms | Marginals):
             raise NotApplicable("whole-number noise is for counts; choose laplace for other queries")
         even = problem.spread(np.ones(problem.shape[0]), np.ones(problem.shape[1]))
         return whole_laplace_design(even, problem.l1(even), problem.scaling, guarantee)
@@ -117,7 +117,7 @@ DECLARED = (
             status=Status.PROVEN_EXACT,
             source="Ghosh, Roughgarden and Sundararajan, 2009",
             relations=BOTH,
-            queries=("counts", "column-histograms"),
+            queries=("counts", "column-histograms", "marginals"),
             needs="nothing but the grid of cells",
             loss="epsilon, pure; and the sampler's distance, 2^-115 an entry",
             error="entries / (2 sinh(epsilon / 2 L1)^2)",

@@ -14,6 +14,7 @@ FILES = {
     "discrete-laplace": "laplace",
     "matrix-mechanism": "counts.workload_answers",
     "hierarchical": "counts.workload_answers",
+    "residuals": "counts.residuals",
     "dawa": "counts.buckets",
     "classic-gaussian": "published.matrix_noise",
     "mgm": "published.matrix_noise",

@@ -9,6 +9,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.box_with_ball`: A box within a ball, ``|d_i| <= c_i`` and ``|d|_2 <= C``
 * :mod:`.count_problem`: Counts of records in a public grid, as a mechanism sees them; see :mod:`.problems`
 * :mod:`.histogram_problem`: Histograms of all columns of the records, as a mechanism sees them; see :mod:`.problems`
+* :mod:`.marginal_problem`: Marginal tables of counts, as a mechanism sees them; see :mod:`.problems`
 * :mod:`.outer_problem`: Sums of outer products, as a mechanism sees them; see :mod:`.problems`
 * :mod:`.principal_directions`: Leading principal directions as a problem
 * :mod:`.problems`: What is asked of the records, as a mechanism sees it

@@ -14,6 +14,7 @@ outer products ``sum a b'`` (p x q)            ``outer_problem.py`` beside this 
 counts         cells (m x n)                   1; replace-one sqrt(2)                  1; replace-one 2
 totals         ``sum (1, v)``, ``sum v``       ``totals_problem.py`` beside this file  the same file
 histograms     bins of d columns               sqrt(d); replace-one sqrt(2 d)          d; replace-one 2 d
+marginals      cells of t tables               sqrt(t); replace-one sqrt(2 t)          t; replace-one 2 t
 ============== =============================== ======================================= =============================
 
 For half cubes replace-one costs no more than add-remove: entries lie in [0, largest], so their differences do too.
@@ -43,6 +44,7 @@ from blockveil.engine.sensitivity.box_moments import replaced_in_box
 from blockveil.engine.sensitivity.box_products import Ends, over, replaced_triangle, tighter
 from blockveil.engine.sensitivity.count_problem import Counts
 from blockveil.engine.sensitivity.histogram_problem import Histograms
+from blockveil.engine.sensitivity.marginal_problem import Marginals
 from blockveil.engine.sensitivity.outer_problem import OuterProducts
 from blockveil.engine.sensitivity.reach import (
     capped_second_moment,
@@ -58,7 +60,17 @@ from blockveil.engine.sensitivity.second_moment import Sensitivity, second_momen
 from blockveil.engine.sensitivity.spread import Scaling, Spread
 from blockveil.engine.sensitivity.totals_problem import Totals
 
-__all__ = ["Counts", "Histograms", "OuterProducts", "Problem", "Rows", "SecondMoment", "Totals", "constants"]
+__all__ = [
+    "Counts",
+    "Histograms",
+    "Marginals",
+    "OuterProducts",
+    "Problem",
+    "Rows",
+    "SecondMoment",
+    "Totals",
+    "constants",
+]
 
 _ROUND_UP = 1.0 + 1e-13
 

@@ -5,6 +5,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 
 * :mod:`.expected_error`: Error of answering one workload of counts from the noisy answers of another
 * :mod:`.kronecker`: What errors need of a workload along one axis, without its matrix or its Gram matrix
+* :mod:`.marginal_tables`: Marginal tables of counts over chosen axes, and the residuals of which all of them are made
 * :mod:`.strategy`: What a strategy is
 * :mod:`.workload`: Linear workloads over counts, as structured operators
 """

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
-from blockveil.pipeline.accuracy.count_accuracy import errors_of_buckets, errors_of_counts, typical_cell
+from blockveil.pipeline.accuracy.count_accuracy import errors_of_counts, typical_cell
 from blockveil.pipeline.accuracy.entry_accuracy import (
     errors_of_gradients,
     errors_of_outer_products,
@@ -37,6 +37,7 @@ from blockveil.pipeline.questions import Answer
 from blockveil.pipeline.questions.cells import BucketsAnswer, CellsAnswer
 from blockveil.pipeline.questions.directions import DrawnDirections
 from blockveil.pipeline.questions.gradients import GradientsAnswer
+from blockveil.pipeline.questions.marginals import MarginalsAnswer
 from blockveil.pipeline.questions.moment import MomentAnswer
 from blockveil.pipeline.questions.outer import OuterAnswer
 from blockveil.pipeline.questions.rows import RowsAnswer
@@ -172,10 +173,8 @@ def assess(plan: Plan, population: Population) -> Assessment:
 
 def _errors(answer: Answer, population: Population) -> list[ExpectedError]:
     match answer:
-        case CellsAnswer():
+        case CellsAnswer() | BucketsAnswer() | MarginalsAnswer():
             return errors_of_counts(answer, population)
-        case BucketsAnswer():
-            return errors_of_buckets(answer, population)
         case TotalsAnswer():
             return errors_of_totals(answer, population)
         case RowsAnswer():
@@ -215,7 +214,7 @@ def noise_size(plan: Plan, population: Population, names: Sequence[str]) -> floa
             return typical_correlation(answer, population, names)
         case TotalsAnswer():
             return typical_mean(answer, population, names)
-        case CellsAnswer() | BucketsAnswer():
+        case CellsAnswer() | BucketsAnswer() | MarginalsAnswer():
             return typical_cell(answer, population)
         case RowsAnswer() | OuterAnswer() | GradientsAnswer():
             return typical_entry(answer, population)

@@ -11,9 +11,22 @@ from blockveil.engine.workloads.workload import Kronecker, Total
 from blockveil.pipeline.accuracy.number_error import INTERVAL, ExpectedError, interval_of_an_entry
 from blockveil.pipeline.accuracy.population import Population
 from blockveil.pipeline.questions.cells import SPREADING, BucketsAnswer, CellsAnswer
+from blockveil.pipeline.questions.marginals import MarginalsAnswer
 
 
-def errors_of_counts(answer: CellsAnswer, population: Population) -> list[ExpectedError]:
+def errors_of_counts(
+    answer: CellsAnswer | BucketsAnswer | MarginalsAnswer, population: Population
+) -> list[ExpectedError]:
+    """Error of counts of a grid, of buckets of it, or of tables."""
+    match answer:
+        case BucketsAnswer():
+            return _errors_of_buckets(answer, population)
+        case MarginalsAnswer():
+            return _errors_of_tables(answer, population)
+    return _errors_of_cells(answer, population)
+
+
+def _errors_of_cells(answer: CellsAnswer, population: Population) -> list[ExpectedError]:
     """Error of a cell's count, least and largest where cells differ, of the total, and of a workload's answers."""
     cells = answer.shape[0] * answer.shape[1]
     mean = population.rows / cells
@@ -39,17 +52,30 @@ def _of_a_workload(answer: CellsAnswer) -> list[ExpectedError]:
     return [ExpectedError("answer", INTERVAL * error, note="root mean square over the answers of the workload")]
 
 
-def errors_of_buckets(answer: BucketsAnswer, population: Population) -> list[ExpectedError]:
+def _errors_of_buckets(answer: BucketsAnswer, population: Population) -> list[ExpectedError]:
     """Error of a bucket's count; that of its cells depends on the records."""
     size = INTERVAL * answer.design.bucket_law.standard_deviation
     share = f"{_share(size, population.rows)} of all records"
     return [ExpectedError("bucket", size, note=f"{share}, shared by its cells; {SPREADING}")]
 
 
-def typical_cell(answer: CellsAnswer | BucketsAnswer, population: Population) -> float:
+def _errors_of_tables(answer: MarginalsAnswer, population: Population) -> list[ExpectedError]:
+    """Error of a cell's count in each table."""
+    tables, deviations = answer.question.problem.tables, answer.deviations()
+    factor, errors = interval_of_an_entry(answer.design), []
+    for table, place in zip(tables.tables, tables.places, strict=True):
+        size, mean = factor * float(deviations[place.start]), population.rows / tables.size(table)
+        note = f"{_share(size, mean)} of the {mean:,.4g} records that its {tables.size(table):,} cells hold on average"
+        errors.append(ExpectedError(f"cell by {answer.question.title(table)}", size, of=mean, note=note))
+    return errors
+
+
+def typical_cell(answer: CellsAnswer | BucketsAnswer | MarginalsAnswer, population: Population) -> float:
     """Noise of a cell's count, or of a workload's answer where there is one, over the number of records."""
     if isinstance(answer, BucketsAnswer):
         return float(answer.design.bucket_law.standard_deviation) / population.rows
+    if isinstance(answer, MarginalsAnswer):
+        return float(np.sqrt(np.mean(answer.deviations() ** 2))) / population.rows
     asked = _of_a_workload(answer)
     size = asked[0].size if asked else float(np.sqrt(np.mean(_cell_deviations(answer) ** 2)))
     return size / population.rows

@@ -11,6 +11,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.opening`: Finds a published release where a person points
 * :mod:`.optional`: Libraries that results are offered in, imported when they are asked for
 * :mod:`.release`: A published release in the hands of an analyst
+* :mod:`.released_tables`: Linear functions of released tables with their errors, and what was measured
 * :mod:`.results`: What releases and their standard errors offer by name, and the promise of a release
 * :mod:`.showing`: Rows of facts as text and as HTML
 * :mod:`.synthetic`: Made-up records with the released mean and covariance, marked as synthetic

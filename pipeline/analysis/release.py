@@ -26,7 +26,8 @@ from blockveil.pipeline.analysis.figures import Plots
 from blockveil.pipeline.analysis.fits import Interval, PrincipalComponents, Regression, ends
 from blockveil.pipeline.analysis.joint_noise import covariances, means, moments_of, positions, quantile
 from blockveil.pipeline.analysis.leading_part import LeadingPart, leading_part
-from blockveil.pipeline.analysis.results import CORRELATION, PAIR, PARTIAL, Results, StandardErrors, StatedGuarantee
+from blockveil.pipeline.analysis.released_tables import TableResults
+from blockveil.pipeline.analysis.results import CORRELATION, PAIR, PARTIAL, StandardErrors, StatedGuarantee
 from blockveil.pipeline.analysis.showing import as_page_part, as_text
 from blockveil.pipeline.analysis.trained_model import TrainedModel
 from blockveil.pipeline.base.errors import ConfigError
@@ -41,7 +42,7 @@ MOST_STANDARDISED = 300
 """Features of standardised components: their errors take as many numbers as a cube of that side."""
 
 
-class Release(Results):
+class Release(TableResults):
     """A published release: results with labels, their errors, and statistics that follow from them at no charge.
 
     Parameters

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, Length, Section, Whole, refusal, rule, unique_names
+from blockveil.pipeline.config.fields import Length, Section, Whole, refusal, rule, unique_names
 from blockveil.pipeline.config.geometry_section import (
     BoxFeature,
     BoxGeometry,
@@ -16,7 +16,9 @@ from blockveil.pipeline.config.geometry_section import (
     Geometry,
     PointFeature,
 )
+from blockveil.pipeline.config.grid_axes import Axis
 from blockveil.pipeline.config.histogram_section import ColumnHistogramsSection
+from blockveil.pipeline.config.marginals_section import MarginalsSection
 from blockveil.pipeline.config.model_sections import ModelSection, TrainingSection
 from blockveil.pipeline.config.workload_sections import Workload, check_workload
 
@@ -173,67 +175,6 @@ MOST_AXES = 16
 MOST_CELLS = 2**28
 """Most cells of a grid: 2 GiB of counts."""
 
-_TAKEN = ("row", "column", "block")
-_TAKEN_STARTS = ("strategy_", "workload_", "bucket_", "first_and_end")
-
-
-class Axis(Section):
-    """One axis of a grid of cells."""
-
-    name: Label
-    """the name of the axis in the release"""
-    edges: Annotated[tuple[Bound, ...], Field(min_length=2, max_length=2**16 + 1)] | None = None
-    """the edges of cells of any widths, ascending, in the column's unit; in place of lower, upper and cells"""
-    lower: Bound | None = None
-    """the lower edge of the first cell, in the column's unit; without edges the column holds the codes 0, 1, ..."""
-    upper: Bound | None = None
-    """the upper edge of the last cell, in the column's unit"""
-    cells: Annotated[Whole, Field(ge=1, le=2**20)] | None = None
-    """the number of cells of equal width, or of codes"""
-
-    @property
-    def size(self) -> int:
-        """Number of cells."""
-        return self.cells if self.edges is None and self.cells is not None else len(self.edges or ()) - 1
-
-    @rule
-    def _named(self) -> None:
-        if self.name in _TAKEN or self.name.startswith(_TAKEN_STARTS) or self.name.endswith("_edge"):
-            raise refusal(
-                "name",
-                f'"{self.name}" is a dimension of other arrays of a release',
-                "An axis gives its name to a dimension of the counts",
-                "Call it otherwise; columns of the records are taken in their order, whatever the axes are called",
-            )
-
-    @rule
-    def _ordered(self) -> None:
-        if (self.edges is None) == (self.cells is None) or (self.edges is not None and self.lower is not None):
-            raise refusal(
-                "edges",
-                f'axis "{self.name}" has {"no cells" if self.edges is None else "them and more"}',
-                "An axis has edges, or cells between lower and upper, or cells that are codes",
-                "Give edges alone, or cells with or without lower and upper",
-            )
-        if self.edges is not None and any(b - a < SMALLEST for a, b in zip(self.edges, self.edges[1:], strict=False)):
-            raise refusal(
-                "edges", f'those of axis "{self.name}" do not', "Edges increase strictly", "Sort and deduplicate them"
-            )
-        if (self.lower is None) != (self.upper is None):
-            raise refusal(
-                "lower",
-                "given without the other edge",
-                "lower and upper go together",
-                "Give both, or neither for codes",
-            )
-        if self.lower is not None and self.upper is not None and not self.upper - self.lower >= SMALLEST:
-            raise refusal(
-                "lower",
-                f"{self.lower!r} with upper = {self.upper!r}",
-                "lower must be below upper",
-                "Give the public extent of the grid",
-            )
-
 
 class CountsSection(Section):
     """The number of records in each cell of a grid over one or more columns."""
@@ -290,6 +231,7 @@ AnyQuery = (
     | GradientsSection
     | CountsSection
     | ColumnHistogramsSection
+    | MarginalsSection
 )
 Query = Annotated[AnyQuery, Field(discriminator="kind")]
 

@@ -12,6 +12,7 @@ from blockveil.engine.mechanisms.directions.exponential import Exponential
 from blockveil.engine.mechanisms.published.mvg_noise import Allocation
 from blockveil.pipeline.config import ReleaseConfig
 from blockveil.pipeline.config.histogram_section import ColumnHistogramsSection
+from blockveil.pipeline.config.marginals_section import MarginalsSection
 from blockveil.pipeline.config.mechanism_sections import (
     AllocatedSection,
     AutoSection,
@@ -29,7 +30,7 @@ from blockveil.pipeline.config.query_sections import (
     TotalsSection,
 )
 
-_NOT_BY_FEATURE = OuterProductsSection | GradientsSection | CountsSection | ColumnHistogramsSection
+_NOT_BY_FEATURE = OuterProductsSection | GradientsSection | CountsSection | ColumnHistogramsSection | MarginalsSection
 """Queries whose answer is not of records in one shape."""
 
 
@@ -76,7 +77,7 @@ def importance_of(config: ReleaseConfig, aim: str | dict[str, float]) -> Importa
 def _sides(config: ReleaseConfig, values: dict[str, float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Values by feature, in order, for the rows and the columns of the answer; empty where a side is free."""
     query = config.query
-    if isinstance(query, CountsSection):
+    if isinstance(query, CountsSection | MarginalsSection):
         raise NotApplicable("all cells of a grid count the same; leave out what is given by feature")
     if isinstance(query, ColumnHistogramsSection):
         raise NotApplicable("all columns of histograms count the same; leave out what is given by feature")

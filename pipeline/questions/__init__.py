@@ -8,8 +8,19 @@ from typing import Any
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config import query_sections as declared
 from blockveil.pipeline.config.histogram_section import ColumnHistogramsSection
+from blockveil.pipeline.config.marginals_section import MarginalsSection
 from blockveil.pipeline.config.unvetted import QueryDeclaration
-from blockveil.pipeline.questions import cells, column_histograms, directions, gradients, moment, outer, rows, totals
+from blockveil.pipeline.questions import (
+    cells,
+    column_histograms,
+    directions,
+    gradients,
+    marginals,
+    moment,
+    outer,
+    rows,
+    totals,
+)
 from blockveil.pipeline.questions.question import Answer, Question
 
 __all__ = ["Answer", "Question", "ask"]
@@ -23,6 +34,7 @@ _BUILT: dict[type[Any], Callable[[LoadedConfig, Any], Question]] = {
     declared.GradientsSection: gradients.build,
     declared.CountsSection: cells.build,
     ColumnHistogramsSection: column_histograms.build,
+    MarginalsSection: marginals.build,
 }
 """What turns a config into a question, by the section that declares the query."""
 

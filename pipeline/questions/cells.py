@@ -34,6 +34,7 @@ from blockveil.engine.workloads.workload import (
 )
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config import query_sections as declared
+from blockveil.pipeline.config.grid_axes import Axis
 from blockveil.pipeline.config.workload_sections import Intervals
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
@@ -67,7 +68,7 @@ class CellsQuestion:
     @property
     def origin(self) -> Vector:
         """Lower edges of the grid."""
-        return np.array([_edges(axis)[0] for axis in self.query.axes])
+        return np.array([edges_of(axis)[0] for axis in self.query.axes])
 
     def work(self, rows: int) -> Work:
         """Of reading and counting."""
@@ -97,8 +98,8 @@ class CellsQuestion:
         for number, (name, axis) in enumerate(zip(self.names, self.query.axes, strict=True), start=1):
             arrays = {
                 **arrays,
-                f"axis_{number}": (text(_cell_names(axis)), (name,)),
-                f"axis_{number}_edges": (_edges(axis), (f"{name}_edge",)),
+                f"axis_{number}": (text(cell_names(axis)), (name,)),
+                f"axis_{number}_edges": (edges_of(axis), (f"{name}_edge",)),
             }
         return arrays
 
@@ -283,7 +284,7 @@ class BucketsAnswer:
 
 def build(loaded: LoadedConfig, asked: declared.CountsSection) -> CellsQuestion:
     """Question of a config."""
-    query = CountQuery(tuple(_axis(axis) for axis in asked.axes), Outside(asked.outside), Missing(asked.missing))
+    query = CountQuery(tuple(axis_of(axis) for axis in asked.axes), Outside(asked.outside), Missing(asked.missing))
     workload = _workload(asked, query.shape)
     if workload and query.shape[0] * query.shape[1] > MOST_CELLS:
         raise ValueError(
@@ -341,7 +342,8 @@ def _answer_arrays(name: str, part: Kronecker, answers: matrices.Estimate | None
     return arrays
 
 
-def _axis(axis: declared.Axis) -> Edges | Codes:
+def axis_of(axis: Axis) -> Edges | Codes:
+    """Cells along an axis as a config declares them."""
     if axis.edges is not None:
         return Edges(axis.edges)
     if axis.lower is None or axis.upper is None:
@@ -349,11 +351,13 @@ def _axis(axis: declared.Axis) -> Edges | Codes:
     return Edges(np.linspace(axis.lower, axis.upper, axis.size + 1))
 
 
-def _edges(axis: Edges | Codes) -> Vector:
+def edges_of(axis: Edges | Codes) -> Vector:
+    """Edges of the cells along an axis; of codes half-open ranges of whole numbers."""
     return axis.edges if isinstance(axis, Edges) else np.arange(axis.cells + 1, dtype=np.float64)
 
 
-def _cell_names(axis: Edges | Codes) -> tuple[str, ...]:
+def cell_names(axis: Edges | Codes) -> tuple[str, ...]:
+    """Names of the cells along an axis."""
     if isinstance(axis, Codes):
         return tuple(str(code) for code in range(axis.cells))
     return tuple(f"{low:.6g} to {high:.6g}" for low, high in zip(axis.edges, axis.edges[1:], strict=False))

@@ -29,6 +29,7 @@ _TITLES = {
     "counts": "counts",
     "totals": "totals and means",
     "column-histograms": "histograms of columns",
+    "marginals": "tables of counts",
 }
 
 

@@ -43,6 +43,13 @@ missing = "drop"
 powers = [-4, 10]
 features = [ { name = "x", count = 3 }, { name = "y", edges = [-0.2, 0.0, 0.2] } ]
 """
+TABLES = """kind = "marginals"
+rows_at_most = 500
+missing = "refuse"
+outside = "clip"
+ways = 2
+axes = [ { name = "x", edges = [-1, 0, 1] }, { name = "y", edges = [-1, 0, 1] }, { name = "z", edges = [-1, 0, 1] } ]
+"""
 STEPS = """[query.training]
 steps = 5
 batches = "full"
@@ -74,6 +81,7 @@ CASES = {
     "counts-ranges": (LINE, ADD, 'kind = "hierarchical"\nnoise = "laplace"', 1, ""),
     "counts-buckets": (LINE, ADD, 'kind = "dawa"', 1, ""),
     "column-histograms": (HISTOGRAMS, ADD, GAUSSIAN, 4, ""),
+    "marginals": (TABLES, ADD, 'kind = "residuals"', 3, ""),
     "rows": (queries.ROWS, REPLACE, SHAPED, 4, ""),
     "rows-laplace": (queries.ROWS, REPLACE, 'kind = "laplace"\noptimise_for = "absolute-error"', 4, ""),
     "totals": (queries.ROWS.replace('"rows"', '"totals"'), ADD, SHAPED, 4, ""),

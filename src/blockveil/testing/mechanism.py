@@ -14,14 +14,25 @@ from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body, CappedBox
-from blockveil.engine.sensitivity.problems import Counts, Histograms, OuterProducts, Rows, SecondMoment, Totals
+from blockveil.engine.sensitivity.problems import (
+    Counts,
+    Histograms,
+    Marginals,
+    OuterProducts,
+    Rows,
+    SecondMoment,
+    Totals,
+)
 from blockveil.engine.sensitivity.second_moment import Sensitivity
+from blockveil.engine.workloads.marginal_tables import MarginalTables
 from blockveil.engine.workloads.workload import AllRange, Kronecker, Prefix, Total
 from blockveil.testing.recording import RecordingKey, check_asked_once, release
 
 K = 2**15 - 1
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 UNITS = np.array([1.0, 3.0, 0.2, 10.0])
+
+TABLES = MarginalTables((3, 2, 4), ((0, 1), (1, 2), (0,)))
 
 PROBLEMS = {
     "second moment, box": SecondMoment(Body.CUBE, UNITS, ADD, K, 1000, False),
@@ -45,6 +56,8 @@ PROBLEMS = {
     "totals, ball": Totals(Body.BALL, UNITS, ADD, K, 10**9),
     "histograms": Histograms((6, 5, 6), ADD, 1000),
     "histograms, replace-one": Histograms((6, 5, 6), REPLACE, 1000),
+    "tables": Marginals(TABLES, ADD, 1000),
+    "tables, replace-one": Marginals(TABLES, REPLACE, 1000),
     "one entry": SecondMoment(Body.CUBE, np.ones(1), ADD, K, 10, False),
     "one row": Rows(Body.CUBE, UNITS, REPLACE, K, 1),
     "one column": Rows(Body.CUBE, np.ones(1), REPLACE, K, 50),
@@ -58,12 +71,24 @@ def attained(problem, design):
     if design.strategy is None:
         return (problem.l2 if design.loss.mu else problem.l1)(design.spread).attained
     # Every record that is added, and every one that is replaced by another or by none, as whole-number answers.
-    cells = np.prod(problem.cells)
-    columns = [design.strategy.answers(cell.reshape(problem.cells)) for cell in np.eye(cells, dtype=np.int64)]
+    columns = [design.strategy.answers(counts) for counts in single_records(problem)]
     if problem.neighbours is REPLACE:
         columns += [a - b for i, a in enumerate(columns) for b in columns[:i]]
     units = np.outer(design.spread.rows, design.spread.columns) * design.unit
     return max(np.linalg.norm((change / units).ravel(), 2 if design.loss.mu else 1) for change in columns)
+
+
+def single_records(problem):
+    """Counts of one record, for each cell that it may lie in."""
+    if not isinstance(problem, Marginals):
+        return [cell.reshape(problem.cells) for cell in np.eye(np.prod(problem.cells), dtype=np.int64)]
+    found, tables = [], problem.tables
+    for places in np.ndindex(tables.sizes):
+        counts = np.zeros(problem.cells, dtype=np.int64)
+        for table, values in zip(tables.tables, tables.apart(counts[0]), strict=True):
+            values[tuple(places[axis] for axis in table)] = 1
+        found.append(counts)
+    return found
 
 
 def total_error(problem, design):

@@ -11,6 +11,8 @@ from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.counts import workload_answers
 from blockveil.engine.mechanisms.counts.buckets import Dawa
 from blockveil.engine.mechanisms.counts.matrix_mechanism import ProductStrategy
+from blockveil.engine.mechanisms.counts.residual_strategy import ResidualStrategy
+from blockveil.engine.mechanisms.counts.residuals import ResidualNoise
 from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, MatrixMechanism
 from blockveil.engine.mechanisms.directions.exponential import Exponential
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
@@ -108,7 +110,15 @@ class TestAutoSpectral(MechanismContract):
 
 class TestWholeLaplace(MechanismContract):
     mechanism = WholeLaplace()
-    applies = ("counts", "counts, replace-one", "histograms", "histograms, replace-one", "one cell")
+    applies = (
+        "counts",
+        "counts, replace-one",
+        "histograms",
+        "histograms, replace-one",
+        "one cell",
+        "tables",
+        "tables, replace-one",
+    )
 
     def test_the_sampler_has_the_right_law_and_a_scale_wrong_by_5_percent_is_rejected(self):
         """Against the probabilities of whole numbers themselves."""
@@ -127,6 +137,14 @@ class TestWholeLaplace(MechanismContract):
         assert pvalue(0.25 * 1.05) < 1e-9
         assert pvalue(0.25 / 1.05) < 1e-9
         assert set(np.unique(design.steps((0, 6), (0, 5)))) == {1}
+
+
+class TestResiduals(MechanismContract):
+    mechanism = ResidualNoise()
+    applies = ("tables", "tables, replace-one")
+
+    def sensitivities(self, problem):
+        return [(ResidualStrategy, "l2")]
 
 
 class TestMatrixMechanism(MechanismContract):

@@ -15,6 +15,7 @@ from blockveil.pipeline.releases.night import run_release
 from blockveil.testing.recording import RecordingKey, check_asked_once
 from tests import shipped, support
 from tests.pipeline.questions import test_column_histograms as column_histograms
+from tests.pipeline.questions import test_marginals as marginals
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.questions import test_workloads as workloads
 from tests.pipeline.releases import test_chained_nights as chained
@@ -118,6 +119,11 @@ def histograms(folder):
     return column_histograms.asked(folder)
 
 
+def tables(folder):
+    folder.mkdir()
+    return marginals.asked(folder)
+
+
 KINDS = {
     "covariance, count and mean": moments("covariance"),
     "second moment": moments("second-moment"),
@@ -126,6 +132,7 @@ KINDS = {
     "counts": asked(queries.COUNTS),
     "totals": asked(queries.ROWS.replace('"rows"', '"totals"')),
     "histograms": histograms,
+    "tables by residuals": tables,
     "dawa": dawa,
     "workload by a hierarchy": hierarchy,
     "directions": drawn,

@@ -1,0 +1,249 @@
+"""Residuals of marginal tables as a strategy in whole numbers.
+
+For a set A of axes, ``H_A`` is the product over i in A of ``n_i I - 11'``, a matrix of whole numbers, and the strategy
+measures ``H_A (table over A)``: n_A = product of n_i times the residual of A (:mod:`.marginal_tables`). Its answers are
+exact in int64. Noise of standard deviation s_A in each answer is noise of s_A / n_A in the residual, of which only the
+part within the residuals counts: they are projected, which is post-processing.
+
+Privacy. A record adds a column of ``H_A`` to each answer, and all columns have the same squared norm
+
+``n_A^2 p_A``,  with  ``p_A = product over A of (1 - 1/n_i)``,
+
+since ``(n I - 11')(n I - 11') = n^2 (I - 11'/n)``. So with ``w_A = n_A^2 / s_A^2``, and noise that is Gaussian:
+
+* add-remove: ``mu^2 = sum w_A p_A``, whatever the record: exact.
+* replace-one: two records that agree along the axes in S, and nowhere else, are ``2 sum w_A (p_A - q_A(S))`` apart, in
+  squares, with q_A(S) the product over A of ``1 - 1/n_i`` for axes in S and of ``-1/n_i`` for others: the scalar
+  product of columns of ``I - 11'/n`` at two places. All S but that of all axes occur, because each axis has two cells.
+  The largest over S is exact; it is found for all 2^d of them at once, one axis after the other. A record may also
+  leave the tables, or enter them: the add-remove value, if that is larger. Beyond 20 axes the sum of the largest of
+  each term bounds it.
+
+Least error. The residuals add up orthogonally within each table, so that the total variance of the tables is
+``sum v_A s_A^2 / n_A^2``, where v_A is the sum over tables T above A of the product over A of (n_i - 1), divided by the
+cells of T for each cell over A. By Cauchy and Schwarz it is at least ``(sum sqrt(p_A v_A))^2 / mu^2`` under add-remove,
+attained by ``s_A^2 / n_A^2`` proportional to ``sqrt(p_A / v_A)``. No Gaussian noise on the tables has less: with M the
+map from all N cells to the tables, and a record in each cell equally likely, duality (:mod:`.duality`) gives the
+singular value bound ``(sum of singular values of M)^2 / (N mu^2)``. On the residuals of A, which have product over A of
+(n_i - 1) dimensions, ``M'M`` is sum over T above A of N / n_T, so that the bound is the same sum.
+
+**Source**: Xiao, He, Zhang and Kifer, 2023 (ResidualPlanner: mechanism, add-remove, closed form); Li and Miklau, 2013
+(singular value bound). The factors in whole numbers, and the distances under replace-one, are derived here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockveil.engine.guarantees.calibration import CalibrationError
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.noise.discrete_gaussian import TILE
+from blockveil.engine.records.geometry import Matrix, Vector
+from blockveil.engine.sensitivity.second_moment import Sensitivity
+from blockveil.engine.workloads.marginal_tables import MarginalTables, centred
+from blockveil.engine.workloads.strategy import Arrays
+from blockveil.engine.workloads.workload import Kronecker, Workload
+
+MOST_PATTERNS = 20
+"""Most axes for which all sets of axes along which two records agree are gone through."""
+
+_LARGEST_SUM = 2**61
+_ROUND_UP = 1.0 + 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualStrategy:
+    """Residuals of all sets of axes within some tables, measured in whole numbers.
+
+    Answers are laid out in rows of at most 128; each set of axes starts a new row.
+
+    Attributes
+    ----------
+    tables
+        What is asked for.
+    records_at_most
+        Public bound on the number of records.
+    """
+
+    tables: MarginalTables
+    records_at_most: int
+
+    def __post_init__(self) -> None:
+        """Refuse sums that could leave int64."""
+        if self.records_at_most * max(self.tables.size(axes) for axes in self.tables.sets) * 2 > _LARGEST_SUM:
+            raise CalibrationError("the answers can exceed 2**60; lower rows_at_most, or declare fewer cells")
+
+    @property
+    def cells(self) -> tuple[int, int]:
+        """One row of the cells of all tables."""
+        return 1, self.tables.cells
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the answers."""
+        return self.blocks[-1].stop, self.width
+
+    @cached_property
+    def width(self) -> int:
+        """Columns in which answers are laid out."""
+        return min(TILE, max(self.tables.size(axes) for axes in self.tables.sets))
+
+    @property
+    def largest(self) -> int:
+        """Largest absolute answer."""
+        # A record adds a product of n_i - 1 and of ones.
+        sizes = (self.tables.shape(axes) for axes in self.tables.sets)
+        return self.records_at_most * max(prod(n - 1 for n in shape) for shape in sizes)
+
+    @cached_property
+    def blocks(self) -> list[slice]:
+        """Rows of the answers of each set of axes."""
+        ends = list(accumulate(-(-self.tables.size(axes) // self.width) for axes in self.tables.sets))
+        return [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+    def by_row(self, values: Vector) -> Vector:
+        """A number for each set of axes as one for each row of the answers."""
+        return np.repeat(values, [block.stop - block.start for block in self.blocks])
+
+    @cached_property
+    def norms(self) -> Vector:
+        """``p_A`` for each set of axes."""
+        shapes = (self.tables.shape(axes) for axes in self.tables.sets)
+        return np.array([prod(1.0 - 1.0 / n for n in shape) for shape in shapes])
+
+    @cached_property
+    def factors(self) -> Vector:
+        """``n_A``, by which answers exceed residuals, for each set of axes."""
+        return np.array([float(self.tables.size(axes)) for axes in self.tables.sets])
+
+    def error_weights(self) -> Vector:
+        """``v_A``: total variance of all tables for noise of variance one in the residual of each set."""
+        found = []
+        for axes in self.tables.sets:
+            own = prod(n - 1.0 for n in self.tables.shape(axes))
+            found.append(own * sum(1.0 / self.tables.others(table, axes) for table in self.tables.above[axes]))
+        return np.array(found)
+
+    def least_sizes(self) -> Vector:
+        """Sizes s_A of the least total variance under add-remove, for a loss of one, for each set of axes."""
+        weights, norms = self.error_weights(), self.norms
+        shares = np.sqrt(weights * norms)
+        variances = np.sqrt(norms / weights) * float(np.sum(shares))
+        return self.factors * np.sqrt(variances)
+
+    def l2(self, sizes: Vector, neighbours: Neighbours) -> Sensitivity:
+        """Sensitivity of the answers divided by sizes s_A, one for each set of axes."""
+        weights = (self.factors / sizes) ** 2
+        added = float(np.sum(weights * self.norms))
+        if neighbours is Neighbours.ADD_REMOVE:
+            return Sensitivity(sqrt(added) * _ROUND_UP, sqrt(added))
+        replaced, attained = self._replaced(weights)
+        return Sensitivity(sqrt(max(replaced, added)) * _ROUND_UP, sqrt(max(attained, added)))
+
+    def _replaced(self, weights: Vector) -> tuple[float, float]:
+        """Largest squared distance of two records within the tables, a bound of it and one that exists."""
+        total = 2.0 * float(np.sum(weights * self.norms))
+        if len(self.tables.sizes) <= MOST_PATTERNS:
+            products = self._products(weights)
+            # The last pattern is that of two equal records.
+            found = total - 2.0 * float(np.min(products[:-1]))
+            return found, found
+        sets = self.tables.sets
+        # A product with an odd number of factors -1/n is least with a single one, along the axis of the fewest cells.
+        least = [-1.0 / (min(self.tables.shape(axes)) - 1.0) if axes else 1.0 for axes in sets]
+        differing = [prod(-1.0 / n for n in self.tables.shape(axes)) for axes in sets]
+        bound = total - 2.0 * float(np.sum(weights * self.norms * np.array(least)))
+        return bound, total - 2.0 * float(np.sum(weights * np.array(differing)))
+
+    def _products(self, weights: Vector) -> NDArray[np.float64]:
+        """``sum w_A q_A(S)`` for every set S of axes, numbered by its bits."""
+        axes = len(self.tables.sizes)
+        found = np.zeros(2**axes)
+        found[[sum(1 << axis for axis in chosen) for chosen in self.tables.sets]] = weights
+        for axis, n in enumerate(self.tables.sizes):
+            pairs = found.reshape(-1, 2, 1 << axis)
+            without, within = pairs[:, 0].copy(), pairs[:, 1].copy()
+            # Places without the bit become records that differ along the axis, places with it records that agree.
+            pairs[:, 0] = without - within / n
+            pairs[:, 1] = without + within * (1.0 - 1.0 / n)
+        return found
+
+    def answers(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Exact answers from the cells of all tables, int64, shape ``shape``; zeros fill up the last row of a set.
+
+        Raises
+        ------
+        CalibrationError
+            These are no counts of these tables.
+        """
+        if counts.shape != self.cells or counts.dtype != np.int64:
+            raise CalibrationError(f"counts must be int64 of shape {self.cells}; build the strategy for these tables")
+        own = dict(zip(self.tables.tables, self.tables.apart(counts[0]), strict=True))
+        found = np.zeros(self.shape, dtype=np.int64)
+        for axes, block in zip(self.tables.sets, self.blocks, strict=True):
+            table = min(self.tables.above[axes], key=self.tables.size)
+            values = self.tables.summed(own[table], table, axes)
+            for axis in range(values.ndim):
+                values = values.shape[axis] * values - np.sum(values, axis=axis, keepdims=True, dtype=np.int64)
+            found[block].reshape(-1)[: values.size] = values.ravel()
+        return found
+
+    def estimate(self, answers: Matrix, deviations: Vector) -> Matrix:
+        """See :class:`.strategy.Strategy`: exact least squares, whatever the sizes, as residuals are orthogonal."""
+        found = {}
+        for axes, block, factor in zip(self.tables.sets, self.blocks, self.factors, strict=True):
+            values = answers[block].reshape(-1)[: self.tables.size(axes)].reshape(self.tables.shape(axes))
+            found[axes] = centred(values / factor)
+        return self.tables.made_of(found)[None, :]
+
+    def residual_deviations(self, deviations: Vector) -> Vector:
+        """Standard deviation s_A / n_A of the noise before projection, for each set of axes, in records."""
+        starts = [block.start for block in self.blocks]
+        found: Vector = deviations[starts] / self.factors
+        return found
+
+    def cell_deviations(self, deviations: Vector) -> Matrix:
+        """See :class:`.strategy.Strategy`; the same for all cells of a table."""
+        variances = dict(zip(self.tables.sets, self.residual_deviations(deviations) ** 2 * self.norms, strict=True))
+        found = np.empty(self.cells)
+        for table, place in zip(self.tables.tables, self.tables.places, strict=True):
+            within = (axes for axes in self.tables.sets if set(axes) <= set(table))
+            found[0, place] = sqrt(sum(variances[axes] / self.tables.others(table, axes) ** 2 for axes in within))
+        return found
+
+    def widest(self, deviations: Vector) -> float:
+        """See :class:`.strategy.Strategy`; exact, as residuals of different sets are orthogonal in all tables."""
+        above = (self.tables.above[axes] for axes in self.tables.sets)
+        lengths = [
+            sum(1.0 / self.tables.others(table, axes) for table in tables)
+            for axes, tables in zip(self.tables.sets, above, strict=True)
+        ]
+        return float(np.max(self.residual_deviations(deviations) * np.sqrt(lengths)))
+
+    def workload_error(self, workload: Workload, deviations: Vector) -> float:
+        """See :class:`.strategy.Strategy`; of the cells themselves, which is all that is asked of tables."""
+        return float(np.sum(self.cell_deviations(deviations) ** 2))
+
+    def answer_deviations(self, part: Kronecker, deviations: Vector) -> Matrix | None:
+        """None: products of queries along rows and columns are not asked of tables."""
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        """Kind, and how many residuals there are."""
+        return {"kind": "residuals of marginal tables, version 1", "sets": len(self.tables.sets)}
+
+    def arrays(self, answers: Matrix, deviations: Vector) -> Arrays:
+        """Which sets of axes were measured, and the noise of the residual of each before projection."""
+        axes = len(self.tables.sizes)
+        inside = np.array([[axis in chosen for axis in range(axes)] for chosen in self.tables.sets])
+        return {
+            "residual_axes": (inside.astype(np.int8), ("residual", "axis")),
+            "residual_standard_deviation": (self.residual_deviations(deviations), ("residual",)),
+        }
