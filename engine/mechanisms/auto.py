@@ -161,11 +161,20 @@ _FIRST = (
 """Of equal errors the first wins, and plans hold the table: these stay in the order in which plans were written."""
 
 
-def proven(metric: Metric) -> Sequence[Mechanism | Exponential]:
-    """All proven mechanisms that could be best or are published as rivals, with the parameters that suit a metric."""
+def proven(metric: Metric, query: str | None = None) -> Sequence[Mechanism | Exponential]:
+    """All proven mechanisms that could be best or are published as rivals, with the parameters that suit a metric.
+
+    Parameters
+    ----------
+    metric
+        What "least error" means.
+    query
+        Kind of problem, for what is compared for it alone; None for all kinds.
+    """
     order = {name: place for place, name in enumerate(_FIRST)}
     listed = sorted(declarations(), key=lambda each: order.get(each.name, len(order)))
-    return tuple(mechanism for each in listed for mechanism in each.tried(metric.importance))
+    compared = [each for each in listed if not each.tried_for or query is None or query in each.tried_for]
+    return tuple(mechanism for each in compared for mechanism in each.tried(metric.importance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +213,7 @@ def compare(
     """
     fit: list[tuple[float, Candidate, Mechanism | Exponential, NoiseDesign | DirectionsDesign]] = []
     unfit: list[Candidate] = []
-    for mechanism in proven(metric):
+    for mechanism in proven(metric, problem.query):
         try:
             design: NoiseDesign | DirectionsDesign = mechanism.design(problem, guarantee)
             check(design)

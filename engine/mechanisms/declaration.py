@@ -151,6 +151,9 @@ class MechanismDeclaration:
         The mechanism from its parameters by their keys; the class itself where they are its arguments.
     tried
         What ``auto`` compares, for an error that is to be small; nothing where the expected error depends on records.
+    tried_for
+        Queries for which ``auto`` compares it; all where none is named. A plan holds the table of the comparison, so a
+        mechanism that is new and for few queries leaves the tables, and the digests, of the others as they were.
     audited
         For independent additive noise: the mechanism with parameters that suit every problem, and further ones.
     audited_along_directions
@@ -165,6 +168,7 @@ class MechanismDeclaration:
     parameters: tuple[Parameter, ...] = ()
     build: Callable[..., Any] | None = None
     tried: Callable[[Importance], Sequence[Any]] = lambda _: ()
+    tried_for: tuple[str, ...] = ()
     audited: tuple[Mechanism, ...] = ()
     audited_along_directions: Mechanism | None = None
     audit_cases: str = ""

@@ -71,6 +71,7 @@ DECLARED = (
         mechanism=ResidualNoise,
         form="Gaussian noise on the residuals of the declared tables, which then agree with each other.",
         tried=lambda _: (ResidualNoise(),),
+        tried_for=("marginals",),
         audited=(ResidualNoise(),),
     ),
 )

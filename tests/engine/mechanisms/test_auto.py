@@ -15,7 +15,8 @@ from blockveil.engine.mechanisms.counts.strategy_search import optimal_product
 from blockveil.engine.mechanisms.counts.workload_answers import MatrixMechanism
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.problems import Counts, Rows, SecondMoment
+from blockveil.engine.sensitivity.problems import Counts, Marginals, Rows, SecondMoment
+from blockveil.engine.workloads.marginal_tables import MarginalTables
 
 K = 2**15 - 1
 METRICS = {
@@ -106,6 +107,17 @@ def test_only_proven_mechanisms_are_compared_and_each_is_in_the_catalogue():
     # The error of dawa depends on the records, so nobody can compare it beforehand.
     released = {entry.name for entry in ENTRIES if entry.use == "release"}
     assert {mechanism.name for mechanism in proven(Metric("total"))} == released - {"dawa"}
+
+
+def test_a_mechanism_for_few_queries_leaves_the_tables_of_other_queries_as_they_were():
+    """A plan holds the table, and a release that an earlier version began has the digest of its plan."""
+    of_counts = compare(Counts((3, 3), Neighbours.ADD_REMOVE, 100), GUARANTEE, Metric("total"))
+    assert {row.mechanism for row in of_counts.table} == {
+        *("shaped-gaussian", "gaussian", "imgm", "classic-gaussian", "mgm", "laplace", "discrete-laplace"),
+        *("matrix-mechanism", "hierarchical", "mvg-exact", "mvg", "exponential", "analyze-gauss", "mod-sulq"),
+    }
+    tables = Marginals(MarginalTables((3, 3), ((0, 1),)), Neighbours.ADD_REMOVE, 100)
+    assert "residuals" in {row.mechanism for row in compare(tables, GUARANTEE, Metric("total")).table}
 
 
 def test_what_does_not_apply_says_why_and_a_check_can_refuse_more():
