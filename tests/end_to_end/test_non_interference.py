@@ -210,7 +210,7 @@ LOADED = r"Event loop was unresponsive|Worker process (still alive|PID was kille
 
 HUNG_UP = (
     r"INFO distributed\.comm\.tcp Connection from \S+ closed before handshake completed\n"
-    r"|INFO distributed\.batched Batched Comm Closed .*\n(?:Traceback .*\n(?:.*\n)*?\S*CommClosedError: .*\n)?"
+    r"|INFO distributed\.batched Batched Comm Closed .*\n(?:Traceback .*\n(?:.*\n)*?\S*CommClosedError(?:: .*)?\n)?"
 )
 """What Dask says of a connection that ends before anything was said, or before a last message had come through."""
 
@@ -268,6 +268,15 @@ def same(sides, case):
 def sides(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plain")
     return [released(folder, [*FAST, *LEAKS], side) for side in (0, 1)]
+
+
+@pytest.mark.parametrize("end", ["", ": in <TCP (closed)>: Stream is closed"])
+def test_only_what_dask_says_of_a_closed_connection_is_left_out(end):
+    said = (
+        "INFO distributed.batched Batched Comm Closed <TCP (closed)>\n"
+        f"Traceback (most recent call last):\n  a line\ndistributed.comm.core.CommClosedError{end}\n"
+    )
+    assert re.sub(HUNG_UP, "", f"before\n{said}after\n{said}last\n") == "before\nafter\nlast\n"
 
 
 @pytest.mark.timeout(1800)
