@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from blockveil.engine.answers.column_bins import HistogramQuery, MissingValue
 from blockveil.engine.answers.counts import CountQuery, Edges, Outside
+from blockveil.engine.answers.table_counts import TablesQuery
 from blockveil.engine.records.geometry import Coordinates, Vector
 from blockveil.pipeline.config.model_sections import Target
 from blockveil.pipeline.config.query_sections import GradientsSection
@@ -22,6 +23,7 @@ from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.cells import CellsQuestion
 from blockveil.pipeline.questions.column_histograms import ColumnHistograms
 from blockveil.pipeline.questions.gradients import Gradients
+from blockveil.pipeline.questions.marginals import MarginalsQuestion
 from blockveil.pipeline.questions.moment import Moment
 from blockveil.pipeline.questions.outer import Outer
 from blockveil.pipeline.questions.rows import RowsQuestion
@@ -57,7 +59,7 @@ def rows_of_a_unit(plan: Plan) -> list[Row]:
     rng = np.random.default_rng(_SEED)
     question = plan.question
     match question:
-        case CellsQuestion(query=CountQuery() as query):
+        case CellsQuestion(query=CountQuery() as query) | MarginalsQuestion(query=TablesQuery(grid=query)):
             return list(_in_cells(query, rng))
         case ColumnHistograms(query=HistogramQuery() as query):
             return list(_in_bins(query, rng))
