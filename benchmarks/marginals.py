@@ -23,6 +23,7 @@ from blockveil.engine.workloads.marginal_tables import MarginalTables
 
 GUARANTEE = ApproxDP(1.0, 1e-6)
 _RECORDS = 100_000
+_MU = gaussian_mu(GUARANTEE.epsilon, GUARANTEE.delta)
 
 
 def ways(sizes: tuple[int, ...], count: int) -> MarginalTables:
@@ -40,20 +41,9 @@ CASES = {
 }
 
 
-def closed_form(tables: MarginalTables) -> float:
-    """``(sum over sets of sqrt(p v))^2 / mu^2``, the least under add-remove."""
-    strategy = ResidualStrategy(tables, _RECORDS)
-    shares = np.sqrt(strategy.norms * strategy.error_weights())
-    return float(np.sum(shares)) ** 2 / gaussian_mu(GUARANTEE.epsilon, GUARANTEE.delta) ** 2
-
-
-def least_replaced(tables: MarginalTables) -> float:
-    """Bound from below under replace-one: duality for two records in different cells, all pairs equally likely."""
-    strategy, cells = ResidualStrategy(tables, _RECORDS), float(prod(tables.sizes))
-    # Differences of records say nothing of their number: the empty set, which leads, has no share.
-    shares = np.sqrt(strategy.norms * strategy.error_weights())[1:]
-    squared = 2.0 * cells / (cells - 1.0) * float(np.sum(shares)) ** 2
-    return squared / gaussian_mu(GUARANTEE.epsilon, GUARANTEE.delta) ** 2
+def least(tables: MarginalTables, relation: Neighbours) -> float:
+    """Total variance below which no Gaussian noise gets; under add-remove the closed form."""
+    return ResidualStrategy(tables, _RECORDS).least_variance(relation, _MU)
 
 
 def error(tables: MarginalTables, relation: Neighbours, separate: bool = False) -> float:
@@ -66,17 +56,17 @@ def error(tables: MarginalTables, relation: Neighbours, separate: bool = False) 
 def of_one_grid(tables: MarginalTables) -> float:
     """Of tables that are summed from noisy cells of the grid of all axes: each cell of the grid is in every table."""
     cells = float(prod(tables.sizes))
-    return len(tables.tables) * cells / gaussian_mu(GUARANTEE.epsilon, GUARANTEE.delta) ** 2
+    return len(tables.tables) * cells / _MU**2
 
 
 def row(tables: MarginalTables) -> tuple[float, float, float, float]:
     """Ratios of a case: residuals, separate tables, one grid; residuals under replace-one over their bound."""
-    least = closed_form(tables)
+    closed = least(tables, Neighbours.ADD_REMOVE)
     return (
-        error(tables, Neighbours.ADD_REMOVE) / least,
-        error(tables, Neighbours.ADD_REMOVE, separate=True) / least,
-        of_one_grid(tables) / least,
-        error(tables, Neighbours.REPLACE_ONE) / least_replaced(tables),
+        error(tables, Neighbours.ADD_REMOVE) / closed,
+        error(tables, Neighbours.ADD_REMOVE, separate=True) / closed,
+        of_one_grid(tables) / closed,
+        error(tables, Neighbours.REPLACE_ONE) / least(tables, Neighbours.REPLACE_ONE),
     )
 
 

@@ -35,7 +35,8 @@ from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases.night import Tell
 from blockveil.pipeline.releases.workspace import Workspace
-from blockveil.pipeline.report import Report, facts, markdown, markup
+from blockveil.pipeline.report import Report, markdown, markup
+from blockveil.pipeline.report.mechanisms_compared import compared_text
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -130,7 +131,7 @@ def show_what_if(plan: Plan, rows: Sequence[tuple[str, str]], accuracy: str) -> 
 
 def _show_compared(plan: Plan) -> None:
     if plan.compared:
-        compared = facts.compared_text([asdict(candidate) for candidate in plan.compared])
+        compared = compared_text([asdict(candidate) for candidate in plan.compared])
         _rows(compared, "which-mechanism", "Expected error of every mechanism; the best is used")
 
 

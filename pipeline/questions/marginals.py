@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
-from math import sqrt
+from math import ceil, sqrt
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from blockveil.engine.estimates import cells as cell_estimates
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.consistent_tables import non_negative
 from blockveil.engine.estimates.error_bounds import ErrorReport
+from blockveil.engine.mechanisms.counts.residual_strategy import ResidualStrategy
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.noise.discrete_gaussian import TILE
 from blockveil.engine.records.geometry import Vector
@@ -116,7 +117,14 @@ class MarginalsAnswer:
         """In records."""
         deviations = self.deviations()
         mean = sqrt(float(np.mean(deviations**2)))
-        return f"a count's standard deviation is {span(deviations)} records, {mean:.3g} in the mean of squares"
+        said = f"a count's standard deviation is {span(deviations)} records, {mean:.3g} in the mean of squares"
+        strategy = self.design.strategy
+        if not isinstance(strategy, ResidualStrategy):
+            return said
+        least = strategy.least_variance(self.question.problem.neighbours, self.design.mu)
+        # Rounded up: what is said holds.
+        over = ceil(1000.0 * float(np.sum(deviations**2)) / least) / 1000.0
+        return f"{said}; its total variance is at most {over:g} times the least of any Gaussian noise"
 
     def noise_over_largest(self) -> tuple[float, float]:
         """A count is at most the number of records."""

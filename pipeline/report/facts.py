@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -11,9 +10,9 @@ import numpy as np
 
 from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.ledger.guessing import Together
-from blockveil.pipeline.plan.names_apart import names_apart
 from blockveil.pipeline.report import after, bounds_table, totals_table
 from blockveil.pipeline.report.matrix import ReleasedMatrix, Shown
+from blockveil.pipeline.report.mechanisms_compared import compared_text
 from blockveil.pipeline.report.scan import BeyondNoise, ReleasedEntry, Scan, scan
 from blockveil.pipeline.report.spectrum import Spectrum, spectrum
 from blockveil.pipeline.report.words import number, origin
@@ -386,15 +385,3 @@ def origin_rows(facts: Facts) -> list[tuple[str, str]]:
 def comparison_rows(facts: Facts) -> list[dict[str, str]]:
     """Expected error of each mechanism, or why it does not apply, where one was chosen automatically."""
     return compared_text(facts.attributes["mechanism"].get("compared", []))
-
-
-def compared_text(compared: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
-    """Rows of a comparison of mechanisms as text; no two of them have the same name."""
-    return [
-        {
-            "mechanism": name,
-            "expected error": number(row["error"]) if row["error"] is not None else row["reason"],
-            "parameters": json.dumps(row["parameters"]) if len(json.dumps(row["parameters"])) < 200 else "by feature",
-        }
-        for name, row in zip(names_apart(compared), compared, strict=True)
-    ]

@@ -138,6 +138,18 @@ class ResidualStrategy:
         variances = np.sqrt(norms / weights) * float(np.sum(shares))
         return self.factors * np.sqrt(variances)
 
+    def least_variance(self, neighbours: Neighbours, mu: float) -> float:
+        """Total variance of the tables below which no Gaussian noise of a loss mu gets; see the module.
+
+        Under replace-one by duality for two records in different cells, all pairs equally likely.
+        """
+        shares = np.sqrt(self.norms * self.error_weights())
+        if neighbours is Neighbours.ADD_REMOVE:
+            return float(np.sum(shares)) ** 2 / mu**2
+        # E[d d'] is 2 / (N - 1) times the projection to differences, in which the empty set, which leads, has no share.
+        cells = prod(float(n) for n in self.tables.sizes)
+        return 2.0 * cells / (cells - 1.0) * float(np.sum(shares[1:])) ** 2 / mu**2
+
     def l2(self, sizes: Vector, neighbours: Neighbours) -> Sensitivity:
         """Sensitivity of the answers divided by sizes s_A, one for each set of axes."""
         weights = (self.factors / sizes) ** 2

@@ -129,7 +129,7 @@ def test_a_mechanism_that_was_chosen_shows_what_it_was_compared_with(people, tmp
     state = run(mode="dry-run")
     rows = json.loads(artifacts(state)["which-mechanism"].data)
     assert len(rows) > 3
-    assert {"mechanism", "parameters", "expected error"} == rows[0].keys()
+    assert {"mechanism", "parameters", "expected error", "over the chosen", "why"} == rows[0].keys()
 
 
 def test_the_log_says_what_was_planned_spent_and_where_the_report_lies_and_that_a_catalogue_was_not_told(people):

@@ -7,7 +7,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.names_apart import names_apart
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
-from blockveil.pipeline.report import facts
+from blockveil.pipeline.report.mechanisms_compared import compared_text
 from tests import support
 
 FIXED = 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'
@@ -23,8 +23,27 @@ def test_mechanisms_of_one_name_are_told_apart_by_what_they_differ_in():
     ]
     expected = ["gaussian", "imgm (total, [1, 2])", "imgm (relative)", "mgm, choice 1", "mgm, choice 2"]
     assert names_apart(rows) == expected
-    assert [row["mechanism"] for row in facts.compared_text(rows)] == expected
+    assert [row["mechanism"] for row in compared_text(rows)] == expected
     assert names_apart([]) == []
+
+
+def test_a_comparison_says_the_error_over_the_chosen_one_and_why_others_were_not_chosen():
+    rows = [
+        {"mechanism": "gaussian", "parameters": {}, "error": 2.0, "reason": ""},
+        {"mechanism": "imgm", "parameters": {}, "error": 2.0, "reason": ""},
+        {"mechanism": "laplace", "parameters": {}, "error": 3.0, "reason": ""},
+        {"mechanism": "mgm", "parameters": {}, "error": 8.0, "reason": ""},
+        {"mechanism": "exponential", "parameters": {}, "error": None, "reason": "it draws directions; ask for them"},
+    ]
+    found = compared_text(rows)
+    assert [row["over the chosen"] for row in found] == ["1", "1", "1.5", "4", ""]
+    assert [row["why"] for row in found] == [
+        "chosen: the least error",
+        "the same error; the first is chosen",
+        "larger error",
+        "larger error: its published calibration is loose",
+        "refused: it draws directions; ask for them",
+    ]
 
 
 def test_a_plan_that_compares_gives_no_two_mechanisms_one_name(tmp_path):

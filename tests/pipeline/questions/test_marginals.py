@@ -110,7 +110,7 @@ def test_auto_takes_residuals_and_the_plan_says_the_noise_of_each_table(tmp_path
     plan = make_plan(config(tmp_path, pairs, neighbours=ADD, mechanism=AUTO, epsilon=0.9), NIGHT)
     assert plan.design.strategy is not None
     assert plan.answer.facts()["strategy"]["kind"] == "residuals of marginal tables, version 1"
-    assert "records" in dict(describe(plan, None))["Expected error"]
+    assert "at most 1.001 times the least of any Gaussian noise" in dict(describe(plan, None))["Expected error"]
     population = Population.of(plan, Supposed())
     errors = assess(plan, population).errors
     assert len(errors) == 15

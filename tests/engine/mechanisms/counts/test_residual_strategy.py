@@ -19,6 +19,7 @@ from blockveil.engine.mechanisms.counts.residuals import ResidualNoise
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.sensitivity.problems import Counts, Marginals
+from blockveil.engine.shapes.duality import least_covariance
 from blockveil.engine.workloads.marginal_tables import MarginalTables
 from tests.oracles.dense_tables import residual_matrix, singular_value_bound, table_matrix
 
@@ -93,11 +94,23 @@ def test_no_gaussian_noise_has_less_total_variance_under_add_remove(tables):
     """The singular value bound of dense matrices is attained, and the closed form is it."""
     strategy = ResidualStrategy(tables, 1000)
     bound = singular_value_bound(tables.sizes, tables.tables)
-    closed = np.sum(np.sqrt(strategy.norms * strategy.error_weights())) ** 2
-    assert closed == pytest.approx(bound, rel=1e-9)
+    assert strategy.least_variance(ADD, 1.0) == pytest.approx(bound, rel=1e-9)
+    assert strategy.least_variance(ADD, 0.25) == pytest.approx(16.0 * bound, rel=1e-9)
     variances = (strategy.least_sizes() / strategy.factors) ** 2
     assert strategy.error_weights() @ variances == pytest.approx(bound, rel=1e-9)
     assert strategy.l2(strategy.least_sizes(), ADD).attained == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("tables", SMALL)
+def test_the_bound_under_replace_one_is_below_what_a_search_for_the_least_noise_finds(tables):
+    """The search goes through all differences of two records, and shows how far from least its noise can be."""
+    to_tables = table_matrix(tables.sizes, tables.tables)
+    changes = np.array([a - b for a, b in itertools.combinations(to_tables.T, 2)])
+    distinct = np.unique(np.round(changes, 6), axis=0)
+    found = least_covariance(distinct, np.ones(tables.cells), 1.0, tolerance=1e-3)
+    bound = ResidualStrategy(tables, 1000).least_variance(REPLACE, 1.0)
+    assert bound <= found.total * (1 + 1e-9)
+    assert bound >= 0.7 * found.total
 
 
 @pytest.mark.parametrize(
