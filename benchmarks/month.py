@@ -5,6 +5,10 @@ the store, and the covariance of all records so far is released under one charge
 same release without shared noise, of the same records. Times are of this process with two threads; the table ends with
 the seconds that a million records more cost a night, by least squares, and the ratio of the two. ``memory`` is the peak
 of the process so far.
+
+A night under a shared charge reads the records a second time, for the comparison with those of earlier nights, and adds
+them up by ranges of age with a weight each. ``adds up`` is the second alone, from the first record to the first noise:
+the last line has its ratio to that of the plain covariance, by the median of the later half of the nights.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.noise.level_strategy import least_noise
 from blockveil.pipeline.config import LoadedConfig, load_config
 from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.data.ingest.ingest_run import ingest, look
@@ -31,7 +36,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 
 FIRST, THREADS, LARGEST = date(2026, 11, 1), 2, 100
-UNIT = "one visit (one row)"
+UNIT, ADDING_UP = "one visit (one row)", "reading, clipping and adding up"
 
 INGEST = """
 columns = [{{ name = "x", kind = "whole", missing = "refuse", count = {columns} }}]
@@ -79,6 +84,9 @@ ledger = "ledger.db"
 keys = "keys"
 """
 
+SHOWN = ("append", "shared", "shared adds up", "plain", "plain adds up")
+"""What is timed, in the order of the columns."""
+
 
 def site(folder: Path, columns: int, nights: int) -> tuple[LoadedConfig, LoadedConfig]:
     """Configs of the nights that share a charge, and of those that do not, over one store."""
@@ -107,10 +115,20 @@ def append(folder: Path) -> None:
     ingest(look(load_ingest(folder / "ingest.toml")), lambda *_: None)
 
 
-def night(loaded: LoadedConfig, number: int) -> float:
-    """Seconds of one release."""
-    plan = make_plan(loaded, FIRST + timedelta(days=number - 1))
-    return timed(lambda: run_release(plan, ThreadCompute(THREADS), "benchmark", lambda *_: None))
+def night(loaded: LoadedConfig, number: int) -> tuple[float, float]:
+    """Seconds of one release, and of those the ones in which it adds records up."""
+    plan, begun = make_plan(loaded, FIRST + timedelta(days=number - 1)), dict[str, float]()
+    seconds = timed(
+        lambda: run_release(
+            plan,
+            ThreadCompute(THREADS),
+            "benchmark",
+            lambda stage, _: begun.setdefault(stage, time.perf_counter()),
+        )
+    )
+    stages = list(begun)
+    after = stages[stages.index(ADDING_UP) + 1]
+    return seconds, begun[after] - begun[ADDING_UP]
 
 
 def slope(held: list[int], seconds: list[float]) -> float:
@@ -126,9 +144,9 @@ def main() -> None:
     parser.add_argument("--nights", type=int, default=30)
     asked = parser.parse_args()
     each, held = asked.rows // asked.nights, list[int]()
-    times: dict[str, list[float]] = {"append": [], "shared": [], "plain": []}
+    times: dict[str, list[float]] = {name: [] for name in SHOWN}
     print(f"{os.cpu_count()} cores; {asked.columns} columns, {each:,} records a night")
-    print("night     held  append s  night s  plain s  memory GiB")
+    print("night     held  append s  night s  adds up s  plain s  adds up s  memory GiB")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         shared, plain = site(folder, asked.columns, asked.nights)
@@ -138,18 +156,25 @@ def main() -> None:
             np.save(folder / "arrived" / f"day-{number:03d}.npy", arrived)
             held.append(number * each)
             times["append"].append(timed(partial(append, folder)))
-            times["shared"].append(night(shared, number))
-            times["plain"].append(night(plain, number))
+            for name, loaded in (("shared", shared), ("plain", plain)):
+                for timed_name, seconds in zip((name, f"{name} adds up"), night(loaded, number), strict=True):
+                    times[timed_name].append(seconds)
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-            last = [times[name][-1] for name in ("append", "shared", "plain")]
+            last = [times[name][-1] for name in SHOWN]
             print(
-                f"{number:5d} {held[-1]:8,}  {last[0]:8.2f} {last[1]:8.2f} {last[2]:8.2f}  {memory:10.2f}", flush=True
+                f"{number:5d} {held[-1]:8,}  {last[0]:8.2f} {last[1]:8.2f} {last[2]:10.2f} {last[3]:8.2f} "
+                f"{last[4]:10.2f}  {memory:10.2f}",
+                flush=True,
             )
     slopes = {name: slope(held, seconds) for name, seconds in times.items()}
     print(
         f"a million records more: append {slopes['append']:.2f} s, night {slopes['shared']:.2f} s, plain covariance "
         f"{slopes['plain']:.2f} s; ratio {slopes['shared'] / slopes['plain']:.2f}"
     )
+    ranges = len(least_noise(asked.nights).weights)
+    later = {name: np.median(seconds[len(seconds) // 2 :]) for name, seconds in times.items()}
+    ratio = later["shared adds up"] / later["plain adds up"]
+    print(f"adding up by {ranges} ranges of age: {ratio:.2f} times the plain covariance")
 
 
 if __name__ == "__main__":
