@@ -1,6 +1,7 @@
 """An authority and a certificate for this machine, for tests of encrypted connections."""
 
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -8,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def make(folder):
-    """Files ``authority.pem``, ``cert.pem`` and ``key.pem`` for the name localhost, in a folder."""
+def make(folder, address="127.0.0.1"):
+    """Files ``authority.pem``, ``cert.pem`` and ``key.pem`` for the name localhost and an address, in a folder."""
     folder.mkdir(exist_ok=True)
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "an authority for tests")])
@@ -39,7 +40,9 @@ def make(folder):
     certificate = (
         begun(here, key.public_key())
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ip_address(address))]), False
+        )
         .sign(authority_key, hashes.SHA256())
     )
     (folder / "authority.pem").write_bytes(authority.public_bytes(serialization.Encoding.PEM))

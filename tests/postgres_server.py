@@ -26,10 +26,12 @@ class PostgresServer:
     ----------
     of_machine
         Whether only the machine's own binaries will do: they bring extensions that those from pip do not.
+    address, certificates
+        Where it listens for whoever speaks TLS, and the folder with its ``cert.pem`` and ``key.pem``.
     """
 
-    def __init__(self, of_machine: bool = False) -> None:
-        self._databases = 0
+    def __init__(self, of_machine: bool = False, address: str = "", certificates: Path | None = None) -> None:
+        self._databases, self._address, self._certificates = 0, address, certificates
         self.folder = Path(tempfile.mkdtemp(prefix="blockveil-pg-"))
         self._as = {}
         if os.geteuid() == 0:
@@ -55,9 +57,22 @@ class PostgresServer:
         options = ("--auth=trust", "--encoding=utf8", "--locale=C", "--no-sync", "--no-instructions")
         self._run([programs / "initdb", "-D", data, "-U", "postgres", *options])
         # A test's server need not survive the machine.
-        options = f"-h '' -k {self.folder} -c fsync=off -c max_connections=120 -c log_min_messages=fatal"
+        options = f"-h '{self._address}' -k {self.folder} -c fsync=off -c max_connections=120 -c log_min_messages=fatal"
+        if self._certificates is not None:
+            options += self._encrypted(data, self._certificates)
         self._control = programs / "pg_ctl", "-D", data
         self._run([*self._control, "-w", "-t", "60", "-o", options, "-l", self.folder / "log", "start"])
+
+    def _encrypted(self, data: Path, certificates: Path) -> str:
+        """Options of a server that others reach with TLS; it wants its key to itself."""
+        for name in ("cert.pem", "key.pem"):
+            shutil.copyfile(certificates / name, data / name)
+            (data / name).chmod(0o600)
+            if self._as:
+                os.chown(data / name, self._as["user"], self._as["group"])
+        with (data / "pg_hba.conf").open("a") as rules:
+            rules.write("hostssl all all samenet trust\n")
+        return f" -c ssl=on -c ssl_cert_file={data}/cert.pem -c ssl_key_file={data}/key.pem"
 
     def _run(self, command: list) -> None:
         with tempfile.TemporaryFile("w+") as said:
