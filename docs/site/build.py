@@ -62,6 +62,7 @@ MENU = {
         "run it every night and for a team": "docs/operations",
         "ingest files": "docs/ingest",
         "read from a database": "docs/how-to/databases",
+        "make up records from tables": "docs/how-to/synthetic",
         "release growing records": "docs/continual",
         "train a model": "docs/training",
         "work in Python": "docs/python",
