@@ -8,6 +8,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.fits`: A regression and principal components of a release, with labels and errors
 * :mod:`.joint_noise`: The moments of a release with the law of their noise, as far as the release states it
 * :mod:`.labelled`: Arrays of a release as pandas and xarray objects, with names on every axis
+* :mod:`.linear_classifier`: A classifier that follows from a released covariance, at no charge
 * :mod:`.opening`: Finds a published release where a person points
 * :mod:`.optional`: Libraries that results are offered in, imported when they are asked for
 * :mod:`.release`: A published release in the hands of an analyst

@@ -21,6 +21,7 @@ from blockveil.engine.estimates import components
 from blockveil.engine.estimates.noisy_moments import Array
 from blockveil.pipeline.analysis.fits import Regression, rows_of
 from blockveil.pipeline.analysis.joint_noise import positions
+from blockveil.pipeline.analysis.linear_classifier import Names
 from blockveil.pipeline.analysis.release import Release
 from blockveil.pipeline.base.errors import ConfigError
 
@@ -221,6 +222,67 @@ class PCA(FittedOnRelease):
         along = tuple(f"component {i + 1}" for i in range(self.n_components_))
         found: Array = self.mean_ + rows_of(X, along) @ self.components_
         return found
+
+
+class MomentClassifier(FittedOnRelease):
+    """Classes by scores that are linear in the features, from a released covariance.
+
+    Parameters
+    ----------
+    rule
+        ``ridge`` or ``lda``.
+    ridge
+        In units of the largest eigenvalue that noise alone gives; see :meth:`.Release.classifier`.
+
+    Attributes
+    ----------
+    classes_
+        Codes 0, 1, ... of the classes, in the order of the target's columns.
+    coef_, intercept_
+        Weights and constants of the scores, shapes (classes, k) and (classes,).
+    classifier_
+        The same with names: :class:`.linear_classifier.LinearClassifier`.
+    feature_names_in_, n_features_in_
+        Features, and how many.
+    """
+
+    _kind = "classifier"
+
+    def __init__(self, rule: str = "ridge", ridge: float = 1.0) -> None:
+        self.rule, self.ridge = rule, ridge
+
+    def fit(self, release: Release, y: None = None, *, target: Names, features: Names | None = None) -> Self:
+        """Fit a release.
+
+        Parameters
+        ----------
+        release
+            From ``blockveil.open`` or ``blockveil.run``; records are refused.
+        y
+            Nothing: the target is named, and a list of its values is refused.
+        target, features
+            As for :meth:`.Release.classifier`.
+
+        Raises
+        ------
+        ConfigError
+            This is no release, or it gives no such classifier.
+        """
+        found = only_release(release, y).classifier(target, features, rule=self.rule, ridge=self.ridge)
+        self.classifier_, self.classes_ = found, np.arange(len(found.classes))
+        self.coef_, self.intercept_ = found.scores.weights, found.scores.constants
+        self._learn(found.features)
+        return self
+
+    def predict(self, X: Any) -> Any:  # noqa: N803 - scikit-learn's name
+        """Code of the class of each row, int64, shape (rows,); see :meth:`Ridge.predict`."""
+        self._need_fit()
+        return self.classifier_.predict(X)
+
+    def decision_function(self, X: Any) -> Array:  # noqa: N803 - scikit-learn's name
+        """Score of each class, shape (rows, classes); see :meth:`Ridge.predict`."""
+        self._need_fit()
+        return self.classifier_.decision_function(X)
 
 
 def only_release(given: object, y: object) -> Release:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -9,14 +10,17 @@ import numpy as np
 
 from blockveil.engine.estimates.components import ComponentEstimates
 from blockveil.engine.estimates.matrices import Estimate
-from blockveil.engine.estimates.noisy_moments import Array
-from blockveil.engine.estimates.regression import LinearFit
+from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments
+from blockveil.engine.estimates.regression import LinearFit, linear_fit
 from blockveil.pipeline.analysis import labelled
-from blockveil.pipeline.analysis.joint_noise import quantile
+from blockveil.pipeline.analysis.joint_noise import positions, quantile
 from blockveil.pipeline.analysis.showing import as_page_part, as_text
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.report.matrix import Shown
 from blockveil.pipeline.report.words import number
+
+MOST_STANDARDISED = 300
+"""Features of standardised components: their errors take as many numbers as a cube of that side."""
 
 INTERCEPT = "(intercept)"
 
@@ -241,6 +245,51 @@ class PrincipalComponents:
 
     def _repr_html_(self) -> str:
         return as_page_part(self._title, self._rows())
+
+
+def check_components(held: tuple[str, ...], k: object, standardise: bool) -> None:
+    """Refuse a number of components that there is not, or that takes too long, with a ConfigError."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= max(len(held), 1):
+        raise ConfigError("k is not a number of components", f"It lies between 1 and {len(held)}", "Correct it")
+    if standardise and len(held) > MOST_STANDARDISED:
+        raise ConfigError(
+            f"Components of {len(held):,} standardised features take too long",
+            f"They are computed for {MOST_STANDARDISED} at most",
+            "Leave standardise out",
+        )
+
+
+def regression_of(
+    release: Shown,
+    held: tuple[str, ...],
+    moments: NoisyMoments,
+    asked: tuple[str, Sequence[str] | None, float],
+) -> Regression:
+    """Regression on a release.
+
+    Parameters
+    ----------
+    release, held, moments
+        The release, the names of its features, and their moments.
+    asked
+        Target, features (all others where None) and ridge.
+
+    Raises
+    ------
+    ConfigError
+        A name is unknown, or the ridge is out of range.
+    """
+    target, features, ridge = asked
+    [place] = positions(held, (target,))
+    others = [name for name in held if name != target]
+    chosen = others if features is None else [features] if isinstance(features, str) else list(features)
+    columns = positions(held, chosen)
+    if place in columns:
+        raise ConfigError(f'"{target[:60]}" is target and feature', "It explains nothing of itself", "Leave it out")
+    if isinstance(ridge, bool) or not isinstance(ridge, int | float) or not 0.0 <= ridge < np.inf:
+        raise ConfigError("ridge is out of range", "It is a number that is not negative", "Give for instance 0")
+    fit = linear_fit(moments.of([place, *columns]), 0, list(range(1, len(columns) + 1)), float(ridge))
+    return Regression(release, target, tuple(chosen), float(ridge), fit)
 
 
 def rows_of(rows: Any, features: tuple[str, ...]) -> Array:

@@ -19,13 +19,13 @@ from blockveil.engine.estimates import components as principal
 from blockveil.engine.estimates import correlations
 from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.estimates.noisy_moments import NoisyMoments
-from blockveil.engine.estimates.regression import linear_fit
-from blockveil.pipeline.analysis import labelled, synthetic
+from blockveil.pipeline.analysis import fits, labelled, synthetic
 from blockveil.pipeline.analysis.export import export
 from blockveil.pipeline.analysis.figures import Plots
 from blockveil.pipeline.analysis.fits import Interval, PrincipalComponents, Regression, ends
-from blockveil.pipeline.analysis.joint_noise import covariances, means, moments_of, positions, quantile
+from blockveil.pipeline.analysis.joint_noise import covariances, means, moments_of, quantile
 from blockveil.pipeline.analysis.leading_part import LeadingPart, leading_part
+from blockveil.pipeline.analysis.linear_classifier import ClassifierAsked, LinearClassifier, Names, classifier_of
 from blockveil.pipeline.analysis.released_tables import TableResults
 from blockveil.pipeline.analysis.results import CORRELATION, PAIR, PARTIAL, StandardErrors, StatedGuarantee
 from blockveil.pipeline.analysis.showing import as_page_part, as_text
@@ -37,9 +37,6 @@ from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.report.facts import Facts, finding
 from blockveil.pipeline.report.matrix import Shown
 from blockveil.pipeline.report.words import plain_words
-
-MOST_STANDARDISED = 300
-"""Features of standardised components: their errors take as many numbers as a cube of that side."""
 
 
 class Release(TableResults):
@@ -218,18 +215,8 @@ class Release(TableResults):
         ConfigError
             The release holds no second moment, or k is out of range.
         """
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= max(len(self.features), 1):
-            raise ConfigError(
-                "k is not a number of components", f"It lies between 1 and {len(self.features)}", "Correct it"
-            )
-        what = "A principal component"
-        if standardise and len(self.features) > MOST_STANDARDISED:
-            raise ConfigError(
-                f"Components of {len(self.features):,} standardised features take too long",
-                f"They are computed for {MOST_STANDARDISED} at most",
-                "Leave standardise out",
-            )
-        moments = self._about_mean(what) if standardise else self.moments(what)
+        fits.check_components(self.features, k, standardise)
+        moments = (self._about_mean if standardise else self.moments)("A principal component")
         found = principal.components(moments, int(k), bool(standardise))
         return PrincipalComponents(self.opened, self.features, bool(standardise), found)
 
@@ -269,17 +256,31 @@ class Release(TableResults):
         ConfigError
             The release holds no second moment, a name is unknown, or the ridge is out of range.
         """
-        [place] = positions(self.features, (target,))
-        others = [name for name in self.features if name != target]
-        chosen = others if features is None else [features] if isinstance(features, str) else list(features)
-        columns = positions(self.features, chosen)
-        if place in columns:
-            raise ConfigError(f'"{target[:60]}" is target and feature', "It explains nothing of itself", "Leave it out")
-        if isinstance(ridge, bool) or not isinstance(ridge, int | float) or not 0.0 <= ridge < np.inf:
-            raise ConfigError("ridge is out of range", "It is a number that is not negative", "Give for instance 0")
-        moments = self.moments("A regression").of([place, *columns])
-        fit = linear_fit(moments, 0, list(range(1, len(columns) + 1)), float(ridge))
-        return Regression(self.opened, target, tuple(chosen), float(ridge), fit)
+        return fits.regression_of(self.opened, self.features, self.moments("A regression"), (target, features, ridge))
+
+    def classifier(
+        self, target: Names, features: Names | None = None, *, rule: str = "ridge", ridge: float = 1.0
+    ) -> LinearClassifier:
+        """Classifier of one column of 0 and 1, or of the columns of several classes, that is linear in the features.
+
+        Parameters
+        ----------
+        target
+            The column of one class against all else, or the columns of all classes, in their order.
+        features
+            What tells them apart; all other features where not given.
+        rule
+            ``ridge``, a regression for each class, or ``lda``, the discriminant of normal laws of one covariance.
+        ridge
+            How strongly noisy directions are held back; see :mod:`blockveil.engine.estimates.class_rules`.
+
+        Raises
+        ------
+        ConfigError
+            The release has no mean, or a name, the rule or the ridge is none.
+        """
+        asked = ClassifierAsked(target, features, rule, ridge)
+        return classifier_of(self.opened, self.features, self._about_mean("A classifier"), asked)
 
     @property
     def model(self) -> TrainedModel:

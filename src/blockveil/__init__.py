@@ -10,7 +10,7 @@ Each of these is imported when it is first asked for::
     bv.budget("quickstart.toml")     # what is left, .grant(epsilon=..., delta=...), .forecast()
     bv.run("quickstart.toml")        # release, or finish what was begun
     bv.open("releases/people/...")   # a published release: labelled results with errors
-    bv.sklearn.Ridge, bv.sklearn.PCA # estimators that fit a release
+    bv.sklearn.Ridge, bv.sklearn.PCA # estimators that fit a release, and MomentClassifier
 
 ``blockveil.flows`` orchestrates what ``blockveil.pipeline`` does in one night with the theorems of
 ``blockveil.engine``; ``blockveil.testing`` is for tests of mechanisms and ledgers in other packages.

@@ -3,6 +3,6 @@
 ``fit`` takes what ``blockveil.open`` or ``blockveil.run`` returns; ``predict`` and ``transform`` take rows of your own.
 """
 
-from blockveil.pipeline.analysis.estimators import PCA, Ridge
+from blockveil.pipeline.analysis.estimators import PCA, MomentClassifier, Ridge
 
-__all__ = ["PCA", "Ridge"]
+__all__ = ["PCA", "MomentClassifier", "Ridge"]
