@@ -102,11 +102,7 @@ def _settings(address: str, credentials: Mapping[str, str] | None) -> dict[str, 
     """What is told to a client, whose keys differ by provider; None where its environment says all."""
     settings = dict(credentials or {})
     account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
-    if (
-        account
-        and address.startswith(("az:", "azure:", "abfs:"))
-        and not any("account_name" in key for key in settings)
-    ):
+    if account and address.startswith(("az", "abfs")) and not any("account_name" in key for key in settings):
         # A client that finds its account by itself panics where it is shown, as in an error of Zarr's.
         settings["account_name"] = account
     return settings or None

@@ -115,6 +115,15 @@ def test_an_object_is_known_by_one_identity_whether_it_is_listed_or_looked_up(bu
     assert listed == objects.looked_up(place, "deep/a")
 
 
+@pytest.mark.parametrize("scheme", ["az", "azure", "abfs", "abfss"])
+def test_a_client_of_azure_can_be_shown_wherever_its_account_is_named(scheme, monkeypatch):
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "clinic")
+    for settings in (None, {"azure_storage_account_key": "a2V5"}, {"azure_storage_account_name": "clinic"}):
+        shown = repr(objects.client(f"{scheme}://container/folder", settings))
+        assert "clinic" in shown
+        assert "a2V5" not in shown
+
+
 def account_of_google(folder):
     """Settings that lead to the key of a service account, and a part of that key."""
     key = rsa.generate_private_key(65537, 2048).private_bytes(
