@@ -1,7 +1,8 @@
 """A logistic regression trained over ten nights, and in one release of many steps, beside training without noise.
 
 ``python -m benchmarks.training [FOLDER]`` trains on 24,000 credit-card holders and tests on 6,000 others. Records,
-configs, releases and weights stay in FOLDER, a temporary one where it is not given.
+configs, releases and weights stay in FOLDER, a temporary one where it is not given. Classifiers that follow from one
+covariance, without steps, stand beside them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from scipy.special import expit
 from scipy.stats import rankdata
 
 from blockveil.engine.answers.models import FEATURE_STEPS
+from blockveil.engine.estimates.class_rules import ClassRule
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.pipeline.analysis.opening import open_
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.zarr_arrays import create_group, write_array
 from blockveil.pipeline.ledger import Ledger
@@ -31,6 +34,7 @@ from blockveil.pipeline.releases.night import run_release
 CONFIGS = Path(__file__).parents[1] / "configs"
 NIGHTS, TRAINED, RATE = 10, 24_000, 4.0
 STEPS = (10, 60, 200)
+LABEL = 'count = 6 },\n  { name = "default", lower = 0, upper = 1 },\n]'
 FIRST = date(2026, 11, 20)
 
 
@@ -56,9 +60,13 @@ def config_of(folder: Path, night: int, digest: str | None) -> Path:
 def scores(question, found, rows):
     """Share of right predictions, and area under the curve."""
     features = question.query.features.quantise(rows[:, :-1]) / FEATURE_STEPS
-    reached, label = (features @ found["last"].T)[:, 0], rows[:, -1] == 1
+    return of_scores((features @ found["last"].T)[:, 0], rows[:, -1] == 1)
+
+
+def of_scores(reached, label):
+    """Share of right predictions where a positive score means the label, and area under the curve."""
     ranks, positive = rankdata(reached), int(label.sum())
-    area = (ranks[label].sum() - positive * (positive + 1) / 2) / (positive * (len(rows) - positive))
+    area = (ranks[label].sum() - positive * (positive + 1) / 2) / (positive * (len(label) - positive))
     return float(np.mean((reached > 0) == label)), float(area)
 
 
@@ -91,6 +99,8 @@ def main(folder: Path) -> None:
         made, took = trained_at_once(folder, steps, FIRST + timedelta(days=number))
         told = scores(question, {"last": made}, tested)
         print(f"{steps:20d}  {1.0:8.3f}  {told[0]:8.4f}  {told[1]:6.4f}  {took:8.1f}")
+    for rule, (accuracy, area) in by_moments(folder, tested).items():
+        print(f"{f'moments, {rule}':>20}  {1.0:8.3f}  {accuracy:8.4f}  {area:6.4f}")
     told = scores(question, {"last": fitted(question, trained)}, tested)
     print(f"{'fitted, not private':>20}  {'none':>8}  {told[0]:8.4f}  {told[1]:6.4f}")
     print(f"always the larger class: accuracy {max(np.mean(tested[:, -1]), 1 - np.mean(tested[:, -1])):.4f}")
@@ -102,6 +112,14 @@ def trained_at_once(folder: Path, steps: int, day: date):
     text = text.replace('ledger.db"', f'ledger-{steps}.db"')  # to compare with the others, not to be released too
     path = folder / f"model-{steps}.toml"
     path.write_text(text.replace("steps = 60", f"steps = {steps}"))
+    loaded = granted(path)
+    begun = time.perf_counter()
+    outcome = run_release(make_plan(loaded, day), ThreadCompute(2), "training", lambda *_: None)
+    return zarr.open_array(outcome.path / "last_weights", mode="r")[...], time.perf_counter() - begun
+
+
+def granted(path: Path):
+    """A config whose budget is that of its one release."""
     loaded = load_config(path)
     Ledger(loaded.ledger_url).set_budget(
         dataset=loaded.config.release.dataset,
@@ -110,9 +128,25 @@ def trained_at_once(folder: Path, steps: int, day: date):
         neighbours=Neighbours.ADD_REMOVE,
         privacy_unit=loaded.config.privacy.unit,
     )
-    begun = time.perf_counter()
-    outcome = run_release(make_plan(loaded, day), ThreadCompute(2), "training", lambda *_: None)
-    return zarr.open_array(outcome.path / "last_weights", mode="r")[...], time.perf_counter() - begun
+    return loaded
+
+
+def by_moments(folder: Path, tested):
+    """Scores of the classifiers that follow from one covariance of features and label, at the same guarantee."""
+    text = (CONFIGS / "train-model.toml").read_text().replace("../build/training/", "")
+    query, _, rest = text.partition("[query.model]")
+    query = query.replace('kind = "gradients"', 'kind = "covariance"').replace('name = "model"', 'name = "moments"')
+    query = query.replace("largest_gradient = 2.0", "").replace("count = 6 },\n]", LABEL)
+    rest = rest[rest.index("[privacy]") :].replace('ledger.db"', 'ledger-moments.db"')
+    rest = rest.replace('kind = "gaussian"', 'kind = "shaped-gaussian"\noptimise_for = "relative-error"')
+    path = folder / "moments.toml"
+    path.write_text(query + rest)
+    release = open_(run_release(make_plan(granted(path), FIRST), ThreadCompute(2), "training", lambda *_: None).path)
+    found = {}
+    for rule in ClassRule:
+        reached = release.classifier("default", rule=rule).decision_function(tested[:, :-1])
+        found[rule] = of_scores(reached[:, 1] - reached[:, 0], tested[:, -1] == 1)
+    return found
 
 
 def fitted(question, rows):
