@@ -43,7 +43,7 @@ CASES = {
 
 def least(tables: MarginalTables, relation: Neighbours) -> float:
     """Total variance below which no Gaussian noise gets; under add-remove the closed form."""
-    return ResidualStrategy(tables, _RECORDS).least_variance(relation, _MU)
+    return ResidualStrategy(tables, _RECORDS).least_noise(relation).bound / _MU**2
 
 
 def error(tables: MarginalTables, relation: Neighbours, separate: bool = False) -> float:

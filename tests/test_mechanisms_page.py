@@ -89,7 +89,7 @@ def test_the_table_of_marginal_tables_is_what_the_benchmark_prints():
         found = marginals.row(tables)
         assert [float(cell) for cell in list(row.values())[1:]] == pytest.approx(found, rel=2e-3)
         assert found[0] <= 1.02
-        assert 1.0 <= found[3] <= 1.13
+        assert 1.0 <= found[3] <= (1.003 if len(tables.sizes) <= 12 else 1.13)
 
 
 def test_the_table_of_uneven_boxes_is_what_the_benchmark_prints():

@@ -121,7 +121,7 @@ class MarginalsAnswer:
         strategy = self.design.strategy
         if not isinstance(strategy, ResidualStrategy):
             return said
-        least = strategy.least_variance(self.question.problem.neighbours, self.design.mu)
+        least = strategy.least_noise(self.question.problem.neighbours).bound / self.design.mu**2
         # Rounded up: what is said holds.
         over = ceil(1000.0 * float(np.sum(deviations**2)) / least) / 1000.0
         return f"{said}; its total variance is at most {over:g} times the least of any Gaussian noise"

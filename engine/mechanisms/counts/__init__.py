@@ -4,6 +4,7 @@
 * :mod:`.dawa`: Data-aware counts (DAWA)
 * :mod:`.hierarchy`: Hierarchical counts (Hb)
 * :mod:`.matrix_mechanism`: The matrix mechanism
+* :mod:`.residual_sizes`: How noise is shared among residuals, and what no Gaussian noise is below
 * :mod:`.residual_strategy`: Residuals of marginal tables as a strategy in whole numbers
 * :mod:`.residuals`: The mechanism for marginal tables: Gaussian noise on their residuals
 * :mod:`.strategy_search`: Search for good strategies of the matrix mechanism, with a lower bound of the error of every

@@ -25,7 +25,8 @@ cells of T for each cell over A. By Cauchy and Schwarz it is at least ``(sum sqr
 attained by ``s_A^2 / n_A^2`` proportional to ``sqrt(p_A / v_A)``. No Gaussian noise on the tables has less: with M the
 map from all N cells to the tables, and a record in each cell equally likely, duality (:mod:`.duality`) gives the
 singular value bound ``(sum of singular values of M)^2 / (N mu^2)``. On the residuals of A, which have product over A of
-(n_i - 1) dimensions, ``M'M`` is sum over T above A of N / n_T, so that the bound is the same sum.
+(n_i - 1) dimensions, ``M'M`` is sum over T above A of N / n_T, so that the bound is the same sum. Under replace-one the
+sizes and the bound are found by :mod:`.residual_sizes`.
 
 **Source**: Xiao, He, Zhang and Kifer, 2023 (ResidualPlanner: mechanism, add-remove, closed form); Li and Miklau, 2013
 (singular value bound). The factors in whole numbers, and the distances under replace-one, are derived here.
@@ -44,6 +45,7 @@ from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.mechanisms.counts.residual_sizes import Agreements, LeastNoise, added, replaced
 from blockveil.engine.noise.discrete_gaussian import TILE
 from blockveil.engine.records.geometry import Matrix, Vector
 from blockveil.engine.sensitivity.second_moment import Sensitivity
@@ -131,24 +133,20 @@ class ResidualStrategy:
             found.append(own * sum(1.0 / self.tables.others(table, axes) for table in self.tables.above[axes]))
         return np.array(found)
 
-    def least_sizes(self) -> Vector:
-        """Sizes s_A of the least total variance under add-remove, for a loss of one, for each set of axes."""
-        weights, norms = self.error_weights(), self.norms
-        shares = np.sqrt(weights * norms)
-        variances = np.sqrt(norms / weights) * float(np.sum(shares))
-        return self.factors * np.sqrt(variances)
+    @property
+    def agreements(self) -> Agreements:
+        """Scalar products of what two records add."""
+        return Agreements(self.tables.sizes, self.tables.sets)
 
-    def least_variance(self, neighbours: Neighbours, mu: float) -> float:
-        """Total variance of the tables below which no Gaussian noise of a loss mu gets; see the module.
-
-        Under replace-one by duality for two records in different cells, all pairs equally likely.
-        """
-        shares = np.sqrt(self.norms * self.error_weights())
+    def least_noise(self, neighbours: Neighbours) -> LeastNoise:
+        """Precisions of the residuals of least total variance for a loss of one, and the bound of it."""
         if neighbours is Neighbours.ADD_REMOVE:
-            return float(np.sum(shares)) ** 2 / mu**2
-        # E[d d'] is 2 / (N - 1) times the projection to differences, in which the empty set, which leads, has no share.
-        cells = prod(float(n) for n in self.tables.sizes)
-        return 2.0 * cells / (cells - 1.0) * float(np.sum(shares[1:])) ** 2 / mu**2
+            return added(self.norms, self.error_weights())
+        return replaced(self.agreements, self.norms, self.error_weights())
+
+    def least_sizes(self, neighbours: Neighbours) -> Vector:
+        """Sizes s_A of the least total variance, for a loss of about one, for each set of axes."""
+        return self.factors / np.sqrt(self.least_noise(neighbours).precisions)
 
     def l2(self, sizes: Vector, neighbours: Neighbours) -> Sensitivity:
         """Sensitivity of the answers divided by sizes s_A, one for each set of axes."""
@@ -163,7 +161,7 @@ class ResidualStrategy:
         """Largest squared distance of two records within the tables, a bound of it and one that exists."""
         total = 2.0 * float(np.sum(weights * self.norms))
         if len(self.tables.sizes) <= MOST_PATTERNS:
-            products = self._products(weights)
+            products = self.agreements.products(weights)
             # The last pattern is that of two equal records.
             found = total - 2.0 * float(np.min(products[:-1]))
             # No partial sum exceeds the sum of the weights, and each axis rounds it a few times, by 2**-53 of it each.
@@ -176,19 +174,6 @@ class ResidualStrategy:
         differing = [prod(-1.0 / n for n in self.tables.shape(axes)) for axes in sets]
         bound = total - 2.0 * float(np.sum(weights * self.norms * np.array(least)))
         return bound, total - 2.0 * float(np.sum(weights * np.array(differing)))
-
-    def _products(self, weights: Vector) -> NDArray[np.float64]:
-        """``sum w_A q_A(S)`` for every set S of axes, numbered by its bits."""
-        axes = len(self.tables.sizes)
-        found = np.zeros(2**axes)
-        found[[sum(1 << axis for axis in chosen) for chosen in self.tables.sets]] = weights
-        for axis, n in enumerate(self.tables.sizes):
-            pairs = found.reshape(-1, 2, 1 << axis)
-            without, within = pairs[:, 0].copy(), pairs[:, 1].copy()
-            # Places without the bit become records that differ along the axis, places with it records that agree.
-            pairs[:, 0] = without - within / n
-            pairs[:, 1] = without + within * (1.0 - 1.0 / n)
-        return found
 
     def answers(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Exact answers from the cells of all tables, int64, shape ``shape``; zeros fill up the last row of a set.

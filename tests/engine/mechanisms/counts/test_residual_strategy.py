@@ -14,6 +14,7 @@ from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.counts import residual_strategy
+from blockveil.engine.mechanisms.counts.residual_sizes import Agreements
 from blockveil.engine.mechanisms.counts.residual_strategy import ResidualStrategy
 from blockveil.engine.mechanisms.counts.residuals import ResidualNoise
 from blockveil.engine.mechanisms.gaussian import Gaussian
@@ -67,7 +68,7 @@ def test_the_sensitivity_is_the_largest_distance_of_all_pairs_of_records(tables,
     """By brute force over all cells of the grid, for the sizes of least error and for others."""
     strategy, (matrix, of_set) = ResidualStrategy(tables, 1000), measured(tables)
     rng = np.random.default_rng(5)
-    for sizes in (strategy.least_sizes(), rng.uniform(0.2, 9.0, len(tables.sets))):
+    for sizes in (strategy.least_sizes(relation), rng.uniform(0.2, 9.0, len(tables.sets))):
         columns = (matrix / sizes[of_set][:, None]).T
         distances = [np.linalg.norm(column) for column in columns]
         if relation is REPLACE:
@@ -81,7 +82,7 @@ def test_the_sensitivity_is_the_largest_distance_of_all_pairs_of_records(tables,
 @pytest.mark.parametrize("tables", SMALL)
 def test_more_axes_than_are_gone_through_have_a_bound_that_holds(tables, monkeypatch):
     strategy = ResidualStrategy(tables, 1000)
-    for sizes in (strategy.least_sizes(), np.linspace(1.0, 5.0, len(tables.sets))):
+    for sizes in (strategy.least_sizes(REPLACE), np.linspace(1.0, 5.0, len(tables.sets))):
         exact = strategy.l2(sizes, REPLACE)
         with monkeypatch.context() as patched:
             patched.setattr(residual_strategy, "MOST_PATTERNS", 0)
@@ -94,23 +95,37 @@ def test_no_gaussian_noise_has_less_total_variance_under_add_remove(tables):
     """The singular value bound of dense matrices is attained, and the closed form is it."""
     strategy = ResidualStrategy(tables, 1000)
     bound = singular_value_bound(tables.sizes, tables.tables)
-    assert strategy.least_variance(ADD, 1.0) == pytest.approx(bound, rel=1e-9)
-    assert strategy.least_variance(ADD, 0.25) == pytest.approx(16.0 * bound, rel=1e-9)
-    variances = (strategy.least_sizes() / strategy.factors) ** 2
+    assert strategy.least_noise(ADD).bound == pytest.approx(bound, rel=1e-9)
+    variances = (strategy.least_sizes(ADD) / strategy.factors) ** 2
     assert strategy.error_weights() @ variances == pytest.approx(bound, rel=1e-9)
-    assert strategy.l2(strategy.least_sizes(), ADD).attained == pytest.approx(1.0, rel=1e-12)
+    assert strategy.l2(strategy.least_sizes(ADD), ADD).attained == pytest.approx(1.0, rel=1e-12)
 
 
 @pytest.mark.parametrize("tables", SMALL)
-def test_the_bound_under_replace_one_is_below_what_a_search_for_the_least_noise_finds(tables):
-    """The search goes through all differences of two records, and shows how far from least its noise can be."""
+def test_no_gaussian_noise_has_much_less_total_variance_under_replace_one(tables):
+    """A search among all Gaussian noise, over all changes that there are, finds the same least and the same bound."""
     to_tables = table_matrix(tables.sizes, tables.tables)
-    changes = np.array([a - b for a, b in itertools.combinations(to_tables.T, 2)])
+    changes = np.array([*to_tables.T, *(a - b for a, b in itertools.combinations(to_tables.T, 2))])
     distinct = np.unique(np.round(changes, 6), axis=0)
     found = least_covariance(distinct, np.ones(tables.cells), 1.0, tolerance=1e-3)
-    bound = ResidualStrategy(tables, 1000).least_variance(REPLACE, 1.0)
-    assert bound <= found.total * (1 + 1e-9)
-    assert bound >= 0.7 * found.total
+    strategy = ResidualStrategy(tables, 1000)
+    least = strategy.least_noise(REPLACE)
+    error = np.sum(strategy.error_weights() / least.precisions)
+    assert strategy.l2(strategy.least_sizes(REPLACE), REPLACE).attained == pytest.approx(1.0, rel=1e-9)
+    assert least.bound <= found.total * (1 + 1e-9)
+    assert error <= 1.0011 * least.bound
+    assert found.lower_bound <= error * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("cells", [(2, 3, 4), (5,), (2, 2, 2, 2)])
+def test_means_over_agreements_are_the_transpose_of_products(cells):
+    sets = tuple(axes for k in range(len(cells) + 1) for axes in itertools.combinations(range(len(cells)), k))
+    agreements, rng = Agreements(cells, sets), np.random.default_rng(12)
+    weights, shares = rng.normal(size=len(sets)), rng.random(2 ** len(cells))
+    assert shares @ agreements.products(weights) == pytest.approx(weights @ agreements.means(shares))
+    norms = np.array([np.prod([1 - 1 / cells[axis] for axis in axes]) for axes in sets])
+    shares /= shares.sum()
+    assert shares @ agreements.costs(weights, norms) == pytest.approx(weights @ agreements.coefficients(shares, norms))
 
 
 @pytest.mark.parametrize(
