@@ -43,6 +43,8 @@ _LARGEST_KEPT_BYTES = 32 * 2**20  # the most that glibc takes
 
 # Its finalisers complain, as errors, about folders that went with the private one.
 logging.getLogger("distributed.diskutils").setLevel(logging.CRITICAL)
+# Of a scheduler that is gone it shows the whole traceback; the run says so itself, and how to go on.
+logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
 
 
 class PrivateFilesPlugin(WorkerPlugin):

@@ -22,7 +22,7 @@ from tests.hosts import Network, missing, needs
 from tests.pipeline.releases.test_release import NIGHT
 from tests.shipped import pinned_key
 
-READING = "reading"
+READING, DRAWING = "reading", "drawing"
 WHOLE = ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
 
 
@@ -137,3 +137,87 @@ def test_a_host_that_vanishes_while_reading_costs_one_charge_and_no_bit(fleet, a
         check(fleet, alone, WHOLE)
     finally:
         one.mend()
+
+
+@pytest.mark.slow
+def test_a_host_that_vanishes_before_the_key_is_sent_costs_one_charge_and_no_bit(fleet, alone):
+    attempt = Release(fleet, DRAWING)
+    with attempt.stopped():
+        fleet.network["two"].cut()
+    try:
+        status, said = attempt.done()
+        assert status == 0, said
+        check(fleet, alone, WHOLE)
+    finally:
+        fleet.network["two"].mend()
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_killed_or_cut_off_is_noticed_and_costs_one_charge_and_no_bit(fleet, alone):
+    with fleet.network["objects"].limited("20mbit"):
+        attempt = Release(fleet, READING)
+        with attempt.stopped():
+            fleet.stop_cluster()
+        status, said = attempt.done()
+    assert status == 8, said
+    assert "Traceback" not in said
+    assert fleet.kinds() == ["BUDGET", "RESERVED", "VOID"]
+
+    fleet.start_cluster()
+    attempt = Release(fleet, DRAWING)
+    with attempt.stopped():
+        fleet.network["scheduler"].cut()
+    try:
+        status, said = attempt.done()
+    finally:
+        fleet.network["scheduler"].mend()
+    assert status == 8, said
+    assert "Traceback" not in said
+    assert fleet.kinds()[3:] == ["RESERVED", "COMMITTED"]
+
+    fleet.start_cluster()
+    status, said = Release(fleet).done()
+    assert status == 0, said
+    check(fleet, alone, ["BUDGET", "RESERVED", "VOID", "RESERVED", "COMMITTED", "RELEASED"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", [READING, DRAWING])
+def test_a_database_that_is_away_for_half_a_minute_costs_one_charge_and_no_bit(fleet, alone, stage):
+    attempt = Release(fleet, stage)
+    with attempt.stopped():
+        fleet.network["database"].cut()
+    time.sleep(30)
+    fleet.network["database"].mend()
+    status, said = attempt.done()
+    if status:
+        assert status == 6, said
+        assert "The ledger's server" in said
+        assert "Traceback" not in said
+        status, said = Release(fleet).done()
+    assert status == 0, said
+    assert fleet.kinds()[-1] == "RELEASED"
+    check(fleet, alone, WHOLE)
+
+
+def slow(fleet):
+    needs("tc")
+    return fleet.network["two"].limited("10mbit")
+
+
+def lossy(fleet):
+    needs("nft")
+    return fleet.network["two"].lossy(1)
+
+
+def far(fleet):
+    return fleet.network["two"].delayed(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [slow, lossy, far])
+def test_a_bad_link_of_a_worker_costs_time_and_no_bit(fleet, alone, fault):
+    with fault(fleet):
+        status, said = Release(fleet).done()
+    assert status == 0, said
+    check(fleet, alone, WHOLE)
