@@ -109,13 +109,18 @@ def main(folder: Path) -> None:
 def trained_at_once(folder: Path, steps: int, day: date):
     """Weights of one release of many steps, and the seconds that it took."""
     text = (CONFIGS / "train-model.toml").read_text().replace("../build/training/", "")
-    text = text.replace('ledger.db"', f'ledger-{steps}.db"')  # to compare with the others, not to be released too
+    text = apart(text, f"{steps}")
     path = folder / f"model-{steps}.toml"
     path.write_text(text.replace("steps = 60", f"steps = {steps}"))
     loaded = granted(path)
     begun = time.perf_counter()
     outcome = run_release(make_plan(loaded, day), ThreadCompute(2), "training", lambda *_: None)
     return zarr.open_array(outcome.path / "last_weights", mode="r")[...], time.perf_counter() - begun
+
+
+def apart(text: str, name: str) -> str:
+    """A config with releases and a ledger of its own: it is compared with the others, not released beside them."""
+    return text.replace('releases"', f'releases-{name}"').replace('ledger.db"', f'ledger-{name}.db"')
 
 
 def granted(path: Path):
@@ -137,7 +142,7 @@ def by_moments(folder: Path, tested):
     query, _, rest = text.partition("[query.model]")
     query = query.replace('kind = "gradients"', 'kind = "covariance"').replace('name = "model"', 'name = "moments"')
     query = query.replace("largest_gradient = 2.0", "").replace("count = 6 },\n]", LABEL)
-    rest = rest[rest.index("[privacy]") :].replace('ledger.db"', 'ledger-moments.db"')
+    rest = apart(rest[rest.index("[privacy]") :], "moments")
     rest = rest.replace('kind = "gaussian"', 'kind = "shaped-gaussian"\noptimise_for = "relative-error"')
     path = folder / "moments.toml"
     path.write_text(query + rest)
