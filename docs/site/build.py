@@ -59,6 +59,7 @@ MENU = {
         "publish to an object store": "docs/how-to/object-store",
         "run on a fleet": "docs/how-to/fleets",
         "read a report": "docs/report",
+        "verify a release": "docs/how-to/verify",
         "run it every night and for a team": "docs/operations",
         "ingest files": "docs/ingest",
         "read from a database": "docs/how-to/databases",

@@ -61,6 +61,11 @@ COMMANDS = {
         "Write the report of a release, HTML and JSON; with --against a comparison of two. "
         "Reads published values only.",
     ),
+    "verify": Listed(
+        "verify_command",
+        "verify_releases",
+        "Check releases by themselves: content, promise, noise and unit. Asks no ledger, key, config or server.",
+    ),
     "export": Listed(
         "export_command",
         "export",

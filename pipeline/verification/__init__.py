@@ -1,0 +1,1 @@
+"""Checks of releases that ask nobody but the release."""

@@ -1,0 +1,158 @@
+"""What a release shows by itself: no ledger, key, config or server is asked.
+
+Its arrays must have the digest that it names, and its name and its pointer that digest too. Its loss must amount to
+the epsilon and delta that it states, recomputed by :mod:`.exact_gaussian`; the noise that it states must be as large as
+that loss says; and a unit of several rows must be charged for all of them.
+
+That noise was drawn at all, and with a secret key, no file can show. What is not checked is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from blockveil.pipeline.base.errors import BlockveilError, StoreError
+from blockveil.pipeline.data.released import POINTER, RELEASE_FOLDER, OpenRelease, open_release
+from blockveil.pipeline.data.stores import Location
+from blockveil.pipeline.verification.exact_gaussian import delta_of
+
+NOT_CHECKED = (
+    "its place in the ledger, who published it, whether it was withdrawn since, and that its noise was drawn with a "
+    "secret key"
+)
+
+_ROUNDING = 1.0 + 1e-12
+"""Covers the roundings of a quotient or product of floats that the release states."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was checked.
+
+    Attributes
+    ----------
+    what
+        In a word or two.
+    holds
+        Whether it holds; None where the release does not state what would be needed.
+    words
+        What was found, for a person.
+    """
+
+    what: str
+    holds: bool | None
+    words: str
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was checked of one release.
+
+    Attributes
+    ----------
+    name
+        Release id, or the place of one that cannot be read.
+    findings
+        What was checked.
+    """
+
+    name: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing that was checked fails."""
+        return all(finding.holds is not False for finding in self.findings)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The same as plain JSON values."""
+        return {
+            "release": self.name,
+            "holds": self.holds,
+            "checked": [{"what": one.what, "holds": one.holds, "words": one.words} for one in self.findings],
+            "not_checked": NOT_CHECKED,
+        }
+
+
+def releases_at(place: Location) -> list[Location]:
+    """The releases of a place: itself, or all that the pointers below a folder lead to.
+
+    Raises
+    ------
+    StoreError
+        There is none.
+    """
+    if not isinstance(place, Path) or not place.is_dir() or RELEASE_FOLDER.fullmatch(place.resolve().name):
+        return [place]
+    found: list[Location] = sorted(each for each in place.rglob("*.json") if POINTER.fullmatch(each.name))
+    if not found:
+        raise StoreError(
+            f"{place} holds no release", "A release has a pointer, such as 2026-11-20.json", "Name another folder"
+        )
+    return found
+
+
+def verify(place: Location) -> Verified:
+    """Check one release by itself.
+
+    Parameters
+    ----------
+    place
+        Its pointer or its folder, as a path or as an address in an object store.
+    """
+    try:
+        release = open_release(place)
+    except BlockveilError as error:
+        return Verified(str(place), (Finding("Content", False, f"{error.value}. {error.rule}"),))
+    stated = release.attributes
+    findings = (_content(release), _told(_promise, stated), _told(_noise, stated), _told(_unit, stated))
+    return Verified(str(stated.get("release_id", release.name)), findings)
+
+
+def _content(release: OpenRelease) -> Finding:
+    """Its values have the digest that it names; here its name has it too."""
+    digest = str(release.attributes["output_digest"])
+    holds = RELEASE_FOLDER.fullmatch(release.name) is None or release.name.endswith(f"-{digest[:16]}.zarr")
+    words = f"all arrays have the digest {digest[:16]}..."
+    return Finding("Content", holds, words if holds else f"{words}, which its name does not have")
+
+
+def _told(check: Callable[[Mapping[str, Any]], Finding], stated: Mapping[str, Any]) -> Finding:
+    """A check, or that the release does not state what it needs."""
+    try:
+        return check(stated)
+    except (KeyError, TypeError, ValueError, ArithmeticError):
+        what = check.__name__.removeprefix("_").capitalize()
+        return Finding(what, None, "not checked: the release does not state what is needed")
+
+
+def _promise(stated: Mapping[str, Any]) -> Finding:
+    """The delta of its loss at its epsilon is at most the delta that it states."""
+    promise = stated["guarantee"]
+    loss, epsilon, delta = promise["loss"], float(promise["epsilon"]), float(promise["delta"])
+    found = delta_of(float(loss["mu"]), float(loss["epsilon"]), float(loss["total_variation"]), epsilon)
+    holds = found <= Decimal(delta)
+    words = f"a loss of mu {loss['mu']:.6g} and {loss['epsilon']:.6g} has delta {found:.6g} at epsilon {epsilon:g}"
+    return Finding("Promise", holds, f"{words}; {delta:g} is stated")
+
+
+def _noise(stated: Mapping[str, Any]) -> Finding:
+    """The noise that it states is as large as its loss says, for the sensitivity that it states."""
+    mechanism = stated["mechanism"]
+    loss, ratio = mechanism["loss"], float(mechanism["sensitivity"]) / float(mechanism["scale"])
+    charged = float(loss["mu"]) or float(loss["epsilon"])
+    holds = 0.0 < ratio <= charged * _ROUNDING
+    return Finding("Noise", holds, f"sensitivity over scale is {ratio:.6g}; {charged:.6g} is charged for a row")
+
+
+def _unit(stated: Mapping[str, Any]) -> Finding:
+    """A unit is charged for all the rows that it may have."""
+    promise, row = stated["guarantee"], stated["mechanism"]["loss"]
+    rows, unit = int(promise["contribution"]["charged_rows"]), promise["loss"]
+    holds = all(rows * float(row[part]) <= float(unit[part]) * _ROUNDING for part in ("mu", "epsilon"))
+    return Finding("Unit", holds, f"{promise['privacy_unit']} is charged for {rows:,} row{'s' * (rows != 1)}")

@@ -1,0 +1,130 @@
+"""A release shows by itself what it promises, and whatever is changed in it is found."""
+
+import json
+import shutil
+from datetime import date
+from pathlib import Path
+
+import mpmath
+import pytest
+from typer.testing import CliRunner
+
+from blockveil.engine.guarantees.calibration import gaussian_delta
+from blockveil.flows.cli import app
+from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import run_release
+from blockveil.pipeline.verification.exact_gaussian import delta_of
+from blockveil.pipeline.verification.verified import releases_at, verify
+from tests.support import prepare
+
+DAY = date(2026, 11, 20)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    run_release(make_plan(prepare(folder), DAY), ThreadCompute(2), "test", lambda *_: None)
+    return folder / "releases" / "people" / "covariance"
+
+
+@pytest.fixture
+def releases(made, tmp_path):
+    shutil.copytree(made, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def altered(releases, change):
+    """The release with other attributes, under the same arrays and the same name."""
+    (file,) = releases.glob("*.zarr/zarr.json")
+    content = json.loads(file.read_text())
+    change(content["attributes"])
+    file.write_text(json.dumps(content))
+    return verify(next(releases.glob("*.zarr")))
+
+
+def failing(found):
+    return [finding.what for finding in found.findings if finding.holds is False]
+
+
+def test_a_release_verifies_by_its_pointer_its_folder_and_the_folder_of_all(releases):
+    pointer, folder = releases / "2026-11-20.json", next(releases.glob("*.zarr"))
+    assert releases_at(releases.parent) == [pointer]
+    for place in (pointer, folder):
+        found = verify(place)
+        assert found.holds
+        assert found.name == "people/covariance/2026-11-20"
+        assert [finding.what for finding in found.findings] == ["Content", "Promise", "Noise", "Unit"]
+        assert all(finding.holds for finding in found.findings)
+
+
+@pytest.mark.parametrize(
+    ("what", "change"),
+    [
+        ("Promise", lambda stated: stated["guarantee"].update(epsilon=0.98)),
+        ("Promise", lambda stated: stated["guarantee"].update(delta=0.9e-6)),
+        ("Promise", lambda stated: stated["guarantee"]["loss"].update(mu=stated["guarantee"]["loss"]["mu"] * 1.05)),
+        ("Noise", lambda stated: stated["mechanism"].update(scale=stated["mechanism"]["scale"] * 0.95)),
+        ("Noise", lambda stated: stated["mechanism"].update(sensitivity=stated["mechanism"]["sensitivity"] * 1.05)),
+        ("Unit", lambda stated: stated["guarantee"]["contribution"].update(charged_rows=2)),
+    ],
+)
+def test_a_promise_that_does_not_follow_is_found(what, change, releases):
+    assert what in failing(altered(releases, change))
+
+
+def test_what_is_not_stated_is_not_called_checked(releases):
+    found = altered(releases, lambda stated: stated["mechanism"].pop("scale"))
+    assert {finding.what: finding.holds for finding in found.findings}["Noise"] is None
+
+
+def test_a_changed_number_a_swapped_pointer_and_another_name_are_found(releases):
+    folder = next(releases.glob("*.zarr"))
+    renamed = folder.rename(folder.with_name("2026-11-20-0123456789abcdef.zarr"))
+    assert failing(verify(renamed)) == ["Content"]
+    assert failing(verify(releases / "2026-11-20.json")) == ["Content"]
+    chunk = next(path for path in sorted((renamed / "covariance").rglob("*")) if path.is_file() and "c" in path.parts)
+    content = bytearray(chunk.read_bytes())
+    content[-1] ^= 1
+    chunk.write_bytes(bytes(content))
+    assert failing(verify(renamed)) == ["Content"]
+
+
+def test_a_folder_without_a_release_is_refused(tmp_path):
+    with pytest.raises(StoreError, match="holds no release"):
+        releases_at(tmp_path)
+
+
+def test_the_command_says_what_holds_and_fails_where_something_does_not(releases):
+    runner = CliRunner()
+    done = runner.invoke(app, ["verify", str(releases)], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "Not checked" in done.stdout
+    altered(releases, lambda stated: stated["guarantee"].update(epsilon=0.5))
+    with pytest.raises(StoreError, match="does not verify"):
+        runner.invoke(app, ["verify", str(releases)], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.2367, 1.0, 4.0, 12.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 5.0, 12.0])
+def test_two_other_arithmetics_agree_on_a_delta(mu, epsilon):
+    found = delta_of(mu, 0.0, 0.0, epsilon)
+    with mpmath.workdps(120):
+        m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
+        wanted = mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+        # No delta is stated below 1e-308, and what lies beyond 60 deviations is called zero.
+        assert wanted < mpmath.mpf(10) ** -700 or abs(mpmath.mpf(str(found)) / wanted - 1) < mpmath.mpf(10) ** -25
+    assert float(found) <= gaussian_delta(mu, epsilon)
+
+
+def test_pure_parts_and_distances_of_samplers_count():
+    assert delta_of(0.0, 0.5, 0.0, 0.5) == 0
+    assert delta_of(0.0, 0.5, 0.0, 0.49) == 1
+    assert float(delta_of(0.0, 0.5, 1e-9, 0.5)) == pytest.approx(2.6487212707e-9)
+    assert float(delta_of(0.3, 0.25, 0.0, 1.0)) == pytest.approx(float(delta_of(0.3, 0.0, 0.0, 0.75)), rel=1e-15)
+
+
+def test_the_room_shares_no_arithmetic_with_what_made_a_release():
+    room = Path(__file__).parents[3] / "pipeline" / "verification"
+    assert all("blockveil.engine" not in path.read_text() for path in room.glob("*.py"))
