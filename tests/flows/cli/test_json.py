@@ -87,6 +87,7 @@ CALLS = [
     "shape-of-list list.csv --output list.npy",
     "directions releases/people/covariance/2026-11-20.json --output directions.npy",
     "ledger show people.toml",
+    "verify releases/people/covariance/2026-11-20.json",
     "ledger verify people.toml",
     "ledger head people.toml",
     "ledger head people.toml --output head.json",

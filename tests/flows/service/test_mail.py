@@ -14,7 +14,8 @@ PASSWORD = "a password of the mail server"
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory):
-    return certificates.make(tmp_path_factory.mktemp("tls"))
+    # For another address than that of the mail server, which is then no name that the certificate is for.
+    return certificates.make(tmp_path_factory.mktemp("tls"), "127.0.0.2")
 
 
 def block(port, tls, **changed):
