@@ -59,7 +59,7 @@ def compare(kernels: one_pass.Kernels, dtype: type, features: int, dithered: boo
 def main() -> None:
     """Compare for types of records and numbers of features."""
     taken = seconds(compiled.prepare)
-    kernels = compiled.prepare()
+    kernels = compiled.prepare().records
     if kernels is None:
         raise SystemExit('nothing is compiled; pip install "blockveil[fast]"')
     print(f"compiled or loaded in {taken:.2f} s")

@@ -3,6 +3,7 @@
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
 * :mod:`.additive`: Additive noise on exact integer answers
+* :mod:`.compiled_levels`: Levels of Gaussian noise in one pass over their random words, compiled
 * :mod:`.continual`: A statistic of growing records, published every night, as earlier versions began it: which noise
   the nights share
 * :mod:`.design`: The noise of one release as plain data

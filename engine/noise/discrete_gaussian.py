@@ -48,6 +48,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
+from blockveil.engine.noise.compiled_levels import added_up
 from blockveil.engine.noise.gaussian_table import WIDTH, Words, invert
 
 TILE = 128
@@ -261,11 +262,15 @@ def _draw(key: NoiseKey, grid: Grid, stream: int, row: int, column: int, height:
         counter = stream.to_bytes(2) + bytes((lane, 0)) + row.to_bytes(4) + column.to_bytes(4) + bytes(4)
         return np.frombuffer(key.stream(counter, 8 * count), dtype="<u8").astype(np.uint64, copy=False)
 
-    pairs = _values(words(0, 2 * entries), lambda: words(1, 2 * entries)).reshape(entries, 2)
-    drawn = pairs[:, 1] * SECOND
-    drawn += pairs[:, 0]
-    if grid.levels == 3:
-        drawn += _values(words(2, entries), lambda: words(3, entries)) * THIRD
+    first = words(0, 2 * entries)
+    third = words(2, entries) if grid.levels == 3 else first[:0]
+    drawn = np.empty(entries, dtype=np.int64)
+    if not added_up(first, third, (SECOND, THIRD), drawn):
+        pairs = _values(first, lambda: words(1, 2 * entries)).reshape(entries, 2)
+        drawn = pairs[:, 1] * SECOND
+        drawn += pairs[:, 0]
+        if grid.levels == 3:
+            drawn += _values(third, lambda: words(3, entries)) * THIRD
     return drawn.reshape(height, TILE)
 
 

@@ -13,43 +13,72 @@ import logging
 import os
 import stat
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
+from blockveil.engine.noise import compiled_levels
 from blockveil.engine.records import one_pass
 from blockveil.pipeline.base.extras import is_installed
 
 WORTH_VALUES = 2**30
 """Values of records for which compiled code saves more seconds than it takes to load."""
 
+WORTH_ENTRIES = 2**26
+"""Entries of an answer for which it does, as they get their noise."""
+
 _PACKAGE = "numba"
+_Made = TypeVar("_Made")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What is compiled in this process; None where NumPy does the work.
+
+    Attributes
+    ----------
+    records
+        Records to integers.
+    noise
+        Random words to Gaussian noise.
+    """
+
+    records: one_pass.Kernels | None = None
+    noise: compiled_levels.Kernel | None = None
+
+
 _lock = Lock()
-_tried: list[one_pass.Kernels | None] = []
+_tried: list[Compiled] = []
 
 
-def prepare() -> one_pass.Kernels | None:
-    """Compile or load the kernels once in this process, and let the engine use them; None where NumPy does the work."""
+def prepare() -> Compiled:
+    """Compile or load the kernels once in this process, and let the engine use them."""
     with _lock:
         if not _tried:
             _tried.append(_prepare())
         return _tried[0]
 
 
-def _prepare() -> one_pass.Kernels | None:
+def _prepare() -> Compiled:
     if not is_installed(_PACKAGE):
-        return None
+        return Compiled()
     place = folder()
+    made = Compiled(_made(one_pass.compiled_by, place), _made(compiled_levels.compiled_by, place))
+    one_pass.use(made.records)
+    compiled_levels.use(made.noise)
+    return made
+
+
+def _made(compiled_by: Callable[[_Compiler], _Made], place: Path | None) -> _Made | None:
+    """What was compared with NumPy, kept in a folder or made in memory; None where neither works."""
     for where in [None] if place is None else [place, None]:
         try:
-            kernels = one_pass.compiled_by(_Compiler(where))
+            return compiled_by(_Compiler(where))
         except Exception as error:  # noqa: BLE001 - a library's own failure; the other path is always there
             kind = type(error).__name__
             logging.getLogger(__name__).warning("compiled code is not used from %s (%s)", where or "memory", kind)
-        else:
-            one_pass.use(kernels)
-            return kernels
     return None
 
 
@@ -95,8 +124,9 @@ def folder() -> Path | None:
 def _sources() -> str:
     """Digest of what decides the machine code: sources, with the constants that they take over, and compiler."""
     digest = hashlib.sha256(version(_PACKAGE).encode())
-    for file in sorted(Path(one_pass.__file__).parent.glob("*.py")):
-        digest.update(file.read_bytes())
+    for module in (one_pass.__file__, compiled_levels.__file__):
+        for file in sorted(Path(module).parent.glob("*.py")):
+            digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -98,7 +98,7 @@ def open_compute(loaded: LoadedConfig, here: int | None = None) -> Iterator[Comp
     section = loaded.config.cluster
     threads = section.threads_per_worker if isinstance(section, ThreadsSection) else here
     query = loaded.config.query
-    large = query.rows_at_most * len(query.columns) >= compiled.WORTH_VALUES
+    large = _worth_compiling(loaded)
     wide = query.rows_at_most * len(query.columns) ** 2 >= products.WORTH_PRODUCTS
     if large:  # here first, so that workers of this machine find it on its disk
         compiled.prepare()
@@ -125,6 +125,14 @@ def open_compute(loaded: LoadedConfig, here: int | None = None) -> Iterator[Comp
             yield DistributedCompute(client, patience, getattr(section, "workers", 1))
             return
         raise failure
+
+
+def _worth_compiling(loaded: LoadedConfig) -> bool:
+    """Whether there are enough values of records, or entries that get noise, for compiled code to save time."""
+    query = loaded.config.query
+    values = query.rows_at_most * len(query.columns)
+    entries = values if query.kind == "rows" else len(query.columns) ** 2
+    return values >= compiled.WORTH_VALUES or entries >= compiled.WORTH_ENTRIES
 
 
 def _connect(loaded: LoadedConfig, section: LocalSection | Address | ClusterClass, stack: ExitStack) -> Client:

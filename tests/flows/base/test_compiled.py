@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from blockveil.engine.noise import compiled_levels
 from blockveil.engine.records import one_pass
 from blockveil.flows.base import compiled
 from blockveil.flows.cluster import clusters
@@ -20,7 +21,8 @@ LOAD = """
 import logging, sys
 logging.basicConfig(stream=sys.stderr, format="%(message)s")
 from blockveil.flows.base import compiled
-print(compiled.prepare() is not None, compiled.folder())
+made = compiled.prepare()
+print(None not in (made.records, made.noise), compiled.folder())
 """
 
 
@@ -33,6 +35,7 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setattr(compiled, "_tried", [])
     yield place
     one_pass.use(None)
+    compiled_levels.use(None)
 
 
 def in_a_process(**environment):
@@ -170,7 +173,7 @@ def test_processes_that_begin_together_share_a_folder(cache):
 
 def test_without_the_extra_numpy_does_the_work(cache, monkeypatch, caplog):
     monkeypatch.setattr(compiled, "is_installed", lambda name: False)
-    assert compiled.prepare() is None
+    assert compiled.prepare() == compiled.Compiled()
     assert not files(cache)
     assert not caplog.text
 
@@ -181,13 +184,17 @@ def test_where_compiling_is_switched_off_numpy_does_the_work(cache):
     assert "RuntimeError" in told
 
 
-def test_code_that_gives_other_integers_is_not_used(cache, monkeypatch, caplog):
+@pytest.mark.parametrize("refused", [one_pass, compiled_levels])
+def test_code_that_gives_other_integers_is_not_used_and_the_rest_is(cache, monkeypatch, caplog, refused):
     def refuse(compiler):
-        raise one_pass.OtherIntegers("never shown")
+        raise ArithmeticError("never shown")
 
-    monkeypatch.setattr(one_pass, "compiled_by", refuse)
-    assert compiled.prepare() is None
-    assert "OtherIntegers" in caplog.text
+    other = compiled_levels if refused is one_pass else one_pass
+    monkeypatch.setattr(refused, "compiled_by", refuse)
+    monkeypatch.setattr(other, "compiled_by", lambda compiler: "kernel")
+    compiled.prepare()
+    assert (refused._in_use, other._in_use) == ([], ["kernel"])
+    assert "ArithmeticError" in caplog.text
     assert "never shown" not in caplog.text
 
 
@@ -199,10 +206,11 @@ def test_a_process_tries_once(cache, monkeypatch):
     assert tried == [1]
 
 
-@pytest.mark.parametrize(("values", "wanted"), [(1, True), (2**30, False)])
-def test_large_work_alone_is_prepared_before_it_begins(cache, tmp_path, monkeypatch, values, wanted):
+@pytest.mark.parametrize(("values", "entries", "wanted"), [(1, 2**26, True), (2**30, 1, True), (2**30, 2**26, False)])
+def test_large_work_alone_is_prepared_before_it_begins(cache, tmp_path, monkeypatch, values, entries, wanted):
     prepared = []
     monkeypatch.setattr(compiled, "WORTH_VALUES", values)
+    monkeypatch.setattr(compiled, "WORTH_ENTRIES", entries)
     monkeypatch.setattr(compiled, "prepare", lambda: prepared.append(1))
     loaded = support.prepare(tmp_path, cluster="threads")
     with clusters.open_compute(loaded):
@@ -210,7 +218,8 @@ def test_large_work_alone_is_prepared_before_it_begins(cache, tmp_path, monkeypa
 
 
 def in_use():
-    return [kernel.__module__ for kernels in one_pass._in_use for kernel in (kernels.moved, kernels.nearest)]
+    kernels = [kernel for both in one_pass._in_use for kernel in (both.moved, both.nearest)]
+    return [kernel.__module__ for kernel in [*kernels, *compiled_levels._in_use]]
 
 
 def test_workers_have_compiled_code_before_their_first_task(cache, tmp_path, monkeypatch):
@@ -218,4 +227,5 @@ def test_workers_have_compiled_code_before_their_first_task(cache, tmp_path, mon
     with clusters.open_compute(support.prepare(tmp_path, cluster="local")) as compute:
         found = compute._client.run(in_use)
     assert found
-    assert all(names == ["blockveil.engine.records.one_pass"] * 2 for names in found.values())
+    modules = ["blockveil.engine.records.one_pass"] * 2 + ["blockveil.engine.noise.compiled_levels"]
+    assert all(names == modules for names in found.values())
