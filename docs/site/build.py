@@ -60,6 +60,7 @@ MENU = {
         "run on a fleet": "docs/how-to/fleets",
         "read a report": "docs/report",
         "verify a release": "docs/how-to/verify",
+        "withdraw a release": "docs/how-to/withdraw",
         "run it every night and for a team": "docs/operations",
         "ingest files": "docs/ingest",
         "read from a database": "docs/how-to/databases",

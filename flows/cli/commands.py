@@ -66,6 +66,11 @@ COMMANDS = {
         "verify_releases",
         "Check releases by themselves: content, promise, noise and unit. Asks no ledger, key, config or server.",
     ),
+    "withdraw": Listed(
+        "withdraw_command",
+        "withdraw_release",
+        "Withdraw a release for good: the ledger and readers are told, and its budget stays spent.",
+    ),
     "export": Listed(
         "export_command",
         "export",

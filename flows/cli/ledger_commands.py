@@ -26,6 +26,7 @@ from blockveil.flows.cli.common import (
 from blockveil.pipeline.base.errors import LedgerError, StoreError
 from blockveil.pipeline.config.secrets import read_secret
 from blockveil.pipeline.ledger import Head, Ledger, Verification
+from blockveil.pipeline.ledger.entries import WITHDRAWN
 from blockveil.pipeline.ledger.guessing import percent
 from blockveil.pipeline.ledger.heads import is_hash
 from blockveil.pipeline.ledger.refusals import broken
@@ -93,6 +94,8 @@ def _what(line: Line) -> str:
 def _state(line: Line) -> str:
     if line.kind == "VOID":
         return f"given back ({line.note})"
+    if line.kind == WITHDRAWN:
+        return f"withdrawn ({line.note})"
     if line.kind == "CLOSED":
         return f"CLOSED ({line.note})"
     if line.kind == "BUDGET":

@@ -16,6 +16,7 @@ import zarr
 from numpy.typing import NDArray
 
 from blockveil.pipeline.base.errors import BlockveilError, StoreError
+from blockveil.pipeline.base.printable import printable
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.answering_store import read_only_store
 from blockveil.pipeline.data.derived_noise import derived
@@ -30,6 +31,30 @@ RELEASE_FOLDER = re.compile(r"\d{4}-\d{2}-\d{2}-[0-9a-f]{16}\.zarr")
 
 POINTER = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
 """Name of the pointer of a release."""
+
+
+@dataclass(frozen=True)
+class Withdrawal:
+    """That a release was withdrawn.
+
+    Attributes
+    ----------
+    release_id
+        ``dataset/name/date``.
+    day
+        When, UTC.
+    reason
+        Why, as its curator says.
+    """
+
+    release_id: str
+    day: str
+    reason: str
+
+    @property
+    def words(self) -> str:
+        """The same in one sentence."""
+        return f"{self.release_id} was withdrawn on {self.day}: {self.reason}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,17 +163,54 @@ def name_of(location: Location) -> str:
     return location.name if isinstance(location, Path) else location.rstrip("/").rpartition("/")[2]
 
 
+def withdrawal_of(location: Location) -> Withdrawal | None:
+    """Withdrawal that the pointer of a release states, or None; the pointer or the Zarr group may be named.
+
+    A copy of a group that was taken elsewhere has no pointer beside it, and shows nothing.
+    """
+    name = name_of(location)
+    if name.endswith(".json"):
+        pointer = location
+    elif RELEASE_FOLDER.fullmatch(name):
+        pointer = _beside(location, f"{name[:10]}.json")
+    else:
+        return None
+    try:
+        found = read_json(pointer)
+    except StoreError:
+        return None
+    stated = found.get("withdrawn")
+    if stated is None:
+        return None
+    of = stated if isinstance(stated, dict) else {}
+    day, reason = (printable(str(of.get(key, "not stated")), kept="") for key in ("date", "reason"))
+    return Withdrawal(printable(str(found.get("release_id", name)), kept=""), day, reason)
+
+
+def _refuse_withdrawn(location: Location) -> None:
+    found = withdrawal_of(location)
+    if found is not None:
+        raise StoreError(
+            found.words, "A release that was withdrawn is not to be used", "Use a release of another date or name"
+        )
+
+
+def _beside(location: Location, name: str) -> Location:
+    if isinstance(location, Path):
+        return location.parent / name
+    return f"{location.rstrip('/').rpartition('/')[0]}/{name}"
+
+
 def _follow(location: Location) -> tuple[Location, str | None]:
     """Zarr group that a location leads to, and the digest that it must have where a pointer says so."""
+    _refuse_withdrawn(location)
     if not name_of(location).endswith(".json"):
         return location, None
     pointer = read_json(location)
     name, expected = str(pointer.get("path")), pointer.get("output_digest")
     if not RELEASE_FOLDER.fullmatch(name):
         raise damaged(location, "does not name a release")
-    if isinstance(location, Path):
-        return location.parent / name, expected
-    return f"{location.rpartition('/')[0]}/{name}", expected
+    return _beside(location, name), expected
 
 
 def _dimensions(members: dict[str, zarr.Array[Any]], attributes: dict[str, Any]) -> dict[str, tuple[str, ...]]:

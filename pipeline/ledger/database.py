@@ -18,8 +18,11 @@ WAIT_SECONDS = 60
 NOT_BOOKED = "nothing was booked, and nothing more is spent"
 """Part of a refusal, where that is certain."""
 
-REVISION = "0005"
-"""The schema that this version reads and writes; the newest file in ``migrations/versions``."""
+REVISION = "0006"
+"""The newest schema that this version reads and writes; the newest file in ``migrations/versions``."""
+
+OLDEST_REVISION = "0005"
+"""The oldest schema that this version reads and writes. It has no withdrawals, which need the newest one."""
 
 _FIRST = "0001"
 _VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
@@ -172,15 +175,17 @@ class Database(ABC):
         if self._checked:
             return
         revision = self._revision(connection)
-        if revision < REVISION:
-            raise LedgerError(
-                "The ledger was made by an earlier version of Blockveil",
-                f"Its tables are of version {revision}, and version {REVISION} is needed",
-                "Make a copy of it, then run `blockveil ledger upgrade`",
-            )
+        if revision < OLDEST_REVISION:
+            raise _earlier(revision)
         if revision > REVISION:
             raise _later()
         self._checked = True
+
+    def require_newest(self, connection: sa.Connection) -> None:
+        """Refuse tables that cannot hold all kinds of entries; a LedgerError names the command that changes them."""
+        revision = self._revision(connection)
+        if revision < REVISION:
+            raise _earlier(revision)
 
     def _revision(self, connection: sa.Connection) -> str:
         tables = _tables(connection)
@@ -196,6 +201,14 @@ class Database(ABC):
                 "Use the version that made it, or grant a new ledger what is left of the budget",
             )
         return _FIRST
+
+
+def _earlier(revision: str) -> LedgerError:
+    return LedgerError(
+        "The ledger was made by an earlier version of Blockveil",
+        f"Its tables are of version {revision}, and version {REVISION} is needed",
+        "Make a copy of it, then run `blockveil ledger upgrade`",
+    )
 
 
 def _later() -> LedgerError:

@@ -28,6 +28,10 @@ class State(StrEnum):
     """Given back; nothing was drawn."""
 
 
+WITHDRAWN = "WITHDRAWN"
+"""Kind of the entry that withdraws a release. Its charge stays RELEASED: what was spent stays spent."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One row of the ledger."""
@@ -138,6 +142,8 @@ class Charge:
         Of a night whose charge an earlier night paid: that night's charge, which its key is kept under.
     warning
         Where the same records stand under another data set or budget, in one line.
+    withdrawn
+        Why the release was withdrawn; None where it was not.
     """
 
     charge_id: str
@@ -150,6 +156,7 @@ class Charge:
     key_check: str | None
     continues: str | None = None
     warning: str | None = None
+    withdrawn: str | None = None
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,14 @@ from blockveil.pipeline.ledger.address import open_database
 from blockveil.pipeline.ledger.booking import booked, check_part
 from blockveil.pipeline.ledger.chain import append, identifier
 from blockveil.pipeline.ledger.entries import BudgetStatus, Charge, DrawnNight, Entry, Night, State, Verification
-from blockveil.pipeline.ledger.grants import Grant, changed_cap, check_change
+from blockveil.pipeline.ledger.granted_budget import BudgetChange, granted
+from blockveil.pipeline.ledger.grants import Grant
 from blockveil.pipeline.ledger.heads import Head
 from blockveil.pipeline.ledger.periods import Period
 from blockveil.pipeline.ledger.schema import entry
 from blockveil.pipeline.ledger.transfer import Form, write_rows
 from blockveil.pipeline.ledger.verification import verify_chain
+from blockveil.pipeline.ledger.withdrawals import standing_charge, withdrawn
 
 
 def _now() -> str:
@@ -91,27 +93,20 @@ class Ledger:
             The parameters are out of range, less than is spent, or would mix relations or units or move what may be
             spent on what after something was released.
         """
-        nonce, usual = identifier(), Cap(float(epsilon), float(delta))
-        Grant(usual, neighbours, privacy_unit)
+        wanted = BudgetChange(
+            dataset,
+            Cap(float(epsilon), float(delta)),
+            neighbours,
+            privacy_unit,
+            reserve,
+            slack,
+            accountant,
+            None if periods is None else tuple(periods),
+            after_loss,
+        )
+        Grant(wanted.usual, neighbours, privacy_unit)
         self._database.create()
-
-        def work(connection: sa.Connection) -> BudgetStatus:
-            now = self._time(connection)
-            present = lookups.budget(connection, dataset, now)
-            if present is not None and lookups.has_nonce(connection, nonce):
-                return present
-            cap = changed_cap(usual if present is None else present.cap, usual, reserve, slack, accountant)
-            kept = () if present is None else present.grant.periods
-            grant = Grant(cap, neighbours, privacy_unit, kept if periods is None else tuple(periods))
-            if present is not None:
-                if present.charges:
-                    lookups.check_scope(present, neighbours, privacy_unit)
-                check_change(dataset, present.cap, present.tally.total, cap)
-            said = grant.payload() | ({} if after_loss is None else {"after_loss": after_loss})
-            self._append(connection, "BUDGET", dataset, said, nonce=nonce, time=now)
-            return lookups.require_budget(connection, dataset, now)
-
-        return self._database.write(work)
+        return self._database.write(lambda connection: granted(connection, wanted, self._time(connection)))
 
     def budget(self, dataset: str) -> BudgetStatus:
         """Budget of a name and what is left.
@@ -180,7 +175,7 @@ class Ledger:
                 if known.spec_digest != spec_digest:
                     raise refusals.conflict(release_id, known.payload["spec"], spec)
                 shared_nights.check_paid(connection, known, dataset, charge, budget.cap, night, part)
-                return lookups.charge(connection, known, is_new=known.charge_id == charge_id)
+                return standing_charge(connection, known, is_new=known.charge_id == charge_id)
             lookups.check_scope(budget, neighbours, unit)
             lookups.check_account(connection, release_id, dataset)
             payload = {"spec": dict(spec), "spec_digest": spec_digest, "attempt": attempt}
@@ -218,14 +213,8 @@ class Ledger:
             shared_nights.check_key(connection, reserved, key_check)
             if state is State.RESERVED:
                 shared_nights.check_commit(connection, reserved)
-                self._append(
-                    connection,
-                    State.COMMITTED,
-                    reserved.dataset,
-                    {"key_check": key_check},
-                    reserved.release_id,
-                    charge_id,
-                )
+                of = (reserved.release_id, charge_id)
+                self._append(connection, State.COMMITTED, reserved.dataset, {"key_check": key_check}, *of)
             return lookups.charge(connection, reserved, is_new=False)
 
         return self._database.write(work)
@@ -236,16 +225,8 @@ class Ledger:
         def work(connection: sa.Connection) -> bool:
             reserved, state = lookups.find(connection, charge_id)
             if state is State.RESERVED:
-                given_back = -reserved.ticks
-                self._append(
-                    connection,
-                    State.VOID,
-                    reserved.dataset,
-                    {"reason": reason},
-                    reserved.release_id,
-                    charge_id,
-                    given_back,
-                )
+                of = (reserved.release_id, charge_id, -reserved.ticks)
+                self._append(connection, State.VOID, reserved.dataset, {"reason": reason}, *of)
             return state in (State.RESERVED, State.VOID)
 
         return self._database.write(work)
@@ -281,6 +262,15 @@ class Ledger:
                     "Run `blockveil ledger show` to see where it stands",
                 )
             return lookups.charge(connection, reserved, is_new=False)
+
+        return self._database.write(work)
+
+    def withdraw(self, release_id: str, reason: str) -> Charge:
+        """Withdraw a release for good, with a reason that everybody may read; see :mod:`.withdrawals`."""
+
+        def work(connection: sa.Connection) -> Charge:
+            self._database.require_newest(connection)
+            return withdrawn(connection, release_id, reason, self._time(connection))
 
         return self._database.write(work)
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.ledger import refusals
-from blockveil.pipeline.ledger.entries import BudgetStatus, Charge, Entry, PeriodStatus, State, state_of
+from blockveil.pipeline.ledger.entries import WITHDRAWN, BudgetStatus, Charge, Entry, PeriodStatus, State, state_of
 from blockveil.pipeline.ledger.grants import Grant
 from blockveil.pipeline.ledger.periods import Period
 from blockveil.pipeline.ledger.same_records import warning
@@ -150,6 +150,7 @@ def charge(connection: sa.Connection, reserved: Entry, *, is_new: bool) -> Charg
     rows = _entries(connection, str(reserved.charge_id))
     committed = next((row for row in rows if row.kind == State.COMMITTED), None)
     anchor = committed or rows[0]
+    withdrawn = next((str(row.payload["reason"]) for row in rows if row.kind == WITHDRAWN), None)
     return Charge(
         charge_id=str(reserved.charge_id),
         release_id=str(reserved.release_id),
@@ -161,6 +162,7 @@ def charge(connection: sa.Connection, reserved: Entry, *, is_new: bool) -> Charg
         key_check=None if committed is None else str(committed.payload["key_check"]),
         continues=reserved.payload.get("continues"),
         warning=warning(reserved),
+        withdrawn=withdrawn,
     )
 
 

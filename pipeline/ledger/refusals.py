@@ -139,6 +139,24 @@ def _fits(factor: float | None) -> str:
     return f"With {factor:.3g} times the noise it fits: lower privacy.epsilon, or"
 
 
+def not_released(release_id: str, state: str | None) -> LedgerError:
+    """Refusal to withdraw what was not released."""
+    return LedgerError(
+        f"'{release_id}' " + ("has no charge in this ledger" if state is None else f"is {state}"),
+        "Only a release whose entry is RELEASED can be withdrawn",
+        "Run `blockveil ledger show` to see where it stands; a run that stopped after its commit is finished first",
+    )
+
+
+def withdrawn(release_id: str, reason: str) -> LedgerError:
+    """Refusal of a release that was withdrawn."""
+    return LedgerError(
+        f"'{release_id}' was withdrawn: {reason}",
+        "A withdrawn release is not published again, and what it spent stays spent",
+        "Release under another name or date (a new charge) once the cause is cured",
+    )
+
+
 def broken(found: Verification) -> LedgerError:
     """Refusal of a chain that does not verify."""
     more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""

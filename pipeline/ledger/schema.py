@@ -38,7 +38,8 @@ entry = sa.Table(
     sa.Column("failure_ticks", sa.BigInteger),
     sa.Column("part", sa.Text),
     sa.CheckConstraint(
-        "kind IN ('BUDGET', 'RESERVED', 'COMMITTED', 'RELEASED', 'VOID', 'CLOSED', 'OPENED')", name="known_kind"
+        "kind IN ('BUDGET', 'RESERVED', 'COMMITTED', 'RELEASED', 'VOID', 'CLOSED', 'OPENED', 'WITHDRAWN')",
+        name="known_kind",
     ),
     sa.Index("one_entry_a_state", "charge_id", "kind", unique=True),
     sa.Index("by_release", "release_id"),

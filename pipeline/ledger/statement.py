@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from blockveil.pipeline.budget.filter import NOTHING, Cap, Ticks
 from blockveil.pipeline.budget.parts import Tally
-from blockveil.pipeline.ledger.entries import Entry, State, counted, state_of
+from blockveil.pipeline.ledger.entries import WITHDRAWN, Entry, State, counted, state_of
 from blockveil.pipeline.ledger.grants import Grant
 from blockveil.pipeline.ledger.guessing import with_ticks
 
@@ -126,7 +126,7 @@ def statement(
             account.cap = Grant.of(entry.payload).cap
         if entry.ticks != NOTHING:
             account.tally.add(entry.ticks, entry.of_part)
-        moves = entry.kind not in (State.COMMITTED, State.RELEASED)
+        moves = entry.kind not in (State.COMMITTED, State.RELEASED)  # a withdrawal moves nothing, and is always shown
         chosen = dataset in (None, entry.dataset) and _is_of(entry, release) and (days is None or days.holds(entry))
         if chosen and (moves or every_entry):
             lines.append(_line(entry, account, states))
@@ -138,7 +138,10 @@ def _states(entries: Iterable[Entry]) -> dict[str, str]:
     for entry in entries:
         if entry.charge_id is not None:
             charges.setdefault(entry.charge_id, []).append(entry)
-    return {charge: state_of(found) for charge, found in charges.items()}
+    return {
+        charge: WITHDRAWN if any(entry.kind == WITHDRAWN for entry in found) else state_of(found)
+        for charge, found in charges.items()
+    }
 
 
 def _is_of(entry: Entry, release: str | None) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from blockveil.pipeline.budget.parts import Part
-from blockveil.pipeline.ledger.entries import State, Verification
+from blockveil.pipeline.ledger.entries import WITHDRAWN, State, Verification
 from blockveil.pipeline.ledger.heads import Head
 from blockveil.pipeline.ledger.schema import GENESIS, entry, row_hash
 
@@ -15,7 +15,8 @@ _AFTER: dict[str | None, tuple[str, ...]] = {
     None: (State.RESERVED,),
     State.RESERVED: (State.COMMITTED, State.VOID),
     State.COMMITTED: (State.RELEASED,),
-    State.RELEASED: (),
+    State.RELEASED: (WITHDRAWN,),
+    WITHDRAWN: (),
     State.VOID: (),
 }
 _OF_NO_CHARGE = {"BUDGET": "budget", "CLOSED": "closing entry", "OPENED": "opening entry"}

@@ -11,6 +11,7 @@ from blockveil.pipeline.budget.parts import Tally
 from blockveil.pipeline.config import ReleaseSection
 from blockveil.pipeline.config.deployments_file import Missed
 from blockveil.pipeline.ledger import BudgetStatus, Ledger, State
+from blockveil.pipeline.ledger.entries import WITHDRAWN
 from blockveil.pipeline.plan.planning import Plan
 
 
@@ -113,7 +114,7 @@ def charges_of(ledger: Ledger, release: ReleaseSection) -> dict[date, State]:
         night = date.fromisoformat(day)
         if entry.kind == State.VOID:
             found.pop(night, None)
-        else:
+        elif entry.kind != WITHDRAWN:  # a withdrawn night stays released, so that it is not due again
             found[night] = State(entry.kind)
     return found
 

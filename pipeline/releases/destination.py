@@ -203,21 +203,46 @@ class Destination(StorePlace):
 
     def remove(self, release_id: str) -> None:
         """Remove a release and its pages, the pointer first, so that no reader meets half of one."""
-        folder, night = _folder(release_id), split_release_id(release_id)[2]
 
         def clear() -> None:
             writes.remove(self.place, [_pointer(release_id)])
-            names, folders = objects.names_in(self.place, folder)
+            self._clear(release_id, values=True)
+
+        self.ask(clear)
+
+    def withdraw(self, release_id: str, notice: bytes, *, values: bool) -> None:
+        """Replace the pointer of a release by a notice of its withdrawal, and remove its pages.
+
+        Parameters
+        ----------
+        release_id
+            ``dataset/name/date``.
+        notice
+            What readers find in place of the pointer.
+        values
+            Whether its values are removed too.
+        """
+
+        def replace() -> None:
+            if objects.content_of(self.place, _pointer(release_id)) is None:
+                return  # it was never sent, or it was removed
+            writes.put_over(self.place, _pointer(release_id), notice)
+            self._clear(release_id, values=values)
+
+        self.ask(replace)
+
+    def _clear(self, release_id: str, *, values: bool) -> None:
+        """Remove the pages of a release, and its values on request."""
+        folder, night = _folder(release_id), split_release_id(release_id)[2]
+        names, folders = objects.names_in(self.place, folder)
+        if values:
             ours = [each for each in folders if RELEASE_FOLDER.fullmatch(each) and each.startswith(f"{night}-")]
             for each in ours:
                 # The group's own metadata go first: who opens it then finds nothing.
                 inner = [found.path for found in objects.listed(self.place, f"{folder}/{each}")]
-                writes.remove(
-                    self.place, sorted(inner, key=lambda path: _rank(path.partition(".zarr/")[2]), reverse=True)
-                )
-            writes.remove(self.place, [f"{folder}/{each}" for each in names if each.startswith(f"{night}-")])
-
-        self.ask(clear)
+                last_first = sorted(inner, key=lambda path: _rank(path.partition(".zarr/")[2]), reverse=True)
+                writes.remove(self.place, last_first)
+        writes.remove(self.place, [f"{folder}/{each}" for each in names if each.startswith(f"{night}-")])
 
 
 def _folder(release_id: str) -> str:
@@ -245,6 +270,12 @@ def _parsed(content: bytes, release_id: str) -> dict[str, Any]:
     except ValueError:
         found = None
     whole = isinstance(found, dict) and RELEASE_FOLDER.fullmatch(str(found.get("path")))
+    if isinstance(found, dict) and "withdrawn" in found:
+        raise StoreError(
+            f"release {release_id} was withdrawn from {KEY}",
+            "A withdrawn release is not sent again",
+            "Release under another date or name",
+        )
     if whole and isinstance(found.get("output_digest"), str) and isinstance(found.get("ledger", {}), dict):
         return dict(found)
     raise _other(release_id)

@@ -6,6 +6,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import BoxGeometry, LoadedConfig
 from blockveil.pipeline.config.bounds_file import content_of
 from blockveil.pipeline.ledger import Ledger, State
+from blockveil.pipeline.ledger.entries import WITHDRAWN
 
 
 def require_paid(loaded: LoadedConfig, ledger: Ledger) -> None:
@@ -28,13 +29,20 @@ def require_paid(loaded: LoadedConfig, ledger: Ledger) -> None:
     for key, shape in loaded.config.query.geometries.items():
         if not isinstance(shape, BoxGeometry) or shape.bounds_release is None:
             continue
-        released = [each for each in ledger.history(release_id=shape.bounds_release) if each.kind == State.RELEASED]
+        history = ledger.history(release_id=shape.bounds_release)
+        released = [each for each in history if each.kind == State.RELEASED]
         content = content_of(loaded, key, shape)
         if released and all(each.payload["output_digest"] != content for each in released):
             raise ConfigError(
                 f"query.{key}.bounds: the file is of another release {shape.bounds_release} than the ledger's",
                 "A file of bounds states the content of the release that paid for them",
                 "Write it again with blockveil bounds read, from the release that this ledger charged",
+            )
+        if any(each.kind == WITHDRAWN for each in history):
+            raise ConfigError(
+                f"query.{key}.bounds: the release {shape.bounds_release} was withdrawn",
+                "What a withdrawn release says is not to be used",
+                "Release bounds anew, or write lower and upper of each feature from public knowledge",
             )
         if not released:
             raise ConfigError(

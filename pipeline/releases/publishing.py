@@ -38,6 +38,7 @@ from blockveil.pipeline.data.released import (
     read_release,
     split_release_id,
     verified_attributes,
+    withdrawal_of,
 )
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 
@@ -297,9 +298,15 @@ def _check_same(pointer: Path, digest: str, release_id: str) -> None:
     if not pointer.exists():
         return
     try:
-        published = read_json(pointer).get("output_digest")
+        content = read_json(pointer)
     except StoreError:
         return
+    published = content.get("output_digest")
+    found = withdrawal_of(pointer)
+    if found is not None:
+        raise StoreError(
+            found.words, "A withdrawn release is not published again", "Release under another date or name"
+        )
     if published != digest:
         raise StoreError(
             f"release {release_id} is published already, with other values",

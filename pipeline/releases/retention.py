@@ -14,6 +14,7 @@ from pathlib import Path
 
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.data.released import withdrawal_of
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.releases.catch_up import charges_of
 from blockveil.pipeline.releases.destination import Destination
@@ -57,7 +58,9 @@ def old_releases(loaded: LoadedConfig, before: date) -> list[Old]:
     folder, sent = loaded.output_root / section.dataset / section.name, destination_of(loaded)
     kept, found = needed_later(loaded, ledger, before), []
     for night in sealed[:-1]:
-        files = _files(folder, night) if night < before and night not in kept else ()
+        # The notice of a withdrawal stays for good.
+        leaves = night in kept or withdrawal_of(folder / f"{night.isoformat()}.json") is not None
+        files = _files(folder, night) if night < before and not leaves else ()
         if files:
             release_id = f"{section.dataset}/{section.name}/{night.isoformat()}"
             found.append(Old(release_id, files, sum(map(_size, files)), sent))

@@ -95,12 +95,16 @@ class _Writer:
     def show(self, draft: SiteDraft, folder: str, name: str, nights: list[FoundNight]) -> list[ShownNight]:
         """Pages of the nights of one release, and of the newest against the one before it."""
         shown = [self._night(draft, folder, night) for night in nights]
-        if len(nights) > 1 and all(each.page for each in shown[-2:]):
-            last, changed = self._change(draft, f"{folder}{name}", nights[-2], nights[-1])
-            shown[-1] = replace(shown[-1], against=last, changed=changed)
+        standing = [index for index, each in enumerate(nights) if not each.withdrawn][-2:]
+        if len(standing) > 1 and all(shown[index].page for index in standing):
+            before, newest = standing
+            last, changed = self._change(draft, f"{folder}{name}", nights[before], nights[newest])
+            shown[newest] = replace(shown[newest], against=last, changed=changed)
         return shown
 
     def _night(self, draft: SiteDraft, folder: str, night: FoundNight) -> ShownNight:
+        if night.withdrawn:
+            return ShownNight(night.release_id, "", night.withdrawn, withdrawn=True)
         path, of = f"{folder}{night.release_id}.html", [night.output_digest, self._code]
         paid = self._paid.get((night.release_id, night.output_digest))
         budget = [] if paid is None else paid.rows

@@ -12,7 +12,7 @@ from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.deployments_file import config_names
 from blockveil.pipeline.config.load import load_config
 from blockveil.pipeline.config.loaded import LoadedConfig
-from blockveil.pipeline.data.released import read_json, split_release_id
+from blockveil.pipeline.data.released import read_json, split_release_id, withdrawal_of
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -29,11 +29,14 @@ class FoundNight:
         Its pointer.
     output_digest
         SHA-256 of its content, by the pointer.
+    withdrawn
+        That it was withdrawn, when and why; empty where it stands.
     """
 
     release_id: str
     pointer: Path
     output_digest: str
+    withdrawn: str = ""
 
     @property
     def night(self) -> str:
@@ -111,8 +114,10 @@ def nights_of(root: Path) -> dict[str, list[FoundNight]]:
             digest = str(read_json(path).get("output_digest"))
         except StoreError:
             continue
+        withdrawn = withdrawal_of(path)
+        said = "" if withdrawn is None else f"Withdrawn on {withdrawn.day}: {withdrawn.reason}"
         if _DIGEST.fullmatch(digest):
-            found.setdefault(release_id.rpartition("/")[0], []).append(FoundNight(release_id, path, digest))
+            found.setdefault(release_id.rpartition("/")[0], []).append(FoundNight(release_id, path, digest, said))
     return found
 
 

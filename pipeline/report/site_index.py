@@ -44,6 +44,8 @@ class ShownNight:
         Page and sentence of what differs from the night before; empty where nothing was compared.
     paid
         What its ledger says of it; None where no ledger is known, or it knows no such release.
+    withdrawn
+        Whether it was withdrawn; ``said`` says why then.
     """
 
     release_id: str
@@ -52,6 +54,7 @@ class ShownNight:
     against: str = ""
     changed: str = ""
     paid: PaidNight | None = None
+    withdrawn: bool = False
 
     @property
     def night(self) -> str:
@@ -65,6 +68,16 @@ class Shelf:
 
     name: str
     nights: tuple[ShownNight, ...]
+
+    @property
+    def newest(self) -> ShownNight:
+        """Newest night that was not withdrawn; the newest of all where each was."""
+        return next((night for night in reversed(self.nights) if not night.withdrawn), self.nights[-1])
+
+    @property
+    def withdrawn(self) -> list[ShownNight]:
+        """Nights that were withdrawn."""
+        return [night for night in self.nights if night.withdrawn]
 
 
 @dataclass(frozen=True)
@@ -98,6 +111,7 @@ def html(shown: Contents) -> str:
     parts = [
         heading("Releases and budgets", under),
         *([warning(unusable)] if shown.unusable else []),
+        *(warning(f"{night.release_id}: {night.said}") for shelf in shown.shelves for night in shelf.withdrawn),
         section("What is there?", *_latest(shown.shelves, left)),
         *(_budget(budget) for budget in shown.budgets),
         section("Every night", *(_nights(shelf) for shelf in shown.shelves)) if shown.shelves else "",
@@ -111,7 +125,7 @@ def _latest(shelves: tuple[Shelf, ...], left: dict[str, str]) -> list[str]:
         return [paragraph("Nothing was released yet.")]
     rows = []
     for shelf in shelves:
-        newest = shelf.nights[-1]
+        newest = shelf.newest
         page = link(newest.page, newest.night) if newest.page else as_html(newest.night)
         changed = as_html(newest.changed or "There is no night before it.")
         more = f" {link(newest.against, 'See both nights')}" if newest.against else ""
@@ -158,6 +172,7 @@ def text_of(shown: Contents) -> str:
                 "finding": night.said,
                 "against": night.against or None,
                 "changed": night.changed or None,
+                "withdrawn": night.withdrawn,
                 "charged": None if night.paid is None else {"share": night.paid.share, "epsilon": night.paid.epsilon},
             }
             for shelf in shown.shelves

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from blockveil.pipeline.base.errors import BlockveilError, StoreError
-from blockveil.pipeline.data.released import POINTER, RELEASE_FOLDER, OpenRelease, open_release
+from blockveil.pipeline.data.released import POINTER, RELEASE_FOLDER, OpenRelease, open_release, withdrawal_of
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.verification.exact_gaussian import delta_of
 
@@ -105,6 +105,9 @@ def verify(place: Location) -> Verified:
     place
         Its pointer or its folder, as a path or as an address in an object store.
     """
+    withdrawn = withdrawal_of(place)
+    if withdrawn is not None:
+        return Verified(withdrawn.release_id, (Finding("Withdrawn", False, withdrawn.words),))
     try:
         release = open_release(place)
     except BlockveilError as error:

@@ -50,6 +50,7 @@ FORGED = [
     ("VOID", "9", "third", NOTHING, "names another release than the charge was reserved for"),
     ("COMMITTED", "3", "third", Ticks(0, 0, -1), "charges or gives back what it may not"),
     ("COMMITTED", "1", "third", NOTHING, "names another release than the charge was reserved for"),
+    ("WITHDRAWN", "3", "third", NOTHING, "WITHDRAWN may not follow for this charge"),
     ("BUDGET", None, None, Ticks(-1, 0), "a budget charges something"),
     ("OPENED", None, None, NOTHING, "OPENED may not follow here"),
 ]
@@ -160,6 +161,27 @@ class LedgerContract:
         with pytest.raises(LedgerError, match="one output"):
             ledger.released(charge.charge_id, "other", "place")
         assert [entry.kind for entry in ledger.history()] == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
+
+    def test_a_withdrawal_is_for_good_costs_nothing_and_gives_nothing_back(self, url):
+        ledger = grant(url)
+        charge = reserve(ledger, "1")
+        with pytest.raises(LedgerError, match="is RESERVED"):
+            ledger.withdraw("people/covariance/1", "a proof was wrong")
+        ledger.commit(charge.charge_id, "check")
+        ledger.released(charge.charge_id, "d" * 64, "x.zarr")
+        spent = ledger.budget("people").spent
+        for reason in ("a proof was wrong", "another reason"):
+            found = ledger.withdraw("people/covariance/1", reason)
+            assert (found.state, found.withdrawn) == (State.RELEASED, "a proof was wrong")
+        assert ledger.budget("people").spent == spent
+        assert [entry.kind for entry in ledger.history()][-1:] == ["WITHDRAWN"]
+        assert len(ledger.history()) == 5
+        assert ledger.verify().problems == []
+        assert [line.state for line in statement(ledger.history())[1:]] == ["WITHDRAWN", "WITHDRAWN"]
+        with pytest.raises(LedgerError, match="was withdrawn: a proof was wrong"):
+            reserve(ledger, "1")
+        with pytest.raises(LedgerError, match="has no charge"):
+            ledger.withdraw("people/covariance/2", "never released")
 
     def test_another_specification_is_refused_with_what_differs_and_no_fingerprint(self, url):
         ledger = grant(url)

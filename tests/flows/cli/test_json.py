@@ -106,7 +106,7 @@ CALLS = [
     "study imgm --left eye.npy --right eye.npy --epsilon 1 --delta 1e-5 --sensitivity 1",
     "study sampling --epsilon 1 --delta 1e-5 --rate 0.01 --epochs 1 --slack 1e-6",
 ]
-ELSEWHERE = {"bounds read", "erase", "ingest", "init", "budget split", "ledger void"}
+ELSEWHERE = {"bounds read", "erase", "ingest", "init", "budget split", "ledger void", "withdraw"}
 """Commands whose call needs more of a setting, and is below."""
 
 
@@ -165,6 +165,13 @@ def test_a_split_is_shown_in_json(tmp_path):
     loaded = support.prepare(tmp_path)
     loaded.path.write_text(loaded.path.read_text().replace("[mechanism]", "share = 1.0\n\n[mechanism]", 1))
     assert answer("budget", "split", loaded.path)["releases"][0]["share"] == 1.0
+
+
+def test_a_withdrawal_is_told_in_json(tmp_path):
+    loaded = support.prepare(tmp_path)
+    assert blockveil("run", loaded.path, "--no-prefect", "--date", "2026-11-20").returncode == 0
+    found = answer("withdraw", loaded.path, "people/covariance/2026-11-20", "--reason", "wrong")
+    assert (found["release_id"], found["reason"]) == ("people/covariance/2026-11-20", "wrong")
 
 
 def test_an_ingest_tells_what_it_made_in_json(tmp_path):

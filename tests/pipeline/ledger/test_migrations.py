@@ -95,7 +95,7 @@ def test_an_upgrade_that_fails_leaves_the_ledger_as_it_was(old):
     assert names == {"entry"}
 
 
-@pytest.mark.parametrize("version", ["0006", "9999"])
+@pytest.mark.parametrize("version", ["0007", "9999"])
 def test_a_ledger_of_a_later_version_is_refused(tmp_path, version):
     ledger = make(tmp_path)
     with sqlite3.connect(tmp_path / "ledger.db") as connection:

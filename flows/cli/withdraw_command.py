@@ -1,0 +1,35 @@
+"""``blockveil withdraw``: a release that proved wrong."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from blockveil.flows.cli.common import Config, Debug, Json, print_message, read_config
+
+
+def withdraw_release(
+    config: Config,
+    release_id: Annotated[str, typer.Argument(metavar="RELEASE", help="dataset/name/date", show_default=False)],
+    reason: Annotated[
+        str, typer.Option(help="Why, in one line that everybody may read; no value of a record.", show_default=False)
+    ],
+    remove: Annotated[bool, typer.Option("--remove", help="Remove its values too, here and where they were sent.")] = (
+        False
+    ),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Withdraw a release for good: the ledger and readers are told, and its budget stays spent."""
+    del debug
+    from blockveil.pipeline.releases.withdrawing import withdraw
+
+    found = withdraw(read_config(config), release_id, reason, remove=remove)
+    said = (
+        f"{found.release_id} was withdrawn on {found.day}: {found.reason}\n"
+        "Its budget stays spent, because nobody can take back what was read. Tell those who have copies: a copy does "
+        "not show that it was withdrawn."
+    )
+    print_message(said, as_json, **asdict(found))

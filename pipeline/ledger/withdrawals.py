@@ -1,0 +1,52 @@
+"""A release is withdrawn, inside a writing transaction: for good, and what it spent stays spent."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from blockveil.pipeline.ledger import lookups, refusals
+from blockveil.pipeline.ledger.chain import append
+from blockveil.pipeline.ledger.entries import WITHDRAWN, Charge, Entry, State
+
+
+def withdrawn(connection: sa.Connection, release_id: str, reason: str, now: str) -> Charge:
+    """Add the entry that withdraws a release, unless it is there; the charge afterwards.
+
+    Parameters
+    ----------
+    connection
+        A writing transaction.
+    release_id
+        ``dataset/name/date``.
+    reason
+        Why, in one line that everybody may read.
+    now
+        Time of the entry.
+
+    Raises
+    ------
+    LedgerError
+        The release is not RELEASED.
+    """
+    reserved = lookups.active(connection, release_id)
+    found = None if reserved is None else lookups.charge(connection, reserved, is_new=False)
+    if reserved is None or found is None or found.state is not State.RELEASED:
+        raise refusals.not_released(release_id, None if found is None else found.state)
+    if found.withdrawn is not None:
+        return found
+    append(connection, WITHDRAWN, reserved.dataset, {"reason": reason}, now, release_id, found.charge_id)
+    return lookups.charge(connection, reserved, is_new=False)
+
+
+def standing_charge(connection: sa.Connection, reserved: Entry, *, is_new: bool) -> Charge:
+    """The charge of a release that may go on.
+
+    Raises
+    ------
+    LedgerError
+        The release was withdrawn.
+    """
+    found = lookups.charge(connection, reserved, is_new=is_new)
+    if found.withdrawn is not None:
+        raise refusals.withdrawn(found.release_id, found.withdrawn)
+    return found
