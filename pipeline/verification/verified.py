@@ -146,16 +146,24 @@ def _promise(stated: Mapping[str, Any]) -> Finding:
 
 def _noise(stated: Mapping[str, Any]) -> Finding:
     """The noise that it states is as large as its loss says, for the sensitivity that it states."""
-    mechanism = stated["mechanism"]
-    loss, ratio = mechanism["loss"], float(mechanism["sensitivity"]) / float(mechanism["scale"])
-    charged = float(loss["mu"]) or float(loss["epsilon"])
+    ratio, loss = _loss_of_a_row(stated), stated["mechanism"]["loss"]
+    # The loss is that of all rows of a unit together; where it is not said how many they are, the unit is not checked.
+    charged = (float(loss["mu"]) or float(loss["epsilon"])) / stated["guarantee"]["contribution"].get("charged_rows", 1)
     holds = 0.0 < ratio <= charged * _ROUNDING
     return Finding("Noise", holds, f"sensitivity over scale is {ratio:.6g}; {charged:.6g} is charged for a row")
 
 
+def _loss_of_a_row(stated: Mapping[str, Any]) -> float:
+    """What one row moves the answer by, in scales of the noise."""
+    return float(stated["mechanism"]["sensitivity"]) / float(stated["mechanism"]["scale"])
+
+
 def _unit(stated: Mapping[str, Any]) -> Finding:
     """A unit is charged for all the rows that it may have."""
-    promise, row = stated["guarantee"], stated["mechanism"]["loss"]
+    promise, loss = stated["guarantee"], stated["mechanism"]["loss"]
     rows, unit = int(promise["contribution"]["charged_rows"]), promise["loss"]
-    holds = all(rows * float(row[part]) <= float(unit[part]) * _ROUNDING for part in ("mu", "epsilon"))
+    part = "mu" if float(loss["mu"]) else "epsilon"
+    # Group privacy: losses of rows add up, mu to mu and epsilon to epsilon.
+    holds = rows >= 1 and rows * _loss_of_a_row(stated) <= float(unit[part]) * _ROUNDING
+    holds = holds and all(float(loss[part]) <= float(unit[part]) * _ROUNDING for part in ("mu", "epsilon"))
     return Finding("Unit", holds, f"{promise['privacy_unit']} is charged for {rows:,} row{'s' * (rows != 1)}")

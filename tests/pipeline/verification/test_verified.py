@@ -12,11 +12,14 @@ from typer.testing import CliRunner
 from blockveil.engine.guarantees.calibration import gaussian_delta
 from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.verification.exact_gaussian import delta_of
 from blockveil.pipeline.verification.verified import releases_at, verify
+from tests.pipeline.data.ingest import ingest_support as people
+from tests.pipeline.data.test_contribution import configured, released
 from tests.support import prepare
 
 DAY = date(2026, 11, 20)
@@ -57,6 +60,20 @@ def test_a_release_verifies_by_its_pointer_its_folder_and_the_folder_of_all(rele
         assert found.name == "people/covariance/2026-11-20"
         assert [finding.what for finding in found.findings] == ["Content", "Promise", "Noise", "Unit"]
         assert all(finding.holds for finding in found.findings)
+
+
+@pytest.mark.parametrize("mechanism", ['"gaussian"', '"laplace", optimise_for = "relative-error"'])
+def test_a_unit_of_several_rows_verifies_and_one_more_row_is_found(tmp_path, mechanism):
+    people.write_parquet(tmp_path, people.visits())
+    people.run(people.configure(tmp_path, people.COLUMNS[:2], unit=people.CHOOSE.format(most=20)))
+    loaded = configured(tmp_path, "one person", ", rows_per_unit = 20")
+    loaded.path.write_text(loaded.path.read_text().replace('"gaussian"', mechanism))
+    outcome, _ = released(load_config(loaded.path))
+    found = verify(outcome.path)
+    assert found.holds, found
+    assert found.findings[-1].words == "one person is charged for 20 rows"
+    more = altered(outcome.path.parent, lambda stated: stated["guarantee"]["contribution"].update(charged_rows=21))
+    assert failing(more) == ["Noise", "Unit"]
 
 
 @pytest.mark.parametrize(
