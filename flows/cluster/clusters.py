@@ -137,6 +137,7 @@ def _worth_compiling(loaded: LoadedConfig) -> bool:
 
 def _connect(loaded: LoadedConfig, section: LocalSection | Address | ClusterClass, stack: ExitStack) -> Client:
     """Start or reach a cluster; what was opened is closed with the stack, also when a later part fails."""
+    stack.enter_context(local_workers.safe_path())
     if isinstance(section, LocalSection):
         return _start(loaded, section, stack)
     client = _reach(loaded, section) if isinstance(section, Address) else _launch(section, stack)

@@ -8,6 +8,7 @@ memory of its processes. None of them serves pages: Dask's pages know no passwor
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,6 +80,33 @@ def start(workers: int, threads: int, memory: str | int) -> SpecCluster:
         security=security,
         silence_logs=logging.CRITICAL,
     )
+
+
+_SAFE_PATH = "PYTHONSAFEPATH"
+_path_lock = threading.Lock()
+_safe: list[str | None] = []
+
+
+@contextmanager
+def safe_path() -> Iterator[None]:
+    """Let new processes of Python import nothing from the folder that they start in, for as long as the block runs.
+
+    Dask starts workers with ``python -c``, which looks in the present folder before Python's own library: whoever may
+    write there, as everybody may in ``/tmp``, could run code as this user, beside records and key.
+    """
+    with _path_lock:
+        _safe.append(os.environ.get(_SAFE_PATH) if not _safe else None)
+        os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        with _path_lock:
+            before = _safe[0]
+            _safe.pop()
+            if not _safe and before is None:
+                del os.environ[_SAFE_PATH]
+            elif not _safe:
+                os.environ[_SAFE_PATH] = str(before)
 
 
 _WORKER = "Dask Worker process"

@@ -148,6 +148,7 @@ def test_a_release_on_jobs_of_slurm_has_the_bits_of_one_process(tmp_path, monkey
     assert len(scripts) >= 2
     for script in scripts:
         assert "umask 077" in script.splitlines()
+        assert "export PYTHONSAFEPATH=1" in script.splitlines()
         assert "--tls-key" in script
         assert "BEGIN" not in script, "no certificate or key stands in a job"
     assert list((tmp_path / "tls").iterdir()) == [], "the certificates ended with the run"

@@ -260,20 +260,21 @@ def hostile(folder):
     for name in ("flows", "pipeline", "engine", "prefect", "uvicorn"):
         (folder / name).mkdir()
         (folder / name / "__init__.py").write_text(HOSTILE.format(pwned=str(pwned), name=name))
-    for name in ("sitecustomize", "usercustomize", "httpx", "secrets"):
+    for name in ("sitecustomize", "usercustomize", "httpx", "secrets", "multiprocessing", "logging", "distributed"):
         (folder / f"{name}.py").write_text(HOSTILE.format(pwned=str(pwned), name=name))
     (folder / ".env").write_text("PREFECT_API_URL=http://127.0.0.1:9/api\nPREFECT_API_AUTH_STRING=of:another\n")
     (folder / "prefect.toml").write_text(
         '[server.api]\nauth_string = "of:another"\n[api]\nurl = "http://127.0.0.1:9"\n'
     )
     (folder / "pyproject.toml").write_text('[tool.prefect.api]\nurl = "http://127.0.0.1:9/api"\n')
+    (folder / "matplotlibrc").write_text("text.usetex: True\n")  # LaTeX would run; it would not be there
     return pwned
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_nothing_in_the_folder_where_a_command_is_called_is_imported_or_obeyed(tmp_path, monkeypatch):
-    loaded = support.prepare(tmp_path, budget=9.0)
+    loaded = support.prepare(tmp_path, budget=9.0, cluster="local")  # Dask starts processes of its own
     (tmp_path / "deployments.toml").write_text(NIGHT)
     pwned = hostile(tmp_path / "strange")
     monkeypatch.chdir(tmp_path / "strange")
@@ -288,6 +289,8 @@ def test_nothing_in_the_folder_where_a_command_is_called_is_imported_or_obeyed(t
         return done.stdout
 
     assert "Released" in run("run", str(loaded.path), "--date", "2026-11-20")
+    assert "Released" in run("run", str(loaded.path), "--date", "2026-11-19", "--no-prefect")
+    assert len(list(loaded.output_root.glob("*/*/*.html"))) == 2, "reports were written without LaTeX"
     with serve(tmp_path, home, command=[blockveil], PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
         state = served.state(served.run("release/people", logical_date="2026-11-21"))
         assert state["type"] == "COMPLETED", state

@@ -45,6 +45,19 @@ def setting(tmp_path_factory):
         yield loaded, compute
 
 
+def test_workers_import_nothing_from_the_folder_in_which_a_run_is_started(tmp_path, monkeypatch):
+    loaded, strange, pwned = support.prepare(tmp_path, cluster="local"), tmp_path / "strange", tmp_path / "pwned"
+    strange.mkdir()
+    for name in ("multiprocessing", "logging", "distributed", "sitecustomize"):
+        (strange / f"{name}.py").write_text(f"open({str(pwned)!r}, 'a').write('{name} ')\nraise SystemExit\n")
+    monkeypatch.chdir(strange)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    with open_compute(loaded) as compute:
+        assert len(compute._client.run(os.getpid)) == 2
+    assert not pwned.exists(), pwned.read_text()
+    assert "PYTHONSAFEPATH" not in os.environ, "what a program starts afterwards is as before"
+
+
 def scheduler_dump(client):
     """Everything the scheduler knows of tasks, and of plugins."""
 
