@@ -92,6 +92,7 @@ class _Compiler:
         import numba
         from numba.core import config
 
+        _forget_the_folder(config)
         if config.DISABLE_JIT:
             raise RuntimeError("compiling is switched off")
         compiled: Any = numba.njit(nogil=True)(function)
@@ -102,6 +103,18 @@ class _Compiler:
             finally:
                 config.CACHE_DIR = before
         return compiled
+
+
+def _forget_the_folder(config: Any) -> None:
+    """Have the compiler obey its environment alone: it reads settings in a file of whatever folder this was called in.
+
+    Whoever may write there could name a class to import, or instructions that this processor lacks. What it has read
+    while it was imported is put back before it compiles anything.
+    """
+    if not hasattr(config, "_config_fname"):
+        raise RuntimeError("it is not known which file the compiler reads its settings in")
+    config._config_fname = os.devnull
+    config.reload_config()
 
 
 def folder() -> Path | None:

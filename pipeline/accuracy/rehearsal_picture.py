@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from blockveil.pipeline.accuracy.rehearsal import Rehearsal
 from blockveil.pipeline.accuracy.shading import blocks
+from blockveil.pipeline.base.drawing import drawn_by
 from blockveil.pipeline.report.pictures import Picture, Theme
 
 _LABELS = 24
@@ -37,7 +37,7 @@ def _drawn(made: Rehearsal, theme: Theme) -> str:
         "interpolation": "nearest",
         "aspect": "equal" if 0.4 < tables[0].shape[0] / tables[0].shape[1] < 2.5 else "auto",
     }
-    with matplotlib.rc_context(_STYLE):
+    with drawn_by(_STYLE):
         figure = Figure(figsize=(8.4, 4.2), facecolor=theme.paper, layout="constrained")
         FigureCanvasSVG(figure)
         panels = figure.subplots(1, 2)

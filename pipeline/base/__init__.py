@@ -3,6 +3,7 @@
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
 * :mod:`.canonical`: One way to write plain values as bytes, so that equal values have equal digests on every machine
+* :mod:`.drawing`: Settings of pictures
 * :mod:`.durable`: Files that survive a power loss, and file-system errors in words
 * :mod:`.errors`: Errors a caller can act on
 * :mod:`.extras`: Libraries that only some uses need: which extra of the package brings each of them

@@ -12,6 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from blockveil.pipeline.base.drawing import drawn_by
 from blockveil.pipeline.budget.filter import NOTHING, Cap
 from blockveil.pipeline.budget.parts import Tally
 from blockveil.pipeline.ledger import BudgetStatus, Entry
@@ -43,7 +44,7 @@ def picture(found: Forecast, budget: BudgetStatus, history: Sequence[Entry], tod
     """
     days, left = _past(budget.cap, history)
     days, left = [*days, today], [*left, 100 * (1.0 - found.used)]
-    with matplotlib.rc_context({"svg.hashsalt": "blockveil", "svg.fonttype": "path", "font.size": 9.0}):
+    with drawn_by({"svg.hashsalt": "blockveil", "svg.fonttype": "path", "font.size": 9.0}):
         figure = Figure(figsize=(7.2, 3.8))
         axes = figure.add_subplot()
         axes.step([_number(day) for day in days], left, where="post", color=_PAST, linewidth=1.8, label="left so far")

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import matplotlib
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+
+from blockveil.pipeline.base.drawing import drawn_by
 
 STYLE = {
     "svg.hashsalt": "blockveil",
@@ -76,7 +77,7 @@ def svg_text(figure: Figure, theme: Theme) -> str:
     """A figure as SVG text, the same bytes for the same figure."""
     stream = io.StringIO()
     written = {"Date": None, "Creator": "Blockveil"}
-    with matplotlib.rc_context(STYLE):
+    with drawn_by(STYLE):
         FigureCanvasSVG(figure)
         figure.tight_layout()
         figure.set_layout_engine(None)  # else all is drawn once more to lay out what is laid out already

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-import matplotlib
 import numpy as np
 from matplotlib.colors import ListedColormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
+from blockveil.pipeline.base.drawing import drawn_by
 from blockveil.pipeline.report import totals_table
 from blockveil.pipeline.report.cells import Cells
 from blockveil.pipeline.report.facts import Facts, finding
@@ -62,7 +62,7 @@ def _intervals(facts: Facts) -> Picture:
     )
 
     def draw(theme: Theme) -> Figure:
-        with matplotlib.rc_context(STYLE):
+        with drawn_by(STYLE):
             figure = Figure(figsize=(6.6, 1.2 + 0.22 * few), facecolor="none")
             axes, along = figure.add_subplot(), np.arange(few)
             axes.hlines(along, 0.0, 1.0, color=theme.hidden, lw=0.6)
@@ -172,7 +172,7 @@ class _Map:
     blank: bool = False
 
     def draw(self, theme: Theme) -> Figure:
-        with matplotlib.rc_context(STYLE):
+        with drawn_by(STYLE):
             figure = Figure(figsize=(6.6, 5.8), facecolor="none")
             axes = figure.add_subplot()
             image = self._cells(axes, theme)
@@ -259,7 +259,7 @@ def spectrum(facts: Facts) -> Picture:
     def draw(theme: Theme) -> Figure:
         values = found.values
         positions, above = np.arange(1, values.size + 1), values > level
-        with matplotlib.rc_context(STYLE):
+        with drawn_by(STYLE):
             figure = Figure(figsize=(6.6, 3.4), facecolor="none")
             axes = figure.add_subplot()
             axes.axhspan(-level if symmetric else 0.0, level, color=theme.noise, alpha=0.22, lw=0)
@@ -308,7 +308,7 @@ def burn_down(points: list[tuple[str, float]], text: str) -> Picture:
     """Share of the budget that is spent after each charge, in per cent, and the whole."""
 
     def draw(theme: Theme) -> Figure:
-        with matplotlib.rc_context(STYLE):
+        with drawn_by(STYLE):
             figure = Figure(figsize=(6.6, 3.0), facecolor="none")
             axes = figure.add_subplot()
             spent = 100.0 * np.array([0.0, *(share for _, share in points)])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from blockveil.pipeline.base.drawing import drawn_by
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.markup import figure, paragraph, section
 from blockveil.pipeline.report.papers import STYLE, Picture, Theme, pictured, plain_axes
@@ -55,7 +55,7 @@ def _curve(lengths: NDArray[Any], noise: NDArray[Any]) -> Picture:
     )
 
     def draw(theme: Theme) -> Figure:
-        with matplotlib.rc_context(STYLE):
+        with drawn_by(STYLE):
             drawn = Figure(figsize=(6.6, 2.8), facecolor="none")
             axes, along = drawn.add_subplot(), np.arange(1, lengths.size + 1)
             axes.plot(along, lengths, color=theme.signal, lw=1.4, marker="o", ms=2.5, label="released sum of gradients")

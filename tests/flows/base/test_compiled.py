@@ -184,6 +184,47 @@ def test_where_compiling_is_switched_off_numpy_does_the_work(cache):
     assert "RuntimeError" in told
 
 
+@pytest.fixture
+def strange(tmp_path, monkeypatch):
+    """A present folder in which somebody has put settings of the compiler."""
+    place = tmp_path / "strange"
+    place.mkdir()
+    (place / ".numba_config.yaml").write_text("disable_jit: 1\ncache_locator_classes: strange.Locator\n")
+    monkeypatch.chdir(place)
+
+
+SETTINGS = """
+from numba.core import config
+print(config.DISABLE_JIT, config.CACHE_LOCATOR_CLASSES)
+from blockveil.flows.base import compiled
+compiled._forget_the_folder(config)
+print(config.DISABLE_JIT, config.CACHE_LOCATOR_CLASSES, config.BOUNDSCHECK)
+config.reload_config()  # as the compiler does for each function
+print(config.DISABLE_JIT, config.CACHE_LOCATOR_CLASSES, config.BOUNDSCHECK)
+"""
+
+
+@pytest.mark.usefixtures("strange")
+def test_settings_in_the_folder_where_a_command_is_called_are_forgotten_before_anything_is_compiled():
+    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", SETTINGS], env=environment, capture_output=True, text=True, check=True, timeout=240
+    )
+    assert done.stdout.splitlines() == ["1 strange.Locator", *["0  1"] * 2], "those of the environment stay"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("strange")
+def test_with_such_settings_code_is_compiled_and_kept_as_always(cache):
+    assert in_a_process()[0] == f"True {compiled.folder()}"
+    assert {path.suffix for path in files(cache)} == {".nbi", ".nbc"}
+
+
+def test_a_compiler_whose_file_of_settings_is_not_known_is_not_used(cache, monkeypatch):
+    monkeypatch.delattr(numba.core.config, "_config_fname")
+    assert compiled.prepare() == compiled.Compiled()
+
+
 @pytest.mark.parametrize("refused", [one_pass, compiled_levels])
 def test_code_that_gives_other_integers_is_not_used_and_the_rest_is(cache, monkeypatch, caplog, refused):
     def refuse(compiler):
