@@ -9,6 +9,7 @@ That noise was drawn at all, and with a secret key, no file can show. What is no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -126,44 +127,57 @@ def _content(release: OpenRelease) -> Finding:
 
 
 def _told(check: Callable[[Mapping[str, Any]], Finding], stated: Mapping[str, Any]) -> Finding:
-    """A check, or that the release does not state what it needs."""
+    """A check; what is not stated is not checked, and what is stated as something impossible fails."""
+    what = check.__name__.removeprefix("_").capitalize()
     try:
         return check(stated)
-    except (KeyError, TypeError, ValueError, ArithmeticError):
-        what = check.__name__.removeprefix("_").capitalize()
+    except KeyError:
         return Finding(what, None, "not checked: the release does not state what is needed")
+    except (TypeError, ValueError, ArithmeticError):
+        return Finding(what, False, "the release states as a number what cannot be one here")
+
+
+def _number(table: Mapping[str, Any], key: str) -> float:
+    """A number that is stated: finite, and never below zero, or two of them could hide each other."""
+    found = table[key]
+    if found is None:
+        raise KeyError(key)
+    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or found < 0:
+        raise ValueError(key)
+    return float(found)
 
 
 def _promise(stated: Mapping[str, Any]) -> Finding:
     """The delta of its loss at its epsilon is at most the delta that it states."""
     promise = stated["guarantee"]
-    loss, epsilon, delta = promise["loss"], float(promise["epsilon"]), float(promise["delta"])
-    found = delta_of(float(loss["mu"]), float(loss["epsilon"]), float(loss["total_variation"]), epsilon)
-    holds = found <= Decimal(delta)
-    words = f"a loss of mu {loss['mu']:.6g} and {loss['epsilon']:.6g} has delta {found:.6g} at epsilon {epsilon:g}"
-    return Finding("Promise", holds, f"{words}; {delta:g} is stated")
+    mu, pure, distance = (_number(promise["loss"], part) for part in ("mu", "epsilon", "total_variation"))
+    epsilon, delta = _number(promise, "epsilon"), _number(promise, "delta")
+    found = delta_of(mu, pure, distance, epsilon)
+    words = f"a loss of mu {mu:.6g} and {pure:.6g} has delta {found:.6g} at epsilon {epsilon:g}"
+    return Finding("Promise", found <= Decimal(delta), f"{words}; {delta:g} is stated")
 
 
 def _noise(stated: Mapping[str, Any]) -> Finding:
     """The noise that it states is as large as its loss says, for the sensitivity that it states."""
     ratio, loss = _loss_of_a_row(stated), stated["mechanism"]["loss"]
     # The loss is that of all rows of a unit together; where it is not said how many they are, the unit is not checked.
-    charged = (float(loss["mu"]) or float(loss["epsilon"])) / stated["guarantee"]["contribution"].get("charged_rows", 1)
+    rows = {"charged_rows": 1, **stated["guarantee"]["contribution"]}
+    charged = (_number(loss, "mu") or _number(loss, "epsilon")) / _number(rows, "charged_rows")
     holds = 0.0 < ratio <= charged * _ROUNDING
     return Finding("Noise", holds, f"sensitivity over scale is {ratio:.6g}; {charged:.6g} is charged for a row")
 
 
 def _loss_of_a_row(stated: Mapping[str, Any]) -> float:
     """What one row moves the answer by, in scales of the noise."""
-    return float(stated["mechanism"]["sensitivity"]) / float(stated["mechanism"]["scale"])
+    return _number(stated["mechanism"], "sensitivity") / _number(stated["mechanism"], "scale")
 
 
 def _unit(stated: Mapping[str, Any]) -> Finding:
     """A unit is charged for all the rows that it may have."""
     promise, loss = stated["guarantee"], stated["mechanism"]["loss"]
-    rows, unit = int(promise["contribution"]["charged_rows"]), promise["loss"]
-    part = "mu" if float(loss["mu"]) else "epsilon"
+    rows, unit = _number(promise["contribution"], "charged_rows"), promise["loss"]
+    part = "mu" if _number(loss, "mu") else "epsilon"
     # Group privacy: losses of rows add up, mu to mu and epsilon to epsilon.
-    holds = rows >= 1 and rows * _loss_of_a_row(stated) <= float(unit[part]) * _ROUNDING
-    holds = holds and all(float(loss[part]) <= float(unit[part]) * _ROUNDING for part in ("mu", "epsilon"))
-    return Finding("Unit", holds, f"{promise['privacy_unit']} is charged for {rows:,} row{'s' * (rows != 1)}")
+    holds = rows >= 1 and rows * _loss_of_a_row(stated) <= _number(unit, part) * _ROUNDING
+    holds = holds and all(_number(loss, part) <= _number(unit, part) * _ROUNDING for part in ("mu", "epsilon"))
+    return Finding("Unit", holds, f"{promise['privacy_unit']} is charged for {rows:,.0f} row{'s' * (rows != 1)}")

@@ -91,6 +91,52 @@ def test_a_promise_that_does_not_follow_is_found(what, change, releases):
     assert what in failing(altered(releases, change))
 
 
+def impossible(*path_and_value):
+    """A change of one stated number to what no number of its kind is."""
+    *path, last, value = path_and_value
+
+    def change(stated):
+        table = stated
+        for key in path:
+            table = table[key]
+        table[last] = value
+
+    return change
+
+
+def together(*changes):
+    def change(stated):
+        for each in changes:
+            each(stated)
+
+    return change
+
+
+LOSS = ("guarantee", "loss")
+
+
+@pytest.mark.parametrize(
+    ("what", "change"),
+    [
+        ("Promise", together(impossible("guarantee", "epsilon", 0.5), impossible(*LOSS, "total_variation", -0.1))),
+        ("Promise", together(impossible("guarantee", "epsilon", 0.5), impossible(*LOSS, "mu", -1.0))),
+        ("Promise", impossible("guarantee", "epsilon", float("inf"))),
+        ("Promise", impossible("guarantee", "epsilon", float("nan"))),
+        ("Promise", impossible("guarantee", "epsilon", "1.0")),
+        ("Promise", impossible(*LOSS, "mu", float("inf"))),
+        ("Promise", impossible(*LOSS, "mu", "0.2")),
+        ("Promise", impossible("guarantee", "loss", [])),
+        ("Noise", together(impossible("mechanism", "scale", -1.0), impossible("mechanism", "sensitivity", -0.1))),
+        ("Noise", impossible("mechanism", "scale", 0.0)),
+        ("Noise", impossible("mechanism", "scale", True)),
+        ("Unit", together(impossible("guarantee", "contribution", "charged_rows", 0), impossible(*LOSS, "mu", 0.01))),
+        ("Unit", impossible("guarantee", "contribution", "charged_rows", -3)),
+    ],
+)
+def test_numbers_that_cannot_be_do_not_pass_as_checked_or_as_not_stated(what, change, releases):
+    assert what in failing(altered(releases, change))
+
+
 def test_what_is_not_stated_is_not_called_checked(releases):
     found = altered(releases, lambda stated: stated["mechanism"].pop("scale"))
     assert {finding.what: finding.holds for finding in found.findings}["Noise"] is None
