@@ -64,7 +64,7 @@ COMMANDS = {
     "verify": Listed(
         "verify_command",
         "verify_releases",
-        "Check releases by themselves: content, promise, noise and unit. Asks no ledger, key, config or server.",
+        "Check releases by themselves: content, promise, noise and unit. Asks no ledger, config or server.",
     ),
     "withdraw": Listed(
         "withdraw_command",

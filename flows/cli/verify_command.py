@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from blockveil.flows.cli.common import Debug, Json, print_json, print_rows, say
 from blockveil.flows.cli.named_release import named_release
-from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.base.ed25519 import public_key
+from blockveil.pipeline.base.errors import ConfigError, StoreError
+from blockveil.pipeline.config.secrets import read_secret
 from blockveil.pipeline.verification.verified import NOT_CHECKED, Verified, releases_at, verify
 
 Named = Annotated[
@@ -19,11 +23,21 @@ Named = Annotated[
 ]
 
 
-def verify_releases(releases: Named, as_json: Json = False, debug: Debug = False) -> None:
-    """Check releases by themselves: content, promise, noise and unit. Asks no ledger, key, config or server."""
+Key = Annotated[
+    str | None,
+    typer.Option(help="env:NAME or file:PATH of the Ed25519 public key that signed them."),
+]
+
+
+def verify_releases(releases: Named, key: Key = None, as_json: Json = False, debug: Debug = False) -> None:
+    """Check releases by themselves: content, promise, noise and unit. Asks no ledger, config or server.
+
+    With a key, each must be signed with it.
+    """
     del debug
     places = [place for named in releases for place in releases_at(named_release(named, None))]
-    found = [verify(place) for place in places]
+    wanted = None if key is None else _public_key(key)
+    found = [verify(place, wanted) for place in places]
     if as_json:
         print_json({"releases": [one.plain for one in found], "hold": all(one.holds for one in found)})
     else:
@@ -37,6 +51,13 @@ def verify_releases(releases: Named, as_json: Json = False, debug: Debug = False
             "A release shows its content, its promise, its noise and its unit by itself",
             "Do not use it; ask who published it, or restore it from a backup",
         )
+
+
+def _public_key(reference: str) -> Ed25519PublicKey:
+    found = public_key(read_secret("--key", reference, Path.cwd()))
+    if found is None:
+        raise ConfigError("--key: this is no key", "It must be an Ed25519 key in PEM", "Correct what is referred to")
+    return found
 
 
 def _print(found: Verified) -> None:

@@ -224,6 +224,9 @@ class OutputSection(Section):
     upload_credentials: Reference | None = None
     """"env:NAME" or "file:PATH" of the credentials of the upload, as lines NAME = "VALUE"; those of the environment are
     used where it is not given"""
+    signing_key: Reference | None = None
+    """"env:NAME" or "file:PATH" of an Ed25519 private key in PEM; releases are signed with it, so that whoever has the
+    public key can tell whose they are"""
     reservation_hours: Annotated[Number, Field(ge=1, le=8760)] = 24.0
     """the hours after which another release of the budget gives back what a dead run had reserved"""
     lineage: PathOrReference | None = None

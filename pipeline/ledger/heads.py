@@ -14,10 +14,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from blockveil.pipeline.base import ed25519
 from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.base.errors import LedgerError
 
@@ -62,7 +62,7 @@ class Head:
         """
         if not key.startswith("-----BEGIN"):
             return replace(self, algorithm="hmac-sha256", signature=_mac(key, self._message()).hex())
-        private = _private_key(key)
+        private = ed25519.private_key(key)
         if private is None:
             raise _bad_key("an Ed25519 private key in PEM, without a passphrase")
         return replace(self, algorithm="ed25519", signature=private.sign(self._message()).hex())
@@ -156,25 +156,11 @@ def _mac(secret: str, message: bytes) -> bytes:
     return hmac.new(secret.encode(), message, hashlib.sha256).digest()
 
 
-def _private_key(pem: str) -> Ed25519PrivateKey | None:
-    try:
-        key = serialization.load_pem_private_key(pem.encode(), password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        return None
-    return key if isinstance(key, Ed25519PrivateKey) else None
-
-
 def _public_key(pem: str) -> Ed25519PublicKey:
-    try:
-        key = serialization.load_pem_public_key(pem.encode())
-    except (ValueError, UnsupportedAlgorithm):
-        key = None
-    if isinstance(key, Ed25519PublicKey):
-        return key
-    private = _private_key(pem)
-    if private is None:
+    key = ed25519.public_key(pem)
+    if key is None:
         raise _bad_key("an Ed25519 key in PEM")
-    return private.public_key()
+    return key
 
 
 def _bad_key(wanted: str) -> LedgerError:

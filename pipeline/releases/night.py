@@ -149,7 +149,7 @@ def measure(workspace: Workspace, reservation: Reservation, compute: Compute, te
     try:
         noisy = noisy_graph(held, layout, plan.design, handle, name)
         layout = released_layout(layout, plan.design)
-        with publishing.draft(workspace.root, plan.release_id, charge.charge_id) as draft:
+        with workspace.draft(charge) as draft:
             small = tile_writer.write(
                 draft, plan, dataset.rows, layout, tile_writer.Tiles(noisy, compute, tell, reader)
             )

@@ -28,7 +28,7 @@ import zarr
 from blockveil.pipeline.base import durable, staging
 from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.base.errors import StoreError
-from blockveil.pipeline.data import zarr_arrays
+from blockveil.pipeline.data import signatures, zarr_arrays
 from blockveil.pipeline.data.known_content import known_digest
 from blockveil.pipeline.data.released import (
     ReleaseInMemory,
@@ -40,6 +40,7 @@ from blockveil.pipeline.data.released import (
     verified_attributes,
     withdrawal_of,
 )
+from blockveil.pipeline.data.signatures import Signer
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 
 __all__ = [
@@ -102,10 +103,10 @@ class Published:
 class Draft:
     """A release that is being written where readers do not look; see :func:`draft`."""
 
-    def __init__(self, held: staging.Held) -> None:
+    def __init__(self, held: staging.Held, signer: Signer | None) -> None:
         # What a killed attempt leaves may be noise on records that changed meanwhile: beside the release, whose noise
         # is the same, it would show the difference. Nobody else reads it before all of it was checked.
-        self._held = held
+        self._held, self._signer = held, signer
         self._group = zarr_arrays.create_group(held.path, {})
 
     def write(self, arrays: ReleaseArrays) -> None:
@@ -141,7 +142,10 @@ class Draft:
         """
         durable.sync_tree(self._held.path)
         digest = known_digest(self._held.path, dict(self._group.arrays()))
-        text = canonical_json({**attributes, "output_digest": digest})
+        stated = {**attributes, "output_digest": digest}
+        if self._signer is not None:
+            stated[signatures.ATTRIBUTE] = self._signer.signature(stated)
+        text = canonical_json(stated)
         if _TIME_OF_DAY.search(text):
             raise ValueError("an attribute holds a time of day; a resumed run could not write the same bytes")
         self._group.attrs.put(json.loads(text))
@@ -150,7 +154,7 @@ class Draft:
 
 
 @contextmanager
-def draft(root: Path, release_id: str, attempt: str) -> Iterator[Draft]:
+def draft(root: Path, release_id: str, attempt: str, signer: Signer | None = None) -> Iterator[Draft]:
     """Begin a release where readers do not look; after a failure nothing is left behind.
 
     Parameters
@@ -161,6 +165,8 @@ def draft(root: Path, release_id: str, attempt: str) -> Iterator[Draft]:
         ``dataset/name/logical date``.
     attempt
         Name of this attempt.
+    signer
+        Signs it; None leaves it unsigned.
 
     Raises
     ------
@@ -172,7 +178,7 @@ def draft(root: Path, release_id: str, attempt: str) -> Iterator[Draft]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         held = staging.Held(folder, attempt)
-        yield Draft(held)
+        yield Draft(held, signer)
     except OSError as error:
         failure = durable.store_error(error, f"release {release_id} cannot be written")
     except BaseException:

@@ -18,7 +18,7 @@ from blockveil.engine.noise.design import Design, Released
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.ledger import Charge
 from blockveil.pipeline.questions.gradients import course_of
-from blockveil.pipeline.releases import outputs, publishing
+from blockveil.pipeline.releases import outputs
 from blockveil.pipeline.releases.compute import Compute
 from blockveil.pipeline.releases.publishing import Staged
 from blockveil.pipeline.releases.workspace import Reservation, Workspace
@@ -71,7 +71,7 @@ def train(
                 compute.install(handle, key)
             _draw(held, below, plan.design, compute, handle, name, released)
             course.follow(released[first : first + rows])
-        with publishing.draft(workspace.root, plan.release_id, charge.charge_id) as draft:
+        with workspace.draft(charge) as draft:
             arrays = plan.answer.arrays(released, dataset.rows)
             draft.write(arrays)
             # Of records that have changed meanwhile, steps would be of two states, and nothing of them is published.

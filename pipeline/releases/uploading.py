@@ -9,7 +9,7 @@ from pathlib import Path
 from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.secrets import read_secret
-from blockveil.pipeline.releases import publishing
+from blockveil.pipeline.releases import publishing, signing
 from blockveil.pipeline.releases.destination import KEY, Destination
 from blockveil.pipeline.releases.publishing import Published
 
@@ -55,7 +55,7 @@ def credentials(key: str, reference: str | None, base: Path) -> dict[str, str] |
 
 
 def require_places(loaded: LoadedConfig, root: Path, release_id: str) -> None:
-    """Check, before anything is paid for, that a release can be written, and sent where it is to be.
+    """Check, before anything is paid for, that a release can be written, signed, and sent where it is to be.
 
     Parameters
     ----------
@@ -66,10 +66,13 @@ def require_places(loaded: LoadedConfig, root: Path, release_id: str) -> None:
 
     Raises
     ------
+    ConfigError
+        As :func:`.signing.signer`.
     StoreError
         As :func:`.publishing.require_place` and :meth:`.Destination.require`.
     """
     publishing.require_place(root, release_id)
+    signing.signer(loaded)
     place = destination_of(loaded)
     if place is not None:
         place.require(release_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +12,8 @@ from blockveil.pipeline.ledger import BudgetStatus, Charge, Ledger, State
 from blockveil.pipeline.plan.planning import Plan, as_begun
 from blockveil.pipeline.releases.growing import Growth
 from blockveil.pipeline.releases.keys import KeyStore
-from blockveil.pipeline.releases.publishing import Published
+from blockveil.pipeline.releases.publishing import Draft, Published, draft
+from blockveil.pipeline.releases.signing import signer
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +41,10 @@ class Workspace:
     def is_sent(self) -> bool:
         """Whether readers find its releases in an object store."""
         return self.plan.config.output.upload is not None
+
+    def draft(self, charge: Charge) -> AbstractContextManager[Draft]:
+        """Begin the release where readers do not look, to be signed where the config says so."""
+        return draft(self.root, self.plan.release_id, charge.charge_id, signer(self.plan.loaded))
 
     def budget(self) -> BudgetStatus:
         """What the data set's budget has left."""

@@ -4,7 +4,8 @@ Its arrays must have the digest that it names, and its name and its pointer that
 the epsilon and delta that it states, recomputed by :mod:`.exact_gaussian`; the noise that it states must be as large as
 that loss says; and a unit of several rows must be charged for all of them.
 
-That noise was drawn at all, and with a secret key, no file can show. What is not checked is said.
+A signature shows whose it is to whoever has the public key from elsewhere. That noise was drawn at all, and with a
+secret key, no file can show. What is not checked is said.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from blockveil.pipeline.base.ed25519 import raw
 from blockveil.pipeline.base.errors import BlockveilError, StoreError
 from blockveil.pipeline.data.released import POINTER, RELEASE_FOLDER, OpenRelease, open_release, withdrawal_of
+from blockveil.pipeline.data.signatures import fingerprint, signer_of
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.verification.exact_gaussian import delta_of
 
-NOT_CHECKED = (
-    "its place in the ledger, who published it, whether it was withdrawn since, and that its noise was drawn with a "
-    "secret key"
-)
+NOT_CHECKED = "its place in the ledger, whether it was withdrawn since, and that its noise was drawn with a secret key"
 
 _ROUNDING = 1.0 + 1e-12
 """Covers the roundings of a quotient or product of floats that the release states."""
@@ -98,13 +100,15 @@ def releases_at(place: Location) -> list[Location]:
     return found
 
 
-def verify(place: Location) -> Verified:
+def verify(place: Location, key: Ed25519PublicKey | None = None) -> Verified:
     """Check one release by itself.
 
     Parameters
     ----------
     place
         Its pointer or its folder, as a path or as an address in an object store.
+    key
+        Public key that it must be signed with, from elsewhere than the release; None where there is none.
     """
     withdrawn = withdrawal_of(place)
     if withdrawn is not None:
@@ -114,7 +118,13 @@ def verify(place: Location) -> Verified:
     except BlockveilError as error:
         return Verified(str(place), (Finding("Content", False, f"{error.value}. {error.rule}"),))
     stated = release.attributes
-    findings = (_content(release), _told(_promise, stated), _told(_noise, stated), _told(_unit, stated))
+    findings = (
+        _content(release),
+        _told(_promise, stated),
+        _told(_noise, stated),
+        _told(_unit, stated),
+        _signature(stated, key),
+    )
     return Verified(str(stated.get("release_id", release.name)), findings)
 
 
@@ -124,6 +134,23 @@ def _content(release: OpenRelease) -> Finding:
     holds = RELEASE_FOLDER.fullmatch(release.name) is None or release.name.endswith(f"-{digest[:16]}.zarr")
     words = f"all arrays have the digest {digest[:16]}..."
     return Finding("Content", holds, words if holds else f"{words}, which its name does not have")
+
+
+def _signature(stated: Mapping[str, Any], key: Ed25519PublicKey | None) -> Finding:
+    """It is signed with the key that is given; without one, nobody is known to have signed it."""
+    what = "Signature"
+    try:
+        found = signer_of(stated)
+    except ValueError as error:
+        return Finding(what, False, str(error))
+    if found is None:
+        return Finding(what, None if key is None else False, "it is not signed")
+    name = fingerprint(found)
+    if key is None:
+        return Finding(what, None, f"signed with a key that nobody vouched for here, {name}")
+    if raw(found) != raw(key):
+        return Finding(what, False, f"signed with another key than the one that was given, {name}")
+    return Finding(what, True, f"signed with the key that was given, {name}")
 
 
 def _told(check: Callable[[Mapping[str, Any]], Finding], stated: Mapping[str, Any]) -> Finding:

@@ -58,8 +58,8 @@ def test_a_release_verifies_by_its_pointer_its_folder_and_the_folder_of_all(rele
         found = verify(place)
         assert found.holds
         assert found.name == "people/covariance/2026-11-20"
-        assert [finding.what for finding in found.findings] == ["Content", "Promise", "Noise", "Unit"]
-        assert all(finding.holds for finding in found.findings)
+        assert [finding.what for finding in found.findings] == ["Content", "Promise", "Noise", "Unit", "Signature"]
+        assert [finding.holds for finding in found.findings] == [True, True, True, True, None]
 
 
 @pytest.mark.parametrize("mechanism", ['"gaussian"', '"laplace", optimise_for = "relative-error"'])

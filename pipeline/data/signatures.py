@@ -1,0 +1,77 @@
+"""Signatures of releases: whose a release is, for whoever has the public key from elsewhere.
+
+What is signed is all that the release states of itself, the digest of its values included. The signature stands among
+these attributes, so that a copy of the release has it too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from blockveil.pipeline.base import ed25519
+from blockveil.pipeline.base.canonical import canonical_json
+
+ATTRIBUTE = "signature"
+"""Name of a release's attribute."""
+
+_ALGORITHM = "ed25519"
+
+
+@dataclass(frozen=True)
+class Signer:
+    """Signs releases.
+
+    Attributes
+    ----------
+    key
+        Never shown.
+    """
+
+    key: Ed25519PrivateKey = field(repr=False)
+
+    def signature(self, attributes: Mapping[str, Any]) -> dict[str, str]:
+        """Signature of what a release states, as plain JSON: algorithm, public key and signature."""
+        return {
+            "algorithm": _ALGORITHM,
+            "public_key": ed25519.raw(self.key.public_key()).hex(),
+            "signature": self.key.sign(_message(attributes)).hex(),
+        }
+
+
+def signer_of(attributes: Mapping[str, Any]) -> Ed25519PublicKey | None:
+    """Public key with which a release was signed; None where it is not signed.
+
+    Raises
+    ------
+    ValueError
+        The signature does not fit what the release states.
+    """
+    stated = attributes.get(ATTRIBUTE)
+    if stated is None:
+        return None
+    try:
+        if stated["algorithm"] != _ALGORITHM:
+            raise ValueError("the signature is of another kind than Ed25519")
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(stated["public_key"]))
+        key.verify(bytes.fromhex(stated["signature"]), _message(attributes))
+    except (InvalidSignature, KeyError, TypeError, ValueError):
+        failure = ValueError("the signature does not fit what the release states")
+    else:
+        return key
+    raise failure
+
+
+def fingerprint(key: Ed25519PublicKey) -> str:
+    """Short name of a public key: the first digits of the SHA-256 of its 32 bytes."""
+    return hashlib.sha256(ed25519.raw(key)).hexdigest()[:32]
+
+
+def _message(attributes: Mapping[str, Any]) -> bytes:
+    stated = {name: value for name, value in attributes.items() if name != ATTRIBUTE}
+    return canonical_json({"what": "blockveil release", "stated": stated})

@@ -1,0 +1,161 @@
+"""A signed release shows whose it is, and whatever is changed in what it states is found."""
+
+import json
+import shutil
+from datetime import date
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.data.signatures import Signer
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import run_release
+from blockveil.pipeline.verification.verified import verify
+from tests.flows.cli.test_cli import blockveil
+from tests.support import prepare
+
+DAY = date(2026, 11, 20)
+
+
+def key_file(path):
+    key = Ed25519PrivateKey.generate()
+    encoded = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path.write_bytes(encoded)
+    path.chmod(0o600)
+    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    path.with_suffix(".pub").write_bytes(public)
+    return key
+
+
+def signed_config(folder, reference="file:signer.pem"):
+    loaded = prepare(folder)
+    loaded.path.write_text(loaded.path.read_text().replace("[output]", f'[output]\nsigning_key = "{reference}"'))
+    return load_config(loaded.path)
+
+
+def run(loaded):
+    return run_release(make_plan(loaded, DAY), ThreadCompute(2), "test", lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("signed")
+    key = key_file(folder / "signer.pem")
+    run(signed_config(folder))
+    return folder, key
+
+
+@pytest.fixture
+def release(made, tmp_path):
+    (group,) = (made[0] / "releases").rglob("*.zarr")
+    return shutil.copytree(group, tmp_path / group.name)
+
+
+def signature(release, key=None):
+    (found,) = [each for each in verify(release, key).findings if each.what == "Signature"]
+    return found
+
+
+def rewrite(release, change):
+    file = release / "zarr.json"
+    content = json.loads(file.read_text())
+    change(content["attributes"])
+    file.write_text(json.dumps(content))
+
+
+def test_it_verifies_with_the_key_that_was_given_and_is_of_nobody_known_without_one(made, release):
+    public = made[1].public_key()
+    assert signature(release, public).holds is True
+    assert verify(release, public).holds
+    alone = signature(release)
+    assert alone.holds is None
+    assert "nobody vouched for" in alone.words
+
+
+def test_another_key_does_not_hold_even_if_it_signed_everything_anew(made, release):
+    def forge(stated):
+        del stated["signature"]
+        stated["signature"] = Signer(Ed25519PrivateKey.generate()).signature(stated)
+
+    rewrite(release, forge)
+    assert signature(release).holds is None  # a signature of somebody
+    found = signature(release, made[1].public_key())
+    assert found.holds is False
+    assert "another key" in found.words
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda stated: stated["guarantee"].update(epsilon=0.1),
+        lambda stated: stated["ledger"].update(sequence=99),
+        lambda stated: stated.update(title="another title"),
+        lambda stated: stated.update(added=1),
+        lambda stated: stated["signature"].update(signature="00" * 64),
+        lambda stated: stated["signature"].update(public_key="zz"),
+        lambda stated: stated["signature"].update(algorithm="none"),
+        lambda stated: stated.update(signature="none"),
+    ],
+)
+def test_whatever_is_changed_in_what_it_states_is_found(made, release, change):
+    rewrite(release, change)
+    for key in (None, made[1].public_key()):
+        assert signature(release, key).holds is False
+
+
+def test_where_a_key_is_given_a_release_without_a_signature_does_not_hold(made, release):
+    rewrite(release, lambda stated: stated.pop("signature"))
+    assert signature(release, made[1].public_key()).holds is False
+    assert signature(release).holds is None
+
+
+def test_the_command_takes_the_public_key_by_reference(made, tmp_path, monkeypatch):
+    folder, _ = made
+    monkeypatch.chdir(tmp_path)
+    key_file(tmp_path / "other.pem")
+    shutil.copy(folder / "signer.pub", tmp_path)
+    for key, code in (("file:signer.pub", 0), ("file:other.pub", 7), ("file:absent", 2), ("signer.pub", 2)):
+        assert blockveil("verify", folder / "releases", "--key", key).returncode == code
+
+
+def test_neither_the_private_key_nor_its_place_is_in_what_is_published(made):
+    folder, key = made
+    secret = key.private_bytes(
+        serialization.Encoding.Raw, serialization.PrivateFormat.Raw, serialization.NoEncryption()
+    )
+    for file in (folder / "releases").rglob("*"):
+        content = file.read_bytes() if file.is_file() else b""
+        assert secret not in content
+        assert secret.hex().encode() not in content
+        assert b"signer.pem" not in content
+    assert "Ed25519" not in repr(Signer(key))
+
+
+@pytest.mark.parametrize("reference", ["file:absent.pem", "env:NO_SUCH_KEY", "file:people.toml"])
+def test_a_key_that_cannot_be_used_is_told_before_anything_is_spent(tmp_path, reference):
+    loaded = signed_config(tmp_path, reference)
+    with pytest.raises(ConfigError, match=r"output\.signing_key"):
+        run(loaded)
+    assert Ledger(loaded.ledger_url).budget("people").charges == 0
+
+
+def test_a_release_that_was_killed_is_finished_with_the_same_signature(tmp_path, monkeypatch):
+    key_file(tmp_path / "signer.pem")
+    loaded = signed_config(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("blockveil.pipeline.releases.night.seal", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run(loaded)
+    (group,) = (tmp_path / "releases").rglob("*.zarr")
+    before = (group / "zarr.json").read_bytes()
+    shutil.rmtree(group)
+    next((tmp_path / "releases").rglob("*.json")).unlink()
+    assert run(loaded).resumed
+    assert (group / "zarr.json").read_bytes() == before
