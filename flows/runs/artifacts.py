@@ -28,8 +28,9 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRun
 
 from blockveil.flows.runs import budgets
 from blockveil.flows.runs.pace import duration, pace
-from blockveil.pipeline.accuracy.accuracy_page import accuracy_markdown
-from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, good_enough
+from blockveil.pipeline.accuracy.accuracy_page import errors_markdown
+from blockveil.pipeline.accuracy.kinds import assess
+from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.data.preview import Looked
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.planning import Plan
@@ -98,11 +99,11 @@ def show_plan(workspace: Workspace, store: Looked | None) -> None:
 
 @_optional
 def _cost(plan: Plan, rows: Sequence[tuple[str, str]]) -> None:
-    """Show the whole plan, and whether it is good enough for as many records as there may be."""
-    found = good_enough(plan, AccuracyQuestion())
+    """Show the whole plan, and how exact its numbers will be for as many records as there may be."""
+    expected = assess(plan, Population.of(plan, Supposed()))
     create_markdown_artifact(
         f"## Plan of {plan.release_id}\n\nNothing has been read or spent.\n\n{markdown.pairs(rows)}\n\n"
-        f"{accuracy_markdown(found)}",
+        f"{errors_markdown(expected)}",
         key="what-it-costs",
         description="What this release costs and how exact it will be; no data was read for it",
     )

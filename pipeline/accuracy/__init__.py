@@ -3,16 +3,17 @@
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
 * :mod:`.accuracy_page`: The accuracy of a plan as one self-contained HTML page, and as a part of a run's page
-* :mod:`.assessment`: How exactly each number of a planned release will be known, in words and as data
+* :mod:`.assessment`: How exactly the numbers of a planned release will be known, in words and as data
 * :mod:`.changes`: Changes of a config that give less noise, each with its price
 * :mod:`.count_accuracy`: How exactly counts of cells and their total will be known, in records
-* :mod:`.entry_accuracy`: How exactly entries of other answers will be known: records, outer products, gradients, drawn
-  directions
+* :mod:`.direction_accuracy`: How many principal directions will be found, in a noisy matrix and drawn alone
+* :mod:`.entry_accuracy`: How exactly entries of records, of sums of outer products and of gradients will be known
 * :mod:`.good_enough`: All that answers whether a plan is good enough: errors, levers, a preview and what reaches a
   wanted accuracy
+* :mod:`.kinds`: How exactly each number of a planned release will be known: one entry for each kind of answer
 * :mod:`.levers`: What would make a release more exact, how much, and at which price
 * :mod:`.made_up`: Made-up records for a preview, from declared bounds and stated numbers alone
-* :mod:`.moment_accuracy`: How exactly means, standard deviations, correlations and principal directions will be known
+* :mod:`.moment_accuracy`: How exactly means, standard deviations, correlations will be known
 * :mod:`.number_error`: One number of a release and how exactly it will be known, in its own unit, with the words for
   it
 * :mod:`.population`: Who the records are supposed to be, for display alone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from blockveil.pipeline.accuracy.assessment import Assessment
 from blockveil.pipeline.accuracy.good_enough import GoodEnough, Rows
 from blockveil.pipeline.accuracy.rehearsal_picture import picture
 from blockveil.pipeline.base.printable import as_markdown
@@ -45,12 +46,21 @@ def _preview(found: GoodEnough) -> list[str]:
 
 def accuracy_markdown(found: GoodEnough) -> str:
     """The same without the plan, for a run's page."""
-    parts = ["### Is it good enough?", markdown.pairs(_together(found.all_lines))]
+    parts = [_section(found.all_lines)]
     if isinstance(found.preview, str):
         parts.append(as_markdown(found.preview))
     elif found.preview is not None:
         parts += ["### Preview", markdown.image(picture(found.preview))]
     return "\n\n".join(parts) + "\n"
+
+
+def errors_markdown(expected: Assessment) -> str:
+    """The expected errors alone, for the page of a run that releases."""
+    return f"{_section(expected.lines())}\n"
+
+
+def _section(rows: Rows) -> str:
+    return f"### Is it good enough?\n\n{markdown.pairs(_together(rows))}"
 
 
 def _together(rows: Rows) -> Rows:

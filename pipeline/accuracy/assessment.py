@@ -1,47 +1,15 @@
-"""Is it good enough? How exactly each number of a planned release will be known, in words and as data.
+"""How exactly the numbers of a planned release will be known, in words and as data; each kind of answer fills it in.
 
-Everything here follows from the plan and from supposed records. It is displayed and decides nothing: it enters no
-digest, no ledger and no release.
+It is displayed and decides nothing: it enters no digest, no ledger and no release.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
-from blockveil.pipeline.accuracy.count_accuracy import errors_of_counts, typical_cell
-from blockveil.pipeline.accuracy.entry_accuracy import (
-    errors_of_gradients,
-    errors_of_outer_products,
-    errors_of_records,
-    sine_of_draws,
-    typical_entry,
-)
-from blockveil.pipeline.accuracy.moment_accuracy import (
-    correlations,
-    errors_by_feature,
-    found_of,
-    sine_of_noise,
-    typical_correlation,
-)
 from blockveil.pipeline.accuracy.number_error import ExpectedError
 from blockveil.pipeline.accuracy.population import Population
-from blockveil.pipeline.accuracy.total_accuracy import errors_of_totals, typical_mean
-from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.questions import Answer
-from blockveil.pipeline.questions.cells import BucketsAnswer, CellsAnswer
-from blockveil.pipeline.questions.directions import DrawnDirections
-from blockveil.pipeline.questions.gradients import GradientsAnswer
-from blockveil.pipeline.questions.marginals import MarginalsAnswer
-from blockveil.pipeline.questions.moment import MomentAnswer
-from blockveil.pipeline.questions.outer import OuterAnswer
-from blockveil.pipeline.questions.rows import RowsAnswer
-from blockveil.pipeline.questions.totals import TotalsAnswer
 
 _SPECTRUM = "if the variance along the k-th principal direction is 1/k of that along the first, as is supposed"
 
@@ -52,8 +20,8 @@ _EXPLAINED = (
 
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
-_LINES = 12
-"""Features that a terminal lists."""
+EVERY = 100
+"""Features that a page lists."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +79,7 @@ class Assessment:
     pairs: tuple[ExpectedError, ...] = ()
     directions: Directions | None = None
 
-    def lines(self, most: int = _LINES) -> list[tuple[str, str]]:
+    def lines(self, most: int = EVERY) -> list[tuple[str, str]]:
         """Lines (what, value), in the order a reader asks for them, with at most so many features."""
         if not self.errors and self.directions is None:
             return [("Known to", "nothing is known beforehand of the error of a query of another package")]
@@ -152,80 +120,3 @@ class Assessment:
         if self.directions is not None:
             found["directions"] = {"found": self.directions.found, "of": self.directions.of, "if": _SPECTRUM}
         return found
-
-
-def assess(plan: Plan, population: Population) -> Assessment:
-    """How exactly the numbers of a planned release will be known for supposed records; reads no data."""
-    answer = plan.answer
-    match answer:
-        case DrawnDirections():
-            sines = sine_of_draws(answer, population)
-            return Assessment(population, (), (), Directions(found_of(sines), answer.design.count))
-        case MomentAnswer():
-            return Assessment(
-                population,
-                tuple(errors_by_feature(answer, population)),
-                tuple(correlations(answer, population)),
-                _directions(answer, population),
-            )
-    return Assessment(population, tuple(_errors(answer, population)))
-
-
-def _errors(answer: Answer, population: Population) -> list[ExpectedError]:
-    match answer:
-        case CellsAnswer() | BucketsAnswer() | MarginalsAnswer():
-            return errors_of_counts(answer, population)
-        case TotalsAnswer():
-            return errors_of_totals(answer, population)
-        case RowsAnswer():
-            return errors_of_records(answer)
-        case OuterAnswer():
-            return errors_of_outer_products(answer, population)
-        case GradientsAnswer():
-            return errors_of_gradients(answer, population)
-    return []
-
-
-def _directions(answer: MomentAnswer, population: Population) -> Directions | None:
-    features = len(answer.question.features)
-    if features < 2:
-        return None
-    asked = getattr(answer.question.problem, "directions", features)
-    return Directions(min(found_of(sine_of_noise(answer, population)), asked), asked)
-
-
-def noise_size(plan: Plan, population: Population, names: Sequence[str]) -> float | None:
-    """One size of the noise by which plans of one question are compared; None where it is not known.
-
-    Parameters
-    ----------
-    plan
-        The plan.
-    population
-        Supposed records: the same for all plans that are compared.
-    names
-        Features that all of them have.
-    """
-    if isinstance(plan.question.problem, PrincipalDirections):
-        return size_of_directions(plan, population, plan.question.problem.directions)
-    answer = plan.answer
-    match answer:
-        case MomentAnswer():
-            return typical_correlation(answer, population, names)
-        case TotalsAnswer():
-            return typical_mean(answer, population, names)
-        case CellsAnswer() | BucketsAnswer() | MarginalsAnswer():
-            return typical_cell(answer, population)
-        case RowsAnswer() | OuterAnswer() | GradientsAnswer():
-            return typical_entry(answer, population)
-    return None
-
-
-def size_of_directions(plan: Plan, population: Population, count: int) -> float | None:
-    """Root of the expected squared sines of the leading directions together; None where there are no directions."""
-    match plan.answer:
-        case DrawnDirections() as drawn:
-            return math.sqrt(float(np.sum(sine_of_draws(drawn, population)[:count])))
-        case MomentAnswer() as noisy:
-            return math.sqrt(float(np.sum(sine_of_noise(noisy, population)[:count])))
-    return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,19 +15,7 @@ from blockveil.pipeline.questions.cells import SPREADING, BucketsAnswer, CellsAn
 from blockveil.pipeline.questions.marginals import MarginalsAnswer
 
 
-def errors_of_counts(
-    answer: CellsAnswer | BucketsAnswer | MarginalsAnswer, population: Population
-) -> list[ExpectedError]:
-    """Error of counts of a grid, of buckets of it, or of tables."""
-    match answer:
-        case BucketsAnswer():
-            return _errors_of_buckets(answer, population)
-        case MarginalsAnswer():
-            return _errors_of_tables(answer, population)
-    return _errors_of_cells(answer, population)
-
-
-def _errors_of_cells(answer: CellsAnswer, population: Population) -> list[ExpectedError]:
+def errors_of_cells(answer: CellsAnswer, population: Population) -> list[ExpectedError]:
     """Error of a cell's count, least and largest where cells differ, of the total, and of a workload's answers."""
     cells = answer.shape[0] * answer.shape[1]
     mean = population.rows / cells
@@ -52,14 +41,14 @@ def _of_a_workload(answer: CellsAnswer) -> list[ExpectedError]:
     return [ExpectedError("answer", INTERVAL * error, note="root mean square over the answers of the workload")]
 
 
-def _errors_of_buckets(answer: BucketsAnswer, population: Population) -> list[ExpectedError]:
+def errors_of_buckets(answer: BucketsAnswer, population: Population) -> list[ExpectedError]:
     """Error of a bucket's count; that of its cells depends on the records."""
     size = INTERVAL * answer.design.bucket_law.standard_deviation
     share = f"{_share(size, population.rows)} of all records"
     return [ExpectedError("bucket", size, note=f"{share}, shared by its cells; {SPREADING}")]
 
 
-def _errors_of_tables(answer: MarginalsAnswer, population: Population) -> list[ExpectedError]:
+def errors_of_tables(answer: MarginalsAnswer, population: Population) -> list[ExpectedError]:
     """Error of a cell's count in each table."""
     tables, deviations = answer.question.problem.tables, answer.deviations()
     factor, errors = interval_of_an_entry(answer.design), []
@@ -70,15 +59,24 @@ def _errors_of_tables(answer: MarginalsAnswer, population: Population) -> list[E
     return errors
 
 
-def typical_cell(answer: CellsAnswer | BucketsAnswer | MarginalsAnswer, population: Population) -> float:
+def typical_cell(answer: CellsAnswer, population: Population, names: Sequence[str] = ()) -> float:
     """Noise of a cell's count, or of a workload's answer where there is one, over the number of records."""
-    if isinstance(answer, BucketsAnswer):
-        return float(answer.design.bucket_law.standard_deviation) / population.rows
-    if isinstance(answer, MarginalsAnswer):
-        return float(np.sqrt(np.mean(answer.deviations() ** 2))) / population.rows
+    del names
     asked = _of_a_workload(answer)
     size = asked[0].size if asked else float(np.sqrt(np.mean(_cell_deviations(answer) ** 2)))
     return size / population.rows
+
+
+def typical_bucket(answer: BucketsAnswer, population: Population, names: Sequence[str] = ()) -> float:
+    """Noise of a bucket's count over the number of records."""
+    del names
+    return float(answer.design.bucket_law.standard_deviation) / population.rows
+
+
+def typical_cell_of_tables(answer: MarginalsAnswer, population: Population, names: Sequence[str] = ()) -> float:
+    """Noise of a cell's count over the number of records, root mean square over the cells of all tables."""
+    del names
+    return float(np.sqrt(np.mean(answer.deviations() ** 2))) / population.rows
 
 
 def _cell_deviations(answer: CellsAnswer) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

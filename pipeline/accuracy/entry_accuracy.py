@@ -1,23 +1,24 @@
-"""How exactly entries of other answers will be known: records, sums of outer products, gradients, drawn directions."""
+"""How exactly entries of records, of sums of outer products and of gradients will be known."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from blockveil.engine.records.geometry import Vector
-from blockveil.pipeline.accuracy.moment_accuracy import MOST_FEATURES, supposed_spectrum
+from blockveil.pipeline.accuracy.moment_accuracy import MOST_FEATURES
 from blockveil.pipeline.accuracy.number_error import ExpectedError, interval_of_an_entry
 from blockveil.pipeline.accuracy.population import Population
-from blockveil.pipeline.questions.directions import DrawnDirections
 from blockveil.pipeline.questions.gradients import GradientsAnswer
 from blockveil.pipeline.questions.outer import OuterAnswer
 from blockveil.pipeline.questions.rows import RowsAnswer
 
 
-def errors_of_records(answer: RowsAnswer) -> list[ExpectedError]:
-    """Error of one record's value of each feature, in the feature's own unit."""
+def errors_of_records(answer: RowsAnswer, population: Population) -> list[ExpectedError]:
+    """Error of one record's value of each feature, in the feature's own unit, whatever the number of records."""
+    del population
     names, coordinates = answer.question.features, answer.question.coordinates
     sizes = interval_of_an_entry(answer.design) * _record_deviations(answer)
     return [
@@ -64,27 +65,21 @@ def errors_of_gradients(answer: GradientsAnswer, population: Population) -> list
     ]
 
 
-def sine_of_draws(answer: DrawnDirections, population: Population) -> Vector:
-    """Expected squared sine of the angle between each drawn direction and the true one, first order; shape (k,).
-
-    Near its mode the law is Gaussian with variance ``1 / (2 c (lambda_i - lambda_j))`` along another direction.
-    """
-    spectrum = supposed_spectrum(population, answer.question.features, answer.question.coordinates.scale)
-    lost = []
-    for k in range(answer.design.count):
-        gaps = np.abs(np.delete(spectrum, k) - spectrum[k]) * population.rows
-        lost.append(float(np.sum(np.minimum(1.0, 1.0 / (2.0 * answer.design.concentration * gaps)))))
-    return np.array(lost)
+def typical_record(answer: RowsAnswer, population: Population, names: Sequence[str] = ()) -> float:
+    """Geometric mean of the noise of a record's values, over half of the width of their bounds."""
+    del population, names
+    return float(np.exp(np.mean(np.log(_record_deviations(answer) / answer.question.coordinates.scale))))
 
 
-def typical_entry(answer: RowsAnswer | OuterAnswer | GradientsAnswer, population: Population) -> float:
-    """One size of the noise that plans of the same question are compared by, relative to what records can give."""
-    match answer:
-        case RowsAnswer():
-            scale = answer.question.coordinates.scale
-            return float(np.exp(np.mean(np.log(_record_deviations(answer) / scale))))
-        case OuterAnswer():
-            deviations = answer.design.extremes().entry_standard_deviation()
-            return float(np.exp(np.mean(np.log(deviations)))) / population.rows
+def typical_outer_product(answer: OuterAnswer, population: Population, names: Sequence[str] = ()) -> float:
+    """Geometric mean of the noise of an entry of the mean outer product."""
+    del names
+    deviations = answer.design.extremes().entry_standard_deviation()
+    return float(np.exp(np.mean(np.log(deviations)))) / population.rows
+
+
+def typical_gradient(answer: GradientsAnswer, population: Population, names: Sequence[str] = ()) -> float:
+    """Root mean square of the noise of an entry of the mean gradient, over the longest that a gradient may be."""
+    del names
     spread = answer.design.entry_standard_deviation() * np.outer(*answer.question.problem.units)
     return float(np.sqrt(np.mean(spread**2))) / population.rows / answer.question.query.clip

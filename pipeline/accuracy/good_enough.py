@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from blockveil.pipeline.accuracy.assessment import Assessment, assess
+from blockveil.pipeline.accuracy.assessment import EVERY, Assessment
+from blockveil.pipeline.accuracy.kinds import assess
 from blockveil.pipeline.accuracy.levers import BEST, Lever, levers
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.accuracy.rehearsal import Rehearsal, rehearse
@@ -21,8 +22,8 @@ from blockveil.pipeline.plan.planning import Plan
 
 Rows = list[tuple[str, str]]
 
-_FEW, _MANY, _EVERY = 4, 12, 100
-"""Features that are listed without and with a guess of the number of records, and on a page."""
+_FEW, _MANY = 4, 12
+"""Features that a terminal lists without and with a guess of the number of records."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class GoodEnough:
 
     def _lines(self, whole: bool) -> Rows:
         shown = self.guess or self.bound
-        rows = shown.lines(_EVERY if whole else (_FEW if self.asked.is_plain else _MANY))
+        rows = shown.lines(EVERY if whole else (_FEW if self.asked.is_plain else _MANY))
         if self.guess is not None:
             rows.append(("At the bound", _compared(self.bound, self.guess)))
         rows += self.wanted.lines if self.wanted is not None else []

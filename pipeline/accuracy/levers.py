@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from blockveil.pipeline.accuracy.assessment import noise_size, size_of_directions
 from blockveil.pipeline.accuracy.changes import PricedChange, changes, with_table
+from blockveil.pipeline.accuracy.kinds import noise_size, size_of_directions
 from blockveil.pipeline.accuracy.population import Population
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig

@@ -13,7 +13,7 @@ from scipy import stats
 
 from blockveil.engine.estimates.matrices import covariance_of
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
-from blockveil.pipeline.accuracy.count_accuracy import errors_of_counts
+from blockveil.pipeline.accuracy.count_accuracy import errors_of_cells
 from blockveil.pipeline.accuracy.moment_accuracy import moments_of
 from blockveil.pipeline.accuracy.number_error import INTERVAL, interval_of_an_entry
 from blockveil.pipeline.accuracy.population import Population, Supposed
@@ -134,13 +134,13 @@ axes = [{ name = "a", lower = 0, upper = 1, cells = 25 }, { name = "b", lower = 
 
 
 @pytest.mark.parametrize("mechanism", ['kind = "gaussian"', 'kind = "discrete-laplace"'])
-def test_planned_errors_of_counts_and_their_total_are_right(tmp_path, mechanism):
+def test_planned_errors_of_cells_and_their_total_are_right(tmp_path, mechanism):
     text = support.write_config(tmp_path).read_text()
     start, end = text.index("kind ="), text.index("[privacy]")
     shaped = 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'
     (tmp_path / "counts.toml").write_text((text[:start] + COUNTS + text[end:]).replace(shaped, mechanism))
     plan = make_plan(load_config(tmp_path / "counts.toml"), NIGHT)
-    cell, total = errors_of_counts(plan.answer, Population.of(plan, Supposed()))
+    cell, total = errors_of_cells(plan.answer, Population.of(plan, Supposed()))
     key = NoiseKey.derive(bytes(32), b"planned counts")
     drawn = plan.design.grid.draw(key, (0, 40 * 25), (0, 40), False) * plan.design.steps((0, 1), (0, 1))[0, 0]
     drawn = drawn / plan.design.shifted_unit
@@ -154,7 +154,7 @@ def test_planned_errors_of_counts_and_their_total_are_right(tmp_path, mechanism)
 
 
 @pytest.mark.parametrize("origin", ["midpoint", "zero"])
-def test_planned_errors_of_counts_totals_and_means_of_columns_are_right(tmp_path, origin):
+def test_planned_errors_of_cells_totals_and_means_of_columns_are_right(tmp_path, origin):
     path = support.write_config(tmp_path)
     path.write_text(
         path.read_text().replace('"covariance"\nrows', '"totals"\nrows').replace('"midpoint"', f'"{origin}"')

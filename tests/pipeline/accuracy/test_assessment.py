@@ -11,9 +11,10 @@ import pytest
 from scipy.stats import special_ortho_group
 
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
-from blockveil.pipeline.accuracy.assessment import Directions, assess, ordinal
+from blockveil.pipeline.accuracy.assessment import Directions, ordinal
+from blockveil.pipeline.accuracy.direction_accuracy import found_of, sine_of_noise, supposed_spectrum
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, good_enough
-from blockveil.pipeline.accuracy.moment_accuracy import found_of, sine_of_noise, supposed_spectrum
+from blockveil.pipeline.accuracy.kinds import assess
 from blockveil.pipeline.accuracy.number_error import ExpectedError, short_number
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.base.errors import ConfigError

@@ -1,0 +1,131 @@
+"""How many principal directions will be found, and how far from the true ones: in a noisy matrix, and drawn alone.
+
+Angles are those of first order in the noise, for a spectrum that is supposed and stated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from blockveil.engine.records.geometry import Vector
+from blockveil.pipeline.accuracy.assessment import Directions
+from blockveil.pipeline.accuracy.moment_accuracy import MOST_FEATURES, listed_features, moments_of
+from blockveil.pipeline.accuracy.population import Population
+from blockveil.pipeline.questions.directions import DrawnDirections, NoisyDirections
+from blockveil.pipeline.questions.moment import MomentAnswer
+
+FOUND = 0.2
+"""A direction is found where the expected squared sine of its angle to the true one, first order, is at most this.
+
+What is first order understates it there by less than a quarter of it: the root mean square angle is at most 30 degrees.
+"""
+
+
+def found_in_noise(answer: MomentAnswer, population: Population) -> Directions | None:
+    """How many of the directions of a noisy matrix are found, of as many as are asked for; None of one feature."""
+    features = len(answer.question.features)
+    if features < 2:
+        return None
+    asked = getattr(answer.question.problem, "directions", features)
+    return Directions(min(found_of(sine_of_noise(answer, population)), asked), asked)
+
+
+def found_by_draws(answer: DrawnDirections, population: Population) -> Directions:
+    """How many of the directions that are drawn alone are found."""
+    return Directions(found_of(sine_of_draws(answer, population)), answer.design.count)
+
+
+def angles_in_noise(answer: MomentAnswer, population: Population, count: int) -> float:
+    """Root of the expected squared sines of so many leading directions of a noisy matrix together."""
+    return math.sqrt(float(np.sum(sine_of_noise(answer, population)[:count])))
+
+
+def angles_of_draws(answer: DrawnDirections, population: Population, count: int) -> float:
+    """The same of directions that are drawn alone."""
+    return math.sqrt(float(np.sum(sine_of_draws(answer, population)[:count])))
+
+
+def typical_in_noise(answer: NoisyDirections, population: Population, names: Sequence[str] = ()) -> float:
+    """Angles of all directions that are asked for, from a noisy matrix."""
+    del names
+    return angles_in_noise(answer, population, answer.question.problem.directions)
+
+
+def typical_of_draws(answer: DrawnDirections, population: Population, names: Sequence[str] = ()) -> float:
+    """The same of directions that are drawn alone."""
+    del names
+    return angles_of_draws(answer, population, answer.question.problem.directions)
+
+
+def sine_of_draws(answer: DrawnDirections, population: Population) -> Vector:
+    """Expected squared sine of the angle between each drawn direction and the true one, first order; shape (k,).
+
+    Near its mode the law is Gaussian with variance ``1 / (2 c (lambda_i - lambda_j))`` along another direction.
+    """
+    spectrum = supposed_spectrum(population, answer.question.features, answer.question.coordinates.scale)
+    lost = []
+    for k in range(answer.design.count):
+        gaps = np.abs(np.delete(spectrum, k) - spectrum[k]) * population.rows
+        lost.append(float(np.sum(np.minimum(1.0, 1.0 / (2.0 * answer.design.concentration * gaps)))))
+    return np.array(lost)
+
+
+def supposed_spectrum(population: Population, names: Sequence[str], scale: Vector) -> Vector:
+    """Supposed variance along each principal direction of some features, in scaled features, descending, shape (d,).
+
+    All of it together is what the supposed features have; along the k-th direction it is one k-th of that along the
+    first, which is stated wherever it is used.
+    """
+    shares = 1.0 / np.arange(1, len(names) + 1)
+    total = float(np.sum((population.size[population.places(names)] / scale) ** 2))
+    return np.asarray(total * shares / np.sum(shares))
+
+
+def sine_of_noise(answer: MomentAnswer, population: Population) -> Vector:
+    """Expected squared sine of the angle between each principal direction of a noisy matrix and the true one.
+
+    First order in the noise, for the spectrum of :func:`supposed_spectrum`, in scaled features; a bound where the noise
+    differs between entries. Shape (d,), each at most d - 1.
+    """
+    spectrum = supposed_spectrum(population, answer.question.features, answer.question.coordinates.scale)
+    deviation = _along_any_pair(answer, population)
+    return np.array([_lost(spectrum, k, deviation**2) for k in range(min(spectrum.size, MOST_FEATURES))])
+
+
+def _lost(spectrum: Vector, k: int, variance: float) -> float:
+    gaps = np.delete(spectrum, k) - spectrum[k]
+    with np.errstate(divide="ignore"):
+        return float(np.sum(np.minimum(1.0, variance / gaps**2)))
+
+
+def _along_any_pair(answer: MomentAnswer, population: Population) -> float:
+    """Bound of the noise's standard deviation between two orthogonal directions, per record, in scaled features.
+
+    ``Var v'Zw`` is at most the largest of the variances off the diagonal and of half of those on it, for independent
+    entries and orthogonal unit vectors v and w; both are equal where the noise is isometric and even.
+    """
+    names = listed_features(answer)
+    ordered = sorted(names, key=lambda name: _scaled(answer, population, [name])[0])
+    few = [*ordered[:1], *ordered[-2:]] if len(ordered) > 2 else ordered
+    return max(_scaled(answer, population, few))
+
+
+def _scaled(answer: MomentAnswer, population: Population, names: Sequence[str]) -> list[float]:
+    """Noise of variances over the root of two, and of covariances, per record, in scaled features."""
+    moments = moments_of(answer, population, names)
+    scale = answer.question.coordinates.scale[[answer.question.features.index(name) for name in names]]
+    found = []
+    for i in range(len(names)):
+        own = 1.0 if answer.question.lead else 0.0
+        found.append(moments.product_deviation(i, i, own) / (math.sqrt(2.0) * float(scale[i]) ** 2))
+        found += [moments.product_deviation(i, j, 0.0) / float(scale[i] * scale[j]) for j in range(i)]
+    return found
+
+
+def found_of(sines: Vector) -> int:
+    """How many leading directions are found, one after the other."""
+    lost = np.flatnonzero(sines > FOUND)
+    return int(lost[0]) if lost.size else int(sines.size)
