@@ -39,9 +39,9 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.grants import parse_periods
 from blockveil.pipeline.plan import forecast as ahead
 from blockveil.pipeline.plan.approval import NotApproved
+from blockveil.pipeline.plan.balance import budget_lines
 from blockveil.pipeline.plan.planning import Plan, plan_near
 from blockveil.pipeline.plan.splitting import split as split_plans
-from blockveil.pipeline.plan.summary import budget_lines
 from blockveil.pipeline.releases import lost_ledger, night
 from blockveil.pipeline.releases.workspace import Workspace
 

@@ -80,7 +80,7 @@ def show(
 
 
 def _amounts(line: Line) -> list[str]:
-    from blockveil.pipeline.plan.summary import share_text
+    from blockveil.pipeline.plan.balance import share_text
 
     shares = ["" if share is None else f"{share_text(share)}" for share in (line.cost_share, line.spent_share)]
     epsilon = "" if line.spent is None else f"{line.spent:.4g}"

@@ -30,7 +30,7 @@ from blockveil.pipeline.base.errors import BlockveilError, LedgerError
 from blockveil.pipeline.base.extras import MissingExtra, is_installed
 from blockveil.pipeline.data import quickstart
 from blockveil.pipeline.data.preview import Looked, look
-from blockveil.pipeline.plan import summary
+from blockveil.pipeline.plan import balance, summary
 from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.plan.planning import Plan, make_plan
 from blockveil.pipeline.releases import lost_ledger
@@ -162,7 +162,7 @@ def _tell_result(workspace: Workspace, message: str, as_json: bool, seconds: dic
     rows = [("Result", message)]
     rows += [("Warning", charge.warning)] if charge is not None and charge.warning is not None else []
     rows += error_lines(published.path)
-    rows += summary.budget_lines(status, plan.charge_of_a_night, plan.new_part)
+    rows += balance.budget_lines(status, plan.charge_of_a_night, plan.new_part)
     rows += [("Release", str(published.path)), ("Report", str(report_path(published.path)))]
     sent = destination_of(plan.loaded)
     rows += [] if sent is None else [("Sent to", sent.pointer_address(plan.release_id))]

@@ -86,7 +86,7 @@ def plan(
     found = good_enough(made, asked)
     machine = made.machine()
     rates = rates_of(machine.slots) if measure else None
-    lines = summary.describe(made, budgets.granted(made, ledger), rates, store, budgets.is_paid(made, ledger))
+    lines = summary.describe(made, budgets.price(made, ledger), rates, store)
     if html is not None:
         _write(html, made, lines, found)
     if as_json:

@@ -16,9 +16,9 @@ from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.ledger import BudgetStatus, Ledger
 from blockveil.pipeline.ledger.grants import parse_periods
 from blockveil.pipeline.plan import forecast as ahead
+from blockveil.pipeline.plan.balance import budget_lines
 from blockveil.pipeline.plan.forecast import Forecast
 from blockveil.pipeline.plan.planning import Plan, plan_near
-from blockveil.pipeline.plan.summary import budget_lines
 from blockveil.pipeline.releases import lost_ledger
 
 

@@ -131,5 +131,5 @@ def plan(
     store, ledger = look(made.loaded), Ledger(made.loaded.ledger_url)
     found = good_enough(made, AccuracyQuestion(supposed, levers, preview, wanted))
     rates = rates_of(made.machine().slots) if measure else None
-    lines = summary.describe(made, budgets.granted(made, ledger), rates, store, budgets.is_paid(made, ledger))
+    lines = summary.describe(made, budgets.price(made, ledger), rates, store)
     return PlannedRelease(tuple(lines), made, found)

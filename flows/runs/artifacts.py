@@ -78,9 +78,10 @@ def tag_run(plan: Plan) -> None:
 def show_plan(workspace: Workspace, store: Looked | None) -> None:
     """Show cost and expected error before anything is spent, and what the store says where it was looked at."""
     plan, ledger = workspace.plan, workspace.ledger
-    rows = summary.describe(plan, budgets.granted(plan, ledger), store=store, paid=budgets.is_paid(plan, ledger))
-    for warning in summary.warnings(plan):
-        get_run_logger().warning("%s: %s", plan.release_id, warning)
+    rows = summary.describe(plan, budgets.price(plan, ledger), store=store)
+    for what, sentence in rows:
+        if what == "Warning":
+            get_run_logger().warning("%s: %s", plan.release_id, sentence)
     short = [row for row in rows if row[0] in _SHORT]
     _summary(f"# {plan.release_id}\n\nPlanned: nothing has been read or spent.\n\n{markdown.pairs(short)}\n")
     _link_site(plan)

@@ -8,6 +8,7 @@ from blockveil.pipeline.ledger import BudgetStatus, Ledger
 from blockveil.pipeline.ledger.guessing import Together
 from blockveil.pipeline.plan import approval
 from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.plan.price import Price, price_of
 
 
 def granted(plan: Plan, ledger: Ledger) -> BudgetStatus | None:
@@ -36,6 +37,12 @@ def is_paid(plan: Plan, ledger: Ledger) -> bool:
     return plan.series is not None and bool(
         granted(plan, ledger) is not None and ledger.nights(plan.release_id, plan.public)
     )
+
+
+def price(plan: Plan, ledger: Ledger) -> Price | None:
+    """What a release takes of its budget, or None where nobody has granted one yet."""
+    status = granted(plan, ledger)
+    return None if status is None else price_of(plan, status, is_paid(plan, ledger))
 
 
 def nights_left(plan: Plan, ledger: Ledger, status: BudgetStatus) -> int:

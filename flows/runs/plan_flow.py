@@ -19,6 +19,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.ledger import BudgetStatus, Ledger
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.planning import Plan, plan_near
+from blockveil.pipeline.plan.price import price_of
 from blockveil.pipeline.plan.what_if import WhatIf, WhatIfQuestion, parse, plan_of
 
 
@@ -54,7 +55,8 @@ def plan(question: WhatIf, budget_of: str | None = None, logical_date: date | No
 def _plan(asked: WhatIfQuestion) -> Plan:
     deployed.of_run()
     made = plan_of(asked.question, asked.logical_date or night.of_run())
-    rows = summary.describe(made, None if asked.budget_of is None else _budget(made, asked.budget_of))
+    budget = None if asked.budget_of is None else _budget(made, asked.budget_of)
+    rows = summary.describe(made, None if budget is None else price_of(made, budget))
     # At the bound: a guess of the number of records is no parameter of a run.
     found = good_enough(made, AccuracyQuestion(levers=True, preview=True))
     artifacts.show_what_if(made, rows, accuracy_markdown(found))

@@ -17,7 +17,7 @@ from blockveil.flows.runs.release_flow import resolve
 from blockveil.flows.runs.steps import Steps, Stopped
 from blockveil.pipeline.ledger import Ledger, Verification
 from blockveil.pipeline.ledger.address import place_of
-from blockveil.pipeline.plan.summary import budget_lines
+from blockveil.pipeline.plan.balance import budget_lines
 from blockveil.pipeline.releases import lost_ledger
 
 DAMAGED = "LedgerDamaged"

@@ -3,6 +3,7 @@
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
 * :mod:`.approval`: Whether a person must agree before a release spends
+* :mod:`.balance`: A budget in words and numbers: what it holds, what is spent and left of it, and what a guess reaches
 * :mod:`.begun`: How the plan of a release that an earlier version began was written down, so that it is finished under
   its digest
 * :mod:`.drowning`: Whether the noise of a plan exceeds anything that records in the declared bounds can give, and what
@@ -17,6 +18,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.names_apart`: Names of compared mechanisms, no two of which are alike
 * :mod:`.nights`: Nights that share one charge and noise
 * :mod:`.planning`: The plan of one release: every number that decides it, complete before any record is read
+* :mod:`.price`: What a planned release takes of the budget that would pay
 * :mod:`.published_epsilons`: What published deployments promise
 * :mod:`.rounded`: What the rounding of records adds to the error of a release, beside its noise, and how few bits are
   enough

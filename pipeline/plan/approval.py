@@ -11,8 +11,10 @@ from typing import ClassVar
 
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.ledger import BudgetStatus
+from blockveil.pipeline.plan.balance import guesses, share_text
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.plan.summary import cost_text, guesses, plan_bounds, share_text, warnings
+from blockveil.pipeline.plan.price import price_of
+from blockveil.pipeline.plan.summary import guess_alone, warnings
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,10 @@ def question(plan: Plan, budget: BudgetStatus | None, charged: bool) -> Approval
     section = plan.config.approval
     if section is None or charged or budget is None:
         return None
-    fits = budget.nights_left(plan.charge)
+    fits, price = budget.nights_left(plan.charge), price_of(plan, budget)
     # Where none fits, not even of a part of which nothing was released, the ledger refuses it, and there is nothing to
     # decide.
-    if fits == 0 and budget.nights_left(plan.charge, plan.new_part) == 0:
+    if fits == 0 and not price.adds:
         return None
     # A release takes 1 / fits of what is left; one of a part at most that, if that part costs most.
     if fits and 1.0 / fits <= section.above_share:
@@ -73,6 +75,6 @@ def question(plan: Plan, budget: BudgetStatus | None, charged: bool) -> Approval
         f"{plan.release_id} would take {share} of what is left of the budget of '{budget.dataset}'; above "
         f"{share_text(section.above_share)} of that a person decides."
     )
-    bounds, _ = plan_bounds(plan, budget)
-    text = " ".join([cost, cost_text(plan, budget), f"A guess about one unit is {guesses(bounds)}", *warnings(plan)])
+    guess = f"A guess about one unit is {guesses([guess_alone(plan), *price.bounds])}"
+    text = " ".join([cost, price.sentence, guess, *warnings(plan)])
     return ApprovalRequest(f"approve-{plan.digest[:32]}", text, section.wait_hours)

@@ -9,23 +9,19 @@ from dataclasses import asdict
 from blockveil.engine.answers import eight_bit
 from blockveil.engine.answers.cost import GrowthKind
 from blockveil.engine.answers.rates import NOMINAL, Rates
-from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.engine.mechanisms.auto import Candidate
-from blockveil.pipeline.budget.filter import Cap, Ticks
-from blockveil.pipeline.budget.parts import Part
+from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import BoxGeometry, ReleaseConfig, Threads
 from blockveil.pipeline.data.preview import Looked
-from blockveil.pipeline.ledger import BudgetStatus
-from blockveil.pipeline.ledger.entries import PeriodStatus
-from blockveil.pipeline.ledger.guessing import Together, bounds_of, cap_sentence, coin, listed, warning
+from blockveil.pipeline.ledger.guessing import cap_sentence, coin, warning
 from blockveil.pipeline.plan import nights, published_epsilons
+from blockveil.pipeline.plan.balance import Rows
 from blockveil.pipeline.plan.drowning import drowned
 from blockveil.pipeline.plan.names_apart import names_apart
 from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.plan.price import Price
 from blockveil.pipeline.plan.rounded import rounding_sentence
 from blockveil.pipeline.plan.vetting import unvetted_words
-
-Rows = list[tuple[str, str]]
 
 IN_CLEAR = (
     "not encrypted (insecure = true): whoever reaches a part of it can read un-noised sums and the key of the noise, "
@@ -34,35 +30,31 @@ IN_CLEAR = (
 """What a plan and a run's log say of a cluster whose parts may talk in clear."""
 
 
-def describe(
-    plan: Plan, budget: BudgetStatus | None, rates: Rates | None = None, store: Looked | None = None, paid: bool = False
-) -> Rows:
+def describe(plan: Plan, price: Price | None, rates: Rates | None = None, store: Looked | None = None) -> Rows:
     """Lines (what, value) of a plan, in the order a reader asks for them.
 
     Parameters
     ----------
     plan
         The plan.
-    budget
-        What would pay.
+    price
+        What it takes of its budget; None where nobody has granted one.
     rates
         Speed of the machine, for the time that it takes; nominal rates where none is given.
     store
         What the store says of its records; None where it was not looked at.
-    paid
-        Whether the release has a charge already.
     """
     config, answer = plan.config, plan.answer
     m, n = answer.shape
     query = f"{config.query.kind}, {m:,} x {n:,}, of at most {config.query.rows_at_most:,} rows"
     rows: Rows = [
-        *(("Warning", said) for said in warnings(plan)),
+        *(("Warning", sentence) for sentence in warnings(plan)),
         ("Release", plan.release_id),
         ("Query", query),
         *_norms(config),
         *_paid_bounds(config),
         ("Guarantee", plan.guarantee_sentence()),
-        ("In words", in_words(plan, budget, paid)),
+        ("In words", in_words(plan, price)),
         ("Elsewhere", published_epsilons.nearest(plan.guarantee.epsilon)),
         ("Neighbours", f"{plan.neighbours.value}; {config.privacy.unit}{_several(config.privacy.rows_per_unit)}"),
         *([] if store is None else [("Records", store.sentence)]),
@@ -71,38 +63,33 @@ def describe(
         *_training(plan),
         ("Expected error", answer.error_sentence()),
         *([] if (rounding := rounding_sentence(answer)) is None else [("Rounding", rounding)]),
-        ("Charge", loss_text(plan, budget)),
+        ("Charge", _charge(plan, price)),
     ]
     if plan.series is not None:
         rows += nights.describe(plan.series)
     rows += [("Compared", comparison_text(plan.compared))] if plan.compared else []
-    rows += (
-        _balance(budget, plan.charge_of_a_night, plan.new_part)
-        if budget is not None
-        else [("Budget", "none granted yet: blockveil budget set")]
-    )
+    rows += [("Budget", "none granted yet: blockveil budget set")] if price is None else price.lines
     return [*rows, *_effort(plan, rates)]
 
 
-def in_words(plan: Plan, budget: BudgetStatus | None, paid: bool = False) -> str:
+def warnings(plan: Plan) -> list[str]:
+    """Warnings of what is unvetted, of noise that exceeds anything that records can give, and of a weak promise."""
+    noise = drowned(plan)
+    weak = warning(plan.guarantee.epsilon, plan.guess, "with this release")
+    found = (unvetted_words(plan.config), None if noise is None else noise.sentence, weak)
+    return [sentence for sentence in found if sentence is not None]
+
+
+def in_words(plan: Plan, price: Price | None) -> str:
     """What a guess reaches with a plan's release, with all so far, and with all that its budget allows."""
-    bounds, together = plan_bounds(plan, budget, paid)
-    said = coin(plan.config.privacy.unit, plan.neighbours, bounds)
-    return said if together is None else f"{said} {cap_sentence(together)}"
+    bounds = [guess_alone(plan), *([] if price is None else price.bounds)]
+    reached = coin(plan.config.privacy.unit, plan.neighbours, bounds)
+    return reached if price is None else f"{reached} {cap_sentence(price.together)}"
 
 
-def plan_bounds(
-    plan: Plan, budget: BudgetStatus | None, paid: bool = False
-) -> tuple[list[tuple[float, str]], Together | None]:
-    """Bounds of a guess with a plan's release alone, and beside all that its budget holds; see :func:`describe`."""
-    alone = "with this release" if plan.series is None else f"with all {plan.series.nights} of its nights"
-    bounds = [(plan.guess, alone)]
-    if budget is None:
-        return bounds, None
-    fits = paid or budget.nights_left(plan.charge, plan.new_part) > 0
-    together = Together.of(budget, None if paid or not fits else plan.charge, plan.new_part)
-    so_far = "with this and all releases so far" if fits and not paid else "with all releases so far"
-    return [*bounds, *bounds_of(together, so_far)], together
+def guess_alone(plan: Plan) -> tuple[float, str]:
+    """Bound of a guess with a plan's release alone, or with all nights that share its charge."""
+    return plan.guess, "with this release" if plan.series is None else f"with all {plan.series.nights} of its nights"
 
 
 def _norms(config: ReleaseConfig) -> Rows:
@@ -141,110 +128,15 @@ def comparison_text(compared: Sequence[Candidate]) -> str:
     return ", ".join(shown) + (f"; not applicable: {', '.join(left_out)}" if left_out else "")
 
 
-def loss_text(plan: Plan, budget: BudgetStatus | None = None) -> str:
-    """A plan's loss in its own terms, and as an epsilon at one delta: that of the budget where there is one.
-
-    Beside a budget it is also said as a share, which is what adds up.
-    """
+def _charge(plan: Plan, price: Price | None) -> str:
+    """A plan's loss in its own terms, and as an epsilon at one delta: that of the budget where there is one."""
     loss = plan.charge
     parts = [f"mu {loss.mu:.6g}"] if loss.mu else []
     parts += [f"pure epsilon {loss.epsilon:.6g}"] if loss.epsilon else []
     own = " and ".join(parts)
-    if budget is None:
-        return f"{own} (epsilon {Ticks.of(loss).epsilon(plan.guarantee.delta):.4g} at delta {plan.guarantee.delta:g})"
-    share, epsilon = _cost(plan, budget)
-    alone = f"alone epsilon {epsilon:.4g} at the budget's delta {budget.delta:g}"
-    return f"{own}, {share_text(share)} of the budget ({alone})"
-
-
-def cost_text(plan: Plan, budget: BudgetStatus) -> str:
-    """What a release costs beside what is spent: shares, which add up, and epsilons at one delta, which do not."""
-    share, epsilon = _cost(plan, budget)
-    used = share_text(budget.cap.used(budget.spent))
-    return (
-        f"It costs {share_text(share)} of the whole budget, of which {used} is spent. At the budget's delta of "
-        f"{budget.delta:g} it is epsilon {epsilon:.4g} by itself, and the whole budget is epsilon {budget.epsilon:g}."
-    )
-
-
-def _cost(plan: Plan, budget: BudgetStatus) -> tuple[float, float]:
-    """Share of a budget that a release takes, and its epsilon alone at the budget's delta."""
-    booked = budget.tally.book(budget.cap, plan.charge, plan.new_part)
-    return budget.cap.used(booked, budget.spent), booked.epsilon(budget.cap.delta, budget.cap.accountant)
-
-
-def share_text(share: float) -> str:
-    """A share of a budget in per cent."""
-    return f"{100 * share:.3g} %"
-
-
-def budget_lines(budget: BudgetStatus, loss: Loss | None = None, part: Part | None = None) -> Rows:
-    """Lines of a budget: cap, spent, left, what a guess reaches, and how often a charge still fits."""
-    together, rows = Together.of(budget), _balance(budget, loss, part)
-    guessed = ("Guesses", f"{guesses(bounds_of(together))} {cap_sentence(together)}")
-    said = warning(budget.epsilon, together.cap, "with all that the budget allows")
-    return [*rows[:3], guessed, *rows[3:], *([] if said is None else [("Warning", said)])]
-
-
-def guesses(bounds: Sequence[tuple[float, str]]) -> str:
-    """What a guess reaches, in short; bounds as for :func:`.guessing.listed`."""
-    return f"right {listed(bounds)}; a coin is right half of the time."
-
-
-def _balance(budget: BudgetStatus, loss: Loss | None, part: Part | None) -> Rows:
-    """Lines of a budget without those on guesses; all of one part of the records."""
-    used = budget.cap.used(budget.spent)
-    rows: Rows = [
-        ("Budget", f"epsilon {budget.epsilon:g} at delta {budget.delta:g} for '{budget.dataset}'"),
-        (
-            "Spent",
-            f"{share_text(used)} of it by {budget.charges} release{'' if budget.charges == 1 else 's'}, "
-            f"together epsilon {budget.spent_epsilon:.4g} at that delta",
-        ),
-        (
-            "Left",
-            f"{share_text(max(0.0, 1.0 - used))} of it; one more {_kind(budget)} alone may take epsilon "
-            f"{budget.left_epsilon:.4g} at that delta",
-        ),
-    ]
-    rows += [(part.period.words.capitalize(), _period(part)) for part in budget.periods]
-    rows += _parts(budget.cap)
-    if loss is not None:
-        soon = [f"; {budget.nights_now(one, loss, part)} of them in {one.period.words}" for one in budget.periods]
-        like = "like this one" if part is None else f"like this one of each {part.column} that has none yet"
-        left = budget.nights_left(loss, part)
-        rows.append(("Nights left", f"{left} more release{'' if left == 1 else 's'} {like}{''.join(soon)}"))
-    return rows
-
-
-def warnings(plan: Plan) -> list[str]:
-    """Warnings of what is unvetted, of noise that exceeds anything that records can give, and of a weak promise."""
-    noise = drowned(plan)
-    said = warning(plan.guarantee.epsilon, plan.guess, "with this release")
-    found = (unvetted_words(plan.config), None if noise is None else noise.sentence, said)
-    return [sentence for sentence in found if sentence is not None]
-
-
-def _kind(budget: BudgetStatus) -> str:
-    kind = "release of pure loss" if budget.left_mu == 0 < budget.left_epsilon else "release"
-    return f"{kind} of all records" if budget.tally.has_parts else kind
-
-
-def _period(part: PeriodStatus) -> str:
-    cap, used = part.cap, part.cap.used(part.spent)
-    count = f"{part.charges} release{'' if part.charges == 1 else 's'}"
-    return (
-        f"{share_text(used)} of epsilon {cap.epsilon:g} by {count}; {share_text(max(0.0, 1.0 - used))} left, one more "
-        f"release alone may take epsilon {cap.left_epsilon(part.spent):.4g}"
-    )
-
-
-def _parts(cap: Cap) -> Rows:
-    """What is kept apart, where it is not as usual."""
-    usual = Cap(cap.epsilon, cap.delta)
-    rows = [("Reserve", f"epsilon {cap.reserve:g} for pure losses beside others")] if cap.reserve else []
-    rows += [("Slack", f"{cap.slack:g} of delta for failures and samplers")] if cap.slack != usual.slack else []
-    return rows + ([("Accountant", cap.accountant.value)] if cap.accountant != usual.accountant else [])
+    if price is not None:
+        return f"{own}, {price.charge}"
+    return f"{own} (epsilon {Ticks.of(loss).epsilon(plan.guarantee.delta):.4g} at delta {plan.guarantee.delta:g})"
 
 
 def _training(plan: Plan) -> Rows:

@@ -10,8 +10,8 @@ from blockveil.pipeline.budget.parts import Tally
 from blockveil.pipeline.ledger import BudgetStatus, Entry, Ledger
 from blockveil.pipeline.ledger.entries import counted
 from blockveil.pipeline.ledger.guessing import Together
+from blockveil.pipeline.plan.balance import budget_lines, share_text
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.plan.summary import budget_lines, share_text
 from blockveil.pipeline.report.facts import Rows
 from blockveil.pipeline.report.pictures import Picture, burn_down
 from blockveil.pipeline.report.words import number

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from blockveil.pipeline.ledger import BudgetStatus, Entry
 from blockveil.pipeline.ledger.entries import State
 from blockveil.pipeline.ledger.statement import Line, statement
+from blockveil.pipeline.plan.balance import budget_lines, share_text
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.plan.summary import budget_lines, share_text
 from blockveil.pipeline.report.facts import Rows
 
 

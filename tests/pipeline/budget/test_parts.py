@@ -29,6 +29,7 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import approval, summary
 from blockveil.pipeline.plan.forecast import forecast
 from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.plan.price import price_of
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.night import Workspace, run_release
@@ -326,12 +327,12 @@ class TestRelease:
     def test_the_report_and_the_plan_say_what_is_charged(self, visits):
         loaded = load(visits)
         plan = make_plan(loaded, DATES[0])
-        said = dict(summary.describe(plan, status(loaded)))
+        said = dict(summary.describe(plan, price_of(plan, status(loaded))))
         assert "once, for the day that costs most" in said["Guarantee"]
         assert said["Nights left"] == "1 more release like this one of each day that has none yet"
         keep(visits, DAYS[0])
         outcome = release(loaded, DATES[0])
-        after = dict(summary.describe(plan, status(loaded)))
+        after = dict(summary.describe(plan, price_of(plan, status(loaded))))
         assert after["Nights left"] == said["Nights left"]
         assert after["Left"].endswith("one more release of all records alone may take epsilon 0 at that delta")
         shown = CliRunner().invoke(app, ["ledger", "show", str(loaded.path)]).output

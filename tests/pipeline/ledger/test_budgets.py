@@ -12,7 +12,7 @@ from blockveil.pipeline.base.errors import BudgetExhausted, LedgerError
 from blockveil.pipeline.budget.filter import Accountant
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.periods import Period
-from blockveil.pipeline.plan.summary import budget_lines
+from blockveil.pipeline.plan.balance import budget_lines
 from blockveil.testing.ledger_support import UNIT, reserve
 
 ADD = Neighbours.ADD_REMOVE

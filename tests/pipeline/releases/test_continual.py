@@ -30,6 +30,7 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.statement import statement
 from blockveil.pipeline.plan.forecast import forecast
 from blockveil.pipeline.plan.planning import as_begun, make_plan, plan_near
+from blockveil.pipeline.plan.price import price_of
 from blockveil.pipeline.plan.splitting import split
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases import retention
@@ -495,7 +496,7 @@ def test_plan_budget_and_forecast_tell_that_the_charge_is_for_all_nights(tmp_pat
     status = budgets.granted(plan, ledger)
     assert not budgets.is_paid(plan, ledger)
     assert budgets.nights_left(plan, ledger, status) == 0
-    rows = dict(describe(plan, status))
+    rows = dict(describe(plan, price_of(plan, status)))
     assert rows["Night"].startswith("2 of 4 from 2026-11-01")
     assert "Nights left" not in rows
     run(loaded, 1)
