@@ -85,8 +85,9 @@ def covariance_block(
         Half-open ranges of features.
     """
     inner = (rows[0] + 1, rows[1] + 1), (columns[0] + 1, columns[1] + 1)
-    moved = np.outer(head.shift[slice(*rows)], head.shift[slice(*columns)])
-    found: Array = _raw_block(released, design, *inner, head.back, 1) / head.divisor - moved
+    found = _raw_block(released, design, *inner, head.back, 1)
+    found /= head.divisor
+    found -= np.outer(head.shift[slice(*rows)], head.shift[slice(*columns)])
     return found
 
 
@@ -104,15 +105,22 @@ def covariance_deviation(mean_product: Array, own: Array, head: CovarianceHead, 
     """
     down, across = slice(*rows), slice(*columns)
     moved = np.outer(head.shift[down], head.shift[across])
+    moved *= 2.0
+    found: Array = np.outer(head.shift[down] ** 2, head.sums_variance[across])
+    found += np.outer(head.sums_variance[down], head.shift[across] ** 2)
     # The diagonal of the whole matrix, where a feature's own sum enters twice.
-    same = np.arange(*rows)[:, None] == np.arange(*columns)[None, :]
-    twice = np.where(same, head.sums_variance[down][:, None], 0.0)
-    crossed = np.outer(head.shift[down] ** 2, head.sums_variance[across])
-    crossed_back = np.outer(head.sums_variance[down], head.shift[across] ** 2)
-    from_sums = crossed + crossed_back + 2.0 * moved * twice
-    count_variance = float(head.count.standard_deviation) ** 2
-    from_count = (2.0 * moved - mean_product) ** 2 * count_variance
-    found: Array = np.sqrt(own**2 + from_sums + from_count) / head.divisor
+    low, high = max(rows[0], columns[0]), min(rows[1], columns[1])
+    same = np.arange(low, max(low, high))
+    places = same - rows[0], same - columns[0]
+    found[places] += moved[places] * head.sums_variance[same]
+    found += own**2
+    # What is in every entry of the noise of the count.
+    moved -= mean_product
+    moved *= moved
+    moved *= float(head.count.standard_deviation) ** 2
+    found += moved
+    np.sqrt(found, out=found)
+    found /= head.divisor
     return found
 
 
@@ -167,7 +175,8 @@ def _raw_block(
     lead: int,
 ) -> Array:
     """Block of a symmetric answer in raw units; ``lead`` coordinates stand before the features."""
-    units = np.outer(back[rows[0] - lead : rows[1] - lead], back[columns[0] - lead : columns[1] - lead])
-    value = released.astype(np.float64) * design.steps(rows, columns) / design.shifted_unit
-    found: Array = units * value
-    return found
+    value: Array = released.astype(np.float64)
+    value *= design.steps(rows, columns)
+    value /= design.shifted_unit
+    value *= np.outer(back[rows[0] - lead : rows[1] - lead], back[columns[0] - lead : columns[1] - lead])
+    return value

@@ -134,17 +134,29 @@ class EntryNoise:
 
     def steps(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.int64]:
         """Grid steps of a block, half-open ranges; shape (rows, columns), int64, at least one."""
-        # Rounding up, after covering the float error of the products, only adds noise: each step >= its ideal value.
-        ideal = np.multiply.outer(self.rows[slice(*rows)], self.columns[slice(*columns)]) * ROUND_UP
-        if self.off_diagonal != 1.0:
-            diagonal = np.arange(*rows)[:, None] == np.arange(*columns)[None, :]
-            ideal = np.where(diagonal, ideal, ideal * self.off_diagonal)
-        steps: NDArray[np.int64] = np.ceil(ideal).astype(np.int64)
+        steps: NDArray[np.int64] = self._whole_steps(rows, columns).astype(np.int64)
         return steps
 
     def standard_deviations(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.float64]:
         """Standard deviation of the noise of a block, in units of the answer."""
-        return self.steps(rows, columns).astype(np.float64) * self.of_a_step
+        found = self._whole_steps(rows, columns)
+        found *= self.of_a_step
+        return found
+
+    def _whole_steps(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.float64]:
+        """Steps as floats, which hold them exactly: they are at most 2**60, and a float beyond 2**53 is whole."""
+        ideal = np.multiply.outer(self.rows[slice(*rows)], self.columns[slice(*columns)])
+        # Rounding up, after covering the float error of the products, only adds noise: each step >= its ideal value.
+        ideal *= ROUND_UP
+        if self.off_diagonal != 1.0:
+            low, high = max(rows[0], columns[0]), min(rows[1], columns[1])
+            diagonal = np.arange(low, max(low, high))
+            places = diagonal - rows[0], diagonal - columns[0]
+            kept = ideal[places]
+            ideal *= self.off_diagonal
+            ideal[places] = kept
+        found: NDArray[np.float64] = np.ceil(ideal, out=ideal)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,4 +369,6 @@ def add_noise(
     """
     # floor division and remainder are exact in int64; a remainder of at least half a step rounds up.
     quotient, remainder = np.divmod(exact << shift, steps)
-    return quotient + (remainder >= steps - remainder) + noise
+    quotient += remainder >= steps - remainder
+    quotient += noise
+    return quotient

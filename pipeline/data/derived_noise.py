@@ -63,16 +63,18 @@ class DerivedDeviations:
             raise IndexError("standard deviations are read by slices of rows and columns")
         spans = [part.indices(length) for part, length in zip((*keys, slice(None))[:2], self.shape, strict=True)]
         (top, bottom, _), (left, right, _) = spans
-        return self._block((top, max(top, bottom)), (left, max(left, right)))
+        rows, columns = (top, max(top, bottom)), (left, max(left, right))
+        known = None if self._origin is None else np.asarray(self._matrix[slice(*rows), slice(*columns)], np.float64)
+        return self.beside(known, rows, columns)
 
-    def _block(self, rows: Span, columns: Span) -> Array:
+    def beside(self, value: Array | None, rows: Span, columns: Span) -> Array:
+        """Of a block whose entries have been read; only those of a covariance are needed."""
         lead = 0 if self._origin is None else 1
         inner = (rows[0] + lead, rows[1] + lead), (columns[0] + lead, columns[1] + lead)
         units = np.outer(self._units[0][slice(*rows)], self._units[1][slice(*columns)])
         own: Array = units * self._noise.standard_deviations(*inner)
-        if self._origin is None:
+        if self._origin is None or value is None:
             return own
-        value = np.asarray(self._matrix[slice(*rows), slice(*columns)], np.float64)
         moved = np.outer(self._head.shift[slice(*rows)], self._head.shift[slice(*columns)])
         return covariance_deviation(value + moved, own, self._head, rows, columns)
 

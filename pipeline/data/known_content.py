@@ -19,6 +19,9 @@ from blockveil.pipeline.data.zarr_arrays import ArrayLikeOnDisk, content_digest
 _TICK = 2_500_000_000
 """Nanoseconds, more than a tick of any file system."""
 
+_WORTH_WAITING = 2**31
+"""Bytes of a release that take longer to hash again than files take to settle."""
+
 _State = tuple[tuple[str, int, int, int, int, int], ...]
 
 _known: dict[_State, str] = {}
@@ -43,6 +46,9 @@ def known_digest(location: Location, arrays: Mapping[str, ArrayLikeOnDisk]) -> s
     with _lock:
         found = _known.get(state)
     if found is None:
+        left = _newest(state) + _TICK - time.time_ns()
+        if left >= 0 and sum(size for _, _, _, size, _, _ in state) >= _WORTH_WAITING:
+            time.sleep((min(left, _TICK) + 1) / 1e9)
         settled = _newest(state) + _TICK < time.time_ns()
         found = content_digest(arrays)
         if settled and _state(location) == state:

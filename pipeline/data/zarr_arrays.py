@@ -11,6 +11,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -125,6 +126,8 @@ def create_array(
     dtype: Any,
     dimensions: tuple[str, ...],
     chunks: tuple[int, ...] | None = None,
+    *,
+    shrinks: bool = True,
 ) -> zarr.Array[Any]:
     """Create an array to be written in blocks; blocks that share no chunk may be written at the same time.
 
@@ -136,6 +139,8 @@ def create_array(
         Of the array.
     chunks
         Sides of a chunk; where none are given ``CHUNK_SIDE``, and of more than two axes as large as those of two.
+    shrinks
+        Whether its values are worth compressing.
     """
     dtype = np.dtype(dtype)
     return group.create_array(
@@ -145,7 +150,7 @@ def create_array(
         dtype=str if _kind(dtype) == _TEXT else dtype.newbyteorder("<"),
         # A float chunk that got lost reads as NaN, not as a plausible zero.
         fill_value=float("nan") if dtype.kind == "f" else None,
-        compressors=(ZstdCodec(level=1), Crc32cCodec()),
+        compressors=(ZstdCodec(level=1), Crc32cCodec()) if shrinks else (Crc32cCodec(),),
         dimension_names=dimensions,
         config={"write_empty_chunks": True},
     )
@@ -250,7 +255,7 @@ def content_digest(arrays: Mapping[str, ArrayLikeOnDisk]) -> str:
         kind = _kind(array.dtype)
         for field in (name, kind, ",".join(map(str, array.shape))):
             _add_field(total, field.encode())
-        for slab in _slabs(array):
+        for slab in _ahead(_slabs(array)):
             if kind == _TEXT:
                 for text in slab.ravel():
                     _add_field(total, str(text).encode())
@@ -272,6 +277,16 @@ def _kind(dtype: Any) -> str:
 def _add_field(total: Any, field: bytes) -> None:
     # A length before each field keeps two different sequences of fields from having the same bytes.
     total.update(len(field).to_bytes(8, "little") + field)
+
+
+def _ahead(slabs: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
+    """The same slabs, each read while the one before it is hashed."""
+    each = iter(slabs)
+    with ThreadPoolExecutor(1, "blockveil-slab") as pool:
+        following = pool.submit(next, each, None)
+        while (slab := following.result()) is not None:
+            following = pool.submit(next, each, None)
+            yield slab
 
 
 def _slabs(array: ArrayLikeOnDisk) -> Iterable[NDArray[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,12 +35,15 @@ class Large:
         Type of an entry.
     chunks
         Sides of a stored chunk, where they are not the usual ones.
+    shrinks
+        Whether its values are worth compressing; entries with noise of their own in double precision are not.
     """
 
     shape: tuple[int, ...]
     dimensions: tuple[str, ...]
     dtype: type[np.float64 | np.int64] = np.float64
     chunks: tuple[int, ...] | None = None
+    shrinks: bool = True
 
 
 class Blocks(Protocol):
@@ -96,7 +99,7 @@ class _Stated(_Plain):
 
     def __init__(self, name: str, large: Large, axes: ReleaseArrays, noise: ReleaseArrays) -> None:
         super().__init__(name, large, {**axes, **noise})
-        self.large = {name: large}
+        self.large = {name: replace(large, shrinks=False)}
 
     def _mirrored(self, rows: tuple[int, int], columns: tuple[int, int], value: NDArray[np.float64]) -> Iterator[Block]:
         yield self._name, (slice(*rows), slice(*columns)), value

@@ -122,9 +122,11 @@ class Draft:
         dimensions: tuple[str, ...],
         dtype: Any = np.float64,
         chunks: tuple[int, ...] | None = None,
+        *,
+        shrinks: bool = True,
     ) -> zarr.Array[Any]:
-        """Create an array to be filled in blocks; chunks as usual where none are given."""
-        return zarr_arrays.create_array(self._group, name, shape, dtype, dimensions, chunks)
+        """Create an array to be filled in blocks; as :func:`.zarr_arrays.create_array`."""
+        return zarr_arrays.create_array(self._group, name, shape, dtype, dimensions, chunks, shrinks=shrinks)
 
     def finish(self, attributes: Mapping[str, Any]) -> Staged:
         """Add attributes and the digest of the content, and bring all of it to the disk.

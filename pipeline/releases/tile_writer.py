@@ -106,7 +106,7 @@ def _assembled(plan: Plan, layout: Layout, tiles: Tiles) -> Released:
 
 def _write_blocks(draft: Draft, blocks: Blocks, layout: Layout, tiles: Tiles) -> ReleaseArrays:
     arrays = {
-        name: draft.create(name, large.shape, large.dimensions, large.dtype, large.chunks)
+        name: draft.create(name, large.shape, large.dimensions, large.dtype, large.chunks, shrinks=large.shrinks)
         for name, large in blocks.large.items()
     }
     first: dict[Tile, Released] = {}

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from blockveil.engine.answers.layout import split
 from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.data.derived_noise import DerivedDeviations
 from blockveil.pipeline.data.zarr_arrays import CHUNK_SIDE, ArrayLikeOnDisk
 
 Array = NDArray[np.float64]
@@ -112,9 +113,19 @@ class ReleasedMatrix:
         """Released entries, shape (rows, columns)."""
         return self._read(self.kind, rows, columns)
 
+    def with_noise(self, rows: Span, columns: Span) -> tuple[Array, Array]:
+        """Released entries and the standard deviations of their noise, in one reading."""
+        value, stated = self.value(rows, columns), self._arrays[f"{self.kind}_standard_deviation"]
+        if isinstance(stated, DerivedDeviations):
+            return value, stated.beside(value, rows, columns)
+        return value, self.deviation(rows, columns)
+
     def signal(self, rows: Span, columns: Span) -> Array:
         """Released entries less what is released without records: the public origin of records, else zero."""
-        value = self.value(rows, columns)
+        return self.centred(self.value(rows, columns), rows, columns)
+
+    def centred(self, value: Array, rows: Span, columns: Span) -> Array:
+        """The same of a block whose entries have been read."""
         return value if self.centre is None else value - np.broadcast_to(self.centre, self.shape)[_block(rows, columns)]
 
     def deviation(self, rows: Span, columns: Span) -> Array:

@@ -188,12 +188,13 @@ class _Pass:
     def look(self, tile: EntriesTile) -> _Seen:
         """What a tile adds; changes nothing, so that several may be looked at side by side."""
         matrix, rows, columns = self._matrix, slice(*tile.rows), slice(*tile.columns)
-        signal, deviation = matrix.signal(tile.rows, tile.columns), matrix.deviation(tile.rows, tile.columns)
-        value = signal if matrix.centre is None else matrix.value(tile.rows, tile.columns)
+        value, deviation = matrix.with_noise(tile.rows, tile.columns)
+        signal = matrix.centred(value, tile.rows, tile.columns)
         shown = value if matrix.shown == matrix.kind else matrix.shown_value(tile.rows, tile.columns)
         if self._scale is not None:
             shown = shown * np.outer(self._scale[rows], self._scale[columns])
         weights = np.outer(self._weights[0][rows], self._weights[1][columns])
+        units = np.outer(self._units[0][rows], self._units[1][columns])
         stands = self._alone.stands(tile.rows[0], tile.columns[0], signal, deviation)
         beyond = np.abs(signal) > 2.0 * deviation
         on, others = BeyondNoise(), stands
@@ -209,7 +210,7 @@ class _Pass:
             shown=self._shown.part(tile, shown),
             raw=self._raw.part(tile, signal * weights),
             noise=self._noise.part(tile, deviation * weights),
-            shape=self._shape.part(tile, deviation / np.outer(self._units[0][rows], self._units[1][columns])),
+            shape=self._shape.part(tile, np.divide(deviation, units, out=units)),
             column_sums=value.sum(axis=0),
             column_squares=np.sum(deviation**2, axis=0),
             on=on,

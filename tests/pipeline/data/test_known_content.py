@@ -92,6 +92,14 @@ def test_nothing_is_remembered_of_files_that_were_just_written(tmp_path, counted
     assert len(counted) == 2
 
 
+def test_a_large_release_waits_until_its_files_have_settled_and_is_hashed_once(tmp_path, counted, monkeypatch):
+    monkeypatch.setattr(known_content, "_TICK", 300_000_000)
+    monkeypatch.setattr(known_content, "_WORTH_WAITING", 1)
+    path = released(tmp_path)
+    assert digest(path) == digest(path)
+    assert len(counted) == 1
+
+
 def test_what_changes_while_it_is_hashed_is_not_remembered(tmp_path, counted, monkeypatch):
     path = released(tmp_path)
 

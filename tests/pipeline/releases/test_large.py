@@ -15,6 +15,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.publishing import find_published
+from blockveil.pipeline.report.matrix import ReleasedMatrix
 from tests import support
 from tests.pipeline.releases.test_release import NIGHT
 
@@ -123,6 +124,26 @@ def test_standard_deviations_of_a_large_matrix_are_read_in_parts_and_not_stored(
     released_again = bv.open(path)
     assert released_again.estimate(plan.answer.matrix).standard_deviation.tobytes() == whole[name].tobytes()
     assert name in released_again.to_xarray()
+
+
+def test_entries_with_noise_are_stored_as_they_are_and_read_once_with_their_noise(tmp_path, monkeypatch):
+    monkeypatch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 1000)
+    released(tmp_path / "blocks", "covariance", monkeypatch)
+    (path,) = (tmp_path / "blocks").rglob(f"{NIGHT.isoformat()}.json")
+    opened = open_release(path)
+    stored = zarr.open_group(opened.path, mode="r")
+    codecs = {name: [type(codec).__name__ for codec in stored[name].compressors] for name in ("covariance", "mean")}
+    assert codecs == {"covariance": ["Crc32cCodec"], "mean": ["ZstdCodec", "Crc32cCodec"]}
+    matrix, readings = ReleasedMatrix(opened), []
+    real = zarr.Array.__getitem__
+    monkeypatch.setattr(zarr.Array, "__getitem__", lambda self, key: readings.append(key) or real(self, key))
+    rows, columns = (3, 700), (650, 1100)
+    _ = matrix.with_noise(rows, columns)  # numbers by row and column
+    readings.clear()
+    value, deviation = matrix.with_noise(rows, columns)
+    assert len(readings) == 1
+    assert np.array_equal(value, matrix.value(rows, columns))
+    assert np.array_equal(deviation, matrix.deviation(rows, columns))
 
 
 @pytest.mark.slow
