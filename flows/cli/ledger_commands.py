@@ -188,6 +188,30 @@ def head_(
 
 
 @app.command()
+def prove(
+    config: Config,
+    release_id: Annotated[str, typer.Argument(metavar="RELEASE", help="dataset/name/date", show_default=False)],
+    sign: Annotated[
+        str | None, typer.Option(help="env:NAME or file:PATH of the Ed25519 private key (PEM) of the ledger's keeper.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="File to write; the terminal where it is not given.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Print a proof that a release was paid for and not withdrawn by now, for readers without the ledger."""
+    del debug
+    found = Ledger(read_config(config).ledger_url).proof(release_id)
+    if sign is not None:
+        found = replace(found, head=found.head.signed(read_secret("--sign", sign, Path.cwd())))
+    if output is None:
+        say(found.to_json())
+    else:
+        _check_output(output)
+        output.write_text(found.to_json() + "\n", encoding="utf-8")
+        print_message(f"Proof of entry {found.sequence} written to {output}", as_json, written=output, **asdict(found))
+
+
+@app.command()
 def export(
     config: AnyConfig = None,
     ledger: Address = None,

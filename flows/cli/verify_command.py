@@ -13,7 +13,8 @@ from blockveil.flows.cli.named_release import named_release
 from blockveil.pipeline.base.ed25519 import public_key
 from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.config.secrets import read_secret
-from blockveil.pipeline.verification.verified import NOT_CHECKED, Verified, releases_at, verify
+from blockveil.pipeline.ledger.proofs import Proof
+from blockveil.pipeline.verification.verified import Evidence, Verified, releases_at, verify
 
 Named = Annotated[
     list[str],
@@ -29,21 +30,40 @@ Key = Annotated[
 ]
 
 
-def verify_releases(releases: Named, key: Key = None, as_json: Json = False, debug: Debug = False) -> None:
+Proofs = Annotated[
+    list[Path] | None, typer.Option("--proof", help="What `blockveil ledger prove` wrote for one of the releases.")
+]
+LedgerKey = Annotated[
+    str | None, typer.Option(help="env:NAME or file:PATH of the Ed25519 public key that signed the proofs.")
+]
+
+
+def verify_releases(
+    releases: Named,
+    key: Key = None,
+    proof: Proofs = None,
+    ledger_key: LedgerKey = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
     """Check releases by themselves: content, promise, noise and unit. Asks no ledger, config or server.
 
-    With a key, each must be signed with it.
+    With a key, each must be signed with it. With proofs, their entries must stand in a ledger and not be withdrawn.
     """
     del debug
     places = [place for named in releases for place in releases_at(named_release(named, None))]
-    wanted = None if key is None else _public_key(key)
-    found = [verify(place, wanted) for place in places]
+    given = Evidence(
+        None if key is None else _public_key(key),
+        tuple(_proof(path) for path in proof or ()),
+        None if ledger_key is None else read_secret("--ledger-key", ledger_key, Path.cwd()),
+    )
+    found = [verify(place, given) for place in places]
     if as_json:
         print_json({"releases": [one.plain for one in found], "hold": all(one.holds for one in found)})
     else:
         for one in found:
             _print(one)
-        print_rows([("Not checked", NOT_CHECKED)])
+        print_rows([("Not checked", given.not_checked)])
     failed = [one.name for one in found if not one.holds]
     if failed:
         raise StoreError(
@@ -58,6 +78,14 @@ def _public_key(reference: str) -> Ed25519PublicKey:
     if found is None:
         raise ConfigError("--key: this is no key", "It must be an Ed25519 key in PEM", "Correct what is referred to")
     return found
+
+
+def _proof(path: Path) -> Proof:
+    try:
+        return Proof.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        failure = StoreError(f'"{path}" cannot be read', "A proof is a file", "Correct the path")
+    raise failure
 
 
 def _print(found: Verified) -> None:

@@ -23,6 +23,8 @@ from blockveil.pipeline.base.errors import LedgerError
 
 _SHORTEST_SECRET = 32
 _FIELDS = {"entries": int, "hash": str, "time": str}
+_SIGNED = {"algorithm": str, "signature": str}
+_ROOTED = {"root": str, "withdrawn": list}
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,10 @@ class Head:
         Its time, UTC as ISO text; empty where there is no row.
     algorithm, signature
         ``ed25519`` or ``hmac-sha256`` and the signature in hexadecimal digits; empty where it is not signed.
+    root
+        Root of the tree over the hashes of all rows (:mod:`.inclusion`); empty in heads of earlier versions.
+    withdrawn
+        Hashes of the entries that paid for releases which were withdrawn.
     """
 
     entries: int
@@ -46,6 +52,8 @@ class Head:
     time: str
     algorithm: str = ""
     signature: str = ""
+    root: str = ""
+    withdrawn: tuple[str, ...] = ()
 
     def signed(self, key: str) -> Head:
         """Return the same head with a signature.
@@ -114,7 +122,8 @@ class Head:
         return canonical_json({"what": "blockveil ledger head", **self._said()})
 
     def _said(self) -> dict[str, Any]:
-        return {"entries": self.entries, "hash": self.hash, "time": self.time}
+        rooted = {"root": self.root, "withdrawn": list(self.withdrawn)} if self.root else {}
+        return {"entries": self.entries, "hash": self.hash, "time": self.time, **rooted}
 
     def to_json(self) -> str:
         """One line of JSON, to be kept elsewhere."""
@@ -134,10 +143,12 @@ class Head:
             found = json.loads(text)
         except ValueError:
             found = None
-        if isinstance(found, dict) and found.keys() in (_FIELDS.keys(), _FIELDS.keys() | {"algorithm", "signature"}):
-            kinds = {name: _FIELDS.get(name, str) for name in found}
-            if all(type(found[name]) is kind for name, kind in kinds.items()) and is_hash(found["hash"]):
-                return cls(**found)
+        forms = [_FIELDS | rooted | signed for rooted in ({}, _ROOTED) for signed in ({}, _SIGNED)]
+        if isinstance(found, dict) and found.keys() in [form.keys() for form in forms]:
+            kinds = {name: (_FIELDS | _ROOTED | _SIGNED)[name] for name in found}
+            hashes = [found["hash"], *([found["root"], *found["withdrawn"]] if kinds.keys() >= _ROOTED.keys() else [])]
+            if all(type(found[name]) is kind for name, kind in kinds.items()) and all(map(is_hash, hashes)):
+                return cls(**found | {"withdrawn": tuple(found.get("withdrawn", ()))})
         raise LedgerError(
             "The head is not readable",
             "It is a hash of 64 hexadecimal digits, or the JSON that `blockveil ledger head` prints",
@@ -145,9 +156,9 @@ class Head:
         )
 
 
-def is_hash(text: str) -> bool:
-    """Whether a text is a row's hash."""
-    return re.fullmatch(r"[0-9a-f]{64}", text) is not None
+def is_hash(text: object) -> bool:
+    """Whether something is the text of a row's hash."""
+    return isinstance(text, str) and re.fullmatch(r"[0-9a-f]{64}", text) is not None
 
 
 def _mac(secret: str, message: bytes) -> bytes:

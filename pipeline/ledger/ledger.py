@@ -28,6 +28,7 @@ from blockveil.pipeline.ledger.granted_budget import BudgetChange, granted
 from blockveil.pipeline.ledger.grants import Grant
 from blockveil.pipeline.ledger.heads import Head
 from blockveil.pipeline.ledger.periods import Period
+from blockveil.pipeline.ledger.proofs import Proof, head_of, proof_of
 from blockveil.pipeline.ledger.schema import entry
 from blockveil.pipeline.ledger.transfer import Form, write_rows
 from blockveil.pipeline.ledger.verification import verify_chain
@@ -306,23 +307,28 @@ class Ledger:
             return verify_chain(lookups.rows(connection), expected_head)
 
     def head(self) -> Head:
-        """Return the last row, to be kept elsewhere.
+        """Return the last row, to be kept elsewhere; LedgerError where the chain is broken."""
+        rows = self._rows()
+        return head_of(rows, verify_chain(rows, None))
+
+    def proof(self, release_id: str) -> Proof:
+        """Place of the entry that paid for a release, for readers without the ledger.
 
         Raises
         ------
         LedgerError
-            The chain is broken: its head would vouch for what it says now.
+            The chain is broken, or no charge of the release was committed.
         """
-        found = self.verify()
-        if found.problems:
-            raise refusals.broken(found)
-        return Head(found.entries, found.head, found.time)
+        rows = self._rows()
+        return proof_of(rows, head_of(rows, verify_chain(rows, None)), release_id)
+
+    def _rows(self) -> list[dict[str, Any]]:
+        with self._database.reading() as connection:
+            return list(lookups.rows(connection))
 
     def export(self, form: Form, stream: TextIO) -> int:
         """Write all entries as JSON Lines or CSV, or releases as lineage events; returns how many."""
-        with self._database.reading() as connection:
-            rows = list(lookups.rows(connection))
-        return write_rows(rows, form, stream)
+        return write_rows(self._rows(), form, stream)
 
     def close_for(self, address: str) -> None:
         """Let no entry follow, for the ledger goes on at another address; again for the same one changes nothing.

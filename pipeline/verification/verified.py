@@ -20,16 +20,42 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from blockveil.pipeline.base.ed25519 import raw
-from blockveil.pipeline.base.errors import BlockveilError, StoreError
+from blockveil.pipeline.base.errors import BlockveilError, LedgerError, StoreError
 from blockveil.pipeline.data.released import POINTER, RELEASE_FOLDER, OpenRelease, open_release, withdrawal_of
 from blockveil.pipeline.data.signatures import fingerprint, signer_of
 from blockveil.pipeline.data.stores import Location
+from blockveil.pipeline.ledger.proofs import Proof
 from blockveil.pipeline.verification.exact_gaussian import delta_of
 
-NOT_CHECKED = "its place in the ledger, whether it was withdrawn since, and that its noise was drawn with a secret key"
-
+_NEVER_SHOWN = "that its noise was drawn with a secret key"
 _ROUNDING = 1.0 + 1e-12
 """Covers the roundings of a quotient or product of floats that the release states."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a reader has beside the releases, from elsewhere.
+
+    Attributes
+    ----------
+    key
+        Public key that each release must be signed with; None where there is none.
+    proofs
+        Places of the entries that paid for releases.
+    ledger_key
+        Public key (PEM) that the heads of the proofs must be signed with; None where there is none.
+    """
+
+    key: Ed25519PublicKey | None = None
+    proofs: tuple[Proof, ...] = ()
+    ledger_key: str | None = None
+
+    @property
+    def not_checked(self) -> str:
+        """What nothing of it shows."""
+        if not self.proofs:
+            return f"its place in the ledger, whether it was withdrawn since, and {_NEVER_SHOWN}"
+        return f"whether it was withdrawn after its proof was made, and {_NEVER_SHOWN}"
 
 
 @dataclass(frozen=True)
@@ -61,10 +87,13 @@ class Verified:
         Release id, or the place of one that cannot be read.
     findings
         What was checked.
+    not_checked
+        What was not.
     """
 
     name: str
     findings: tuple[Finding, ...]
+    not_checked: str
 
     @property
     def holds(self) -> bool:
@@ -78,7 +107,7 @@ class Verified:
             "release": self.name,
             "holds": self.holds,
             "checked": [{"what": one.what, "holds": one.holds, "words": one.words} for one in self.findings],
-            "not_checked": NOT_CHECKED,
+            "not_checked": self.not_checked,
         }
 
 
@@ -100,32 +129,33 @@ def releases_at(place: Location) -> list[Location]:
     return found
 
 
-def verify(place: Location, key: Ed25519PublicKey | None = None) -> Verified:
+def verify(place: Location, given: Evidence = Evidence()) -> Verified:
     """Check one release by itself.
 
     Parameters
     ----------
     place
         Its pointer or its folder, as a path or as an address in an object store.
-    key
-        Public key that it must be signed with, from elsewhere than the release; None where there is none.
+    given
+        What the reader has beside it.
     """
     withdrawn = withdrawal_of(place)
     if withdrawn is not None:
-        return Verified(withdrawn.release_id, (Finding("Withdrawn", False, withdrawn.words),))
+        return Verified(withdrawn.release_id, (Finding("Withdrawn", False, withdrawn.words),), given.not_checked)
     try:
         release = open_release(place)
     except BlockveilError as error:
-        return Verified(str(place), (Finding("Content", False, f"{error.value}. {error.rule}"),))
+        return Verified(str(place), (Finding("Content", False, f"{error.value}. {error.rule}"),), given.not_checked)
     stated = release.attributes
     findings = (
         _content(release),
         _told(_promise, stated),
         _told(_noise, stated),
         _told(_unit, stated),
-        _signature(stated, key),
+        _signature(stated, given.key),
+        *([_told(_by_proofs(given), stated)] if given.proofs else []),
     )
-    return Verified(str(stated.get("release_id", release.name)), findings)
+    return Verified(str(stated.get("release_id", release.name)), findings, given.not_checked)
 
 
 def _content(release: OpenRelease) -> Finding:
@@ -151,6 +181,33 @@ def _signature(stated: Mapping[str, Any], key: Ed25519PublicKey | None) -> Findi
     if raw(found) != raw(key):
         return Finding(what, False, f"signed with another key than the one that was given, {name}")
     return Finding(what, True, f"signed with the key that was given, {name}")
+
+
+def _by_proofs(given: Evidence) -> Callable[[Mapping[str, Any]], Finding]:
+    """Check of the ledger by what the reader has."""
+
+    def _ledger(stated: Mapping[str, Any]) -> Finding:
+        """The entry that paid for it stands in the ledger, and it was not withdrawn when the proof was made."""
+        what, paid = "Ledger", stated["ledger"]
+        proof = next((one for one in given.proofs if one.row_hash == paid["row_hash"]), None)
+        if proof is None:
+            return Finding(what, None, "no proof of its entry was given")
+        head = proof.head
+        if proof.sequence != paid["sequence"] or not proof.holds:
+            return Finding(what, False, "the proof does not lead from its entry to the head of the ledger")
+        try:
+            if given.ledger_key is not None:
+                head.check(given.ledger_key)
+        except LedgerError as error:
+            return Finding(what, False, error.value)
+        if proof.row_hash in head.withdrawn:
+            return Finding(what, False, f"it was withdrawn by {head.time}")
+        words = f"entry {proof.sequence} of {head.entries}, not withdrawn by {head.time}"
+        if given.ledger_key is None:
+            return Finding(what, None, f"{words}, says a head that nobody vouched for here: {head.hash[:16]}...")
+        return Finding(what, True, f"{words}, says a head signed with the key that was given")
+
+    return _ledger
 
 
 def _told(check: Callable[[Mapping[str, Any]], Finding], stated: Mapping[str, Any]) -> Finding:

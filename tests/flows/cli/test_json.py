@@ -92,6 +92,7 @@ CALLS = [
     "ledger head people.toml",
     "ledger head people.toml --output head.json",
     "ledger upgrade people.toml",
+    "ledger prove people.toml people/covariance/2026-11-20 --output proof.json",
     "ledger role reader",
     "ledger import export.jsonl --ledger copy.db --as-copy",
     "budget set people.toml --epsilon 9 --delta 1e-5",

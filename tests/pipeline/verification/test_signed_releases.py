@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -15,7 +16,7 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from blockveil.pipeline.verification.verified import verify
+from blockveil.pipeline.verification.verified import Evidence, verify
 from tests.flows.cli.test_cli import blockveil
 from tests.support import prepare
 
@@ -59,7 +60,7 @@ def release(made, tmp_path):
 
 
 def signature(release, key=None):
-    (found,) = [each for each in verify(release, key).findings if each.what == "Signature"]
+    (found,) = [each for each in verify(release, Evidence(key)).findings if each.what == "Signature"]
     return found
 
 
@@ -73,7 +74,7 @@ def rewrite(release, change):
 def test_it_verifies_with_the_key_that_was_given_and_is_of_nobody_known_without_one(made, release):
     public = made[1].public_key()
     assert signature(release, public).holds is True
-    assert verify(release, public).holds
+    assert verify(release, Evidence(public)).holds
     alone = signature(release)
     assert alone.holds is None
     assert "nobody vouched for" in alone.words
@@ -123,6 +124,45 @@ def test_the_command_takes_the_public_key_by_reference(made, tmp_path, monkeypat
     shutil.copy(folder / "signer.pub", tmp_path)
     for key, code in (("file:signer.pub", 0), ("file:other.pub", 7), ("file:absent", 2), ("signer.pub", 2)):
         assert blockveil("verify", folder / "releases", "--key", key).returncode == code
+
+
+def test_a_proof_shows_that_it_was_paid_for_and_whether_it_was_withdrawn(made, tmp_path, monkeypatch):
+    folder, _ = made
+    copied = shutil.copytree(folder, tmp_path / "copied")
+    monkeypatch.chdir(copied)
+    key_file(copied / "keeper.pem")
+    pointer, release_id = "releases/people/covariance/2026-11-20.json", "people/covariance/2026-11-20"
+    (group,) = (copied / "releases").rglob("*.zarr")
+    elsewhere = shutil.copytree(group, tmp_path / group.name)
+    prove = ("ledger", "prove", "people.toml", release_id, "--sign", "file:keeper.pem", "--output")
+    assert blockveil(*prove, "proof.json").returncode == 0
+    check = ("verify", elsewhere, "--proof", "proof.json", "--ledger-key")
+    held = blockveil(*check, "file:keeper.pub")
+    assert (held.returncode, "not withdrawn by" in held.stdout) == (0, True)
+    assert "whether it was withdrawn after its proof" in held.stdout
+    assert blockveil(*check, "file:signer.pub").returncode == 7  # another key than the ledger's keeper has
+    alone = blockveil(*check[:-1])
+    assert (alone.returncode, "nobody vouched for" in alone.stdout) == (0, True)
+    assert blockveil("withdraw", "people.toml", release_id, "--reason", "wrong").returncode == 0
+    assert blockveil(*prove, "later.json").returncode == 0
+    later = blockveil("verify", elsewhere, "--proof", "later.json", "--ledger-key", "file:keeper.pub")
+    assert (later.returncode, "it was withdrawn by" in later.stdout) == (7, True)
+    assert blockveil("verify", pointer).returncode == 7
+    assert blockveil("verify", elsewhere, "--proof", "absent.json").returncode == 7
+
+
+def test_a_proof_of_another_ledger_does_not_hold(made, tmp_path):
+    folder, _ = made
+    prepare(tmp_path)
+    other = load_config(tmp_path / "people.toml")
+    run(other)
+    found = Ledger(other.ledger_url).proof("people/covariance/2026-11-20")
+    (group,) = (folder / "releases").rglob("*.zarr")
+    stated = json.loads((group / "zarr.json").read_text())["attributes"]["ledger"]
+    forged = replace(found, sequence=stated["sequence"], row_hash=stated["row_hash"])
+    for proof, holds in ((found, None), (forged, False)):
+        (finding,) = [one for one in verify(group, Evidence(proofs=(proof,))).findings if one.what == "Ledger"]
+        assert finding.holds is holds
 
 
 def test_neither_the_private_key_nor_its_place_is_in_what_is_published(made):

@@ -71,7 +71,8 @@ def test_a_unit_of_several_rows_verifies_and_one_more_row_is_found(tmp_path, mec
     outcome, _ = released(load_config(loaded.path))
     found = verify(outcome.path)
     assert found.holds, found
-    assert found.findings[-1].words == "one person is charged for 20 rows"
+    (unit,) = [finding for finding in found.findings if finding.what == "Unit"]
+    assert unit.words == "one person is charged for 20 rows"
     more = altered(outcome.path.parent, lambda stated: stated["guarantee"]["contribution"].update(charged_rows=21))
     assert failing(more) == ["Noise", "Unit"]
 
