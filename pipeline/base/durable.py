@@ -33,6 +33,20 @@ def sync_tree(root: Path) -> None:
         sync(Path(folder))
 
 
+def sync_names(folder: Path) -> None:
+    """Bring the name of a folder to the disk, and the names of those above it, which may have been made with it.
+
+    It ends where a file system begins, or above what this account may read: nothing of a release made those.
+    """
+    for parent in folder.absolute().parents:
+        try:
+            sync(parent)
+        except PermissionError:
+            return
+        if os.path.ismount(parent):
+            return
+
+
 def replace_file(target: Path, content: bytes, scratch: Path) -> None:
     """Give a file new content: a reader sees the old or the new, never a part, also after a power loss.
 

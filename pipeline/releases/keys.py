@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from secrets import token_bytes
 
-from blockveil.pipeline.base.durable import sync
+from blockveil.pipeline.base.durable import sync, sync_names
 from blockveil.pipeline.base.errors import StoreError
 
 SECRET_BYTES = 32
@@ -79,6 +79,7 @@ class KeyStore:
         finally:
             self._wipe(draft)
         sync(self._root)
+        sync_names(self._root)  # a folder that was just made is lost with all that is in it
 
     def read(self, charge_id: str) -> bytes | None:
         """Secret of a charge, or None where there is none.

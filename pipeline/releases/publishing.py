@@ -223,7 +223,7 @@ def publish(root: Path, release_id: str, staged: Staged) -> Published:
         content |= {name: attributes[name] for name in _POINTER_ATTRIBUTES if name in attributes}
         scratch = staging.scratch_path(folder, "pointer")
         durable.replace_file(pointer, canonical_json(content) + b"\n", scratch)
-        _sync_parents(folder, root)
+        durable.sync_names(folder)
         return Published(target, pointer, staged.output_digest)
     except OSError as error:
         failure = durable.store_error(error, f"release {release_id} cannot be published")
@@ -343,8 +343,3 @@ def _verify(path: Path, digest: str) -> dict[str, Any]:
     if attributes["output_digest"] != digest:
         raise damaged(path, "holds other values than were staged")
     return attributes
-
-
-def _sync_parents(folder: Path, root: Path) -> None:
-    for parent in (folder.parent, root, root.parent):
-        durable.sync(parent)

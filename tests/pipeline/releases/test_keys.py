@@ -35,6 +35,19 @@ def test_a_secret_is_private_on_the_disk_and_stays_the_same(store, tmp_path):
     assert store.create("cd" * 16) != secret
 
 
+def test_the_names_of_the_folders_of_a_new_store_are_on_the_disk_too(tmp_path, monkeypatch):
+    synced, fsync = set(), os.fsync
+
+    def seen(descriptor):
+        fsync(descriptor)
+        synced.add(os.fstat(descriptor).st_ino)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    root = tmp_path / "new" / "keys"
+    KeyStore(root).create(CHARGE)
+    assert {folder.stat().st_ino for folder in (root, root.parent, tmp_path)} <= synced
+
+
 def test_racing_attempts_get_one_secret_and_leave_no_drafts(store, tmp_path):
     with ThreadPoolExecutor(16) as pool:
         found = set(pool.map(store.create, [CHARGE] * 64))

@@ -1,0 +1,151 @@
+"""Mistakes that are planted into the product for as long as a test looks for them, each by a change of its source text.
+
+A mistake names the function, the text that stands there today, and what is put in its place; a text that is no longer
+there is an error, so that a mistake cannot silently become none.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from tests.simulation.schedule import engine
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A change of one function.
+
+    Attributes
+    ----------
+    where
+        Module and function, such as ``blockveil.pipeline.releases.keys:KeyStore._link``.
+    changes
+        Texts of its source, each exactly once there, and what takes their place.
+    unguarded
+        Whether the triggers of the ledger, which would refuse what it does, are taken away too.
+    """
+
+    where: str
+    changes: tuple[tuple[str, str], ...]
+    unguarded: bool = False
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        """The product with the mistake, for the time of a block."""
+        module_name, _, path = self.where.partition(":")
+        module = importlib.import_module(module_name)
+        *owners, name = path.split(".")
+        owner: Any = module
+        for each in owners:
+            owner = getattr(owner, each)
+        source = textwrap.dedent(inspect.getsource(getattr(owner, name)))
+        for old, new in self.changes:
+            if source.count(old) != 1:
+                raise LookupError(f"{self.where} has {source.count(old)} times {old!r}")
+            source = source.replace(old, new)
+        space = dict[str, Any]()
+        exec(compile(source, f"<{self.where} with a mistake>", "exec"), module.__dict__, space)  # our own source
+        with mock.patch.object(owner, name, space[name]), mock.patch.object(engine(), "guarded", not self.unguarded):
+            yield
+
+
+_KEYS = "blockveil.pipeline.releases.keys:KeyStore."
+_NIGHT = "blockveil.pipeline.releases.night:"
+_PUBLISHING = "blockveil.pipeline.releases.publishing:"
+_LEDGER = "blockveil.pipeline.ledger.ledger:Ledger."
+
+MISTAKES = {
+    "the secret is not synced": Mistake(
+        _KEYS + "_link", (("            file.flush()\n            os.fsync(file.fileno())\n", "            pass\n"),)
+    ),
+    "the name of the secret is not synced": Mistake(_KEYS + "_link", (("    sync(self._root)\n", ""),)),
+    "the name of the key store is not synced": Mistake(_KEYS + "_link", (("    sync_names(self._root)", "    pass"),)),
+    "noise is drawn before the commit": Mistake(
+        _NIGHT + "measure",
+        (
+            (
+                "    charge, key = _commit(workspace, reservation)\n",
+                "    charge = reservation.charge\n"
+                "    secret = workspace.keys.create(charge.charge_id)\n"
+                "    key = NoiseKey.derive(secret, bytes.fromhex(charge.spec_digest))\n",
+            ),
+            (
+                '            tell("closing the release", None)\n',
+                "            charge, key = _commit(workspace, reservation)\n",
+            ),
+        ),
+    ),
+    "a committed charge is given back": Mistake(
+        _LEDGER + "void_if_reserved",
+        (("        if state is State.RESERVED:\n", "        if state in (State.RESERVED, State.COMMITTED):\n"),),
+        unguarded=True,
+    ),
+    "the key is wiped before the release is published": Mistake(
+        _NIGHT + "measure", (("        compute.forget(handle)\n", "        workspace.keys.destroy(handle)\n"),)
+    ),
+    "the key outlives the seal": Mistake(
+        _NIGHT + "seal",
+        (
+            ("        workspace.keys.destroy(charge_id)\n", "        pass\n"),
+            ("    lineage.tell", "    workspace.keys.destroy(charge_id)\n    lineage.tell"),
+        ),
+    ),
+    "the pointer comes before the data": Mistake(
+        _PUBLISHING + "publish",
+        (
+            ("_settle(staged, target)\n        durable.sync(folder)\n", "verified_attributes(staged.path)\n"),
+            ("        durable.sync_names(folder)\n", "        _settle(staged, target)\n        durable.sync(folder)\n"),
+        ),
+    ),
+    "a release is not synced": Mistake(
+        _PUBLISHING + "Draft.finish",
+        (
+            ("    durable.sync_tree(self._held.path)\n    digest", "    digest"),
+            ("    durable.sync_tree(self._held.path)\n    return", "    return"),
+        ),
+    ),
+    "a release's name is not synced before its pointer": Mistake(
+        _PUBLISHING + "publish", (("        durable.sync(folder)\n", ""),)
+    ),
+    "a pointer is written in place": Mistake(
+        "blockveil.pipeline.base.durable:replace_file",
+        (
+            ("    try:\n", "    target.write_bytes(content)\n    return sync(target), sync(target.parent)\n    try:\n"),
+        ),
+    ),
+    "a retry is charged again": Mistake(
+        _LEDGER + "reserve",
+        (("known = lookups.active(connection, release_id)", "known = None"),),
+        unguarded=True,
+    ),
+    "the cap is not looked at": Mistake(
+        _LEDGER + "reserve",
+        (("ticks = booked(budget, charge, part)", "ticks = budget.tally.book(budget.cap, charge, part)"),),
+    ),
+    "two attempts draw with two keys": Mistake(
+        _NIGHT + "_commit", (("    if charge.key_check != _check_value(secret):\n", "    if False:\n"),)
+    ),
+    "records are not looked at after the draw": Mistake(
+        _NIGHT + "measure", (("            dataset.check_unchanged(committed=True)\n", ""),)
+    ),
+    "the pointer is sent before what it points to": Mistake(
+        "blockveil.pipeline.releases.destination:Destination.send",
+        (("    files = _files(published.path)\n", "    files = _files(published.path)\n"
+          "    if found is None:\n"
+          "        self._create(release_id, _pointer(release_id), published.pointer, there=False)\n"),),
+    ),
+    "commits do not wait for the disk": Mistake(
+        "blockveil.pipeline.ledger.sqlite:_configure", (("synchronous=FULL", "synchronous=NORMAL"),)
+    ),
+    "what is sealed may not have been sent": Mistake(
+        "blockveil.pipeline.releases.uploading:send", (("    if place is not None:\n", "    if False:\n"),)
+    ),
+}  # fmt: skip
+"""Each name says what is wrong then."""

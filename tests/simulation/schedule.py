@@ -1,0 +1,449 @@
+"""One schedule: a seed becomes nights, runners and faults, and all of it is watched until the last night is settled."""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from functools import cache, partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+from zoneinfo import ZoneInfo
+
+import obstore
+from prefect.client.schemas.objects import StateType
+
+from blockveil.flows.service import recovery
+from blockveil.pipeline.base import interrupts, staging
+from blockveil.pipeline.base.errors import BlockveilError
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.config.deployments_file import Deployments, LoadedDeployments, NightSection
+from blockveil.pipeline.data import known_content, object_writes, released
+from blockveil.pipeline.ledger import chain, database, line
+from blockveil.pipeline.ledger import ledger as ledger_module
+from blockveil.pipeline.plan.planning import Plan, make_plan
+from blockveil.pipeline.releases import destination, keys, night, publishing, workspace
+from blockveil.pipeline.releases.night import Attempt, walk
+from blockveil.pipeline.releases.order import plainly
+from blockveil.pipeline.releases.workspace import Workspace
+from tests import support
+from tests.simulation import stand_ins
+from tests.simulation.bucket import Bucket, requests
+from tests.simulation.calls import MOUNT
+from tests.simulation.database import Connection, Engine, database_for, engine_for
+from tests.simulation.service import CRON, PrefectServer, Run, schedule_of
+from tests.simulation.watcher import Watcher, nights_within
+from tests.simulation.world import SECOND, Faults, Violation, World
+
+ROOT = Path(MOUNT)
+DELTA = 1e-5
+BUDGETS = (1.2, 1.9, 3.0)
+ZONES = {
+    "Europe/Berlin": ("2026-03-27", "2026-10-23"),
+    "America/New_York": ("2026-03-06", "2026-10-30"),
+}
+"""Two zones, and days shortly before their clocks change."""
+
+_present: list[Schedule] = []
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the schedules of a process share: configs, plans, and a ledger for each budget."""
+
+    plain: Any
+    sent: Any
+    folder: Path
+
+    @classmethod
+    @cache
+    def get(cls) -> Setting:
+        """Make it once."""
+        folder = tempfile.TemporaryDirectory()
+        _folders.append(folder)
+        path = support.write_config(Path(folder.name))
+        plain = load_config(path)
+        path.write_text(path.read_text() + 'upload = "s3://bucket/releases"\n')
+        sent = load_config(path)
+        for epsilon in BUDGETS:
+            ledger = Path(folder.name, "ledger.db")
+            support.set_budget(plain, epsilon, DELTA)
+            ledger.rename(ledger.with_name(f"{epsilon}.db"))
+        at = replace(plain, path=ROOT / "people.toml"), replace(sent, path=ROOT / "people.toml")
+        return cls(*at, Path(folder.name))
+
+    def ledger(self, epsilon: float) -> Path:
+        """A ledger with a budget and nothing else."""
+        return self.folder / f"{epsilon}.db"
+
+
+_folders: list[Any] = []
+
+
+@cache
+def plan_of(sends: bool, day: date) -> Plan:
+    """Plan of a night."""
+    setting = Setting.get()
+    return make_plan(setting.sent if sends else setting.plain, day)
+
+
+@cache
+def engine() -> Engine:
+    """The database of this process."""
+    return Engine()
+
+
+@cache
+def databases(server: bool) -> Any:
+    """The product's own class over the simulated connections; it serves one schedule after the other."""
+    made = engine_for(lambda: _present[0].connect(), server=server)
+    return database_for(ROOT / "ledger.db", made, server=server)
+
+
+@cache
+def most_within(epsilon: float) -> int:
+    """Nights that a budget holds."""
+    return nights_within(epsilon, DELTA, plan_of(False, date(2026, 3, 1)).charge.mu)
+
+
+class Schedule:
+    """Everything of one seed.
+
+    Parameters
+    ----------
+    seed
+        Decides what happens.
+    faulty
+        Whether anything goes wrong at all.
+    """
+
+    def __init__(self, seed: int, *, faulty: bool = True) -> None:
+        world = self.world = World(seed, 0)
+        self.seed, self._faulty = seed, faulty
+        self.zone = world.one_of(tuple(ZONES))
+        first = datetime.fromisoformat(world.one_of(ZONES[self.zone])).replace(hour=18, tzinfo=ZoneInfo(self.zone))
+        world.now = world.disk.now = int(first.timestamp()) * SECOND
+        self._nights = world.one_of((1, 1, 1, 2, 2, 3))
+        self.sends, self.server = world.chance() < 0.3, world.chance() < 0.5
+        self.version, self.engine, self.bucket = 0, engine(), Bucket(world)
+        self.epsilon = world.one_of(BUDGETS)
+        self.watcher = Watcher(self, most_within(self.epsilon))
+        self.prefect = PrefectServer(first)
+        self._last = first + timedelta(days=self._nights, hours=-6)
+        self.times = schedule_of(CRON, self.zone, first, self._last)
+        config = Setting.get().sent if self.sends else Setting.get().plain
+        section = NightSection(cron=CRON, timezone=self.zone, config="people", mode="release", missed="all")
+        self.deployed = LoadedDeployments(Deployments(night=(section,)), ROOT, {"people": config})
+        self._planned = 0
+        world.on_rename.append(self.watcher.named)
+        world.on_crash += [partial(self.engine.lose_power, world.chance), self._after_crash]
+        self.bucket.on_put.append(self.watcher.put)
+
+    def _after_crash(self) -> None:
+        self.watcher.everything()
+
+    # ---- what the product is given -----------------------------------------------------------------------------
+
+    def connect(self) -> Connection:
+        """A connection to the database."""
+        self.world.step("connect")
+        return Connection(self.world, self.engine, "server" if self.server else "file", self.watcher.booked)
+
+    def _now(self, zone: Any = None) -> datetime:
+        return datetime.fromtimestamp(self.world.now / SECOND, zone or UTC)
+
+    def _clock(self) -> Any:
+        schedule = self
+
+        class Clock(datetime):
+            @classmethod
+            def now(cls, tz: Any = None) -> datetime:
+                return schedule._now(tz)
+
+        return Clock
+
+    def _patches(self) -> Iterator[Any]:
+        world, clock = self.world, self._clock()
+        inline = SimpleNamespace(Thread=stand_ins.InlineThread, Event=line.threading.Event)
+        times = SimpleNamespace(sleep=world.sleep, time=lambda: world.now / SECOND, time_ns=lambda: world.now)
+        randomness = SimpleNamespace(token_hex=lambda count: world.bytes(count).hex())
+        yield mock.patch.multiple(ledger_module, open_database=lambda _: databases(self.server), _now=self._utc)
+        yield mock.patch.multiple(workspace, datetime=clock)
+        for module in (database, keys, known_content):
+            yield mock.patch.object(module, "time", times)
+        for module in (line, interrupts):
+            yield mock.patch.object(module, "threading", inline)
+        yield mock.patch.object(keys, "token_bytes", world.bytes)
+        yield mock.patch.multiple(chain, identifier=lambda: world.bytes(16).hex())
+        yield mock.patch.multiple(ledger_module, identifier=lambda: world.bytes(16).hex())
+        yield mock.patch.object(keys.os, "urandom", world.bytes)
+        yield mock.patch.object(staging, "secrets", randomness)
+        yield mock.patch.object(staging, "_let_go", self._let_go(staging._let_go))
+        yield mock.patch.object(known_content, "_known", Remembered(world))
+        yield from self._stand_ins()
+        yield from self._service()
+
+    def _stand_ins(self) -> Iterator[Any]:
+        arrays = SimpleNamespace(
+            create_group=stand_ins.create_group, write_array=lambda group, *rest: group.add(*rest), create_array=None
+        )
+        yield mock.patch.object(publishing, "zarr_arrays", arrays)
+        yield mock.patch.object(released, "zarr", SimpleNamespace(open_group=stand_ins.open_group))
+        yield mock.patch.multiple(
+            night,
+            open_records=lambda _: stand_ins.Records(self, self.version),
+            exact_graph=lambda *_: None,
+            noisy_graph=lambda held, layout, design, handle, name: (handle, held),
+            released_layout=lambda *_: None,
+            secrets=SimpleNamespace(token_hex=lambda count: self.world.bytes(count).hex()),
+        )
+        yield mock.patch.object(night.tile_writer, "write", stand_ins.write_tiles)
+        yield mock.patch.multiple(Plan, cut=lambda *_: SimpleNamespace(layout=lambda *_: None))
+        yield mock.patch.object(destination, "ThreadPoolExecutor", stand_ins.InlinePool)
+        yield mock.patch.multiple(object_writes, client=lambda *_: self.bucket)
+        yield mock.patch.multiple(obstore, **requests())
+
+    def _service(self) -> Iterator[Any]:
+        yield mock.patch.multiple(
+            recovery,
+            get_client=self.prefect.client,
+            pages=self.prefect.pages,
+            plan_near=lambda _, day: self.plan(day),
+            times=schedule_of,
+        )
+
+    def _utc(self) -> str:
+        return self._now().isoformat(timespec="seconds")
+
+    def _let_go(self, real: Callable[[Path, int], None]) -> Callable[[Path, int], None]:
+        def let_go(lock: Path, descriptor: int) -> None:
+            opened = self.world.calls.opened.get(descriptor)
+            if opened is not None and not opened.owner.dead:  # a dead process lets go of nothing by itself
+                real(lock, descriptor)
+
+        return let_go
+
+    # ---- what happens ------------------------------------------------------------------------------------------
+
+    def plan(self, day: date) -> Plan:
+        """Plan of a night."""
+        return plan_of(self.sends, day)
+
+    def run(self) -> str:
+        """Let all of it happen; the digest of what did.
+
+        Raises
+        ------
+        Violation
+            An invariant does not hold.
+        """
+        _present[:] = [self]
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            with ExitStack() as stack:
+                stack.enter_context(self.world.calls.installed())
+                for patch in self._patches():
+                    stack.enter_context(patch)
+                self._prepare()
+                self._chaos()
+                self._recover()
+        finally:
+            for process in self.world.processes:
+                process.dead = True
+            while self.world.processes:
+                self.world.turn()
+            if collecting:
+                gc.enable()
+        return self.world.digest
+
+    def _prepare(self) -> None:
+        self.engine.begin(Setting.get().ledger(self.epsilon))
+        disk = self.world.disk
+        for name in ("keys", "releases"):
+            if self.world.chance() < 0.5:
+                disk.create((name,), 0o700 if name == "keys" else 0o755, folder=True)
+        disk.create(("ledger.db",), 0o600)
+        disk.root.sync()
+        self.watcher.booked()
+
+    def _chaos(self) -> None:
+        world = self.world
+        if self._faulty:
+            rate = world.one_of((0.0, 0.0, 0.002, 0.01))
+            world.faults = Faults(
+                switch=world.one_of((0.02, 0.1, 0.3)),
+                full=world.one_of((0.0, rate)),
+                unsynced=world.one_of((0.0, rate)),
+                lost=world.one_of((0.0, rate, 4 * rate)),
+                serialisation=world.one_of((0.0, 4 * rate)),
+                bucket=world.one_of((0.0, 4 * rate)),
+                ambush=world.one_of((0.0, 0.0, 0.03, 0.1)),
+            )
+            for _ in range(world.one_of((0, 1, 1, 2, 3))):
+                span = world.one_of((80, 250, 250, 600))
+                world.disasters[world.between(1, span * self._nights)] = world.one_of(self._disasters())
+        while self._planned < len(self.times) or self.prefect.waiting or world.processes:
+            self._tend()
+            if not world.turn() and not self.prefect.waiting:
+                self._next_night()
+
+    def _disasters(self) -> tuple[Callable[[], None], ...]:
+        world = self.world
+        return (
+            lambda: world.kill(world.current),
+            lambda: world.kill(world.current),
+            lambda: world.stall(world.current),
+            lambda: world.stall(world.current),
+            world.lose_power,
+            world.lose_power,
+            world.lose_power,
+            lambda: world.kill(world.one_of(world.processes)),
+            lambda: world.jump(world.one_of((-7200, -3, 5, 3600, 90000, 200000))),
+            self._change_records,
+            self.bucket.arrive,
+        )
+
+    def _change_records(self) -> None:
+        self.version = 1 - self.version
+        self.world.note(f"the records are in state {self.version}")
+
+    def _next_night(self) -> None:
+        """Wait for the next time of the schedule, whose run a server that is up makes."""
+        if self._planned >= len(self.times):
+            return
+        world, at = self.world, self.times[self._planned]
+        self._planned += 1
+        world.now = world.disk.now = max(world.now, int(at.timestamp()) * SECOND)
+        late = world.one_of((0, 0, 0, 30, 90000)) if self._faulty else 0
+        world.jump(late)
+        if late < 60:
+            self.prefect.plan(at, {})
+        if world.chance() < 0.3:
+            self._catch_up(None)
+        if self._faulty and world.chance() < 0.3:
+            self.prefect.plan(at, {"logical_date": at.date().isoformat()})  # a person starts the same night
+
+    def _tend(self) -> None:
+        """Start what waits, and note how what has ended came out."""
+        for run in self.prefect.waiting:
+            run.set(StateType.RUNNING)
+            process = self.world.start(run.name, partial(self._night, run))
+            run.process = process  # type: ignore[attr-defined]
+        self.prefect.waiting.clear()
+        for run in self.prefect.runs:
+            if run.state.type is StateType.RUNNING and run.process.dead:  # type: ignore[attr-defined]
+                run.set(StateType.CRASHED)
+
+    def _night(self, run: Run) -> None:
+        """What a runner does: one night, by the product's own order."""
+        day = recovery.night_of(run, ZoneInfo(self.zone))  # type: ignore[arg-type]
+        assert day is not None
+        try:
+            place = Workspace.open(self.plan(day))
+            compute = partial(stand_ins.Compute, self)
+            walk(Attempt(place, run.name, compute, lambda *_: None), plainly)
+        except BlockveilError as error:
+            self.world.note(f"{run.name} fails: {type(error).__name__} {error}")
+            run.set(StateType.FAILED)
+        else:
+            run.set(StateType.COMPLETED)
+
+    def _catch_up(self, since: date | None) -> int:
+        """What a service does when it starts, by the product's own recovery; how many runs it made."""
+        try:
+            made = recovery.catch_up_nights(self.deployed, since, min(self._now(), self._last), apply=True)
+        except BlockveilError as error:
+            self.world.note(f"catching up fails: {type(error).__name__}")
+            return 0
+        self.world.note(f"caught up with {len(made)}")
+        return len(self.prefect.waiting)
+
+    def _recover(self) -> None:
+        """When all is well again, every night is made up for, as the handbook says."""
+        world = self.world
+        world.faults, world.disasters = Faults(), {}
+        self.bucket.arrive()
+        world.jump(3 * 86400)
+        for _ in range(2 + len(self.times)):
+            if self.watcher.settled(len(self.times)) or not self._catch_up(self.times[0].date()):
+                break
+            self._one_by_one()
+        if self.watcher.unfinished():  # a lost power may bring it back; the next run of any night removes it
+            self.prefect.plan(self.times[-1], {})
+            self._one_by_one()
+        self.watcher.end([at.date().isoformat() for at in self.times])
+
+    def _one_by_one(self) -> None:
+        while self.prefect.waiting or self.world.processes:
+            if not self.world.processes:
+                self._put_back()
+                waiting, self.prefect.waiting = self.prefect.waiting[1:], self.prefect.waiting[:1]
+                self._tend()
+                self.prefect.waiting = waiting
+            self.world.turn()
+        self._tend()
+
+    def _put_back(self) -> None:
+        """Records that a charge is for are put back before its night is run again."""
+        run = self.prefect.waiting[0]
+        day = recovery.night_of(run, ZoneInfo(self.zone))  # type: ignore[arg-type]
+        assert day is not None
+        self.version = self.watcher.state_of(self.plan(day).release_id)
+
+
+class Remembered(dict[Any, Any]):
+    """What each process remembers for itself, where the product has one dictionary for its process."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return self._world.current.memory.get(key, default)
+
+    def __len__(self) -> int:
+        return len(self._world.current.memory)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._world.current.memory)
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        return self._world.current.memory.pop(key, *default)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._world.current.memory[key] = value
+
+
+@dataclass(frozen=True)
+class Found:
+    """A seed whose schedule breaks an invariant."""
+
+    seed: int
+    what: str
+
+
+def run_seed(seed: int) -> str:
+    """Run one schedule; the digest of what happened.
+
+    Raises
+    ------
+    Violation
+        An invariant does not hold.
+    """
+    return Schedule(seed).run()
+
+
+def first_violation(seeds: Any) -> Found | None:
+    """First seed of some whose schedule breaks an invariant, or None."""
+    for seed in seeds:
+        try:
+            run_seed(seed)
+        except Violation as violation:
+            return Found(seed, str(violation))
+    return None

@@ -1,0 +1,232 @@
+"""What a schedule does not need in full: records, the sums and the noise, and Zarr. Each stand-in does as little.
+
+The sums are numbers that name the state of the records. The noise is a hash of the key that the product derived. Arrays
+are written as Zarr writes them, each file under another name that is then replaced, and nothing of it synced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from blockveil.pipeline.base.errors import DataError, StoreUnreachable
+from blockveil.pipeline.data.contribution import Contribution
+
+if TYPE_CHECKING:
+    from tests.simulation.schedule import Schedule
+
+
+class Records:
+    """The records of a night: a number says which state of them is there.
+
+    Parameters
+    ----------
+    schedule
+        Its ``version`` is the present state.
+    version
+        State that was opened.
+    """
+
+    part = None
+    rows, chunk_rows = 8, 8
+    contribution = Contribution("one person", 1, 1, "declared", False)
+
+    def __init__(self, schedule: Schedule, version: int) -> None:
+        self._schedule, self._version, self.source = schedule, version, schedule
+
+    @property
+    def fingerprint(self) -> str:
+        """Name of the state."""
+        return f"state {self._version}"
+
+    def as_of(self, fingerprint: str) -> Records:
+        """The same; these records do not grow."""
+        del fingerprint
+        return self
+
+    def check_unchanged(self, *, committed: bool = False) -> None:
+        """Refuse another state than was opened."""
+        self._schedule.world.step("look at the records", committed)
+        if self._schedule.version != self._version:
+            raise DataError("The records changed", "A release is of one state", "Run again")
+
+
+class Compute:
+    """What runs the sums of one attempt.
+
+    Parameters
+    ----------
+    schedule
+        World and watcher of it.
+    """
+
+    workers = threads = 1
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule, self._keys = schedule, dict[str, Any]()
+
+    def __enter__(self) -> Compute:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._keys.clear()
+
+    def hold(self, graph: Any, progress: Callable[[float], None]) -> list[int]:
+        """Read the records in two parts."""
+        del graph
+        found = []
+        for share in (0.5, 1.0):
+            self._schedule.world.step("read records")
+            self._lose_workers()
+            found.append(self._schedule.version)
+            progress(share)
+        return found
+
+    def _lose_workers(self) -> None:
+        if self._schedule.world.chance() < self._schedule.world.faults.bucket / 4:
+            raise StoreUnreachable("The store of the records did not answer", "It must", "Run again")
+
+    def install(self, handle: str, key: Any) -> None:
+        """Make a key known."""
+        self._schedule.world.step("install the key")
+        self._keys[handle] = key
+
+    def forget(self, handle: str) -> None:
+        """Forget it."""
+        self._keys.pop(handle, None)
+
+    def draw(self, handle: str, held: list[int]) -> dict[str, Any]:
+        """Noised arrays; what a lost worker held is read again."""
+        self._schedule.world.step("draw")
+        if self._schedule.world.chance() < 0.5:
+            held = [held[0], self._schedule.version]
+        secret = self._keys[handle]._secret
+        noise = int.from_bytes(hashlib.sha256(b"noise" + secret).digest()[:6], "little")
+        self._schedule.watcher.drew(handle, secret, tuple(held))
+        return {
+            "sum": (np.array([[float(noise + sum(held))]]), ("row", "column")),
+            "count": (np.array(float(noise % 1000 + 1000)), ()),
+            "count_standard_deviation": (np.array(1.0), ()),
+        }
+
+
+def write_tiles(draft: Any, plan: Any, rows: int, layout: Any, tiles: Any) -> dict[str, Any]:
+    """In place of the tile writer: draw all at once and write it."""
+    del plan, rows, layout
+    handle, held = tiles._values
+    arrays: dict[str, Any] = tiles._compute.draw(handle, held)
+    draft.write(arrays)
+    return arrays
+
+
+class Array:
+    """An array of a stand-in for a Zarr group."""
+
+    def __init__(self, values: Any, dimensions: tuple[str, ...]) -> None:
+        self._values = values
+        self.shape, self.dtype, self.chunks = values.shape, values.dtype, values.shape
+        self.metadata = SimpleNamespace(dimension_names=dimensions)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._values[key]
+
+
+class Group:
+    """A folder with attributes and arrays, one chunk each.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.attrs = SimpleNamespace(put=self._put)
+
+    def _put(self, attributes: Mapping[str, Any]) -> None:
+        write(self.path / "zarr.json", json.dumps({"node_type": "group", "attributes": attributes}).encode())
+
+    def add(self, name: str, values: Any, dimensions: tuple[str, ...]) -> None:
+        """Write an array."""
+        data = np.asarray(values, "<f8")
+        said = {"shape": data.shape, "dimensions": dimensions}
+        write(self.path / name / "zarr.json", json.dumps(said).encode())
+        content = data.tobytes()
+        write(self.path / name / "c", content + zlib.crc32(content).to_bytes(4, "little"))
+
+    def arrays(self) -> Iterator[tuple[str, Array]]:
+        """Arrays by name; a chunk that is gone reads as NaN, as Zarr's fill value, and a damaged one raises."""
+        for folder in sorted(self.path.iterdir()):
+            if folder.is_dir():
+                said = json.loads((folder / "zarr.json").read_bytes())
+                yield folder.name, Array(_chunk(folder / "c", tuple(said["shape"])), tuple(said["dimensions"]))
+
+
+def _chunk(file: Path, shape: tuple[int, ...]) -> Any:
+    if not file.exists():
+        return np.full(shape, np.nan)
+    content = file.read_bytes()
+    if len(content) < 4 or zlib.crc32(content[:-4]).to_bytes(4, "little") != content[-4:]:
+        raise ValueError("a chunk is damaged")
+    return np.frombuffer(content[:-4], "<f8").reshape(shape)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file as Zarr's local store does: under another name, then renamed, with nothing synced."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+def create_group(path: Path, attributes: Mapping[str, Any]) -> Group:
+    """In place of :func:`.zarr_arrays.create_group`."""
+    found = Group(path)
+    found.attrs.put(dict(attributes))
+    return found
+
+
+def open_group(path: Path, **_: Any) -> Any:
+    """In place of ``zarr.open_group``."""
+    said = json.loads((path / "zarr.json").read_bytes())
+    found = Group(path)
+    return SimpleNamespace(arrays=found.arrays, attrs=said["attributes"])
+
+
+class InlineThread:
+    """A thread that does its work when it is started."""
+
+    def __init__(self, target: Callable[[], None], **_: Any) -> None:
+        self._target = target
+
+    def start(self) -> None:
+        """Do it."""
+        self._target()
+
+    def join(self, timeout: float | None = None) -> None:
+        """It is done."""
+
+
+class InlinePool:
+    """A pool that does one thing after the other."""
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def __enter__(self) -> InlinePool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def map(self, work: Callable[[Any], Any], items: Any) -> Iterator[Any]:
+        """Results in order."""
+        return map(work, items)

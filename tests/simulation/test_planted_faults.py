@@ -1,0 +1,28 @@
+"""The simulator bites: each mistake that is planted into the product breaks an invariant within 10,000 schedules."""
+
+import pytest
+
+from tests.simulation.planted import MISTAKES, Mistake
+from tests.simulation.schedule import first_violation
+
+QUICK = ("noise is drawn before the commit", "the key outlives the seal", "the pointer comes before the data")
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_gross_mistake_is_found_at_once(name):
+    with MISTAKES[name].planted():
+        assert first_violation(range(50)) is not None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", sorted(set(MISTAKES) - set(QUICK)))
+def test_a_mistake_is_found_within_ten_thousand_schedules(name):
+    with MISTAKES[name].planted():
+        assert first_violation(range(10_000)) is not None
+
+
+def test_a_mistake_in_text_that_is_gone_is_an_error():
+    gone = Mistake("blockveil.pipeline.base.durable:sync", (("no such text", ""),))
+    with pytest.raises(LookupError, match="has 0 times"), gone.planted():
+        pass

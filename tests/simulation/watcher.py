@@ -1,0 +1,255 @@
+"""What must hold whatever happens, checked from outside: nothing here uses the product's own reading of its state.
+
+Rows are read by SQL, files from the simulated disk, and the budget is computed from the formula of a Gaussian loss.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import math
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.world import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.schedule import Schedule
+
+_COLUMNS = "sequence, kind, release_id, charge_id, payload, previous_hash, hash"
+
+
+def nights_within(epsilon: float, delta: float, mu: float) -> int:
+    """How many releases of a loss a budget holds: the most whose composition keeps the promise.
+
+    The privacy profile of a Gaussian loss (Balle and Wang, 2018), and that losses add up in squares.
+    """
+
+    def profile(total: float) -> float:
+        def cdf(x: float) -> float:
+            return math.erfc(-x / math.sqrt(2)) / 2
+
+        return cdf(total / 2 - epsilon / total) - math.exp(epsilon) * cdf(-total / 2 - epsilon / total)
+
+    count = 0
+    while profile(mu * math.sqrt(count + 1)) <= delta:
+        count += 1
+    return count
+
+
+class Watcher:
+    """Knows all that was ever seen of one schedule.
+
+    Parameters
+    ----------
+    schedule
+        Whose disk, database and bucket are looked at.
+    most
+        Releases that the budget holds.
+    """
+
+    def __init__(self, schedule: Schedule, most: int) -> None:
+        self._schedule, self._most = schedule, most
+        self._rows: list[tuple[Any, ...]] = []
+        self._states: dict[str, list[str]] = {}
+        self._release: dict[str, str] = {}
+        self._checks: dict[str, str] = {}
+        self._fingerprints: dict[str, str] = {}
+        self._drawn: dict[str, bytes] = {}
+        self._visible: dict[str, str] = {}
+        self.released: dict[str, dict[str, Any]] = {}
+        self.moments: set[str] = set()
+
+    def _require(self, holds: bool, what: str) -> None:
+        if not holds:
+            raise Violation(what)
+
+    # ---- the ledger --------------------------------------------------------------------------------------------
+
+    def booked(self) -> None:
+        """Look at the rows that were added; those before them must be as they were."""
+        query = f"SELECT {_COLUMNS} FROM entry WHERE sequence > ? ORDER BY sequence"
+        for row in self._schedule.engine.watcher.execute(query, (len(self._rows),)).fetchall():
+            self._row(row)
+
+    def ledger_whole(self) -> None:
+        """No row that was committed may be lost or changed."""
+        found = self._schedule.engine.watcher.execute(f"SELECT {_COLUMNS} FROM entry ORDER BY sequence").fetchall()
+        self._require(found == self._rows, "a committed row of the ledger was lost or changed")
+
+    def _row(self, row: tuple[Any, ...]) -> None:
+        sequence, kind, release_id, charge, payload, previous, _ = row
+        self._require(sequence == len(self._rows) + 1, "the ledger's sequence has a gap")
+        self._require(not self._rows or previous == self._rows[-1][-1], "a row does not continue the one before it")
+        self._rows.append(row)
+        if charge is None:
+            return
+        said, states = json.loads(payload), self._states.setdefault(charge, [])
+        states.append(kind)
+        self._release[charge] = release_id
+        if kind == "RESERVED":
+            self._fingerprints[charge] = said["spec"]["data"]["fingerprint"]
+            self._caps(release_id)
+        elif kind == "COMMITTED":
+            self._require(states == ["RESERVED", "COMMITTED"], "a charge was committed that was not reserved")
+            self._checks[charge] = said["key_check"]
+            self._moment("committed")
+        elif kind == "VOID":
+            self._require(states == ["RESERVED", "VOID"], "a committed charge was given back")
+            self._require(charge not in self._drawn, "a charge was given back after its noise was drawn")
+            self._moment("void")
+        elif kind == "RELEASED":
+            self._require(states == ["RESERVED", "COMMITTED", "RELEASED"], "a release was sealed without a commit")
+            self.released[charge] = said
+            self.sealed(charge)
+            self._moment("released")
+
+    def _moment(self, name: str) -> None:
+        self.moments.add(name)
+
+    def _caps(self, release_id: str) -> None:
+        standing = [charge for charge, states in self._states.items() if states[-1] != "VOID"]
+        self._require(len(standing) <= self._most, "standing charges exceed the budget")
+        same = [charge for charge in standing if self._release[charge] == release_id]
+        self._require(len(same) == 1, "one release has two standing charges")
+
+    def state_of(self, release_id: str) -> int:
+        """State of the records that a standing charge is for; the first where there is none."""
+        for charge, name in self._release.items():
+            if name == release_id and self._states[charge][-1] != "VOID":
+                return int(self._fingerprints[charge].rpartition(" ")[2])
+        return 0
+
+    # ---- noise -------------------------------------------------------------------------------------------------
+
+    def drew(self, charge: str, secret: bytes, states: tuple[int, ...]) -> None:
+        """Noise is drawn: only under a committed charge, and under one key."""
+        del states
+        self._require("COMMITTED" in self._states.get(charge, []), "noise was drawn before the charge was committed")
+        before = self._drawn.setdefault(charge, secret)
+        self._require(before == secret, "one charge drew with two keys")
+        self._require(list(self._drawn.values()).count(secret) == 1, "two charges drew with one key")
+        self._moment("drew again" if before is not secret else "drew")
+
+    # ---- what readers see --------------------------------------------------------------------------------------
+
+    def named(self, target: tuple[str, ...]) -> None:
+        """A name has come up on the disk: of a pointer, it must lead to a whole release that was paid for."""
+        if target[0] == "releases" and target[-1].endswith(".json") and len(target) == 4:
+            self.pointer(target)
+
+    def pointer(self, target: tuple[str, ...]) -> None:
+        """Follow a pointer as a reader does."""
+        disk = self._schedule.world.disk
+        try:
+            said = json.loads(bytes(disk.find(target).content))
+            files = _files(disk, (*target[:-1], said["path"]))
+        except ValueError:
+            raise Violation("a pointer is no JSON") from None
+        except FileNotFoundError:
+            raise Violation("a pointer, or what it leads to, is not there") from None
+        self._whole(said, files, "/".join(target[1:])[: -len(".json")])
+
+    def put(self, path: str) -> None:
+        """An object has come up in the store."""
+        if not path.endswith(".json") or path.endswith("zarr.json"):
+            return
+        said = json.loads(self._schedule.bucket.objects[path])
+        start = f"{path.rpartition('/')[0]}/{said['path']}/"
+        objects = self._schedule.bucket.objects
+        files = {name.removeprefix(start): data for name, data in objects.items() if name.startswith(start)}
+        self._whole(said, files, path[: -len(".json")])
+        self._moment("sent")
+
+    def _whole(self, said: dict[str, Any], files: dict[str, bytes], release_id: str) -> None:
+        self._require(said["release_id"] == release_id, "a pointer is of another release")
+        self._require("zarr.json" in files, "a pointer leads to no release")
+        attributes = json.loads(files["zarr.json"])["attributes"]
+        self._require(attributes["output_digest"] == said["output_digest"], "pointer and release differ")
+        self._require(_digest(files) == said["output_digest"], "a release differs from its digest")
+        charge = attributes["ledger"]["charge_id"]
+        states = self._states.get(charge, [])
+        self._require("COMMITTED" in states, "something was published without a committed charge")
+        self._require(self._release[charge] == release_id, "a release names the charge of another one")
+        first = self._visible.setdefault(release_id, said["output_digest"])
+        self._require(first == said["output_digest"], "one release has shown two outputs")
+        row = next(row for row in self._rows if row[0] == attributes["ledger"]["sequence"])
+        self._require(row[3] == charge and row[6] == attributes["ledger"]["row_hash"], "its ledger entry is another's")
+        self._require(self._of_one_state(charge, files), "a release mixes two states of the records")
+
+    def _of_one_state(self, charge: str, files: dict[str, bytes]) -> bool:
+        noise = int.from_bytes(hashlib.sha256(b"noise" + self._drawn[charge]).digest()[:6], "little")
+        total = struct.unpack("<d", files["sum/c"][:-4])[0] - noise
+        return self._fingerprints[charge] == f"state {int(total) // 2}" and total in (0, 2)
+
+    # ---- seals and keys ----------------------------------------------------------------------------------------
+
+    def sealed(self, charge: str) -> None:
+        """What the ledger calls released is there with its digest, and its key is nowhere."""
+        said, release_id = self.released[charge], self._release[charge]
+        target = ("releases", *release_id.split("/")[:2], f"{release_id.rpartition('/')[2]}.json")
+        self.pointer(target)
+        pointer = json.loads(bytes(self._schedule.world.disk.find(target).content))
+        same = (pointer["output_digest"], pointer["path"]) == (said["output_digest"], said["location"])
+        self._require(same, "what is there is not what the ledger calls released")
+        self.no_key(charge)
+        if self._schedule.sends:
+            self._require(f"{release_id}.json" in self._schedule.bucket.objects, "a sealed release was not sent")
+
+    def no_key(self, charge: str) -> None:
+        """After the seal no file holds the secret that was committed."""
+        for path, node in self._schedule.world.disk.walk():
+            if path[0] == "keys" and node.entries is None and len(node.content) == 32:
+                check = hmac.new(bytes(node.content), b"blockveil key check", hashlib.sha256).hexdigest()
+                self._require(check != self._checks.get(charge), "a key is there after its seal")
+
+    def everything(self) -> None:
+        """All that is sealed, again: after a power loss, and at the end."""
+        self.ledger_whole()
+        for charge in self.released:
+            self.sealed(charge)
+
+    def unfinished(self) -> list[str]:
+        """What stands beside releases and is none."""
+        try:
+            return [path[-1] for path, _ in self._schedule.world.disk.walk(("releases",)) if ".staging" in path[-1]]
+        except FileNotFoundError:
+            return []
+
+    def settled(self, nights: int) -> bool:
+        """Whether as many nights are released as the budget holds."""
+        return len(self.released) == min(nights, self._most)
+
+    def end(self, nights: list[str]) -> None:
+        """At the end every night is released, or the budget holds no more; nothing is unfinished or held."""
+        self.everything()
+        standing = {self._release[c]: c for c, states in self._states.items() if states[-1] != "VOID"}
+        held = [release for release, charge in standing.items() if self._states[charge][-1] != "RELEASED"]
+        self._require(not held, "a night was lost: its charge stands and it is not released")
+        wanted = min(len(nights), self._most)
+        self._require(len(standing) == wanted, f"a night was lost: {len(standing)} of {wanted} are released")
+        self._require(not self.unfinished(), "something unfinished was left beside releases")
+        for release_id in standing:
+            if self._schedule.sends:
+                self.put(f"{release_id}.json")
+
+
+def _files(disk: Any, start: tuple[str, ...]) -> dict[str, bytes]:
+    return {
+        "/".join(path[len(start) :]): bytes(node.content) for path, node in disk.walk(start) if node.entries is None
+    }
+
+
+def _digest(files: dict[str, bytes]) -> str:
+    """SHA-256 of the arrays by content, as :func:`.zarr_arrays.content_digest` says; empty where one is damaged."""
+    total = hashlib.sha256(b"blockveil content 1")
+    for name in sorted({name.partition("/")[0] for name in files if "/" in name}):
+        chunk, said = files.get(f"{name}/c", b""), json.loads(files.get(f"{name}/zarr.json", b"{}"))
+        if zlib.crc32(chunk[:-4]).to_bytes(4, "little") != chunk[-4:] or "shape" not in said:
+            return ""
+        for text in (name, "<f8", ",".join(map(str, said["shape"]))):
+            total.update(len(text).to_bytes(8, "little") + text.encode())
+        total.update(chunk[:-4])
+    return total.hexdigest()
