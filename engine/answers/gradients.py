@@ -27,6 +27,10 @@ from numpy.typing import NDArray
 from blockveil.engine.answers.gram import RowSource
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.answers.models import FEATURE_STEPS, Factors, Model, Output
+from blockveil.engine.answers.step_records import Batches, FixedBatches, PoissonBatches, StepRecords
+from blockveil.engine.guarantees.calibration import CannotCalibrate
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.noise.sampled_noise import Sampling
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.records.quantiser import NotFiniteError, Quantiser
 from blockveil.engine.records.rounding import pull_inside_ball, squared_norms
@@ -63,35 +67,77 @@ class GradientProblem(OuterProducts):
     Delta`` in L2, or ``T Delta`` in L1, and whose entries change in all steps. The samplers' distances add up over all
     entries drawn. QED.
 
+    Where steps are over fixed batches, :mod:`.step_records` proves in how many of them one record takes part. Where
+    they are over secret samples, the pair of a step is another one, and :mod:`.sampled_noise` composes it.
+
     Attributes
     ----------
     steps
         T, the number of sums.
+    batches
+        How a step takes part of the records; None where each is over all of them.
     """
 
     query: ClassVar[str] = "gradients"
     steps: int = field(default=1, kw_only=True)
+    batches: Batches | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Refuse samples under a relation for which no pair is proven."""
+        if isinstance(self.batches, PoissonBatches) and self.neighbours is not Neighbours.ADD_REMOVE:
+            raise CannotCalibrate('samples have a known loss under "add-remove" alone; choose it, or other batches')
+
+    @property
+    def sampling(self) -> Sampling | None:
+        """Steps over secret samples; None where there are none."""
+        return Sampling(self.batches.probability, self.steps) if isinstance(self.batches, PoissonBatches) else None
 
     def l2(self, spread: Spread) -> Sensitivity:
         """As for outer products in each step. Whether a model has gradients that attain it depends on its weights."""
+        self._check_not_sampled()
         if self.steps == 1:
             return Sensitivity(super().l2(spread).bound, 0.0)
-        largest = max(one.l2(part).bound for one, part in self._each(spread))
-        # sum over t of Delta_t^2 <= T max Delta_t^2; the last factor covers the rounding of root and product.
-        return Sensitivity(largest * math.sqrt(self.steps) * (1.0 + 1e-15), 0.0)
+        # sum over its steps of Delta_t^2 <= most max Delta_t^2; the last factor covers rounding of root and product.
+        return Sensitivity(self._largest(spread, 2) * math.sqrt(self._most) * (1.0 + 1e-15), 0.0)
 
     def l1(self, spread: Spread) -> Sensitivity:
         """As for outer products in each step."""
+        self._check_not_sampled()
         if self.steps == 1:
             return Sensitivity(super().l1(spread).bound, 0.0)
-        largest = max(one.l1(part).bound for one, part in self._each(spread))
-        # sum over t of Delta_t <= T max Delta_t.
-        return Sensitivity(largest * self.steps * (1.0 + 1e-15), 0.0)
+        # sum over its steps of Delta_t <= most max Delta_t.
+        return Sensitivity(self._largest(spread, 1) * self._most * (1.0 + 1e-15), 0.0)
+
+    def l2_of_a_step(self, spread: Spread) -> Sensitivity:
+        """The largest over the steps, each over all records."""
+        return Sensitivity(max(one.l2(part).bound for one, part in self._each(spread)), 0.0)
+
+    def _check_not_sampled(self) -> None:
+        if self.sampling is not None:
+            raise CannotCalibrate('samples need Gaussian noise; choose "gaussian" or "shaped-gaussian"')
+
+    @property
+    def _most(self) -> int:
+        """Steps that one record takes part in."""
+        return self.batches.most(self.steps) if isinstance(self.batches, FixedBatches) else self.steps
+
+    def _largest(self, spread: Spread, norm: int) -> float:
+        """The largest change of a step, such that ``most`` of them cover what one record changes in all steps."""
+
+        def change(neighbours: Neighbours) -> float:
+            pairs = [(replace(one, neighbours=neighbours), part) for one, part in self._each(spread)]
+            return max((one.l2(part) if norm == 2 else one.l1(part)).bound for one, part in pairs)
+
+        found = change(self.neighbours)
+        if self.neighbours is Neighbours.REPLACE_ONE and isinstance(self.batches, FixedBatches):
+            # A record that enters another batch moves 2 most sums by one record each: sqrt(2) times that, or twice.
+            found = max(found, (math.sqrt(2.0) if norm == 2 else 2.0) * change(Neighbours.ADD_REMOVE) * (1.0 + 1e-15))
+        return found
 
     def _each(self, spread: Spread) -> list[tuple[GradientProblem, Spread]]:
         """One sum with the spread of a step, for each spread that a step has."""
         parts = np.unique(spread.rows.reshape(self.steps, -1), axis=0)
-        one = replace(self, left_scale=self.left_scale[: parts.shape[1]], steps=1)
+        one = replace(self, left_scale=self.left_scale[: parts.shape[1]], steps=1, batches=None)
         return [(one, one.spread(part, spread.columns)) for part in parts]
 
 
@@ -156,13 +202,34 @@ class GradientsQuery:
         whole = self.total(source, start, stop, chunk_rows)
         return [whole[slice(*tile.rows), slice(*tile.columns)].copy() for tile in tiles]
 
-    def total(self, source: RowSource, start: int, stop: int, chunk_rows: int) -> NDArray[np.int64]:
-        """Sum over a range of rows, of :attr:`shape`, exact."""
+    def total(
+        self, source: RowSource, start: int, stop: int, chunk_rows: int, batch: StepRecords | None = None
+    ) -> NDArray[np.int64]:
+        """Sum over a range of rows, of :attr:`shape`, exact.
+
+        Parameters
+        ----------
+        source
+            Records.
+        start, stop
+            The range.
+        chunk_rows
+            Rows to read at once; all of them are read, and are finite, whatever the batch.
+        batch
+            Which of the records are added up; None for all.
+
+        Raises
+        ------
+        NotFiniteError
+            A value is missing or infinite.
+        """
         totals = [np.zeros(shape, dtype=np.int64) for shape in self.model.shapes]
         width = sum(rows + columns for rows, columns in self.model.shapes)
         rows = max(1, min(2**53 // self.largest**2, _PIECE_BYTES // (8 * width)))
         for first in range(start, stop, chunk_rows):
             chunk = np.asarray(source[first : min(first + chunk_rows, stop)])
+            if batch is not None:
+                chunk = _in_batch(chunk, batch, first)
             for offset in range(0, chunk.shape[0], rows):
                 for total, (errors, inputs) in zip(totals, self.integers(chunk[offset : offset + rows]), strict=True):
                     # Exact: every partial sum is an integer of at most rows * K**2 <= 2**53.
@@ -212,17 +279,32 @@ class GradientsAtStep:
         The sum at the weights of this step.
     first_row
         Row of the whole answer that the step's first row is.
+    batch
+        The records that it is over; None for all.
     """
 
     query: GradientsQuery
     first_row: int
+    batch: StepRecords | None = None
 
     def partial(
         self, source: RowSource, start: int, stop: int, chunk_rows: int, tiles: Sequence[Tile]
     ) -> list[NDArray[np.int64]]:
         """Tiles of the whole answer, all of them within this step."""
-        own = [Tile((tile.rows[0] - self.first_row, tile.rows[1] - self.first_row), tile.columns) for tile in tiles]
-        return self.query.partial(source, start, stop, chunk_rows, own)
+        whole = self.total(source, start, stop, chunk_rows)
+        own = [(tile.rows[0] - self.first_row, tile.rows[1] - self.first_row) for tile in tiles]
+        return [whole[slice(*rows), slice(*tile.columns)].copy() for rows, tile in zip(own, tiles, strict=True)]
+
+    def total(self, source: RowSource, start: int, stop: int, chunk_rows: int) -> NDArray[np.int64]:
+        """Sum of the step over a range of rows, exact; as :meth:`GradientsQuery.total`."""
+        return self.query.total(source, start, stop, chunk_rows, self.batch)
+
+
+def _in_batch(records: NDArray[np.generic], batch: StepRecords, first: int) -> NDArray[np.generic]:
+    """Records of a batch, once all of them are known to be finite: what a step refuses depends on no batch."""
+    if not np.isfinite(records).all():
+        raise NotFiniteError
+    return records[batch.taken(records, first)]
 
 
 def _radius(inputs: int, largest: int) -> float:

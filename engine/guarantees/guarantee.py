@@ -175,12 +175,13 @@ class GaussianDP:
 
 @dataclass(frozen=True)
 class Loss:
-    """What one release costs: a Gaussian part, a pure part and the distance of its samplers from their laws.
+    """What one release costs: a Gaussian part, a pure part, the distance of its samplers from their laws, and failure.
 
     Parts of different kinds compose: against an attacker who sees everything, the pure parts multiply a probability by
     at most ``e^(sum of epsilons)``, the Gaussian parts are as one Gaussian, distances add up. So everything together
     is ``(epsilon, gaussian_delta(mu, epsilon - pure) + (1 + e^epsilon) total_variation)``-private: replace first the
-    Gaussian steps by their neighbours' (which adds delta), then the pure steps (which only multiplies).
+    Gaussian steps by their neighbours' (which adds delta), then the pure steps (which only multiplies). A failure is a
+    loss without bound with that probability, beside all this: it adds to delta once.
 
     Attributes
     ----------
@@ -191,6 +192,8 @@ class Loss:
     total_variation
         Distance of the samplers from their laws, in [0, 1); an (epsilon, delta) event without further structure is
         booked as its epsilon here and its delta as a distance.
+    failure
+        Probability of a loss without bound, in [0, 1), as the dominating Gaussian of sampled steps has beside it.
 
     **Source**: Dong, Roth and Su, 2022 (composition of Gaussian losses); Dwork and Roth, 2014, Theorem 3.16.
     """
@@ -198,6 +201,7 @@ class Loss:
     mu: float
     epsilon: float
     total_variation: float
+    failure: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse a loss that cannot be booked."""
@@ -206,6 +210,14 @@ class Loss:
             raise CalibrationError("a loss needs finite parts, none negative and not all zero; calibrate it first")
         if not 0 <= self.total_variation < 1:
             raise CalibrationError(f"total variation is {self.total_variation}; it must lie in [0, 1)")
+        if not 0 <= self.failure < 1:
+            raise CalibrationError(f"the probability of failure is {self.failure}; it must lie in [0, 1)")
+
+    @property
+    def plain(self) -> dict[str, float]:
+        """Its parts by name; a failure only where there is one, so that others are written as ever."""
+        found = {"mu": self.mu, "epsilon": self.epsilon, "total_variation": self.total_variation}
+        return found | ({"failure": self.failure} if self.failure else {})
 
     def delta(self, epsilon: float) -> float:
         """Delta at an epsilon, rounded up; 1 where epsilon is below the pure part."""
@@ -213,7 +225,7 @@ class Loss:
             return 1.0
         gaussian = gaussian_delta(self.mu, (epsilon - self.epsilon) * (1.0 - 2.0**-52)) if self.mu else 0.0
         sampler = (1.0 + math.exp(min(epsilon, 700.0))) * self.total_variation
-        return min(1.0, (gaussian + sampler) * (1.0 + 1e-12))
+        return min(1.0, (gaussian + sampler + self.failure) * (1.0 + 1e-12))
 
 
 def compose(losses: Iterable[GaussianDP]) -> GaussianDP:

@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from blockveil.engine.answers.gradients import GradientProblem
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.contract import Importance, NotApplicable, Status, free_units
@@ -41,6 +42,7 @@ from blockveil.engine.mechanisms.declaration import (
     Parameter,
 )
 from blockveil.engine.noise.additive import NoiseDesign, add_noise, gaussian_design
+from blockveil.engine.noise.sampled_noise import sampled_design
 from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
 from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Problem, Rows, SecondMoment, Totals
 from blockveil.engine.sensitivity.reach import largest_l2, uncapped
@@ -137,6 +139,9 @@ def least_noise(problem: Problem, spread: Spread, guarantee: ApproxDP) -> NoiseD
     CannotCalibrate
         See :func:`.additive.gaussian_design`.
     """
+    if isinstance(problem, GradientProblem) and problem.sampling is not None:
+        step = problem.l2_of_a_step(spread)
+        return sampled_design(spread, step, problem.scaling, guarantee, problem.sampling)
     return gaussian_design(spread, problem.l2(spread), problem.scaling, guarantee)
 
 

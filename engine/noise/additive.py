@@ -46,7 +46,7 @@ __all__ = [
     "whole_laplace_design",
 ]
 
-_ROUNDING_SHARE = 1e-3
+ROUNDING_SHARE = 1e-3
 """A finer grid is taken where rounding to a coarser one would cost more than this share of the budget."""
 
 _LOSS_BITS = 50
@@ -92,7 +92,7 @@ def gaussian_design(
     for grid in (GRID_TWO_LEVEL, GRID_THREE_LEVEL):
         # Two neighbours' answers round to grid points at most one step further apart in each entry that changes.
         rounding = sqrt(times * spread.changing) / grid.privacy_scale * ROUND_UP
-        if rounding <= _ROUNDING_SHARE * usable:
+        if rounding <= ROUNDING_SHARE * usable:
             break
     else:
         raise CannotCalibrate(
@@ -107,7 +107,7 @@ def gaussian_design(
                 f"the published noise has mu {mu:.6g}, more than the {usable:.6g} that epsilon {guarantee.epsilon:g} "
                 f"and delta {guarantee.delta:g} allow; choose a mechanism that is proven at these parameters"
             )
-    return _design(spread, scale, sensitivity, grid, scaling, Loss(mu, 0.0, total_variation))
+    return design_of(spread, scale, sensitivity, grid, scaling, Loss(mu, 0.0, total_variation))
 
 
 def laplace_design(
@@ -141,7 +141,7 @@ def laplace_design(
             "raise epsilon or choose Gaussian noise"
         )
     scale = sensitivity.bound / (usable * (1.0 - 1e-15) - rounding) * ROUND_UP
-    return _design(spread, scale, sensitivity, grid, scaling, Loss(0.0, usable, total_variation))
+    return design_of(spread, scale, sensitivity, grid, scaling, Loss(0.0, usable, total_variation))
 
 
 def whole_laplace_design(
@@ -227,9 +227,27 @@ def usable_mu(guarantee: ApproxDP, total_variation: float) -> float:
     return gaussian_mu(guarantee.epsilon, (guarantee.delta - sampler) * (1.0 - 1e-9))
 
 
-def _design(
+def design_of(
     spread: Spread, scale: float, sensitivity: Sensitivity, grid: Law, scaling: Scaling, loss: Loss
 ) -> NoiseDesign:
+    """Noise of a given scale, with as fine a grid as the exact range has room for.
+
+    Parameters
+    ----------
+    spread, sensitivity, scaling
+        As for :func:`gaussian_design`.
+    scale
+        Of the noise where the spreads are one.
+    grid
+        Law of the discrete noise.
+    loss
+        What it costs.
+
+    Raises
+    ------
+    CannotCalibrate
+        The noise leaves the exact range.
+    """
     step = scaling.unit * scale / grid.privacy_scale
     if step * spread.largest > 2.0**60:
         raise CannotCalibrate(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from blockveil.engine.answers.graph import assembled
 from blockveil.engine.estimates.directions import positive
+from blockveil.engine.noise import keyring
 from blockveil.engine.noise.design import Released, add_noise
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.level_strategy import as_read
@@ -199,11 +200,16 @@ def _trained(
     """Exact and released sums of all steps of a training, each at the weights that the released ones before it give."""
     exact, released = (np.empty(plan.design.shape, np.int64) for _ in range(2))
     rows, columns = plan.design.shape[0] // plan.steps, (0, plan.design.shape[1])
-    while not course.done:
-        own = slice(course.step * rows, (course.step + 1) * rows)
-        exact[own] = course.query().query.total(records, 0, len(records), len(records)) * copies
-        released[own] = plan.design.release(key, exact[own], ((own.start, own.stop), columns))
-        course.follow(released[own])
+    handle = f"preview-{secrets.token_hex(8)}"
+    keyring.install(handle, key)
+    try:
+        while not course.done:
+            own = slice(course.step * rows, (course.step + 1) * rows)
+            exact[own] = course.query(handle).total(records, 0, len(records), len(records)) * copies
+            released[own] = plan.design.release(key, exact[own], ((own.start, own.stop), columns))
+            course.follow(released[own])
+    finally:
+        keyring.forget(handle)
     return exact, released
 
 

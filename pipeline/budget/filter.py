@@ -86,6 +86,7 @@ class Ticks:
             math.ceil(Fraction(loss.mu) ** 2 / LOSS_TICK),
             math.ceil(Fraction(loss.total_variation) / SAMPLER_TICK),
             math.ceil(Fraction(loss.epsilon) / LOSS_TICK),
+            math.ceil(Fraction(loss.failure) / FAILURE_TICK),
         )
 
     def __add__(self, other: Ticks) -> Ticks:
@@ -270,7 +271,7 @@ class Cap:
     def _above(self, charge: Loss, plain: Ticks) -> Ticks:
         """A loss with its pure part as the least Gaussian (or rho) above it."""
         above = charge.epsilon if self.accountant is Accountant.ZCDP else pure_mu(charge.epsilon)
-        return Ticks(plain.loss + math.ceil(Fraction(above) ** 2 / LOSS_TICK), plain.sampler)
+        return Ticks(plain.loss + math.ceil(Fraction(above) ** 2 / LOSS_TICK), plain.sampler, 0, plain.failure)
 
     def covers(self, charge: Chargeable, booked: Ticks) -> bool:
         """Whether what was booked is no less than :meth:`book` may have said, whatever was spent then.

@@ -252,7 +252,7 @@ class Tally:
             return None
 
         def fits(factor: float) -> bool:
-            scaled = Loss(charge.mu / factor, charge.epsilon / factor, charge.total_variation)
+            scaled = replace(charge, mu=charge.mu / factor, epsilon=charge.epsilon / factor)
             return self.holds(cap, self.book(cap, scaled, part), part)
 
         low, high = 1.0, 1e4

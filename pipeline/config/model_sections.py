@@ -85,10 +85,18 @@ class TrainingSection(Section):
 
     steps: Annotated[Whole, Field(ge=1, le=10_000)]
     """the number of steps; their loss together is that of the release"""
-    batches: Literal["full"]
-    """the records of a step: "full" takes all of them"""
+    batches: Literal["full", "fixed", "poisson"]
+    """the records of a step: "full" takes all of them, "fixed" one disjoint batch after another, "poisson" a secret
+    sample"""
+    batch_count: Annotated[Whole, Field(ge=2, le=10_000)] | None = None
+    """with "fixed" only, and required there: the number of batches, the steps of an epoch"""
+    batch_seed: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    """with "fixed" only, and required there: any text, which fixes the batch of each record; the guarantee does not
+    rest on its secrecy"""
+    sampled: Annotated[Number, Field(ge=1e-6, lt=1)] | None = None
+    """with "poisson" only, and required there: the probability of each record to take part in a step, such as 0.05"""
     examples: Annotated[Number, Field(ge=1, le=1e15)]
-    """a public number of records that a sum of gradients is divided by"""
+    """a public number of all records; a sum of gradients is divided by it, times the share that a step takes"""
     optimiser: Literal["sgd", "momentum", "adam"]
     """how weights follow a gradient"""
     rate: Annotated[Number, Field(gt=0, le=1e6)]
@@ -109,3 +117,15 @@ class TrainingSection(Section):
                 'It belongs to optimiser = "momentum"',
                 "Give momentum, such as 0.9" if self.momentum is None else "Remove it",
             )
+
+    @rule
+    def _batched(self) -> None:
+        for key, kind in (("batch_count", "fixed"), ("batch_seed", "fixed"), ("sampled", "poisson")):
+            given = getattr(self, key) is not None
+            if given != (self.batches == kind):
+                raise refusal(
+                    key,
+                    f'given with batches = "{self.batches}"' if given else "missing",
+                    f'It belongs to batches = "{kind}"',
+                    "Remove it" if given else "Give it",
+                )

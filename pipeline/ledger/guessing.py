@@ -49,7 +49,7 @@ _ROUND_UP = 1e-15
 
 def with_loss(loss: Loss) -> float:
     """Bound of a guess with one release of a loss."""
-    return _bound(_of_two(loss.mu, loss.epsilon), 2.0 * loss.total_variation)
+    return _bound(_of_two(loss.mu, loss.epsilon), 2.0 * loss.total_variation + loss.failure)
 
 
 def with_promise(promise: ApproxDP) -> float:

@@ -8,7 +8,6 @@ privacy unit of a data set never mix.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -186,7 +185,7 @@ class Ledger:
                 ticks, payload["continues"] = NOTHING, payer
             else:
                 ticks = booked(budget, charge, part)
-                payload["event"] = asdict(charge) if isinstance(charge, Loss) else {"series": plain(charge)}
+                payload["event"] = charge.plain if isinstance(charge, Loss) else {"series": plain(charge)}
             row = self._append(
                 connection, State.RESERVED, dataset, payload, release_id, charge_id, ticks, time=now, part=part
             )

@@ -67,7 +67,7 @@ def _public(designed: Designed, answer: Answer, charge: Loss, release_id: str, b
         "parameters": designed.mechanism.parameters(),
         **answer.facts(),
         **answer.design.facts(),
-        "loss": asdict(charge),
+        "loss": charge.plain,
     }
     if designed.compared:
         numbers["compared"] = [asdict(candidate) for candidate in designed.compared]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -253,7 +253,7 @@ def day_of(entry: Entry) -> date:
 
 def _scaled(loss: Loss, factor: float) -> Loss:
     """Loss of the same release with noise that many times as large."""
-    return Loss(loss.mu / factor, loss.epsilon / factor, loss.total_variation)
+    return replace(loss, mu=loss.mu / factor, epsilon=loss.epsilon / factor)
 
 
 def _until(found: Forecast, budget: BudgetStatus, plans: Sequence[Plan]) -> Forecast:

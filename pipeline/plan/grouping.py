@@ -56,6 +56,8 @@ def charge_of_a_unit(row: Loss, whole: ApproxDP, privacy: PrivacySection) -> Los
     rows = privacy.rows_per_unit or 1
     if rows == 1:
         return row
+    if row.failure:
+        raise CannotCalibrate("steps over secret samples have a proven loss for one row a unit alone")
     enlarged = sum(math.exp(min(i * row.epsilon, 700.0)) for i in range(rows))
     distance = row.total_variation * enlarged * _ROUND_UP
     unit = Loss(rows * row.mu * _ROUND_UP, rows * row.epsilon * _ROUND_UP, min(distance, 1.0 - 2.0**-53))

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from blockveil.engine.answers import eight_bit
 from blockveil.engine.answers.cost import GrowthKind
 from blockveil.engine.answers.rates import NOMINAL, Rates
+from blockveil.engine.answers.step_records import FixedBatches, PoissonBatches
 from blockveil.engine.mechanisms.auto import Candidate
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import BoxGeometry, ReleaseConfig, Threads
@@ -22,6 +23,7 @@ from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.price import Price
 from blockveil.pipeline.plan.rounded import rounding_sentence
 from blockveil.pipeline.plan.vetting import unvetted_words
+from blockveil.pipeline.questions.gradients import batches_of
 
 IN_CLEAR = (
     "not encrypted (insecure = true): whoever reaches a part of it can read un-noised sums and the key of the noise, "
@@ -143,13 +145,24 @@ def _training(plan: Plan) -> Rows:
     """What one step of a training costs, and all of them."""
     if plan.steps == 1:
         return []
-    alone = plan.design.loss.mu / math.sqrt(plan.steps)
-    of_steps = f"mu {alone:.4g}" if alone > 0 else f"epsilon {plan.design.loss.epsilon / plan.steps:.4g}"
-    together = f"mu {plan.design.loss.mu:.4g}" if alone > 0 else f"epsilon {plan.design.loss.epsilon:.4g}"
+    loss, batches = plan.design.loss, batches_of(plan.question)
+    most = batches.most(plan.steps) if isinstance(batches, FixedBatches) else plan.steps
+    alone = loss.mu / math.sqrt(most)
+    of_steps = f"mu {alone:.4g}" if alone > 0 else f"epsilon {loss.epsilon / most:.4g}"
+    together = f"mu {loss.mu:.4g}" if alone > 0 else f"epsilon {loss.epsilon:.4g}"
+    over, noise = "all records", plan.design.additive
+    if isinstance(batches, FixedBatches):
+        over = f"one of {batches.count:,} batches"
+        of_steps = f"{of_steps} for the records of its batch, each of which is in at most {most:,} steps"
+    if isinstance(batches, PoissonBatches) and noise is not None:
+        over = f"a secret sample of {batches.probability:g} of the records"
+        multiplier = noise.scale / noise.sensitivity.bound
+        of_steps = f"noise {multiplier:.4g} times what a record changes in a step over all"
+        together = f"{together} and a failure of {loss.failure:.2g} by the law of their loss"
     return [
         (
             "Training",
-            f"{plan.steps:,} steps, each over all records; a step alone has {of_steps}, all together {together}, "
+            f"{plan.steps:,} steps, each over {over}; a step alone has {of_steps}, all together {together}, "
             "booked as one charge. How good the model will be depends on the records, which a plan does not read",
         )
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from blockveil.engine.answers import gram
 from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.gradients import GradientProblem, GradientsQuery
 from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Output
+from blockveil.engine.answers.step_records import Batches
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
@@ -64,12 +65,18 @@ class GradientsAnswer:
 
     def facts(self) -> dict[str, Any]:
         """Sizes of the model and how it is computed."""
-        steps = {} if self.question.training is None else {"training": "elementwise IEEE arithmetic, version 1"}
+        training = self.question.training
+        steps: dict[str, Any] = {} if training is None else {"training": "elementwise IEEE arithmetic, version 1"}
+        if training is not None and training.batches is not None:
+            steps["batches"] = "keyed hash of the record, or of the key and its row, version 1"
+        sampling = self.question.problem.sampling
+        sampled = {} if sampling is None else {"sampling": asdict(sampling)}
         return {
             "layers": [list(shape) for shape in self.question.query.model.shapes],
             "largest_integer": self.question.problem.largest,
             "model": "integer products, elementwise IEEE arithmetic, version 1",
             **steps,
+            **sampled,
         }
 
     def work(self, rows: int) -> Work:
@@ -82,7 +89,9 @@ class GradientsAnswer:
 
     def error_sentence(self) -> str:
         """For the sum, and a row at the largest number of rows."""
-        rows, size = self.question.problem.rows_at_most, self._deviations()
+        batches = batches_of(self.question)
+        share = 1.0 if batches is None else batches.share
+        rows, size = max(1, round(self.question.problem.rows_at_most * share)), self._deviations()
         steps = self.question.problem.steps
         which = "" if steps == 1 else f"in each of {steps:,} steps "
         return (
@@ -140,6 +149,14 @@ def steps_of(question: Question) -> int:
     return 1
 
 
+def batches_of(question: Question) -> Batches | None:
+    """How the steps of a training take part of the records; None where each is over all of them."""
+    match question:
+        case Gradients(training=Training(batches=batches)):
+            return batches
+    return None
+
+
 def course_of(question: Question, design: Design) -> Course | None:
     """Training of a question from its first step; None where it asks for no training."""
     match question:
@@ -165,6 +182,8 @@ def _numbered(name: str, count: int) -> tuple[str, ...]:
 
 def build(loaded: LoadedConfig, asked: declared.GradientsSection) -> Gradients:
     """Question of a config; reads the pinned weights."""
+    if asked.training is not None and asked.training.sampled is not None:
+        _check_one_row(loaded)
     largest = 2 ** (asked.quantisation_bits - 1) - 1
     gram.check_no_overflow(asked.rows_at_most, largest)
     features = Quantiser(geometry(loaded, asked.geometry).coordinates(), FEATURE_STEPS, augmented=True, stand_in=None)
@@ -189,8 +208,18 @@ def build(loaded: LoadedConfig, asked: declared.GradientsSection) -> Gradients:
         largest,
         asked.rows_at_most,
         steps=steps,
+        batches=None if training is None else training.batches,
     )
     return Gradients(problem, query, asked.columns[:-1], training)
+
+
+def _check_one_row(loaded: LoadedConfig) -> None:
+    rows = loaded.config.privacy.rows_per_unit or 1
+    if rows > 1:
+        raise ValueError(
+            f'batches = "poisson" with privacy.rows_per_unit = {rows}: the loss of a sample is proven for one row a '
+            'unit; choose batches = "full" or "fixed"'
+        )
 
 
 def _start(loaded: LoadedConfig, asked: declared.GradientsSection, width: int) -> weights.Weights:

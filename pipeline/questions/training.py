@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from blockveil.engine.answers.gradients import GradientsAtStep, GradientsQuery
 from blockveil.engine.answers.models import Model
+from blockveil.engine.answers.step_records import Batches, FixedBatches, PoissonBatches
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.descent import Descent, Rule, Schedule, Trained
 from blockveil.engine.noise.design import NoiseDesign, Released
@@ -37,14 +38,17 @@ class Training:
     descent
         How weights follow the sums.
     examples
-        Public number that a sum is divided by.
+        Public number of records that a step is over, which its sum is divided by.
     start
         Weights of the first step, by layer.
+    batches
+        How a step takes part of the records; None where each is over all of them.
     """
 
     descent: Descent
     examples: float
     start: Weights
+    batches: Batches | None = None
 
     @classmethod
     def of(cls, asked: TrainingSection, start: Weights, query: GradientsQuery) -> Training:
@@ -78,7 +82,8 @@ class Training:
             asked.momentum or 0.0,
             asked.weight_decay,
         )
-        return cls(descent, asked.examples, start)
+        batches = _batches(asked)
+        return cls(descent, asked.examples * (1.0 if batches is None else batches.share), start, batches)
 
     @property
     def steps(self) -> int:
@@ -118,10 +123,29 @@ class Course:
         """Weights as far as training has come, by layer."""
         return dict(self._trained.weights)
 
-    def query(self) -> GradientsAtStep:
-        """The sum of the next step, as a part of the whole answer."""
-        model = replace(self._query, model=with_weights(self._query.model, self._trained.weights))
-        return GradientsAtStep(model, self.step * self._query.shape[0])
+    @property
+    def secret(self) -> bool:
+        """Whether steps are over secret samples, so that the key must be there before a sum."""
+        return isinstance(self._training.batches, PoissonBatches)
+
+    def query(self, handle: str = "") -> GradientsAtStep:
+        """The sum of the next step, as a part of the whole answer.
+
+        Parameters
+        ----------
+        handle
+            Name under which the key is installed, for steps over secret samples.
+        """
+        batches = self._training.batches
+        batch = None if batches is None else batches.at(self.step, handle)
+        return GradientsAtStep(self._at_weights(), self.step * self._query.shape[0], batch)
+
+    def of_all_records(self) -> GradientsAtStep:
+        """The sum of the next step as if it were over all records: it reads and checks each of them."""
+        return GradientsAtStep(self._at_weights(), self.step * self._query.shape[0])
+
+    def _at_weights(self) -> GradientsQuery:
+        return replace(self._query, model=with_weights(self._query.model, self._trained.weights))
 
     def follow(self, released: Released) -> None:
         """Make a step along its released sum: grid integers of its rows of the whole answer."""
@@ -137,6 +161,12 @@ class Course:
         value = released.astype(np.float64) * self._design.steps(rows, columns) / self._design.shifted_unit
         parts = self._query.split(value)
         return [part * unit for part, unit in zip(parts, self._query.units, strict=True)]
+
+
+def _batches(asked: TrainingSection) -> Batches | None:
+    if asked.batch_count is not None and asked.batch_seed is not None:
+        return FixedBatches(asked.batch_count, asked.batch_seed)
+    return None if asked.sampled is None else PoissonBatches(asked.sampled)
 
 
 def layer_axes(model: Model) -> dict[str, tuple[str, str]]:

@@ -6,7 +6,6 @@ Nothing here depends on a clock, a path or the data beyond the released integers
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -61,7 +60,7 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
         "guarantee": {
             "epsilon": plan.guarantee.epsilon,
             "delta": plan.guarantee.delta,
-            "loss": asdict(plan.charge),
+            "loss": plan.charge.plain,
             "neighbours": plan.neighbours.value,
             "privacy_unit": config.privacy.unit,
             "contribution": contribution.facts(),

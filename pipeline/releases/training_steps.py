@@ -1,6 +1,8 @@
 """The steps of a training: each reads the records at the weights that the noisy sums before it gave.
 
-Nothing is drawn before the charge is committed, which is after the first exact sum. From then on all noise follows from
+Nothing is drawn before the charge is committed, which is after the first exact sum. Steps over secret samples need the
+key before a sum: there all records are read and checked first, by a sum over all of them that is thrown away, so that
+bad records are found while nothing is committed. From then on all noise follows from
 the committed key and the place of an entry in the answer, so an attempt that was killed at any step is repeated from
 the first one with the same bits and no further charge. Nothing un-noised is kept from one step to the next.
 """
@@ -9,13 +11,16 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
+from blockveil.engine.answers.gradients import GradientsAtStep
 from blockveil.engine.answers.graph import exact_graph, noisy_graph
 from blockveil.engine.answers.layout import Layout, Tile
 from blockveil.engine.noise.design import Design, Released
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import Charge
 from blockveil.pipeline.questions.gradients import course_of
 from blockveil.pipeline.releases import outputs
@@ -64,11 +69,11 @@ def train(
             step, first = course.step, course.step * rows
             tell("training", step / plan.steps)
             below, name = _moved(layout, first), f"blockveil-{handle[:12]}-{attempt}-{step}"
-            held = compute.hold(exact_graph(dataset.source, course.query(), below, chunk_rows, name), _silent)
+            sums = partial(_sums, compute, dataset, below, chunk_rows)
+            held = sums(course.of_all_records() if step == 0 and course.secret else course.query(handle), name)
             if step == 0:
-                dataset.check_unchanged()  # the sums must be of the data that the charge is for
-                charge, key = commit()
-                compute.install(handle, key)
+                charge = _committed(dataset, compute, handle, commit)
+                held = sums(course.query(handle), f"{name}-0") if course.secret else held
             _draw(held, below, plan.design, compute, handle, name, released)
             course.follow(released[first : first + rows])
         with workspace.draft(charge) as draft:
@@ -80,6 +85,23 @@ def train(
             return draft.finish(outputs.attributes(plan, charge, arrays, dataset))
     finally:
         compute.forget(handle)
+
+
+def _sums(
+    compute: Compute, dataset: Dataset, layout: Layout, chunk_rows: int, query: GradientsAtStep, name: str
+) -> list[object]:
+    """The exact sum of a step, held where it was computed."""
+    return compute.hold(exact_graph(dataset.source, query, layout, chunk_rows, name), _silent)
+
+
+def _committed(
+    dataset: Dataset, compute: Compute, handle: str, commit: Callable[[], tuple[Charge, NoiseKey]]
+) -> Charge:
+    """Commit the charge, and make its key known where tasks run."""
+    dataset.check_unchanged()  # the sums must be of the data that the charge is for
+    charge, key = commit()
+    compute.install(handle, key)
+    return charge
 
 
 def _draw(

@@ -327,9 +327,10 @@ def guarantee_rows(facts: Facts) -> list[tuple[str, str]]:
     loss = promise["loss"]
     parts = [f"mu {loss['mu']:.8g}"] if loss["mu"] else []
     parts += [f"pure epsilon {loss['epsilon']:.8g}"] if loss["epsilon"] else []
+    failure = f", failure {loss['failure']:.2g}" if loss.get("failure") else ""
     return [
         ("Guarantee", f"epsilon {promise['epsilon']:g} at delta {promise['delta']:g}"),
-        ("Loss charged", f"{' and '.join(parts)}, sampler within {loss['total_variation']:.2g} of it"),
+        ("Loss charged", f"{' and '.join(parts)}, sampler within {loss['total_variation']:.2g} of it{failure}"),
         ("Neighbours", str(promise["neighbours"])),
         *_unit_rows(promise),
         ("Mechanism", str(noise["mechanism"])),

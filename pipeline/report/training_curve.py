@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def training(facts: Facts) -> list[str]:
     hidden = f", after {layers}" if layers else ""
     said = (
         f"The release trained {_PREDICTS[model['predicts']]}{hidden}, which predicts {model['target']['name']}, in "
-        f"{steps['steps']:,} steps over all records, by {steps['optimiser']} at a rate of {number(steps['rate'])}. "
+        f"{steps['steps']:,} steps over {_over(steps)}, by {steps['optimiser']} at a rate of {number(steps['rate'])}. "
         "The promise above is for all steps together."
     )
     use = (
@@ -43,6 +44,16 @@ def training(facts: Facts) -> list[str]:
         "it is asked about are not protected by the release."
     )
     return [section("What was trained?", paragraph(said), figure(_curve(lengths, noise)), paragraph(use))]
+
+
+def _over(steps: Mapping[str, Any]) -> str:
+    """The records of one step, in words."""
+    match steps.get("batches"):
+        case "fixed":
+            return f"one of {steps['batch_count']:,} batches each"
+        case "poisson":
+            return f"a secret sample of {100 * steps['sampled']:g} % of the records each"
+    return "all records"
 
 
 def _curve(lengths: NDArray[Any], noise: NDArray[Any]) -> Picture:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.questions.gradients import course_of
 from blockveil.pipeline.releases.compute import Compute
 from blockveil.pipeline.study.contributions import Row, rows_of_a_unit
 from blockveil.pipeline.study.replay_path import ReplayPath, throwaway_key
@@ -192,6 +193,9 @@ def _not_told(plan: Plan, rows: list[Row]) -> list[str]:
         )
     if plan.series is not None and plan.series.scheme.levels is None:
         found.append("the nights of this charge draw increments of one noise, as an earlier version began them")
+    course = course_of(plan.question, plan.design)
+    if course is not None and course.secret:
+        found.append("steps over secret samples have no largest shift: tests compare their law with its accountant")
     if not rows:
         found.append("the query is of another package, and nothing is known of its records")
     return found

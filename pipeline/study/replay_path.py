@@ -125,7 +125,7 @@ class ReplayPath:
         while not course.done:
             own = (course.step * height, (course.step + 1) * height)
             for records, release in zip(every, found, strict=True):
-                exact = course.query().query.total(records, 0, len(records), _CHUNK_ROWS)
+                exact = course.query().total(records, 0, len(records), _CHUNK_ROWS)
                 release[slice(*own)] = self.design.release(key, exact, (own, columns))
             course.follow(found[0][slice(*own)])
         return found

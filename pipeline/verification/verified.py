@@ -236,13 +236,16 @@ def _promise(stated: Mapping[str, Any]) -> Finding:
     promise = stated["guarantee"]
     mu, pure, distance = (_number(promise["loss"], part) for part in ("mu", "epsilon", "total_variation"))
     epsilon, delta = _number(promise, "epsilon"), _number(promise, "delta")
-    found = delta_of(mu, pure, distance, epsilon)
+    failure = _number(promise["loss"], "failure") if "failure" in promise["loss"] else 0.0
+    found = delta_of(mu, pure, distance, epsilon) + Decimal(failure)
     words = f"a loss of mu {mu:.6g} and {pure:.6g} has delta {found:.6g} at epsilon {epsilon:g}"
     return Finding("Promise", found <= Decimal(delta), f"{words}; {delta:g} is stated")
 
 
 def _noise(stated: Mapping[str, Any]) -> Finding:
     """The noise that it states is as large as its loss says, for the sensitivity that it states."""
+    if "sampling" in stated["mechanism"]:
+        return _sampled(stated)
     ratio, loss = _loss_of_a_row(stated), stated["mechanism"]["loss"]
     # The loss is that of all rows of a unit together; where it is not said how many they are, the unit is not checked.
     rows = {"charged_rows": 1, **stated["guarantee"]["contribution"]}
@@ -256,12 +259,33 @@ def _loss_of_a_row(stated: Mapping[str, Any]) -> float:
     return _number(stated["mechanism"], "sensitivity") / _number(stated["mechanism"], "scale")
 
 
+def _sampled(stated: Mapping[str, Any]) -> Finding:
+    """The noise of steps over samples keeps the promise by the accountant of another library."""
+    from dp_accounting import dp_event  # imported only where it is needed: it loads slowly
+    from dp_accounting.pld import PLDAccountant
+
+    promise, sampling = stated["guarantee"], stated["mechanism"]["sampling"]
+    probability, steps = _number(sampling, "probability"), int(_number(sampling, "steps"))
+    epsilon, multiplier = _number(promise, "epsilon"), 1.0 / _loss_of_a_row(stated)
+    asked = stated["query"]["training"]
+    if (probability, steps) != (_number(asked, "sampled"), int(_number(asked, "steps"))):
+        return Finding("Noise", False, "its samples are not those of its query")
+    step = dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(multiplier))
+    found = PLDAccountant().compose(dp_event.SelfComposedDpEvent(step, steps)).get_epsilon(_number(promise, "delta"))
+    words = f"{steps:,} steps over samples of {probability:g}, with noise {multiplier:.4g} times what a record changes"
+    words = f"{words}, have epsilon {found:.4g} by dp-accounting; {epsilon:g} is stated"
+    return Finding("Noise", found <= epsilon * _ROUNDING, words)
+
+
 def _unit(stated: Mapping[str, Any]) -> Finding:
     """A unit is charged for all the rows that it may have."""
     promise, loss = stated["guarantee"], stated["mechanism"]["loss"]
     rows, unit = _number(promise["contribution"], "charged_rows"), promise["loss"]
     part = "mu" if _number(loss, "mu") else "epsilon"
     # Group privacy: losses of rows add up, mu to mu and epsilon to epsilon.
-    holds = rows >= 1 and rows * _loss_of_a_row(stated) <= _number(unit, part) * _ROUNDING
+    if "sampling" in stated["mechanism"]:  # whose loss follows from its law, for one row
+        holds = rows == 1
+    else:
+        holds = rows >= 1 and rows * _loss_of_a_row(stated) <= _number(unit, part) * _ROUNDING
     holds = holds and all(_number(loss, part) <= _number(unit, part) * _ROUNDING for part in ("mu", "epsilon"))
     return Finding("Unit", holds, f"{promise['privacy_unit']} is charged for {rows:,.0f} row{'s' * (rows != 1)}")

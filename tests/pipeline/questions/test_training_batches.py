@@ -1,0 +1,236 @@
+"""Training on part of the records in each step, end to end: fixed batches, and secret samples."""
+
+import logging
+
+import numpy as np
+import pytest
+import zarr
+
+from blockveil.flows.cluster.clusters import open_compute
+from blockveil.pipeline.accuracy.population import Supposed
+from blockveil.pipeline.accuracy.rehearsal import rehearse
+from blockveil.pipeline.base.errors import ConfigError, DataError
+from blockveil.pipeline.budget.filter import NOTHING, Cap
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.plan.summary import describe
+from blockveil.pipeline.releases import training_steps
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import run_release
+from blockveil.pipeline.report import write_report
+from blockveil.pipeline.study.replay import replay
+from blockveil.pipeline.verification.verified import verify
+from tests import support
+from tests.pipeline.questions.test_training import NIGHT, VALUES, release
+from tests.pipeline.questions.test_training_steps import Killed, accuracy, group_of, training
+from tests.shipped import pinned_key
+
+FIXED = 'batch_count = 3\nbatch_seed = "any text"'
+POISSON = "sampled = 0.3"
+KINDS = {"fixed": FIXED, "poisson": POISSON}
+
+
+def batched(folder, kind, **changes):
+    folder.mkdir(exist_ok=True)
+    more = KINDS[kind] + "\n" + changes.pop("more", "")
+    path = training(folder, **({"steps": 4} | changes), more=more)
+    path.write_text(path.read_text().replace('batches = "full"', f'batches = "{kind}"'))
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_learns_from_a_part_of_the_records_at_a_time(tmp_path, kind):
+    outcome = release(batched(tmp_path, kind, steps=30, rate=4.0, epsilon=8.0))
+    assert accuracy(group_of(outcome)["last_weights"][...]) > 0.9
+    page = write_report(outcome.path).path.read_text()
+    said = {"fixed": "over one of 3 batches each", "poisson": "over a secret sample of 30 % of the records each"}[kind]
+    assert said in page
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_steps_over_fixed_batches_have_the_noise_of_their_epochs(tmp_path, neighbours):
+    def deviation(kind, steps):
+        path = batched(tmp_path / f"{kind}-{steps}", kind, steps=steps) if kind else training(tmp_path / "one", steps=1)
+        path.write_text(path.read_text().replace("add-remove", neighbours))
+        return make_plan(load_config(path), NIGHT).design.entry_standard_deviation().max()
+
+    one = deviation("", 1)
+    assert deviation("fixed", 3) == pytest.approx(one, rel=1e-3), "an epoch costs as much as one step over all records"
+    assert deviation("fixed", 12) == pytest.approx(2.0 * one, rel=1e-3)
+    assert deviation("fixed", 13) == pytest.approx(5.0**0.5 * one, rel=1e-3), "an epoch that has begun counts"
+
+
+def test_a_plan_says_what_a_step_is_over_and_what_it_costs(tmp_path):
+    plan = make_plan(load_config(batched(tmp_path / "f", "fixed", steps=12)), NIGHT)
+    said = dict(describe(plan, None))["Training"]
+    mu = plan.design.loss.mu
+    assert (
+        f"12 steps, each over one of 3 batches; a step alone has mu {mu / 2:.4g} for the records of its batch" in said
+    )
+    assert "each of which is in at most 4 steps" in said
+    plan = make_plan(load_config(batched(tmp_path / "p", "poisson")), NIGHT)
+    said = dict(describe(plan, None))["Training"]
+    assert "4 steps, each over a secret sample of 0.3 of the records; a step alone has noise " in said
+    assert "booked as one charge" in said
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("at", [0, 2])
+def test_a_training_over_batches_that_is_killed_is_finished_with_the_same_bits_and_one_charge(
+    tmp_path, monkeypatch, kind, at
+):
+    with pinned_key():
+        whole = release(batched(tmp_path / "whole", kind))
+    path = batched(tmp_path / "killed", kind)
+    loaded = load_config(path)
+    support.set_budget(loaded, 900.0, 1e-4)
+    plan, drawn, draw = make_plan(loaded, NIGHT), [0], training_steps._draw
+
+    def killed(*args):
+        draw(*args)
+        drawn[0] += 1
+        if drawn[0] == at + 1:
+            raise Killed
+
+    with pinned_key(), monkeypatch.context() as patch:
+        patch.setattr(training_steps, "_draw", killed)
+        with pytest.raises(Killed):
+            run_release(plan, ThreadCompute(2), "first", lambda *_: None)
+    with pinned_key():
+        again = run_release(plan, ThreadCompute(1), "second", lambda *_: None)
+    for name, array in group_of(whole).arrays():
+        assert np.array_equal(group_of(again)[name][...], array[...]), name
+    kinds = [entry.kind for entry in Ledger(loaded.ledger_url).history(release_id=plan.release_id)]
+    assert kinds.count("COMMITTED") == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_neither_blocks_nor_threads_change_a_bit_of_a_training_over_batches(tmp_path, kind):
+    with pinned_key():
+        found = [
+            release(batched(tmp_path / str(rows), kind), overrides={"compute.block_rows": str(rows)})
+            for rows in (17, 5000)
+        ]
+    one, other = (group_of(outcome)["gradients"][...] for outcome in found)
+    assert np.array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_worker_processes_draw_the_samples_of_one_process(tmp_path):
+    with pinned_key():
+        wanted = group_of(release(batched(tmp_path / "one", "poisson")))
+        path = batched(tmp_path / "other", "poisson")
+        path.write_text(path.read_text().replace(support.CLUSTERS["threads"], support.CLUSTERS["local"]))
+        loaded = load_config(path)
+        support.set_budget(loaded, 900.0, 1e-4)
+        with open_compute(loaded) as compute:
+            found = run_release(make_plan(loaded, NIGHT), compute, "t", lambda *_: None)
+    assert np.array_equal(group_of(found)["gradients"][...], wanted["gradients"][...])
+
+
+class Watching(ThreadCompute):
+    """Notes the names and the number of tasks."""
+
+    def __init__(self):
+        super().__init__(1)
+        self.names = []
+
+    def hold(self, graph, progress):
+        self.names.append(sorted(name.split("-", 3)[3] for name in graph.parts))
+        return super().hold(graph, progress)
+
+
+def test_neither_tasks_nor_logs_nor_what_is_published_show_a_sample(tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    seen = []
+    for number in range(2):  # two keys, so two samples
+        path = batched(tmp_path / str(number), "poisson")
+        loaded = load_config(path)
+        support.set_budget(loaded, 900.0, 1e-4)
+        compute = Watching()
+        outcome = run_release(make_plan(loaded, NIGHT), compute, "t", lambda *_: None)
+        names = sorted(name for name, _ in group_of(outcome).arrays())
+        told = [record.getMessage().replace(str(tmp_path / str(number)), "") for record in caplog.records]
+        seen.append((compute.names, names, [line for line in told if "raining" in line or "sample" in line]))
+        caplog.clear()
+    assert seen[0] == seen[1]
+    assert len(seen[0][0]) == 5, "all records are read once before the charge, and once in each step"
+    assert len({len(names) for names in seen[0][0]}) == 1, "each step has the tasks of all records"
+
+
+def test_bad_records_are_found_before_the_charge_of_samples_is_committed(tmp_path):
+    path = batched(tmp_path, "poisson")
+    values = VALUES.copy()
+    values[700, 1] = np.nan
+    support.write_records(tmp_path, values, (200, 4))
+    loaded = load_config(path)
+    support.set_budget(loaded, 900.0, 1e-4)
+    plan = make_plan(loaded, NIGHT)
+    with pytest.raises(DataError, match="missing or infinite"):
+        run_release(plan, ThreadCompute(2), "t", lambda *_: None)
+    kinds = [entry.kind for entry in Ledger(loaded.ledger_url).history(release_id=plan.release_id)]
+    assert kinds == ["RESERVED", "VOID"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "message"),
+    [
+        ("poisson", ('"add-remove"', '"replace-one"'), "add-remove"),
+        ("poisson", ('unit = "', 'rows_per_unit = 2\nunit = "'), "one row a unit"),
+        ("poisson", ('kind = "gaussian"', 'kind = "laplace"\noptimise_for = "absolute-error"'), "Gaussian noise"),
+        ("poisson", ("sampled = 0.3", ""), "query.training.sampled"),
+        ("poisson", ("sampled = 0.3", "sampled = 1.0"), "query.training.sampled"),
+        ("fixed", ("batch_count = 3", ""), "query.training.batch_count"),
+        ("fixed", ('batch_seed = "any text"', ""), "query.training.batch_seed"),
+        ("fixed", ("batch_count = 3", "batch_count = 3\nsampled = 0.1"), "query.training.sampled"),
+    ],
+)
+def test_batches_that_are_not_declared_or_not_proven_are_refused(tmp_path, kind, change, message):
+    path = batched(tmp_path, kind)
+    assert change[0] in path.read_text()
+    path.write_text(path.read_text().replace(*change))
+    with pytest.raises(ConfigError, match=message):
+        make_plan(load_config(path), NIGHT)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_preview_goes_through_the_steps_of_batches(tmp_path, kind):
+    found = rehearse(make_plan(load_config(batched(tmp_path, kind)), NIGHT), Supposed(rows=1500))
+    assert found.entries == 16
+    assert found.covered >= 10
+
+
+def test_a_replay_of_fixed_batches_finds_no_more_than_is_charged_and_says_why_there_is_none_of_samples(tmp_path):
+    plan = make_plan(load_config(batched(tmp_path / "f", "fixed")), NIGHT)
+    found = replay(plan, ThreadCompute(1), lambda *_: None)
+    assert found.refutations == []
+    assert 0.3 < found.share <= 1.0
+    plan = make_plan(load_config(batched(tmp_path / "p", "poisson")), NIGHT)
+    found = replay(plan, ThreadCompute(1), lambda *_: None)
+    assert found.share is None
+    assert any("secret samples" in reason for reason in found.untold)
+
+
+def test_whoever_verifies_a_release_accounts_for_its_samples_by_another_library(tmp_path):
+    outcome = release(batched(tmp_path, "poisson", epsilon=1.0))
+    found = {each.what: each for each in verify(outcome.path).findings}
+    assert found["Noise"].holds
+    assert "by dp-accounting" in found["Noise"].words
+    assert found["Promise"].holds
+    assert found["Unit"].holds
+    attributes = dict(group_of(outcome).attrs)
+    attributes["mechanism"]["scale"] *= 0.8
+    zarr.open_group(outcome.path, mode="r+").attrs.update(attributes)
+    assert not {each.what: each for each in verify(outcome.path).findings}["Noise"].holds
+
+
+def test_a_failure_of_samples_is_booked_as_one_and_leaves_room_beside_it(tmp_path):
+    loaded = load_config(batched(tmp_path, "poisson", epsilon=1.0))
+    charge = make_plan(loaded, NIGHT).charge
+    assert 0.0 < charge.failure < 1e-8
+    assert charge.delta(1.0) <= 1e-5
+    cap = Cap(4.0, 1e-5)
+    booked = cap.book(charge, NOTHING)
+    assert booked.failure_probability >= charge.failure
+    assert cap.nights(NOTHING, booked) > 8
