@@ -29,6 +29,7 @@ from blockveil.engine.answers.counts import CountQuery, Edges, Missing, Outside
 from blockveil.engine.audit import laws, mutants, table_cases
 from blockveil.engine.audit.bounds import Array, Claim
 from blockveil.engine.audit.subjects import Additive, Subject, visible_claim
+from blockveil.engine.audit.training_cases import OF_TRAINING, mutants_of_training, training_cases
 from blockveil.engine.guarantees.calibration import CalibrationError, CannotCalibrate, gaussian_epsilon
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours, PureDP
 from blockveil.engine.mechanisms.contract import Mechanism, NotApplicable
@@ -97,7 +98,7 @@ def cases(name: str, guarantee: ApproxDP, mutant: str | None = None) -> list[Sub
     guarantee
         What the mechanism is calibrated to.
     mutant
-        One of :data:`MUTANTS`, or None for the mechanism itself.
+        One of :data:`MUTANTS` or :data:`OF_TRAINING`, or None for the mechanism itself.
 
     Raises
     ------
@@ -120,7 +121,7 @@ def cases_of(declaration: MechanismDeclaration, guarantee: ApproxDP, mutant: str
     guarantee
         What it is calibrated to.
     mutant
-        One of :data:`MUTANTS`, or None.
+        One of :data:`MUTANTS` or :data:`OF_TRAINING`, or None.
 
     Raises
     ------
@@ -131,17 +132,18 @@ def cases_of(declaration: MechanismDeclaration, guarantee: ApproxDP, mutant: str
         module, _, function = declaration.audit_cases.partition(":")
         found: list[Subject] = getattr(import_module(module), function)(guarantee, mutant)
         return found
-    if mutant not in (None, *MUTANTS):
-        raise CalibrationError(f"mutant {mutant[:60]!r} cannot be audited; mutants are {', '.join(MUTANTS)}")
+    known = (*MUTANTS, *mutants_of_training(declaration))
+    if mutant is not None and mutant not in known:
+        raise CalibrationError(f"mutant {mutant[:60]!r} cannot be audited; mutants are {', '.join(known)}")
     if not declaration.audited:
         raise CalibrationError(f"{declaration.name!r} declares nothing to audit; declare audited or audit_cases")
-    return _additive_cases(declaration, guarantee, mutant)
+    trained = training_cases(declaration, guarantee, mutant)
+    return trained if mutant in OF_TRAINING else _additive_cases(declaration, guarantee, mutant) + trained
 
 
 def _additive_cases(declaration: MechanismDeclaration, guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
     """Independent additive noise on every problem that is answered, and the whole path to a release."""
-    found: list[Subject] = []
-    refusal = f"{declaration.name!r} answers none of the problems; audit another mechanism"
+    found, refusal = list[Subject](), f"{declaration.name!r} answers none of the problems; audit another mechanism"
     first, directed = declaration.audited[0], declaration.audited_along_directions
     tried = [(mechanism, *each) for mechanism in declaration.audited for each in _problems()]
     tried += [(directed, *each) for each in _along_directions()] if directed is not None else []
@@ -393,6 +395,6 @@ def rank_one_cases(guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
 
 
 def _rank_one(label: str, entries: int, epsilon: float, delta: float) -> Subject:
-    variance = r1smg.published(entries, epsilon, delta, 1.0).variance
-    found = laws.rank_one(entries, variance, 1.0, ApproxDP(epsilon, delta))
+    noise = r1smg.published(entries, epsilon, delta, 1.0)
+    found = laws.rank_one(entries, noise.variance, 1.0, ApproxDP(epsilon, delta))
     return replace(found, name=f"r1smg as published, {label}")

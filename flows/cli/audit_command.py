@@ -24,7 +24,10 @@ Epsilon = Annotated[
 ]
 Delta = Annotated[float | None, typer.Option(help="The same.")]
 Mutant = Annotated[
-    str | None, typer.Option(help="A mistake of a mechanism to audit instead: half-scale, reseeded or unclipped.")
+    str | None,
+    typer.Option(
+        help="A mistake of a mechanism to audit instead: half-scale, reseeded, unclipped, or by-position of training."
+    ),
 ]
 Trials = Annotated[
     int, typer.Option(help="Outputs of a mechanism drawn from each of two neighbours, in each case.", min=400)

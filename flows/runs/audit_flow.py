@@ -36,7 +36,7 @@ def audit(
     mechanism: Auditable,
     epsilon: float,
     delta: float,
-    mutant: Literal["none", "half-scale", "reseeded", "unclipped"] = "none",
+    mutant: Literal["none", "half-scale", "reseeded", "unclipped", "by-position"] = "none",
     trials: int = 400_000,
     seed: int = 0,
 ) -> State[Any]:

@@ -6,6 +6,7 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRun
 from prefect.utilities.callables import parameter_schema
 
 from blockveil.engine.audit.cases import LAWS, MECHANISMS, MUTANTS
+from blockveil.engine.audit.training_cases import OF_TRAINING
 from blockveil.flows.runs.audit_flow import audit
 
 
@@ -40,4 +41,4 @@ def test_a_sound_mechanism_completes_and_bad_parameters_are_named():
 def test_the_form_lists_exactly_what_can_be_audited():
     form = parameter_schema(audit).properties
     assert set(form["mechanism"]["enum"]) == {*MECHANISMS, *LAWS, "r1smg"}
-    assert set(form["mutant"]["enum"]) == {"none", *MUTANTS}
+    assert set(form["mutant"]["enum"]) == {"none", *MUTANTS, *OF_TRAINING}
