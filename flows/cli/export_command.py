@@ -18,17 +18,21 @@ Named = Annotated[
 Form = Annotated[
     str,
     typer.Option(
-        "--format", help="parquet or csv, a folder with a table a result; or netcdf, one file.", show_default=False
+        "--format",
+        help="parquet or csv, a folder of tables; netcdf, one file; onnx or npz, a trained model.",
+        show_default=False,
     ),
 ]
-Output = Annotated[Path, typer.Option("--output", help="New folder, or new file of netcdf.", show_default=False)]
+Output = Annotated[
+    Path, typer.Option("--output", help="New folder, or new file of netcdf, onnx or npz.", show_default=False)
+]
 Config = Annotated[Path | None, typer.Option("--config", help="Config of the release: where release ids are found.")]
 
 
 def export(
     release: Named, form: Form, output: Output, config: Config = None, as_json: Json = False, debug: Debug = False
 ) -> None:
-    """Write the numbers of a release for other programs: Parquet, CSV or NetCDF, with their noise and the promise."""
+    """Write the numbers of a release for other programs: tables, NetCDF, or a trained model as ONNX."""
     del debug
     from blockveil.flows.cli.named_release import named_release
     from blockveil.pipeline.analysis.opening import open_

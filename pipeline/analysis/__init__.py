@@ -9,6 +9,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.joint_noise`: The moments of a release with the law of their noise, as far as the release states it
 * :mod:`.labelled`: Arrays of a release as pandas and xarray objects, with names on every axis
 * :mod:`.linear_classifier`: A classifier that follows from a released covariance, at no charge
+* :mod:`.model_files`: Files of a trained model for other programs: NumPy's npz, and ONNX in double precision
 * :mod:`.opening`: Finds a published release where a person points
 * :mod:`.optional`: Libraries that results are offered in, imported when they are asked for
 * :mod:`.release`: A published release in the hands of an analyst
@@ -16,4 +17,5 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.results`: What releases and their standard errors offer by name, and the promise of a release
 * :mod:`.showing`: Rows of facts as text and as HTML
 * :mod:`.synthetic`: Made-up records with the released mean and covariance, marked as synthetic
+* :mod:`.trained_estimators`: The model that a release has trained, with the interface of scikit-learn
 """

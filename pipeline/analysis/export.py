@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.pipeline.analysis import labelled, optional
+from blockveil.pipeline.analysis import labelled, model_files, optional
+from blockveil.pipeline.analysis.trained_model import TrainedModel
 from blockveil.pipeline.base import durable, staging
 from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.base.errors import ConfigError
@@ -42,7 +43,8 @@ def export(release: OpenRelease, place: Path, form: str) -> list[Path]:
         Folder of tables, or the file; nothing may be there.
     form
         ``parquet`` or ``csv``: a folder with a table for each result, one number a row, with the names of features and
-        cells, ``value`` and ``standard_deviation``. ``netcdf``: one file of all arrays.
+        cells, ``value`` and ``standard_deviation``. ``netcdf``: one file of all arrays. ``onnx`` and ``npz``: one file
+        of the model that the release has trained, with its card.
 
     Returns
     -------
@@ -164,7 +166,18 @@ def _plain(values: Any) -> NDArray[Any]:
     return found.astype(np.int8) if found.dtype.kind == "b" else found
 
 
-FORMS: dict[str, Writer] = {"parquet": _parquet, "csv": _csv, "netcdf": _netcdf}
+def _onnx(release: OpenRelease, file: Path) -> None:
+    found = TrainedModel.of(release)
+    facts = {"card": found.card, "features": "\n".join(found.features), **_facts(release)}
+    file.write_bytes(model_files.onnx(found.model, found.box, found.label, facts))
+
+
+def _npz(release: OpenRelease, file: Path) -> None:
+    found = TrainedModel.of(release)
+    file.write_bytes(model_files.npz(found.model, found.box, found.features, found.card))
+
+
+FORMS: dict[str, Writer] = {"parquet": _parquet, "csv": _csv, "netcdf": _netcdf, "onnx": _onnx, "npz": _npz}
 """Writers of the forms by their names."""
 
 

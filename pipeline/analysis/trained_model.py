@@ -14,6 +14,7 @@ from blockveil.engine.records.quantiser import Quantiser
 from blockveil.pipeline.analysis.labelled import plain
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.data.released import OpenRelease
+from blockveil.pipeline.report.model_card import card_of
 
 Array = NDArray[np.float64]
 
@@ -35,12 +36,15 @@ class TrainedModel:
         Bounds of the features; values outside count as the nearest within.
     label
         Least and largest value of what is predicted, or of its codes.
+    card
+        What it is, what is promised, and what is not known of it: Markdown.
     """
 
     features: tuple[str, ...]
     model: Model
     box: Box
     label: tuple[float, float]
+    card: str
 
     @classmethod
     def of(cls, opened: OpenRelease) -> TrainedModel:
@@ -51,7 +55,8 @@ class TrainedModel:
         ConfigError
             The release has trained none, or has its bounds from a file that it does not hold.
         """
-        asked = plain(opened.attributes).get("query", {})
+        attributes = plain(opened.attributes)
+        asked = attributes.get("query", {})
         if "training" not in asked or "last_weights" not in opened.arrays:
             raise ConfigError(
                 "This release has trained no model",
@@ -74,7 +79,8 @@ class TrainedModel:
         target = declared["target"]
         label = (0.0, target["classes"] - 1.0) if "classes" in target else (target["lower"], target["upper"])
         names = tuple(str(each["name"]) for each in shape["features"])
-        return cls(names, model, Box(lower, upper, origin), label)
+        lengths = (np.asarray(opened.arrays[name][...]) for name in ("gradient_length", "gradient_length_of_noise"))
+        return cls(names, model, Box(lower, upper, origin), label, card_of(attributes, *lengths))
 
     def predict(self, records: Any) -> NDArray[Any]:
         """What it predicts of each record.

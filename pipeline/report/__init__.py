@@ -16,7 +16,7 @@ from blockveil.pipeline.data.released import OpenRelease, open_release
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.releases.uploading import destination_of
 from blockveil.pipeline.releases.workspace import Outcome, Workspace
-from blockveil.pipeline.report import comparison_page, facts, machine_readable, markdown, page, pictures
+from blockveil.pipeline.report import comparison_page, facts, machine_readable, markdown, page, pictures, training_curve
 from blockveil.pipeline.report.burndown import UNKNOWN, Balance
 from blockveil.pipeline.report.comparison import Comparison, compare
 from blockveil.pipeline.report.facts import Rows
@@ -47,6 +47,8 @@ class Report:
         Pictures for a run page, which are drawn when they are asked for.
     spent
         Picture of the budget spent so far; None where no ledger was asked.
+    model
+        Training curve and card of the model that it has trained, for a run page; empty where there is none.
     """
 
     path: Path
@@ -60,6 +62,7 @@ class Report:
     compared: list[dict[str, str]]
     budget: Rows
     spent: Picture | None = None
+    model: str = ""
 
     @property
     def heat_map(self) -> str:
@@ -164,6 +167,7 @@ def write_report(release: Location, balance: Balance = UNKNOWN, output: Path | N
         facts.comparison_rows(found),
         list(budget),
         balance.spent,
+        training_curve.trained(found),
     )
 
 

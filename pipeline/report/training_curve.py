@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from blockveil.pipeline.base.drawing import drawn_by
 from blockveil.pipeline.report.facts import Facts
+from blockveil.pipeline.report.markdown import image
 from blockveil.pipeline.report.markup import figure, paragraph, section
+from blockveil.pipeline.report.model_card import card_of
 from blockveil.pipeline.report.papers import STYLE, Picture, Theme, pictured, plain_axes
 from blockveil.pipeline.report.words import number
 
@@ -44,6 +46,14 @@ def training(facts: Facts) -> list[str]:
         "it is asked about are not protected by the release."
     )
     return [section("What was trained?", paragraph(said), figure(_curve(lengths, noise)), paragraph(use))]
+
+
+def trained(facts: Facts) -> str:
+    """Curve and card of the model of a release, Markdown; empty where it has trained none."""
+    lengths, noise = (facts.matrix.array(name) for name in ("gradient_length", "gradient_length_of_noise"))
+    if "training" not in facts.attributes.get("query", {}) or lengths is None or noise is None:
+        return ""
+    return f"{image(_curve(lengths, noise))}\n{card_of(facts.attributes, lengths, noise)}"
 
 
 def _over(steps: Mapping[str, Any]) -> str:

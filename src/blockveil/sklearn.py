@@ -4,5 +4,6 @@
 """
 
 from blockveil.pipeline.analysis.estimators import PCA, MomentClassifier, Ridge
+from blockveil.pipeline.analysis.trained_estimators import TrainedClassifier, TrainedRegressor
 
-__all__ = ["PCA", "MomentClassifier", "Ridge"]
+__all__ = ["PCA", "MomentClassifier", "Ridge", "TrainedClassifier", "TrainedRegressor"]
