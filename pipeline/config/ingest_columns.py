@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, Strict
 
 from blockveil.pipeline.config.fields import Bound, Label, Section, Whole, refusal, rule
+from blockveil.pipeline.config.map_columns import MappedColumn
 
 Missing = Literal["refuse", "drop"]
 Encode = Literal["one-hot", "code"]
@@ -187,7 +188,8 @@ CALENDAR = {
 """Categories of a date that everybody knows, in the order of their codes."""
 
 Column = Annotated[
-    NumberColumn | WholeColumn | BooleanColumn | CategoryColumn | BinsColumn | DateColumn, Field(discriminator="kind")
+    NumberColumn | WholeColumn | BooleanColumn | CategoryColumn | BinsColumn | DateColumn | MappedColumn,
+    Field(discriminator="kind"),
 ]
 
 

@@ -7,11 +7,13 @@ less in the source is one row more or less here, and batches do not matter.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from blockveil.engine.answers.public_features import FourierFeatures, OrientedGradients
 from blockveil.pipeline.config.ingest_columns import (
     BinsColumn,
     BooleanColumn,
@@ -22,6 +24,7 @@ from blockveil.pipeline.config.ingest_columns import (
     WholeColumn,
 )
 from blockveil.pipeline.config.ingest_file import AggregatedRows, IngestConfig
+from blockveil.pipeline.config.map_columns import CrossColumn, FourierColumn, GradientsColumn
 from blockveil.pipeline.data.ingest.batches import ABSENT, UNKNOWN, Batch, Unfit
 
 Flags = NDArray[np.bool_]
@@ -86,6 +89,7 @@ def _encode(column: Column, batch: Batch, out: Rows) -> Flags | None:
             return _bins(column, batch, out)
         case DateColumn():
             return _dates(column, batch, out)
+    return _crossed(column, batch, out) if isinstance(column, CrossColumn) else _mapped(column, batch, out)
 
 
 def _numbers(column: NumberColumn, batch: Batch, out: Rows) -> Flags | None:
@@ -186,6 +190,51 @@ def _dates(column: DateColumn, batch: Batch, out: Rows) -> Flags | None:
         _place(column, months % 12, out)
     return dropped
 
+
+def _crossed(column: CrossColumn, batch: Batch, out: Rows) -> Flags | None:
+    combined, known = np.zeros(batch.rows, np.int64), np.ones(batch.rows, np.bool_)
+    dropped: Flags | None = None
+    for each in column.of:
+        codes = batch.codes(each.name, each.categories)
+        absent = codes == ABSENT
+        if absent.any():
+            gone = _settle(column.missing, (each.name,), absent[:, None], None, "holds a missing value")
+            dropped = _either(dropped, gone)
+        known &= codes >= 0
+        combined = combined * len(each.categories) + codes
+    out[...] = 0
+    which = np.flatnonzero(known)
+    out[which, combined[which]] = 1
+    return dropped
+
+
+def _mapped(column: FourierColumn | GradientsColumn, batch: Batch, out: Rows) -> Flags | None:
+    values = batch.numbers(column.inputs).astype(np.float64)
+    missing = ~np.isfinite(values)
+    dropped: Flags | None = None
+    if missing.any():
+        dropped = _settle(column.missing, column.inputs, missing, None, "holds a missing or infinite value")
+        values = np.where(missing, 0.0, values)  # of dropped rows; any number will do
+    made = _map_of(column)
+    # The features of a record are a function of it alone, so that pieces change nothing.
+    piece = max(1, _PIECE // (values.shape[1] * getattr(column, "directions", 1) + out.shape[1]))
+    for start in range(0, batch.rows, piece):
+        out[start : start + piece] = made.of(values[start : start + piece])
+    return dropped
+
+
+@lru_cache(maxsize=16)
+def _map_of(column: FourierColumn | GradientsColumn) -> FourierFeatures | OrientedGradients:
+    """The map of a declaration, made once."""
+    if isinstance(column, GradientsColumn):
+        return OrientedGradients(column.height, column.width, column.cell, column.directions, column.contrast)
+    lower = tuple(float(each.lower) for each in column.of for _ in each.names)
+    upper = tuple(float(each.upper) for each in column.of for _ in each.names)
+    return FourierFeatures(lower, upper, column.features, column.width, column.seed)
+
+
+_PIECE = 2**21
+"""Numbers of a map in memory at once."""
 
 _FIRST_WEEKDAY = 3
 """Code of the weekday of 1970-01-01, a Thursday."""

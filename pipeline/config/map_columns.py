@@ -1,0 +1,163 @@
+"""``[[columns]]`` of an ingest that a public map makes of several columns, one record at a time."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, Number, Section, Whole, refusal, rule
+
+
+class MapInput(Section):
+    """Columns of the source that a map takes, all within the same bounds."""
+
+    name: Label
+    """the name of the column, or the common part of several"""
+    count: Annotated[Whole, Field(ge=1, le=10**6)] | None = None
+    """the number of columns of this kind, name1, name2, ...; without it one column of this very name"""
+    lower: Bound
+    """the least value; values below count as this one"""
+    upper: Bound
+    """the largest value; values above count as this one"""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns of the source."""
+        return (self.name,) if self.count is None else tuple(f"{self.name}{i + 1}" for i in range(self.count))
+
+    @rule
+    def _ordered(self) -> None:
+        if self.upper - self.lower < SMALLEST:
+            raise refusal("upper", f"{self.upper:g}", "It is above lower", "Correct the bounds")
+
+
+class _Mapped(Section):
+    name: Label
+    """the common part of the names of the features, name1, name2, ..."""
+    made_by: Label
+    """who chose the map, such as "the statistics office" """
+    learnt_from: Literal["nothing", "public-records", "these-records"]
+    """what the map and its settings were learnt from; "these-records" is refused, for what was learnt is published"""
+    missing: Literal["refuse", "drop"]
+    """what to do with a record that lacks a value: "refuse", or "drop" it"""
+
+    @property
+    def drops(self) -> bool:
+        """Whether a record may be left out."""
+        return self.missing == "drop"
+
+    @rule
+    def _public(self) -> None:
+        if self.learnt_from == "these-records":
+            raise refusal(
+                "learnt_from",
+                '"these-records"',
+                "A map is public, and what it learnt of the records would be published at no charge",
+                "Choose the map by public records, or by none",
+            )
+
+
+class FourierColumn(_Mapped):
+    """Random Fourier features of numbers: a linear model of them is one with a Gaussian kernel."""
+
+    kind: Literal["fourier"]
+    """the map"""
+    of: Annotated[tuple[MapInput, ...], Field(min_length=1)]
+    """the numbers that it takes, with their public bounds"""
+    features: Annotated[Whole, Field(ge=1, le=2**14)]
+    """the number of features; each lies between -1 and 1"""
+    width: Annotated[Number, Field(ge=1e-3, le=1e6)]
+    """of the kernel, where each number lies between -1 and 1"""
+    seed: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    """any text, which fixes the map"""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Columns of the source."""
+        return tuple(name for each in self.of for name in each.names)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Columns of the store."""
+        return tuple(f"{self.name}{i + 1}" for i in range(self.features))
+
+
+class GradientsColumn(_Mapped):
+    """Histograms of oriented gradients (HOG) of an image whose pixels are columns, row by row."""
+
+    kind: Literal["oriented-gradients"]
+    """the map"""
+    of: Label
+    """the common part of the names of the pixels, of1, of2, ..."""
+    height: Annotated[Whole, Field(ge=2, le=1024)]
+    """the rows of pixels of an image"""
+    width: Annotated[Whole, Field(ge=2, le=1024)]
+    """the columns of pixels of an image"""
+    cell: Annotated[Whole, Field(ge=1, le=256)]
+    """the side of a cell in pixels, which divides height and width"""
+    directions: Annotated[Whole, Field(ge=2, le=64)] = 8
+    """the number of directions of edges; each feature lies between 0 and 1"""
+    contrast: Annotated[Number, Field(gt=0, le=1e9)]
+    """the difference of pixels below which an edge counts less, such as a tenth of their range"""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Columns of the source."""
+        return tuple(f"{self.of}{i + 1}" for i in range(self.height * self.width))
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Columns of the store."""
+        cells = self.height // self.cell * (self.width // self.cell)
+        return tuple(f"{self.name}{i + 1}" for i in range(cells * self.directions))
+
+    @rule
+    def _even(self) -> None:
+        if self.height % self.cell or self.width % self.cell:
+            raise refusal("cell", str(self.cell), "It divides height and width", "Choose such a side")
+
+
+class CrossedCategory(Section):
+    """One of the columns whose categories are crossed."""
+
+    name: Label
+    """the name of the column"""
+    categories: Annotated[tuple[str, ...] | tuple[Whole, ...], Field(min_length=1, max_length=10**4)]
+    """the public list of its categories, all text or all whole numbers"""
+
+
+class CrossColumn(_Mapped):
+    """A column of 0 or 1 for each combination of categories; a record with another category has none."""
+
+    kind: Literal["cross"]
+    """the map"""
+    of: Annotated[tuple[CrossedCategory, ...], Field(min_length=2, max_length=4)]
+    """the columns whose categories are crossed"""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Columns of the source."""
+        return tuple(each.name for each in self.of)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Columns of the store, the last column's categories fastest."""
+        names = [""]
+        for each in self.of:
+            names = [f"{before}{'&' if before else ''}{label}" for before in names for label in each.categories]
+        return tuple(f"{self.name}={combined}" for combined in names)
+
+    @rule
+    def _few(self) -> None:
+        size = 1
+        for each in self.of:
+            size *= len(each.categories)
+        if len({type(each.categories[0]) for each in self.of}) > 1:
+            raise refusal("of", "text and whole numbers", "Crossed columns are of one type", "Read both as text")
+        if size > 10**5:
+            raise refusal("of", f"{size:,} combinations", "There are at most 100,000", "Cross fewer categories")
+
+
+MappedColumn = FourierColumn | GradientsColumn | CrossColumn
+"""A column that a public map makes."""

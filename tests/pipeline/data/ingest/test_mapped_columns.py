@@ -1,0 +1,119 @@
+"""Columns that a public map makes of several: each record by itself, and only of maps that are public."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from blockveil.engine.answers.public_features import FourierFeatures, OrientedGradients
+from blockveil.pipeline.base.errors import ConfigError, DataError
+from tests.pipeline.data.ingest import ingest_support as people
+
+CSV = 'kind = "csv"\nfiles = ["in"]'
+PUBLIC = {"made_by": "the statistics office", "learnt_from": "nothing", "missing": "refuse"}
+FOURIER: dict[str, Any] = {
+    "name": "wave", "kind": "fourier", "features": 7, "width": 0.5, "seed": "s",
+    "of": [{"name": "cost", "lower": -3, "upper": 3}, {"name": "p", "count": 2, "lower": 0, "upper": 1}], **PUBLIC,
+}  # fmt: skip
+EDGES: dict[str, Any] = {
+    "name": "edge", "kind": "oriented-gradients", "of": "p", "height": 4, "width": 4, "cell": 2, "directions": 4,
+    "contrast": 0.1, **PUBLIC,
+}  # fmt: skip
+CROSS: dict[str, Any] = {
+    "name": "both", "kind": "cross",
+    "of": [{"name": "ward", "categories": ["a", "b"]}, {"name": "shift", "categories": ["day", "night"]}], **PUBLIC,
+}  # fmt: skip
+
+
+def table(rows: int = 300) -> pa.Table:
+    rng = np.random.default_rng(5)
+    columns: dict[str, Any] = {"cost": rng.normal(size=rows)}
+    columns |= {f"p{i + 1}": rng.uniform(size=rows) for i in range(16)}
+    columns |= {
+        "ward": rng.choice(["a", "b", "c"], rows).tolist(),
+        "shift": rng.choice(["day", "night"], rows).tolist(),
+    }
+    return pa.table(columns)
+
+
+def made(folder: Path, source: pa.Table, columns: list[dict[str, Any]], kind: str = "parquet") -> np.ndarray[Any, Any]:
+    folder.mkdir(exist_ok=True)
+    if kind == "csv":
+        people.write_csv(folder / "in" / "rows.csv", source)
+    else:
+        people.write_parquet(folder, source)
+    people.run(people.configure(folder, columns, CSV if kind == "csv" else people.SOURCE))
+    return people.stored(folder)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_store_holds_the_features_of_each_record(tmp_path: Path, kind: str) -> None:
+    source = table()
+    number = {"name": "cost", "kind": "number", "missing": "refuse"}
+    found = made(tmp_path, source, [number, FOURIER, EDGES, CROSS], kind)
+    numbers = {name: source[name].to_numpy() for name in source.column_names[:17]}
+    waves = FourierFeatures((-3.0, 0.0, 0.0), (3.0, 1.0, 1.0), 7, 0.5, "s")
+    edges = OrientedGradients(4, 4, 2, 4, 0.1)
+    pixels = np.column_stack([numbers[f"p{i + 1}"] for i in range(16)])
+    wards, shifts = (np.array(source[name].to_pylist()) for name in ("ward", "shift"))
+    crossed = [(wards == ward) & (shifts == shift) for ward in "ab" for shift in ("day", "night")]
+    wanted = [numbers["cost"], waves.of(np.column_stack([numbers["cost"], pixels[:, :2]])), edges.of(pixels), *crossed]
+    assert np.array_equal(found, np.column_stack(wanted).astype(np.float32))
+
+
+def test_shuffled_or_alone_a_record_is_stored_with_the_same_features(tmp_path: Path) -> None:
+    source, columns = table(), [FOURIER, EDGES, CROSS]
+    whole = made(tmp_path / "whole", source, columns)
+    order = np.random.default_rng(1).permutation(300)
+    assert np.array_equal(made(tmp_path / "shuffled", source.take(pa.array(order)), columns), whole[order])
+    assert np.array_equal(made(tmp_path / "alone", source.slice(17, 1), columns), whole[17:18])
+
+
+def test_the_names_of_features_are_those_that_a_release_declares(tmp_path: Path) -> None:
+    loaded = people.configure(tmp_path, [FOURIER, EDGES, CROSS])
+    names = loaded.config.outputs
+    assert names[:7] == tuple(f"wave{i + 1}" for i in range(7))
+    assert names[7:23] == tuple(f"edge{i + 1}" for i in range(16))
+    assert names[23:] == ("both=a&day", "both=a&night", "both=b&day", "both=b&night")
+
+
+@pytest.mark.parametrize("column", [FOURIER, EDGES, CROSS])
+def test_a_map_that_was_learnt_from_the_records_is_refused_and_its_origin_is_required(
+    tmp_path: Path, column: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigError, match="at no charge"):
+        people.configure(tmp_path, [column | {"learnt_from": "these-records"}])
+    for key in ("made_by", "learnt_from", "missing"):
+        with pytest.raises(ConfigError, match=key):
+            people.configure(tmp_path, [{name: value for name, value in column.items() if name != key}])
+
+
+@pytest.mark.parametrize("column", [FOURIER, EDGES])
+def test_a_record_that_lacks_a_value_is_refused_or_dropped(tmp_path: Path, column: dict[str, Any]) -> None:
+    source = table()
+    values = source["p2"].to_numpy().copy()
+    values[[3, 200]] = np.nan
+    source = source.set_column(source.column_names.index("p2"), "p2", pa.array(values))
+    with pytest.raises(DataError, match="missing"):
+        made(tmp_path / "refused", source, [column])
+    found = made(tmp_path / "dropped", source, [column | {"missing": "drop"}])
+    kept = np.delete(made(tmp_path / "all", table(), [column]), [3, 200], axis=0)
+    assert np.array_equal(found, kept)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (EDGES | {"cell": 3}, "divides height and width"),
+        (FOURIER | {"of": [{"name": "cost", "lower": 1, "upper": 1}]}, "above lower"),
+        (CROSS | {"of": CROSS["of"][:1]}, "of"),
+        (CROSS | {"of": [CROSS["of"][0], {"name": "stay", "categories": [1, 2]}]}, "one type"),
+    ],
+)
+def test_a_map_that_is_not_one_is_refused(tmp_path: Path, column: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        people.configure(tmp_path, [column])
