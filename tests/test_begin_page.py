@@ -13,7 +13,7 @@ from blockveil.pipeline.scaffold.interview import DECISIONS
 
 PAGE = (Path(__file__).parents[1] / "docs" / "how-to" / "begin.md").read_text()
 COMMANDS = re.findall(r"(?m)^blockveil (.*)$", PAGE)
-NOT_ASKED_HERE = {"names", "directions", "target"}
+NOT_ASKED_HERE = {"names", "ways", "directions", "target", "examples"}
 
 
 def block(kind: str, number: int = 0) -> str:
@@ -39,13 +39,14 @@ def test_the_page_works_as_written(tmp_path, monkeypatch):
     exec(compile(block("python"), "page", "exec"), {})
     Path("answers.toml").write_text(block("toml"))
     shown = blockveil(COMMANDS[-1])
-    wanted = COMMANDS[1:6]
+    wanted = COMMANDS[1:7]
     assert [line.split("#")[0].split()[1:] for line in shown.splitlines() if line.strip().startswith("blockveil ")] == [
         command.split() for command in wanted
     ]
     for command in wanted[:3]:
         blockveil(command)
-    blockveil(wanted[3], "--no-prefect")
+    blockveil(wanted[3])
+    blockveil(wanted[4])
     assert len(list(Path("visits/releases").rglob("*.zarr"))) == 1
 
 

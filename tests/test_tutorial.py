@@ -47,7 +47,7 @@ def test_the_tutorial_works_as_written_and_takes_ten_decisions(tmp_path, monkeyp
                 assert done.exit_code == 0, done.output
                 assert shows(wanted, done.stdout), (command, done.stdout)
                 ran.append(command.split()[0])
-    assert ran == ["init", "plan", "budget", "ingest", "run", "budget"]
+    assert ran == ["init", "plan", "budget", "ingest", "run", "verify", "budget"]
 
 
 @pytest.mark.slow

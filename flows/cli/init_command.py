@@ -17,14 +17,20 @@ from blockveil.pipeline.plan import summary
 from blockveil.pipeline.scaffold import interview
 from blockveil.pipeline.scaffold.answers import Answers
 from blockveil.pipeline.scaffold.column_answers import HELP
-from blockveil.pipeline.scaffold.column_names import SourceColumns
-from blockveil.pipeline.scaffold.folder import FirstRelease, begin, compose, write
+from blockveil.pipeline.scaffold.folder import BegunFolder, FirstRelease, begin, compose, write
 from blockveil.pipeline.scaffold.interview import Decision, answered
 
 GuessedRows = Annotated[
-    int | None, typer.Option("--rows", help="A guess of the number of records, to say how exact the release would be.")
+    int | None,
+    typer.Option("--rows", min=1, help="A guess of the number of records, to say how exact the release would be."),
 ]
-_MORE = "?"
+_MORE, _BACK = "?", "<"
+_OF_ALL = ("target", "directions", "ways")
+"""Answers that are about all columns together."""
+
+
+class _Back(Exception):
+    """The question before is to be asked again."""
 
 
 def init(
@@ -61,12 +67,11 @@ def init(
     if not isinstance(location, str):
         raise ConfigError("No source is given", "The configs are for the columns of a source", "Name a file of records")
     begun = begin(location, tree, Path.cwd(), output, parse_date(date))
-    given = begun.given
     if yes:
-        interview.require_complete(given, begun.source)
+        interview.require_complete(begun.given, begun.source)
+        made = compose(begun.given, begun.source, begun.folder, Path.cwd())
     else:
-        given = _ask(given, begun.source)
-    made = compose(given, begun.source, begun.folder, Path.cwd())
+        made = _Asking(begun, rows).made()
     accuracy = good_enough(made.plan, AccuracyQuestion(Supposed(rows)))
     write(made)
     if as_json:
@@ -76,59 +81,100 @@ def init(
         _show(made, accuracy)
 
 
-def _ask(given: Answers, source: SourceColumns) -> Answers:
-    if source.names:
-        say(f"The source has {len(source.names)} columns: {', '.join(source.names)}. Nothing else of it was read.")
-    say(f"Type {_MORE} for help with a question. Every answer is public, and must not be taken from the records.\n")
-    while (question := next(interview.due(given, source), None)) is not None:
-        if question.key == "strictness":
-            for line in interview.levels(given):
-                say(f"  {line}")
-        given = _columns(given, source, question) if question.key == "columns" else _answer(given, source, question)
-    return given
+class _Asking:
+    """Somebody at a terminal, who may go back to an earlier question."""
 
+    def __init__(self, begun: BegunFolder, rows: int | None) -> None:
+        """Ask what is open of a release that is begun, and hold it against a guess of the number of records."""
+        self._begun, self._source, self._rows = begun, begun.source, rows
+        self._given: list[Answers] = [begun.given]
 
-def _answer(given: Answers, source: SourceColumns, question: Decision) -> Answers:
-    """Ask until an answer can be."""
-    while True:
-        words = _words(question.text, question.suggestion(given), question.help)
-        try:
-            return answered(given, source, question.read(words))
-        except BlockveilError as error:
-            say(f"  {error}")
+    def made(self) -> FirstRelease:
+        """The release that follows from the answers."""
+        if self._source.names:
+            names = ", ".join(self._source.names)
+            say(f"The source has {len(self._source.names)} columns: {names}. Nothing else of it was read.")
+        say(f"Type {_MORE} for help with a question, and {_BACK} to go back to the one before. Every answer is public,")
+        say("and must not be taken from the records.\n")
+        while True:
+            self._ask()
+            try:
+                return compose(self._given[-1], self._source, self._begun.folder, Path.cwd())
+            except ConfigError as error:
+                if len(self._given) == 1:
+                    raise
+                say(f"  {interview.at_question(error)}\n  The last question once more:")
+                self._given.pop()
 
+    def _ask(self) -> None:
+        """Ask until no question is open."""
+        while (question := next(interview.due(self._given[-1], self._source), None)) is not None:
+            try:
+                self._given.append(self._answer(self._given[-1], question))
+            except _Back:
+                if len(self._given) == 1:
+                    say("  This is the first question.")
+                else:
+                    self._given.pop()
 
-def _columns(given: Answers, source: SourceColumns, question: Decision) -> Answers:
-    """Ask about each column that can be released."""
-    say(f"{question.text}\n  {question.help}")
-    while True:
+    def _answer(self, given: Answers, question: Decision) -> Answers:
+        """Ask one question until an answer can be."""
+        for line in interview.levels(given) if question.key == "strictness" else ():
+            say(f"  {line}")
+        if question.key == "columns":
+            say(f"{question.text}\n  {question.help}")
+        while True:
+            try:
+                found = answered(given, self._source, self._values(given, question))
+                interview.require_room(found, self._rows)
+                return found
+            except BlockveilError as error:
+                say(f"  {interview.at_question(error)}")
+
+    def _values(self, given: Answers, question: Decision) -> Mapping[str, Any]:
+        if question.key == "columns":
+            return {"columns": self._columns(given)}
+        return question.read(_words(question.text, question.suggestion(given), question.help))
+
+    def _columns(self, given: Answers) -> dict[str, str]:
+        """Ask about each column that can be released."""
+        names = [name for name in self._source.names or given.names or () if name != given.unit_column]
         found: dict[str, str] = {}
-        for name in source.names or given.names or ():
-            if name != given.unit_column and (words := _column(given, source, found, name)) is not None:
-                found[name] = words
-        try:
-            return answered(given, source, {"columns": found})
-        except BlockveilError as error:
-            say(f"  {error}\n  Once more:")
+        at = 0
+        while at < len(names):
+            found.pop(names[at], None)
+            try:
+                words = self._column(given, found, names[at])
+            except _Back:
+                if at == 0:
+                    raise
+                at -= 1
+                continue
+            if words is not None:
+                found[names[at]] = words
+            at += 1
+        return found
 
-
-def _column(given: Answers, source: SourceColumns, so_far: Mapping[str, str], name: str) -> str | None:
-    without = given.model_copy(update={"target": None, "directions": None})
-    while True:
-        words = _words(f"  {name}", "skip", HELP)
-        if words.lower() in interview.SKIP:
-            return None
-        try:
-            answered(without, source, {"columns": {**so_far, name: words}, "target": None, "directions": None})
-        except BlockveilError as error:
-            say(f"    {error}")
-        else:
-            return words
+    def _column(self, given: Answers, so_far: Mapping[str, str], name: str) -> str | None:
+        # Of few columns so far a target may be missing yet, and there may be fewer than directions.
+        without = given.model_copy(update=dict.fromkeys(_OF_ALL))
+        while True:
+            words = _words(f"  {name}", "skip", HELP)
+            if words.lower() in interview.SKIP:
+                return None
+            try:
+                answered(without, self._source, {"columns": {**so_far, name: words}, **dict.fromkeys(_OF_ALL)})
+            except BlockveilError as error:
+                say(f"    {interview.at_question(error)}")
+            else:
+                return words
 
 
 def _words(text: str, suggestion: str, more: str) -> str:
     while True:
         found: Any = typer.prompt(text, default=suggestion or None, show_default=bool(suggestion))
+        if str(found).strip() == _BACK:
+            raise _Back
         if str(found).strip() != _MORE:
             return str(found).strip()
         say(f"  {more}")

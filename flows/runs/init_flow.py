@@ -55,6 +55,8 @@ def init(
     rows_of_each: str | None = None,
     directions: int | None = None,
     target: str | None = None,
+    ways: int | None = None,
+    examples: int | None = None,
     timezone: str = "UTC",
     first: date | None = None,
 ) -> State[Any]:
@@ -76,6 +78,8 @@ def init(
         rows_of_each: At most how many rows of each are kept, or `average`.
         directions: How many principal directions.
         target: The column that a model predicts.
+        ways: Of tables, how many columns each of them is over.
+        examples: Of training, about how many records there are, a public guess.
         timezone: The time zone of the nights.
         first: The first night. Empty means the day of the run.
     """
@@ -106,7 +110,7 @@ def _compose(words: dict[str, Any]) -> FirstRelease:
 
 _AS_GIVEN = (
     "dataset", "unit", "unit_column", "rows_at_most", "rows_known", "missing", "purpose", "directions", "target",
-    "every", "until", "timezone",
+    "ways", "examples", "every", "until", "timezone",
 )  # fmt: skip
 
 

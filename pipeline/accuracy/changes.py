@@ -84,7 +84,8 @@ def _rows_per_unit(plan: Plan) -> Iterator[PricedChange]:
         share = 100.0 * (1.0 - fewer / most)
         yield PricedChange(
             f"rows per unit {fewer} in place of {most}",
-            f"a new ingest keeps at most {fewer} rows of each unit and drops at most {share:.0f} % of all rows",
+            f"a new ingest keeps at most {fewer} row{'s' * (fewer > 1)} of each unit and drops at most {share:.0f} % "
+            "of all rows",
             with_rows_per_unit(plan.loaded, fewer),
             f"privacy.rows_per_unit={fewer}",
         )

@@ -88,12 +88,13 @@ def _by_place(
     kinds = {path: several[0]["type"] for path, (_, several) in found.items()}
     misspelt = (found[path][0] for path, kind in kinds.items() if kind == "extra_forbidden")
     meant = {(*place.path[:-1], _near(place)) for place in misspelt}
-    # A misspelt key is also a missing one, and a list whose entries are refused is also too short.
+    # A misspelt key is also a missing one, a list whose entries are refused is also too short, and a table whose keys
+    # are refused is also none of the words that could stand in its place.
     implied = {
         path
         for path, kind in kinds.items()
         if (kind == "missing" and path in meant)
-        or (kind == "too_short" and any(path == other[: len(path)] != other for other in kinds))
+        or (kind in ("too_short", "literal_error") and any(path == other[: len(path)] != other for other in kinds))
     }
     return {path: each for path, each in found.items() if path not in implied}
 
@@ -164,6 +165,8 @@ def _place(location: tuple[int | str, ...], tree: Mapping[str, Any], root: type[
     for part in location:
         if isinstance(part, int):
             path = (*path, part)
+        elif _alternative(part, models) and not _has_key(here, part):
+            continue
         elif part.startswith("<") or (len(models) > 1 and _tagged(models, part)):
             models = _tagged(models, part)
             continue
@@ -176,6 +179,11 @@ def _place(location: tuple[int | str, ...], tree: Mapping[str, Any], root: type[
             models = list(_models(field.annotation)) if field else []
         here = here[part] if _has_key(here, part) else None
     return _Place(path, owners, description, root)
+
+
+def _alternative(part: str, models: Models) -> bool:
+    """Whether a part of a location names one of several types of a value, and no key."""
+    return part.startswith(("literal[", "function-after[")) or (len(models) == 1 and part == models[0].__name__)
 
 
 def _has_key(here: Any, part: int | str) -> bool:

@@ -36,10 +36,10 @@ class Deployment:
 DEPLOYMENTS = (
     Deployment(
         "United States, 2020 Census, redistricting data",
-        "one person, all tables together",
+        "one person, all tables of persons",
         (17.14,),
         "17.14 at delta 1e-10",
-        "Census Bureau, press release of 9 June 2021",
+        "Census Bureau, press release of 9 June 2021; with the housing units 19.61",
     ),
     Deployment(
         "Apple, emoji and health-type statistics",
@@ -49,11 +49,11 @@ DEPLOYMENTS = (
         "Apple, Differential Privacy Technical Overview",
     ),
     Deployment(
-        "Google, Community Mobility Reports",
+        "Google, COVID-19 Search Trends symptoms",
         "one person, one day",
-        (2.64,),
-        "2.64 each day, no delta",
-        "Aktay et al., arXiv 2004.04145",
+        (1.68,),
+        "1.68 each day, no delta",
+        "Bavadekar et al., arXiv 2009.01265, abstract",
     ),
     Deployment(
         "Facebook, Full URLs data set",

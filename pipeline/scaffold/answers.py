@@ -29,7 +29,7 @@ from blockveil.pipeline.scaffold.column_answers import (
 )
 from blockveil.pipeline.scaffold.column_names import SourceColumns
 
-Purpose = Literal["correlations", "totals", "counts", "directions", "gradients"]
+Purpose = Literal["correlations", "totals", "counts", "tables", "directions", "training", "gradients"]
 Every = Literal["once", "night", "week", "month"]
 Level = Literal["strict", "usual", "loose"]
 
@@ -39,6 +39,14 @@ LEVELS: dict[str, float] = {"strict": 1.0, "usual": 3.0, "loose": 8.0}
 MOST_NIGHTS = 3660
 
 AVERAGE = "average"
+
+_OF_PURPOSES: dict[str, tuple[str, ...]] = {
+    "ways": ("tables",),
+    "directions": ("directions",),
+    "target": ("training", "gradients"),
+    "examples": ("training",),
+}
+"""Which purposes an answer belongs to."""
 
 EACH_ROW = "row"
 """The answer, in place of a column, that each row is somebody of its own."""
@@ -95,12 +103,16 @@ class Answers(Section):
     columns: Annotated[dict[Label, Answered], Field(min_length=1)] | None = None
     """the columns that are released, each with what can be said about it without looking"""
     purpose: Purpose | None = None
-    """what the release is for: "correlations" and regression, "totals" and means, "counts" and marginals, principal
-    "directions", or "gradients" of a model"""
+    """what the release is for: "correlations", regressions and classifiers, "totals" and means, "counts" in a grid,
+    "tables" over a few columns each, principal "directions", "training" of a model, or one sum of its "gradients" """
+    ways: Annotated[Whole, Field(ge=1, le=12)] | None = None
+    """of "tables": how many columns each of them is over"""
     directions: Annotated[Whole, Field(ge=1, le=2**15)] | None = None
     """of "directions": how many"""
     target: Label | None = None
-    """of "gradients": the column that a linear model predicts"""
+    """of "training" and "gradients": the column that a linear model predicts"""
+    examples: Annotated[Whole, Field(ge=1, le=10**15)] | None = None
+    """of "training": about how many records there are, a public guess; sums of gradients are divided by it"""
     every: Every | None = None
     """how often it is released"""
     first: Annotated[date, Strict()] | None = None
@@ -116,6 +128,11 @@ class Answers(Section):
     def neighbours(self) -> Neighbours:
         """How neighbours differ."""
         return Neighbours.REPLACE_ONE if self.rows_known else Neighbours.ADD_REMOVE
+
+    @property
+    def counted(self) -> bool:
+        """Whether records are counted in cells."""
+        return self.purpose in ("counts", "tables")
 
     @property
     def policy(self) -> Literal["drop", "refuse"] | None:
@@ -188,19 +205,19 @@ class Answers(Section):
 
     @rule
     def _purpose_fits(self) -> None:
-        if self.purpose != "directions" and self.directions is not None:
-            raise refusal("directions", "given for another purpose", "It belongs to directions", "Leave it out")
-        if self.purpose != "gradients" and self.target is not None:
-            raise refusal("target", "given for another purpose", "It belongs to gradients", "Leave it out")
-        if self.purpose == "counts" and self.rows_of_each == AVERAGE:
+        for key, purposes in _OF_PURPOSES.items():
+            if self.purpose not in purposes and getattr(self, key) is not None:
+                belongs = f"It belongs to {' and '.join(purposes)}"
+                raise refusal(key, "given for another purpose", belongs, "Leave it out")
+        if self.counted and self.rows_of_each == AVERAGE:
             raise refusal(
                 "purpose",
-                '"counts" of averages',
+                f'"{self.purpose}" of averages',
                 "Counts are of rows; the average of a category is none of the categories",
                 "Keep some rows of each",
             )
         for name, answer in (self.columns or {}).items():
-            if self.purpose == "counts" and isinstance(answer, Numbers | DateRange) and answer.cells is None:
+            if self.counted and isinstance(answer, Numbers | DateRange) and answer.cells is None:
                 raise refusal(
                     f"columns.{name}",
                     "it has no number of cells",
@@ -216,6 +233,8 @@ class Answers(Section):
             raise refusal(
                 "directions", str(self.directions), f"There are fewer directions than columns ({size})", "Ask for fewer"
             )
+        if self.ways is not None and self.ways > len(self.columns):
+            raise refusal("ways", str(self.ways), f"There are fewer columns ({len(self.columns)})", "Ask for fewer")
         if self.target is not None and self.target not in self.columns:
             raise refusal(
                 "target", f'"{self.target}"', "The model predicts one of the columns", "Name one, and what it holds"
@@ -224,7 +243,10 @@ class Answers(Section):
             raise refusal("columns", "only the target", "A model predicts from other columns", "Name one more")
         if self.target is not None and not isinstance(self.columns[self.target], Numbers | YesNo):
             raise refusal(
-                "target", f'"{self.target}" is neither', "A model predicts a number or yes-no", "Choose another column"
+                "target",
+                f'"{self.target}" is neither',
+                "A model predicts a number or yes-no",
+                "Choose another column; or take the correlations, from which a classifier of categories follows",
             )
 
     @rule

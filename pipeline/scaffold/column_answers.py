@@ -25,6 +25,8 @@ HELP = (
 
 YES_NO = "yes-no"
 
+_TWO = (YES_NO, "yes/no", "yes or no", "true-false", "true/false", "true or false")
+
 _NUMBER = r"[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?"
 _DAY = r"\d{4}-\d{2}-\d{2}"
 _BETWEEN, _IN = r"\s*(?:to|\.\.|…)\s*", r"(?:\s+in\s+(\d+)(?:\s+cells)?)?"
@@ -118,7 +120,7 @@ def parse_column(text: str) -> ColumnAnswer:
         It is none of what :data:`HELP` lists, or its bounds are not in order.
     """
     words = " ".join(text.split())
-    if words.lower() in (YES_NO, "yes/no", "true-false"):
+    if words.lower() in _TWO:
         return YesNo()
     if words.lower() in CALENDAR:
         return Calendar(words.lower())

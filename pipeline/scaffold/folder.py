@@ -205,10 +205,12 @@ def _commands(answers: Answers, folder: Path) -> tuple[tuple[str, str], ...]:
             f"blockveil budget set {release} --epsilon {answers.epsilon:g} --delta {answers.delta:g}",
             "grants the promise once, for all nights",
         ),
-        (f"blockveil run {release} --date {answers.first}", "makes the first release"),
+        (f"blockveil run {release} --date {answers.first} --no-prefect", "makes the first release"),
+        (f"blockveil verify {shlex.quote(str(folder / 'releases'))}", "checks what was released, by itself"),
     ]
     if answers.every != "once":
-        found.append((f"blockveil serve {shlex.quote(str(folder))}", "runs the nights, and shows them in a browser"))
+        serves = "runs the nights, and shows them in a browser; needs blockveil[server]"
+        found.append((f"blockveil serve {shlex.quote(str(folder))}", serves))
     return tuple(found)
 
 

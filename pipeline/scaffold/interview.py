@@ -13,13 +13,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from blockveil.engine.guarantees.guarantee import ApproxDP
-from blockveil.pipeline.base.errors import ConfigError
+from blockveil.engine.guarantees.calibration import gaussian_mu
+from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
+from blockveil.pipeline.base.errors import BlockveilError, ConfigError
 from blockveil.pipeline.config.explain import explain
-from blockveil.pipeline.ledger.guessing import percent, with_promise
+from blockveil.pipeline.ledger.guessing import percent, with_loss, with_promise
 from blockveil.pipeline.scaffold.answers import AVERAGE, EACH_ROW, LEVELS, Answers, check_columns
 from blockveil.pipeline.scaffold.column_answers import HELP
 from blockveil.pipeline.scaffold.column_names import SourceColumns, pasted
+
+PLACE = "the answers"
 
 SKIP = ("", "skip", "-")
 """Answers that leave a column out."""
@@ -67,6 +70,21 @@ def _text(key: str) -> Callable[[str], Mapping[str, Any]]:
 
 def _yes(key: str) -> Callable[[str], Mapping[str, Any]]:
     return lambda words: {key: {"y": True, "yes": True, "n": False, "no": False}.get(words.lower(), words)}
+
+
+_OTHER_WORDS = {
+    **dict.fromkeys(("regression", "regressions", "covariance", "covariances", "classifier"), "correlations"),
+    **dict.fromkeys(("means", "sums"), "totals"),
+    **dict.fromkeys(("histogram", "histograms"), "counts"),
+    **dict.fromkeys(("marginals", "crosstabs", "synthetic"), "tables"),
+    **dict.fromkeys(("pca", "components"), "directions"),
+    **dict.fromkeys(("model", "train"), "training"),
+}
+"""What else people call a purpose."""
+
+
+def _purpose(words: str) -> Mapping[str, Any]:
+    return {"purpose": _OTHER_WORDS.get(words.lower(), words)}
 
 
 def _rows_of_each(words: str) -> Mapping[str, Any]:
@@ -154,15 +172,26 @@ DECISIONS: tuple[Decision, ...] = (
         '"drop" leaves the record out; "refuse" stops the ingest, so that the source can be corrected.',
         lambda given, source: given.policy is None,
         _text("missing"),
+        lambda given: "drop",
     ),
     Decision(
         "purpose",
-        "What is it for? (correlations, totals, counts, directions, gradients)",
-        "correlations: counts, means, covariances, and regressions from them. totals: counts, sums and means. counts: "
-        "how many records lie in each cell of a grid. directions: principal components. gradients: one step of "
-        "training a linear model.",
+        "What is it for? (correlations, totals, counts, tables, directions, training, gradients)",
+        "correlations: counts, means, covariances, and from them regressions, principal components and classifiers. "
+        "totals: counts, sums and means. counts: how many records lie in each cell of one grid of all columns. tables: "
+        "the same for all pairs, or triples, of many columns, in tables that agree; programs make up records from "
+        "them. directions: principal components alone. training: a linear model, by many steps under one charge. "
+        "gradients: one such step.",
         lambda given, source: given.purpose is None,
-        _text("purpose"),
+        _purpose,
+    ),
+    Decision(
+        "ways",
+        "Tables of how many columns each?",
+        "2 counts every pair of columns. Each further column means more tables, of more cells, and more noise.",
+        lambda given, source: given.purpose == "tables" and given.ways is None,
+        _whole("ways"),
+        lambda given: "2",
     ),
     Decision(
         "directions",
@@ -175,8 +204,16 @@ DECISIONS: tuple[Decision, ...] = (
         "target",
         "Which column does the model predict?",
         "A number or yes-no, among the columns that you describe next.",
-        lambda given, source: given.purpose == "gradients" and given.target is None,
+        lambda given, source: given.purpose in ("training", "gradients") and given.target is None,
         _text("target"),
+    ),
+    Decision(
+        "examples",
+        "About how many records are there? A public guess, never a count of the file.",
+        "Sums of gradients are divided by it. One that is twice too large makes each step half as long.",
+        lambda given, source: given.purpose == "training" and given.examples is None,
+        _whole("examples"),
+        lambda given: str(given.rows_at_most or ""),
     ),
     Decision(
         "columns",
@@ -233,7 +270,7 @@ def answered(given: Answers, source: SourceColumns, values: Mapping[str, Any]) -
     try:
         found = Answers.model_validate(tree)
     except ValidationError as error:
-        failure = explain(error, tree, "the answers", Answers)
+        failure = explain(error, tree, PLACE, Answers)
     else:
         check_columns(found, source)
         return found
@@ -296,12 +333,36 @@ def levels(given: Answers) -> list[str]:
     """What each level of strictness promises over all nights, a line each: what a guess about one bit can reach."""
     nights = given.nights or 1
     lines = []
+    delta = min(1e-6, Answers(rows_at_most=given.rows_at_most, strictness="usual").delta or 1e-6)
+    over = "this one release" if nights == 1 else f"all {nights} nights together"
     for name, epsilon in LEVELS.items():
-        delta = min(1e-6, Answers(rows_at_most=given.rows_at_most, strictness="usual").delta or 1e-6)
         bound = percent(with_promise(ApproxDP(epsilon, delta)))
-        over = "this one release" if nights == 1 else f"all {nights} nights together"
+        gaussian = percent(with_loss(Loss(gaussian_mu(epsilon, delta), 0.0, 0.0)))
         lines.append(
             f"{name}: epsilon {epsilon:g}, delta {delta:g}. A guess about one bit of {given.unit or 'one of them'} is "
-            f"right at most {bound} of the time with {over}; a coin, half of the time."
+            f"right at most {bound} of the time with {over}, and at most {gaussian} where noise is Gaussian, as most "
+            "plans choose; a coin, half of the time."
         )
     return lines
+
+
+def at_question(error: BlockveilError) -> str:
+    """What is wrong with an answer, said to the person who has just typed it."""
+    said = str(error).replace(f" ({PLACE})", "").replace(f" in {PLACE}", "")
+    return said.replace("\n", "\n  ")
+
+
+def require_room(given: Answers, rows: int | None) -> None:
+    """Refuse a bound of the records below a guess of their number.
+
+    Raises
+    ------
+    ConfigError
+        ``rows`` are more than ``rows_at_most``.
+    """
+    if rows is not None and given.rows_at_most is not None and rows > given.rows_at_most:
+        raise ConfigError(
+            f"rows_at_most: {given.rows_at_most:,} with --rows {rows:,}",
+            "More records are guessed than there may be",
+            "Give a larger bound",
+        )

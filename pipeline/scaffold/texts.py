@@ -109,7 +109,7 @@ def _unit(answers: Answers) -> str:
 
 
 def _column(name: str, answer: ColumnAnswer, answers: Answers) -> str:
-    encode = "code" if answers.purpose == "counts" else "one-hot"
+    encode = "code" if answers.counted else "one-hot"
     found: dict[str, Any] = {"name": name}
     match answer:
         case Numbers():
@@ -172,11 +172,12 @@ def _query(answers: Answers) -> Iterator[str]:
     common = {"rows_at_most": answers.rows_at_most, "missing": "refuse"}
     features = [pair for name, answer in ordered(answers) for pair in _features(name, answer)]
     match answers.purpose:
-        case "counts":
+        case "counts" | "tables":
             axes = [_axis(name, answer) for name, answer in ordered(answers)]
-            yield _table("query", {"kind": "counts", **common, "outside": "clip"}) + _rows("axes", axes)
+            grid = {"kind": "counts"} if answers.purpose == "counts" else {"kind": "marginals", "ways": answers.ways}
+            yield _table("query", {**grid, **common, "outside": "clip"}) + _rows("axes", axes)
             return
-        case "gradients":
+        case "training" | "gradients":
             yield _table("query", {"kind": "gradients", **common, "largest_gradient": 1.0})
             features = features[:-1]
         case "directions":
@@ -188,13 +189,17 @@ def _query(answers: Answers) -> Iterator[str]:
             yield _table(
                 "query",
                 {"kind": "covariance", **common},
-                "# Count, means and covariances, hence correlations and regressions.",
+                "# Count, means and covariances, hence correlations, regressions and linear classifiers.",
             )
     rows = [{"name": name, "lower": low, "upper": high} for name, low, high in features]
     words = "# Public bounds, in the columns' own units. What lies outside is moved to them."
     yield _table("query.geometry", {"kind": "box", "origin": "midpoint"}, words) + _rows("features", rows)
-    if answers.purpose == "gradients":
+    if answers.target is not None:
         yield _model(answers)
+    if answers.purpose == "training":
+        steps = {"steps": 60, "batches": "full", "examples": answers.examples, "optimiser": "momentum"}
+        words = "# All steps are under one charge. The rate is a beginning: try others on made-up records alone."
+        yield _table("query.training", {**steps, "momentum": 0.9, "rate": 2.0, "schedule": "linear"}, words)
 
 
 def _features(name: str, answer: ColumnAnswer) -> list[tuple[str, float, float]]:
@@ -234,7 +239,8 @@ def _model(answers: Answers) -> str:
 
 def _mechanism(answers: Answers) -> str:
     relative = {"kind": "auto", "minimise": "relative"}  # else the column of the largest unit would decide
-    kind = {"correlations": relative, "totals": relative, "directions": {"kind": "gaussian"}}
+    gaussian = {"kind": "gaussian"}
+    kind = {"correlations": relative, "totals": relative, "directions": gaussian, "training": gaussian}
     words = "# The proven mechanism with the least expected error; the plan shows the others."
     chosen = kind.get(answers.purpose or "", {"kind": "auto", "minimise": "total"})
     return _table("mechanism", chosen, *([words] if chosen["kind"] == "auto" else []))

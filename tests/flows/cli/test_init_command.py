@@ -11,6 +11,7 @@ import pytest
 import zarr
 from typer.testing import CliRunner
 
+import blockveil as bv
 from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError
 from tests.pipeline.scaffold import scaffold_support as first
@@ -51,10 +52,9 @@ def test_somebody_answers_and_releases_by_the_commands_that_are_shown(visits):
     assert "protected ten times less" in shown, "help was asked for"
     assert "p17" not in shown
     commands = [line.split("#")[0].split() for line in shown.splitlines() if line.strip().startswith("blockveil ")]
-    assert [words[1] for words in commands] == ["ingest", "plan", "budget", "run", "serve"]
-    for words in commands[:3]:
+    assert [words[1] for words in commands] == ["ingest", "plan", "budget", "run", "verify", "serve"]
+    for words in commands[:5]:
         blockveil(*words[1:])
-    blockveil(*commands[3][1:], "--no-prefect")
     (released,) = (visits / "visits" / "releases").rglob("*.zarr")
     group = zarr.open_group(released, mode="r")
     assert group["covariance"].shape == (5, 5)
@@ -81,7 +81,7 @@ def test_counts_of_averages_dates_and_categories_are_released_too(visits):
     shown = blockveil("init", "--answers", "answers.toml", "--yes", "--date", "2026-12-01")
     commands = [line.split("#")[0].split() for line in shown.splitlines() if line.strip().startswith("blockveil ")]
     for words in commands:
-        blockveil(*words[1:], *(["--no-prefect"] if words[1] == "run" else []))
+        blockveil(*words[1:])
     (released,) = (visits / "visits" / "releases").rglob("*.zarr")
     counts = np.asarray(zarr.open_group(released, mode="r")["counts"][...])
     assert counts.shape == (12, 3)
@@ -110,6 +110,79 @@ def test_all_open_questions_are_named_at_once_where_nobody_is_asked(visits):
         blockveil("init", "visits.csv", "--yes")
     for key in ("unit_column", "rows_at_most", "missing", "purpose", "columns", "every", "strictness"):
         assert f"{key} is not answered" in refused.value.in_full
+
+
+def test_somebody_goes_back_to_an_earlier_question_or_column(visits):
+    typed = [
+        "<", "person", "one cat", "<", "<", "person", "one person", "3", "5000", "", "tables", "2",
+        "skip", "<", "skip", "a, b", "0 to 120 in 4", "<", "0 to 120 in 3", "skip", "true/false",
+        "once", "usual",
+    ]  # fmt: skip
+    shown = blockveil("init", "visits.csv", "--date", "2026-12-01", typed=typed)
+    assert "This is the first question" in shown
+    answers = (visits / "visits" / "answers.toml").read_text()
+    assert 'unit = "one person"' in answers
+    assert '"age" = "0 to 120 in 3"' in answers
+    assert '"urgent" = "yes-no"' in answers
+    assert 'missing = "drop"' in answers
+
+
+def test_a_guess_above_the_bound_of_the_records_is_refused_at_its_question(visits):
+    typed = [words.replace("5000", "500") for words in WORDS]
+    typed.insert(typed.index("500") + 1, "5000")
+    shown = blockveil("init", "visits.csv", "--date", "2026-12-01", "--rows", "600", typed=typed)
+    assert "rows_at_most: 500 with --rows 600" in shown
+    assert "600 records (a guess)" in shown
+
+
+def test_a_promise_that_no_noise_keeps_is_asked_once_more_and_no_answer_is_lost(visits):
+    typed = [*WORDS[:-2], "every night until 2036-11-30", "epsilon 1e-9 delta 1e-13", "usual"]
+    shown = blockveil("init", "visits.csv", "--date", "2026-12-01", typed=typed)
+    assert "The last question once more" in shown
+    assert 'strictness = "usual"' in (visits / "visits" / "answers.toml").read_text()
+
+
+PERSONS = """
+source = "visits.csv"
+unit = "one person"
+unit_column = "person"
+rows_of_each = 3
+rows_at_most = 5000
+missing = "drop"
+every = "once"
+strictness = "loose"
+"""
+TABLES = """
+purpose = "tables"
+ways = 2
+[columns]
+age = "0 to 120 in 6"
+urgent = "yes-no"
+ward = "a, b"
+"""
+TRAINING = """
+purpose = "training"
+target = "urgent"
+examples = 600
+[columns]
+age = "0 to 120"
+urgent = "yes-no"
+"""
+
+
+@pytest.mark.parametrize("answers", [TABLES, TRAINING], ids=["tables", "training"])
+def test_tables_and_models_are_released_by_the_commands_that_are_shown(visits, answers):
+    (visits / "answers.toml").write_text(PERSONS + answers)
+    shown = blockveil("init", "--answers", "answers.toml", "--yes", "--date", "2026-12-01", "--rows", 600)
+    commands = [line.split("#")[0].split() for line in shown.splitlines() if line.strip().startswith("blockveil ")]
+    for words in commands:
+        blockveil(*words[1:])
+    purpose = "tables" if answers is TABLES else "training"
+    release = bv.open(f"visits/{purpose}/2026-12-01", root=visits / "visits" / "releases")
+    if answers is TABLES:
+        assert abs(release.linear({("age", "urgent"): np.ones((6, 2))}).value - 600) < 200
+    else:
+        assert len(release.predict(np.asarray([[30.0], [60.0]]))) == 2
 
 
 def test_an_end_of_the_input_writes_nothing(visits):

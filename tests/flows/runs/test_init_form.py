@@ -43,8 +43,8 @@ def form(tmp_path, monkeypatch, prefect):
 
 def page() -> str:
     with get_client(sync_client=True) as client:
-        (found,) = client.read_artifacts(artifact_filter=ArtifactFilter(key=ArtifactFilterKey(any_=["first-configs"])))
-    return str(found.data)
+        found = client.read_artifacts(artifact_filter=ArtifactFilter(key=ArtifactFilterKey(any_=["first-configs"])))
+    return str(max(found, key=lambda each: str(each.created)).data)
 
 
 def test_pasted_names_come_back_as_configs_and_no_file_is_opened(form, monkeypatch, tmp_path):
@@ -63,6 +63,19 @@ def test_pasted_names_come_back_as_configs_and_no_file_is_opened(form, monkeypat
     assert 'name = "`cost`"' in text
     assert "epsilon = 1\ndelta = 1e-07" in text
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "made"),
+    [
+        ({"purpose": "tables", "ways": 2, "columns": "age: 0 to 120 in 6\nurgent: yes-no"}, 'kind = "marginals"'),
+        ({"purpose": "training", "target": "age", "examples": 4000}, "examples = 4000"),
+    ],
+)
+def test_the_form_knows_tables_and_training_too(form, changes, made):
+    state = init(**{**FORM, **changes}, return_state=True)
+    assert state.is_completed(), state.message
+    assert made in page()
 
 
 @pytest.mark.parametrize(

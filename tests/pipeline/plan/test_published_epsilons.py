@@ -31,7 +31,7 @@ def test_numbers_are_those_of_the_words(deployment):
     ("epsilon", "named"),
     [
         (1.0, ["1.453"]),
-        (2.3, ["2 by Apple", "2.64 by Google"]),
+        (1.8, ["1.68 by Google", "2 by Apple"]),
         (17.14, ["17.14"]),
         (500.0, ["17.14"]),
         (4.0, ["4 by"]),

@@ -35,7 +35,9 @@ PURPOSES: dict[str, dict[str, Any]] = {
     "correlations": {},
     "totals": {},
     "counts": {"columns": CELLS},
+    "tables": {"columns": CELLS, "ways": 2},
     "directions": {"directions": 2},
+    "training": {"target": "urgent", "examples": 4000},
     "gradients": {"target": "cost"},
 }
 

@@ -33,7 +33,7 @@ from tests.pipeline.scaffold import scaffold_support as first
         ({"purpose": "everything"}, "correlations"),
         ({"directions": 2}, "belongs to directions"),
         ({"purpose": "directions", "directions": 5}, "fewer directions than columns"),
-        ({"target": "cost"}, "belongs to gradients"),
+        ({"target": "cost"}, "belongs to training and gradients"),
         ({"purpose": "gradients", "target": "day"}, "predicts one of the columns"),
         ({"purpose": "gradients", "target": "ward"}, "a number or yes-no"),
         ({"purpose": "gradients", "target": "age", "columns": {"age": "0 to 120"}}, "from other columns"),
@@ -41,7 +41,12 @@ from tests.pipeline.scaffold import scaffold_support as first
         ({"until": date(2046, 11, 1)}, "at most 3660 nights"),
         ({"every": "once"}, "There is one night then"),
         ({"timezone": "Ulm"}, "IANA"),
-        ({"strictness": "severe"}, "strict"),
+        ({"strictness": "severe"}, '"strict", "usual", "loose", or numbers'),
+        ({"purpose": "tables", "columns": {"age": "0 to 120"}}, "no number of cells"),
+        ({"purpose": "tables", "columns": first.CELLS, "ways": 5}, "fewer columns (4)"),
+        ({"ways": 2}, "It belongs to tables"),
+        ({"examples": 2}, "It belongs to training"),
+        ({"purpose": "training", "target": "ward"}, "a classifier of categories follows"),
         ({"strictness": {"epsilon": 1.0, "delta": 0.01}}, "well below 1 / rows_at_most"),
         ({"strictness": {"epsilon": 0.0, "delta": 1e-6}}, "greater than 0"),
         ({"dataset": "My Data"}, "lower-case"),
@@ -81,6 +86,8 @@ def test_a_question_is_asked_only_where_its_answer_matters():
     assert keys(rows_of_each=1, rows_known=True, missing=None) == []
     assert keys(purpose="directions") == ["directions"]
     assert keys(purpose="gradients") == ["target"]
+    assert keys(purpose="training") == ["target", "examples"]
+    assert keys(purpose="tables", columns=first.CELLS) == ["ways"]
     assert keys(until=None) == ["every"]
     assert keys(every="once", until=None) == []
     arrays = SourceColumns("x.npy", "npy", ())
@@ -97,8 +104,10 @@ def test_every_question_can_be_answered_in_words():
         "rows_known": "no",
         "missing": "drop",
         "purpose": "directions",
+        "ways": "2",
         "directions": "1",
         "target": "age",
+        "examples": "300,000",
         "columns": "age: 0 to 120\ncost = 0 to 9\nward: skip",
         "every": "every week until 2026-12-31",
         "strictness": "epsilon 0.5, delta 1e-9",
@@ -106,7 +115,7 @@ def test_every_question_can_be_answered_in_words():
     assert words.keys() == {question.key for question in DECISIONS}
     given = Answers()
     for question in DECISIONS:
-        if question.key not in ("names", "target"):
+        if question.key not in ("names", "ways", "target", "examples"):
             given = answered(given, first.SCHEMA, question.read(words[question.key]))
     assert (given.rows_at_most, given.rows_known, given.rows_of_each) == (400_000, False, "average")
     assert list(given.columns or {}) == ["age", "cost"]
@@ -141,6 +150,24 @@ def test_each_level_says_what_it_promises_over_all_nights():
     assert [line.partition(":")[0] for line in lines] == ["strict", "usual", "loose"]
     assert all("all 31 nights together" in line and "one person" in line for line in lines)
     assert "at most 73.2 %" in lines[0]
+    assert "at most 54.8 % where noise is Gaussian" in lines[0]
+
+
+@pytest.mark.parametrize("strictness", ["severe", {"epsilon": 0.0, "delta": 1e-6}])
+def test_a_promise_that_is_no_promise_is_one_problem_without_the_names_of_types(strictness):
+    with pytest.raises(ConfigError) as refused:
+        first.given(strictness=strictness)
+    assert "more to correct" not in str(refused.value)
+    assert "literal" not in refused.value.in_full
+    assert "Strictness" not in refused.value.in_full
+
+
+@pytest.mark.parametrize(
+    ("words", "purpose"), [("Regression", "correlations"), ("marginals", "tables"), ("PCA", "directions"), ("x", "x")]
+)
+def test_a_purpose_may_be_called_what_people_call_it(words, purpose):
+    (asked,) = (each for each in DECISIONS if each.key == "purpose")
+    assert asked.read(words) == {"purpose": purpose}
 
 
 def test_each_row_is_somebody_only_where_no_column_could_be_meant():
