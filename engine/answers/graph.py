@@ -161,13 +161,17 @@ def exact_graph(source: RowSource, query: Query, layout: Layout, chunk_rows: int
 
 
 def assembled(tiles: Sequence[NDArray[Number]], layout: Layout, symmetric: bool) -> NDArray[Number]:
-    """Whole answer from its tiles, of their type; those below the diagonal are mirror images."""
-    shape = max(tile.rows[1] for tile in layout.tiles), max(tile.columns[1] for tile in layout.tiles)
-    whole = np.empty(shape, dtype=tiles[0].dtype)
+    """Whole answer from its tiles, of their type; those below the diagonal are mirror images.
+
+    Tiles may have axes before their rows, such as one of digits, which the answer then has too.
+    """
+    before: tuple[int, ...] = tiles[0].shape[:-2]
+    rows, columns = max(tile.rows[1] for tile in layout.tiles), max(tile.columns[1] for tile in layout.tiles)
+    whole: NDArray[Number] = np.empty((*before, rows, columns), dtype=tiles[0].dtype)
     for tile, values in zip(layout.tiles, tiles, strict=True):
-        whole[slice(*tile.rows), slice(*tile.columns)] = values
+        whole[..., slice(*tile.rows), slice(*tile.columns)] = values
         if symmetric and not tile.on_diagonal:
-            whole[slice(*tile.columns), slice(*tile.rows)] = values.T
+            whole[..., slice(*tile.columns), slice(*tile.rows)] = np.swapaxes(values, -1, -2)
     return whole
 
 

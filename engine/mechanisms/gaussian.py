@@ -41,7 +41,7 @@ from blockveil.engine.mechanisms.declaration import (
     MechanismDeclaration,
     Parameter,
 )
-from blockveil.engine.noise.additive import NoiseDesign, add_noise, gaussian_design
+from blockveil.engine.noise.additive import Measured, NoiseDesign, add_noise
 from blockveil.engine.noise.sampled_noise import sampled_design
 from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
 from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Problem, Rows, SecondMoment, Totals
@@ -68,6 +68,10 @@ class Gaussian:
         """Relative size of the noise."""
         return even_spread(problem)
 
+    def measured(self, problem: Problem) -> Measured:
+        """The answer itself."""
+        return answer_itself(problem, self.spread(problem))
+
     def parameters(self) -> dict[str, Any]:
         """None."""
         return {}
@@ -93,6 +97,10 @@ class ShapedGaussian:
     def spread(self, problem: Problem) -> Spread:
         """Relative size of the noise."""
         return shaped_spread(problem, self.importance)
+
+    def measured(self, problem: Problem) -> Measured:
+        """The answer itself."""
+        return answer_itself(problem, self.spread(problem))
 
     def parameters(self) -> dict[str, Any]:
         """Importance."""
@@ -131,6 +139,11 @@ def following_widths(problem: Problem, columns: Vector, power: float) -> Vector:
     return columns * (problem.change / np.max(problem.change)) ** power
 
 
+def answer_itself(problem: Problem, spread: Spread) -> Measured:
+    """The answer, to be measured with noise of a spread."""
+    return Measured(spread, problem.l2(spread), problem.scaling)
+
+
 def least_noise(problem: Problem, spread: Spread, guarantee: ApproxDP) -> NoiseDesign:
     """Least Gaussian noise of a spread for a guarantee.
 
@@ -142,7 +155,7 @@ def least_noise(problem: Problem, spread: Spread, guarantee: ApproxDP) -> NoiseD
     if isinstance(problem, GradientProblem) and problem.sampling is not None:
         step = problem.l2_of_a_step(spread)
         return sampled_design(spread, step, problem.scaling, guarantee, problem.sampling)
-    return gaussian_design(spread, problem.l2(spread), problem.scaling, guarantee)
+    return answer_itself(problem, spread).design(guarantee)
 
 
 def calibrate(

@@ -21,6 +21,7 @@ Releases are integers: ``round(answer / step) + discrete noise``, with an intege
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, exp, floor, inf, ldexp, log2, nextafter, sqrt
 
@@ -31,10 +32,12 @@ from blockveil.engine.noise.discrete_gaussian import GRID_THREE_LEVEL, GRID_TWO_
 from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Scaling, Spread
+from blockveil.engine.workloads.strategy import Strategy
 
 __all__ = [
     "CannotCalibrate",
     "Law",
+    "Measured",
     "NoiseDesign",
     "Scaling",
     "Spread",
@@ -54,6 +57,32 @@ _LOSS_BITS = 50
 
 _STEP_BITS = 16
 """Steps of at least 2**16 units: rounding them up then adds less than a part in 65,000."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What gets Gaussian noise whose spread is known beforehand.
+
+    Attributes
+    ----------
+    spread
+        Relative size of the noise.
+    sensitivity
+        L2, of what is measured divided by the spreads.
+    scaling
+        Of the exact integers.
+    strategy
+        What is measured in place of a table's cells; None where the answer itself is.
+    """
+
+    spread: Spread
+    sensitivity: Sensitivity
+    scaling: Scaling
+    strategy: Strategy | None = None
+
+    def design(self, guarantee: ApproxDP) -> NoiseDesign:
+        """Least noise for a guarantee; raises as :func:`gaussian_design`."""
+        return replace(gaussian_design(self.spread, self.sensitivity, self.scaling, guarantee), strategy=self.strategy)
 
 
 def gaussian_design(

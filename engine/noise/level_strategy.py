@@ -250,6 +250,8 @@ class WeightedDesign(NoiseDesign):
         """Round the weighted sum to the grid once and add noise; ``exact`` has a leading axis of digits if several."""
         if self.weight_digits[1] == 1:
             return super().release(key, exact, block)
+        if self.strategy is not None:  # it is linear: its answers to each digit make up those to the weighted sum
+            exact = np.stack([self.strategy.answers(digit) for digit in exact])
         rows, columns = block or ((0, self.shape[0]), (0, self.shape[1]))
         steps, noise = self.steps(rows, columns), self.grid.draw(key, rows, columns, self.symmetric)
         whole, rest = np.divmod(exact[-1] << self.shift, steps)
@@ -335,7 +337,7 @@ def as_read(design: NoiseDesign, exact: NDArray[np.int64], drawn: NDArray[np.int
     exact
         The exact answer over all records, without weights.
     drawn
-        Noise of one measurement, of the same shape.
+        Noise of one measurement, of the shape of what is measured.
 
     Raises
     ------
@@ -344,9 +346,12 @@ def as_read(design: NoiseDesign, exact: NDArray[np.int64], drawn: NDArray[np.int
     """
     if type(design.grid) is not ReadNight:
         raise ValueError("only nights that are weighed by age are read")
-    rows, columns = ((0, length) for length in exact.shape)
+    measured = exact if design.strategy is None else design.strategy.answers(exact)
+    rows, columns = ((0, length) for length in measured.shape)
     steps = design.steps(rows, columns).astype(np.float64)
-    found: NDArray[np.float64] = np.ldexp(exact.astype(np.float64), design.shift) / steps + design.grid.factor * drawn
+    found: NDArray[np.float64] = (
+        np.ldexp(measured.astype(np.float64), design.shift) / steps + design.grid.factor * drawn
+    )
     return found
 
 

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import BoxGeometry, LoadedConfig
 from blockveil.pipeline.config.mechanism_sections import AutoSection, Mechanism
-from blockveil.pipeline.config.model import GROWING, ContinualSection
+from blockveil.pipeline.config.model import GROWING, ContinualSection, ReleaseConfig, can_be_shared
 from blockveil.pipeline.config.query_sections import MomentSection, OneShapeSection, TotalsSection
 from blockveil.pipeline.ledger.guessing import percent, with_loss, with_promise
 from blockveil.pipeline.plan.drowning import longest_norm, with_epsilon, with_norm, with_rows, with_section
@@ -150,8 +150,10 @@ def _shared_nights(plan: Plan) -> Iterator[PricedChange]:
     if plan.series is not None:
         yield from _fewer_shared_nights(plan, SHARED if plan.series.nights > SHARED else plan.series.nights // 2)
         return
-    epsilon, mechanism = epsilon_of_nights(plan, SHARED), _shareable(plan.config.mechanism)
-    if epsilon is None or mechanism is None or plan.config.query.kind not in GROWING or plan.config.data.part_of:
+    epsilon, mechanism, kind = epsilon_of_nights(plan, SHARED), _shareable(plan.config), plan.config.query.kind
+    # Gradients are a sum at one file of weights, and whoever trains moves the weights every night.
+    grows = kind in GROWING and kind != "gradients" and not plan.config.data.part_of
+    if epsilon is None or mechanism is None or not grows:
         return
     changed = with_table(with_epsilon(plan.loaded, epsilon), mechanism=mechanism, continual=_ending(plan, SHARED))
     by = "" if mechanism == plan.config.mechanism else f', with mechanism "{mechanism.kind}"'
@@ -184,12 +186,15 @@ def _ending(plan: Plan, nights: int) -> ContinualSection:
     return ContinualSection(nights=nights, first=plan.logical_date - timedelta(days=nights - 1))
 
 
-def _shareable(mechanism: Mechanism) -> Mechanism | None:
+def _shareable(config: ReleaseConfig) -> Mechanism | None:
     """The mechanism, or the one that nights share noise of where the best is chosen; None where they share none."""
-    if mechanism.kind in ("gaussian", "shaped-gaussian"):
+    mechanism = config.mechanism
+    if can_be_shared(mechanism):
         return mechanism
     if not isinstance(mechanism, AutoSection):
         return None
+    if config.query.kind == "marginals":
+        return TypeAdapter(Mechanism).validate_python({"kind": "residuals"})
     aim = "relative-error" if mechanism.minimise == "relative" else "absolute-error"
     return TypeAdapter(Mechanism).validate_python({"kind": "shaped-gaussian", "optimise_for": aim})
 

@@ -32,8 +32,11 @@ from blockveil.pipeline.config.query_sections import Query
 from blockveil.pipeline.config.unvetted import Unvetted
 
 Insecure = Annotated[bool, Strict()]
-GROWING = ("covariance", "second-moment", "outer-products", "counts", "totals")
+GROWING = ("covariance", "second-moment", "outer-products", "counts", "totals", "marginals", "gradients")
 """Kinds of query whose answer is a sum over all records so far, which nights can share noise for."""
+
+SHARING = ("gaussian", "shaped-gaussian", "residuals", "matrix-mechanism", "hierarchical")
+"""Kinds of mechanism whose noise nights can share; ``hierarchical`` where it is Gaussian."""
 
 _ARRAY_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
 
@@ -250,6 +253,11 @@ def _local_by_default(value: Any) -> Any:
 Cluster = Annotated[Threads | LocalCluster | Address | ClusterClass, Field(discriminator="kind")]
 
 
+def can_be_shared(mechanism: Mechanism) -> bool:
+    """Whether nights can share the noise of a mechanism: Gaussian, of a spread that is known beforehand."""
+    return mechanism.kind in SHARING and getattr(mechanism, "noise", "gaussian") == "gaussian"
+
+
 class ReleaseConfig(Section):
     """Everything that is declared of one release."""
 
@@ -351,12 +359,12 @@ class ReleaseConfig(Section):
     def _nights_can_share_noise(self) -> None:
         if self.continual is None:
             return
-        if self.mechanism.kind not in ("gaussian", "shaped-gaussian"):
+        if not can_be_shared(self.mechanism):
             raise refusal(
                 "mechanism.kind",
                 f'"{self.mechanism.kind}" with [continual]',
-                "Nights that share a charge share Gaussian noise on the answer itself",
-                'Choose "shaped-gaussian" or "gaussian", or leave [continual] out',
+                "Nights that share a charge share Gaussian noise whose spread is known beforehand",
+                f"Choose one of {', '.join(SHARING)} (with Gaussian noise), or leave [continual] out",
             )
         if self.query.kind not in GROWING:
             raise refusal(
@@ -364,6 +372,13 @@ class ReleaseConfig(Section):
                 f'"{self.query.kind}" with [continual]',
                 "Nights that share a charge release a sum over all records so far",
                 f"Choose one of {', '.join(GROWING)}, or leave [continual] out",
+            )
+        if getattr(self.query, "training", None) is not None:
+            raise refusal(
+                "query.training",
+                "steps with [continual]",
+                "Each step is at weights that the steps before it gave, so two nights would not measure one sum",
+                "Release a training by itself, or the gradients at one file of weights",
             )
         if self.privacy.share is not None:
             raise refusal(

@@ -7,7 +7,7 @@ with chains of increments (:mod:`.continual`), as its ledger has it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any, ClassVar, Protocol
 
@@ -16,18 +16,21 @@ from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.contract import Designer, NotApplicable
+from blockveil.engine.mechanisms.counts.residuals import ResidualNoise
+from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, MatrixMechanism
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.noise import continual, level_strategy
-from blockveil.engine.noise.design import NoiseDesign
+from blockveil.engine.noise.additive import Measured
+from blockveil.engine.noise.design import WEIGHT_BITS, NoiseDesign
 from blockveil.engine.noise.level_strategy import Levels
 from blockveil.engine.sensitivity.problems import Problem
-from blockveil.engine.sensitivity.spread import Spread
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.model import ContinualSection
 
 _SPANS = (("day", 1), ("week", 7), ("month", 30))
+_MOST_WEIGHT = 2**WEIGHT_BITS - 1
 
 
 class Scheme(Protocol):
@@ -48,7 +51,7 @@ class Scheme(Protocol):
     def factors(self) -> NDArray[np.float64]:
         """Standard deviation of each night's noise, where that of one release for the whole charge is 1."""
 
-    def of_all(self, spread: Spread, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
+    def of_all(self, measured: Measured, guarantee: ApproxDP) -> NoiseDesign:
         """What all nights have in common: the least noise such that all together keep a guarantee."""
 
     def of_night(self, together: NoiseDesign, night: int) -> NoiseDesign:
@@ -84,9 +87,10 @@ class ByWeights:
         """See :class:`Scheme`."""
         return self.levels.factors
 
-    def of_all(self, spread: Spread, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
+    def of_all(self, measured: Measured, guarantee: ApproxDP) -> NoiseDesign:
         """Noise of one measurement; see :class:`Scheme`."""
-        return level_strategy.measurement(spread, problem.l2(spread), problem.scaling, guarantee, self.levels)
+        each = measured.spread, measured.sensitivity, measured.scaling
+        return level_strategy.measurement(*each, guarantee, self.levels)
 
     def of_night(self, together: NoiseDesign, night: int) -> NoiseDesign:
         """See :class:`Scheme`."""
@@ -134,9 +138,10 @@ class ByChains:
         """See :class:`Scheme`."""
         return self.chains.factors
 
-    def of_all(self, spread: Spread, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
+    def of_all(self, measured: Measured, guarantee: ApproxDP) -> NoiseDesign:
         """Noise of one increment; see :class:`Scheme`."""
-        return continual.increment_design(spread, problem.l2(spread), problem.scaling, guarantee, self.chains)
+        each = measured.spread, measured.sensitivity, measured.scaling
+        return continual.increment_design(*each, guarantee, self.chains)
 
     def of_night(self, together: NoiseDesign, night: int) -> NoiseDesign:
         """See :class:`Scheme`."""
@@ -281,9 +286,14 @@ class SharedNight:
             See :func:`.additive.gaussian_design`.
         """
         match mechanism:
-            case Gaussian() | ShapedGaussian():
-                return self.scheme.of_all(mechanism.spread(problem), problem, guarantee)
-        raise NotApplicable(f'{mechanism.name} has no noise for shared nights; choose "shaped-gaussian"')
+            case Gaussian() | ShapedGaussian() | Hierarchical(noise="gaussian"):
+                measured = mechanism.measured(problem)
+            case ResidualNoise() | MatrixMechanism():
+                measured = mechanism.measured(problem, _MOST_WEIGHT)
+            case _:
+                raise NotApplicable(f'{mechanism.name} has no noise for shared nights; choose "shaped-gaussian"')
+        # A strategy is linear: its answers to a weighted sum are the weighted sum of its answers.
+        return replace(self.scheme.of_all(measured, guarantee), strategy=measured.strategy)
 
     def noise(self, together: NoiseDesign) -> NoiseDesign:
         """Noise of this night, from what all have in common."""

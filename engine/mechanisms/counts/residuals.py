@@ -6,7 +6,7 @@ the tables.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.contract import NotApplicable, Status
 from blockveil.engine.mechanisms.counts.residual_strategy import ResidualStrategy
 from blockveil.engine.mechanisms.declaration import BOTH, CatalogueEntry, MechanismDeclaration
-from blockveil.engine.noise.additive import NoiseDesign, gaussian_design
+from blockveil.engine.noise.additive import Measured, NoiseDesign
 from blockveil.engine.sensitivity.problems import Marginals, Problem
 from blockveil.engine.sensitivity.spread import Scaling, Spread
 
@@ -29,18 +29,21 @@ class ResidualNoise:
 
     def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
         """Noise whose size depends on the set of axes."""
+        return self.measured(problem).design(guarantee)
+
+    def measured(self, problem: Problem, weight: int = 1) -> Measured:
+        """The residuals; ``weight`` is what a record may count, where it may count several times."""
         if not isinstance(problem, Marginals):
             raise NotApplicable('residuals are for tables of counts; declare a query of kind "marginals"')
         try:
-            strategy = ResidualStrategy(problem.tables, problem.rows_at_most)
+            strategy = ResidualStrategy(problem.tables, problem.rows_at_most * weight)
         except CalibrationError as error:
             raise NotApplicable(str(error)) from None
         sizes = strategy.least_sizes(problem.neighbours)
         # Each entry of each measured residual changes with each record.
         spread = Spread(strategy.by_row(sizes), np.ones(strategy.shape[1]), False, problem.tables.entries)
-        sensitivity = strategy.l2(sizes, problem.neighbours)
-        design = gaussian_design(spread, sensitivity, Scaling(1, strategy.largest), guarantee)
-        return replace(design, strategy=strategy)
+        scaling = Scaling(1, strategy.largest // weight)
+        return Measured(spread, strategy.l2(sizes, problem.neighbours), scaling, strategy)
 
     def parameters(self) -> dict[str, Any]:
         """None: the sizes follow from the tables."""

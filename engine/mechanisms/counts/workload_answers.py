@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.contract import NotApplicable, Status
+from blockveil.engine.mechanisms.counts.hierarchy import Tree
 from blockveil.engine.mechanisms.counts.matrix_mechanism import AxisStrategy, ProductStrategy
 from blockveil.engine.mechanisms.counts.strategy_search import optimal_product
 from blockveil.engine.mechanisms.counts.tree_search import best_tree
@@ -28,7 +29,7 @@ from blockveil.engine.mechanisms.declaration import (
     Parameter,
     WholeBetween,
 )
-from blockveil.engine.noise.additive import NoiseDesign, gaussian_design, laplace_design
+from blockveil.engine.noise.additive import Measured, NoiseDesign, laplace_design
 from blockveil.engine.noise.discrete_laplace import LAPLACE_GRID
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.sensitivity.problems import Counts, Problem
@@ -52,19 +53,22 @@ class MatrixMechanism:
 
     def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
         """Noise on the strategy's answers."""
+        return self.measured(problem).design(guarantee)
+
+    def measured(self, problem: Problem, weight: int = 1) -> Measured:
+        """The strategy's answers; ``weight`` is what a record may count, where it may count several times."""
         counts = _counts(problem)
         if max(counts.cells) > LARGEST_AXIS:
             raise NotApplicable(
                 f"the grid has {max(counts.cells)} cells along an axis, and a strategy is optimised for {LARGEST_AXIS} "
                 "at most; choose hierarchical, or fewer cells"
             )
-        strategy = _product(counts.cells, counts.workload, counts.rows_at_most)
+        strategy = _product(counts.cells, counts.workload, counts.rows_at_most * weight)
         spread = Spread(
             np.ones(strategy.shape[0]), np.ones(strategy.shape[1]), False, strategy.changing(counts.neighbours)
         )
-        scaling = Scaling(strategy.unit, strategy.largest)
-        design = gaussian_design(spread, strategy.l2(counts.neighbours), scaling, guarantee)
-        return replace(design, strategy=strategy)
+        scaling = Scaling(strategy.unit, strategy.largest // weight)
+        return Measured(spread, strategy.l2(counts.neighbours), scaling, strategy)
 
     def parameters(self) -> dict[str, Any]:
         """None: the strategy follows from the workload."""
@@ -89,8 +93,20 @@ class Hierarchical:
 
     def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
         """Noise whose size depends on the level."""
-        counts = _counts(problem)
-        gaussian = self.noise == "gaussian"
+        if self.noise == "gaussian":
+            return self.measured(problem).design(guarantee)
+        tree, levels, spread, scaling, each = self._blocks(problem)
+        design = laplace_design(spread, _l1(levels, each), scaling, guarantee, LAPLACE_GRID)
+        return replace(design, strategy=tree)
+
+    def measured(self, problem: Problem) -> Measured:
+        """Sums of the blocks, for Gaussian noise."""
+        tree, levels, spread, scaling, each = self._blocks(problem)
+        return Measured(spread, _l2(levels, each), scaling, tree)
+
+    def _blocks(self, problem: Problem) -> tuple[Tree, Vector, Spread, Scaling, int]:
+        """The tree, noise by level and by row, the answers' range, and how many of a level one record changes."""
+        counts, gaussian = _counts(problem), self.noise == "gaussian"
         tree, levels = best_tree(counts.cells, counts.workload, gaussian=gaussian, branching=self.branching)
         rows = np.concatenate(
             [np.full(place.stop - place.start, size) for place, size in zip(tree.level_rows, levels, strict=True)]
@@ -98,12 +114,7 @@ class Hierarchical:
         each = tree.changing(counts.neighbours)
         spread = Spread(rows, np.ones(tree.width), False, each * tree.levels)
         # A block holds at most all records.
-        scaling = Scaling(1, counts.rows_at_most)
-        if gaussian:
-            design = gaussian_design(spread, _l2(levels, each), scaling, guarantee)
-        else:
-            design = laplace_design(spread, _l1(levels, each), scaling, guarantee, LAPLACE_GRID)
-        return replace(design, strategy=tree)
+        return tree, levels, spread, Scaling(1, counts.rows_at_most), each
 
     def parameters(self) -> dict[str, Any]:
         """Noise, and the branching where it is given."""
