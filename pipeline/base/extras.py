@@ -22,6 +22,7 @@ EXTRAS = {
     "prefect": "server",
     "prometheus_client": "server",
     "psycopg": "postgres",
+    "pyiceberg": "iceberg",
     "sqlglot": "sql",
     "xarray": "analysis",
 }

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 
 from blockveil.pipeline.base.extras import MissingExtra
 from blockveil.pipeline.base.printable import is_hidden
-from blockveil.pipeline.config.fields import Label, LocalPath, Reference, Section, Whole, refusal, rule
+from blockveil.pipeline.config.fields import Label, LocalPath, Location, Reference, Section, Whole, refusal, rule
 
 if TYPE_CHECKING:
     from blockveil.pipeline.config.row_query import Dialect, RowQuery
@@ -131,6 +131,20 @@ class DeltaSource(Section):
     """the version of the table; the newest where it is not given"""
 
 
+class IcebergSource(Section):
+    """An Iceberg table, of which the Parquet files are read that one of its snapshots names."""
+
+    kind: Literal["iceberg"]
+    """the format of the table"""
+    table: Location
+    """the folder of the table or one of its metadata files, relative to the config file or in an object store; with
+    catalog its name there, such as "clinic.visits" """
+    catalog: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,100}$")] | None = None
+    """the name of a catalog, as the environment or the file of PyIceberg describes it; none by default"""
+    snapshot: Annotated[Whole, Field(ge=0, lt=2**63)] | None = None
+    """the number of a snapshot; the newest where it is not given"""
+
+
 def check_grows(source: object, append: bool, late: str | None) -> None:
     """Refuse a store that grows by a table without dates of arrival, and such dates where nothing grows.
 
@@ -142,7 +156,7 @@ def check_grows(source: object, append: bool, late: str | None) -> None:
         Whether the store grows, and what becomes of records that come late.
     """
     arrives = isinstance(source, DatabaseSource) and source.arrival is not None
-    if append and isinstance(source, DatabaseSource | DeltaSource) and not arrives:
+    if append and isinstance(source, DatabaseSource | DeltaSource | IcebergSource) and not arrives:
         # Two queries may select the same row, and a table that is compacted has its rows in new files: a row would be
         # stored twice, and a unit would exceed its bound.
         raise refusal(

@@ -23,6 +23,7 @@ from blockveil.pipeline.config.ingest_databases import (
     DatabaseSource,
     DeltaSource,
     DuckdbSource,
+    IcebergSource,
     PostgresSource,
     SqliteSource,
     check_grows,
@@ -173,7 +174,9 @@ class ZarrSource(_Arrays):
 
 
 FileSource = ParquetSource | CsvSource | NpySource | NpzSource | ScipySource | ZarrSource
-Source = Annotated[FileSource | DeltaSource | DuckdbSource | SqliteSource | PostgresSource, Field(discriminator="kind")]
+Source = Annotated[
+    FileSource | DeltaSource | IcebergSource | DuckdbSource | SqliteSource | PostgresSource, Field(discriminator="kind")
+]
 
 
 class RowUnit(Section):

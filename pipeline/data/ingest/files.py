@@ -214,6 +214,19 @@ def _wanted(name: str, suffixes: tuple[str, ...]) -> bool:
     return name.endswith(suffixes) and not name.startswith((".", "_"))
 
 
+def file_at(location: str) -> SourceFile:
+    """A file or an object by its path or address.
+
+    Raises
+    ------
+    OSError
+        It is not there, or may not be looked at.
+    StoreError
+        It is no regular file, or its store does not answer.
+    """
+    return _look(location)
+
+
 def _look(location: str, above: str = "") -> SourceFile:
     if objects.is_remote(location):
         bucket, path = objects.split(location)

@@ -20,13 +20,14 @@ from pathlib import Path
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import StoreError
-from blockveil.pipeline.config.ingest_databases import DatabaseSource, DeltaSource
+from blockveil.pipeline.config.ingest_databases import DatabaseSource, DeltaSource, IcebergSource
 from blockveil.pipeline.config.ingest_file import LoadedIngest, ZarrSource
 from blockveil.pipeline.data.ingest import appending
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest.database_table import SourceTable, open_table
 from blockveil.pipeline.data.ingest.delta_files import find_delta
 from blockveil.pipeline.data.ingest.files import find
+from blockveil.pipeline.data.ingest.iceberg_files import find_iceberg
 from blockveil.pipeline.data.ingest.readers import SUFFIXES, Readable
 from blockveil.pipeline.data.ingest.source_rows import ALGORITHM, Source, Tell, run_bytes
 from blockveil.pipeline.data.ingest.store_contract import Contract
@@ -79,6 +80,8 @@ def look(loaded: LoadedIngest, *, needed: bool = True, before: date | None = Non
         files = (open_table(loaded),)
     elif isinstance(config.source, DeltaSource):
         files = tuple(find_delta(config.source, base))
+    elif isinstance(config.source, IcebergSource):
+        files = tuple(find_iceberg(config.source, base, config.inputs))
     elif isinstance(config.source, ZarrSource):
         files = tuple(find_arrays(config.source, base))
     else:

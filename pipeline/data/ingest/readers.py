@@ -27,7 +27,7 @@ from blockveil.pipeline.config.ingest_columns import (
     DateColumn,
     NumberColumn,
 )
-from blockveil.pipeline.config.ingest_databases import DeltaSource
+from blockveil.pipeline.config.ingest_databases import DeltaSource, IcebergSource
 from blockveil.pipeline.config.ingest_file import (
     CsvSource,
     IngestConfig,
@@ -115,7 +115,7 @@ class Reader:
         if isinstance(file, StoredArrays):
             return self._matrix(file.parts(), start, file.name)
         match self._config.source:
-            case ParquetSource() | DeltaSource():
+            case ParquetSource() | DeltaSource() | IcebergSource():
                 return self._parquet(file, start)
             case CsvSource() as source:
                 return self._csv(file, start, source)

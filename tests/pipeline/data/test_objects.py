@@ -308,6 +308,30 @@ def test_an_ingest_reads_objects_of_every_format(tmp_path, bucket):
     np.testing.assert_array_equal(people.stored(tmp_path), wanted[:, :1])
 
 
+@pytest.mark.slow
+def test_an_iceberg_table_in_a_bucket_is_ingested_and_a_replaced_file_of_it_is_refused(tmp_path, bucket, server):
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    keys = {"s3.endpoint": server, "s3.access-key-id": "somebody", "s3.secret-access-key": SECRET}
+    catalog = SqlCatalog("far", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=bucket, **keys)
+    catalog.create_namespace("clinic")
+    visits = people.visits()
+    table = catalog.create_table("clinic.visits", schema=visits.schema)
+    table.append(visits)
+    catalog.engine.dispose()
+    loaded = people.configure(tmp_path, [people.NUMBER], f'kind = "iceberg"\ntable = "{table.metadata_location}"')
+    source = look(loaded)
+    [file] = source.files
+    people.run(loaded)
+    assert np.array_equal(people.stored(tmp_path)[:, 0], visits["cost"].to_numpy().astype(np.float32))
+    obstore.put(objects.client(bucket), objects.split(file.location)[1], b"another")
+    with pytest.raises(DataError, match="changed while it was read"):
+        file.check_unchanged()
+    with pytest.raises((DataError, StoreError)) as caught:
+        people.run(loaded)
+    assert SECRET not in str(caught.value)
+
+
 def test_an_object_that_is_replaced_while_it_is_read_is_refused(tmp_path, bucket):
     people.write_parquet(tmp_path, people.visits(), row_group_size=50)
     upload(bucket, tmp_path / "in", "in")

@@ -1,0 +1,295 @@
+"""The Parquet files of an Iceberg table at one snapshot, which never changes.
+
+Its metadata and manifests are read here, in which a snapshot names its files, and the schema that each file was written
+with. Columns of such a table are known by numbers, and files keep the names of their time: a column that is read must
+have the table's number in each file, so that no other column is ever read under its name. What the metadata says about
+the records besides, such as their number and extremes, is not looked at.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow.parquet as arrow_parquet
+
+from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.base.extras import MissingExtra
+from blockveil.pipeline.config.ingest_databases import IcebergSource
+from blockveil.pipeline.data import objects
+from blockveil.pipeline.data.ingest.files import SourceFile, file_at, unreadable
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+
+_SETTINGS = ".pyiceberg.yaml"
+_NUMBER = b"PARQUET:field_id"
+_SAME = {"s3a": "s3", "s3n": "s3"}
+
+
+def find_iceberg(source: IcebergSource, base: Path, inputs: Sequence[str]) -> list[SourceFile]:
+    """Files of a table in the order in which they were added.
+
+    Parameters
+    ----------
+    source
+        The table.
+    base
+        Folder that a relative path starts from.
+    inputs
+        Columns that are read.
+
+    Raises
+    ------
+    MissingExtra
+        The library that reads the metadata is not installed.
+    StoreError
+        There is no table, no such snapshot of it, or a file is not there, or the present folder has settings.
+    DataError
+        Rows of it are deleted outside of its files, a column is not in all files under its name, or a file lies
+        elsewhere.
+    """
+    _check_settings()
+    try:
+        import pyiceberg  # noqa: F401 - whether it is there
+    except ModuleNotFoundError as missing:
+        raise MissingExtra.of(missing) or missing from None
+    shown = f'source.table "{source.table}"'
+    try:
+        metadata, place = _metadata(source, base, shown)
+        root = _folder(metadata, place, shown)
+        numbers, listed = _numbers(metadata, source, inputs, shown), _listed(metadata, source, shown)
+    except BlockveilError:
+        raise
+    except Exception as error:  # noqa: BLE001 - its text may quote anything
+        failure: BlockveilError = StoreError(
+            f"{shown} cannot be read as an Iceberg table ({type(error).__name__})",
+            "It is the folder or the metadata file of a table, or its name in a catalog, of format version 1 to 3",
+            "Correct it, or source.catalog; credentials are taken from the environment",
+        )
+    else:
+        return [_checked(each, root, numbers, shown) for each in listed]
+    raise failure
+
+
+def _check_settings() -> None:
+    """Refuse settings in the present folder, before the library reads them: they may name code to import."""
+    if Path(_SETTINGS).exists() and Path.cwd() != Path.home():
+        raise StoreError(
+            f"The present folder holds {_SETTINGS}, which PyIceberg would obey",
+            "Settings are the account's own: others may write to a folder in which a command is called",
+            "Move it to your home folder, name its folder in PYICEBERG_HOME, or call the command elsewhere",
+        )
+
+
+def _metadata(source: IcebergSource, base: Path, shown: str) -> tuple[TableMetadata, str]:
+    """The metadata of the table, and where they are."""
+    from pyiceberg.serializers import FromInputFile
+
+    if source.catalog is not None:
+        from pyiceberg.catalog import load_catalog
+
+        place = _plain(load_catalog(source.catalog).load_table(source.table).metadata_location, shown)
+    else:
+        place = source.table if objects.is_remote(source.table) else str((base / source.table).resolve())
+        if not place.endswith(".metadata.json"):
+            place = _newest(place.rstrip("/"), shown)
+    return FromInputFile.table_metadata(_files().new_input(place)), place
+
+
+def _newest(folder: str, shown: str) -> str:
+    """The metadata file that a table's hint names, where something else than a catalog keeps the table."""
+    try:
+        hint = _content(f"{folder}/metadata/version-hint.text").decode().strip()
+    except (OSError, StoreError):
+        failure = StoreError(
+            f"{shown} has no metadata/version-hint.text, so its catalog alone knows what is in it",
+            "A folder says itself which of its metadata files is the newest, or a catalog does",
+            "Set source.catalog, or name the metadata file (...metadata.json) that the catalog gives",
+        )
+    else:
+        name = f"v{hint}" if hint.isdigit() else hint.removesuffix(".metadata.json")
+        return f"{folder}/metadata/{name}.metadata.json"
+    raise failure
+
+
+def _folder(metadata: TableMetadata, place: str, shown: str) -> str:
+    """Where the table lies, by its own words; it is refused where its metadata were found elsewhere."""
+    root = _plain(metadata.location, shown).rstrip("/")
+    if not _within(place, root):
+        raise DataError(
+            f"{shown} was moved or copied: its metadata name another place",
+            "The files of a table are those that its metadata name",
+            "Read it where it is, or register it anew where it was copied to",
+        )
+    return root
+
+
+def _numbers(metadata: TableMetadata, source: IcebergSource, inputs: Sequence[str], shown: str) -> dict[str, int]:
+    """The number of each column that is read."""
+    # The newest state has the table's columns of now; an earlier one has those of its time.
+    chosen = metadata.current_schema_id if source.snapshot is None else _snapshot(metadata, source).schema_id
+    schema = next((each for each in metadata.schemas if each.schema_id == chosen), metadata.schema())
+    found = {field.name: field.field_id for field in schema.fields}
+    lacking = [name for name in inputs if name not in found]
+    if lacking:
+        raise DataError(
+            f'{shown} does not have column "{lacking[0]}"',
+            "Columns are those of the snapshot, outside of structures",
+            "Correct columns, or their upper and lower case",
+        )
+    return {name: found[name] for name in inputs}
+
+
+def _snapshot(metadata: TableMetadata, source: IcebergSource) -> Any:
+    if source.snapshot is None:
+        return metadata.current_snapshot()
+    found = metadata.snapshot_by_id(source.snapshot)
+    if found is None:
+        raise LookupError(source.snapshot)
+    return found
+
+
+def _listed(metadata: TableMetadata, source: IcebergSource, shown: str) -> list[Any]:
+    """The data files of the snapshot, by the order of their commits."""
+    from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent
+
+    snapshot, files, found = _snapshot(metadata, source), _files(), list[Any]()
+    for manifest in () if snapshot is None else snapshot.manifests(files):
+        for entry in manifest.fetch_manifest_entry(files, discard_deleted=True):
+            file = entry.data_file
+            if manifest.content != ManifestContent.DATA or file.content != DataFileContent.DATA:
+                raise DataError(
+                    f"{shown} has deleted rows that are still in its files",
+                    "Its files must hold its rows, all of them and no others",
+                    "Rewrite its data files (compaction), or read an earlier snapshot",
+                )
+            if file.file_format != FileFormat.PARQUET or file.key_metadata is not None:
+                raise DataError(
+                    f"{shown} has files that are not Parquet, or encrypted",
+                    "Its files are plain Parquet files",
+                    "Rewrite its data files as Parquet",
+                )
+            found.append((entry.sequence_number or 0, file.file_path))
+    if len({path for _, path in found}) != len(found):
+        raise DataError(f"{shown} names a file twice", "Each row of a table counts once", "Rewrite its data files")
+    return [path for _, path in sorted(found)]
+
+
+def _checked(path: str, root: str, numbers: dict[str, int], shown: str) -> SourceFile:
+    """A file, whose columns have the table's numbers."""
+    file = _located(path, root, shown)
+    try:
+        with closing(file.open()) as stream:
+            schema = arrow_parquet.read_schema(stream)
+        fields = {name: schema.field(name).metadata or {} for name in numbers if schema.names.count(name) == 1}
+    except BlockveilError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
+        failure = unreadable(f'File "{file.name}"', error)
+    else:
+        wrong = [name for name, number in numbers.items() if fields.get(name, {}).get(_NUMBER) != b"%d" % number]
+        if wrong:
+            raise DataError(
+                f'File "{file.name}" of {shown} does not have column "{wrong[0]}" as the table has it now',
+                "A column that is read is in all files, under one name and number",
+                "Rewrite the table's data files after columns were added, renamed or taken from other tables",
+            )
+        return file
+    raise failure
+
+
+def _located(path: str, root: str, shown: str) -> SourceFile:
+    place = _plain(path, shown)
+    for each in dict.fromkeys((place, unquote(place))):
+        if not _within(each, root):
+            raise DataError(
+                f"{shown} names a file elsewhere", "The files of a table lie in its folder", "Copy the table"
+            )
+        try:
+            return file_at(each)
+        except (OSError, StoreError) as error:
+            if objects.is_remote(each) and not isinstance(error, FileNotFoundError):
+                raise
+    raise StoreError(
+        f"{shown}: a file that its snapshot names is not there", "A table is whole", "Name a snapshot that is kept"
+    )
+
+
+def _within(place: str, root: str) -> bool:
+    if objects.is_remote(place) or objects.is_remote(root):
+        return place.startswith(f"{root}/") and ".." not in place.split("/")
+    return Path(place).resolve().is_relative_to(Path(root).resolve())
+
+
+def _plain(place: str, shown: str) -> str:
+    """A place as it is written here: an absolute path, or an address of a store that is known."""
+    if place.startswith("file:"):
+        rest = place.removeprefix("file:")
+        return "/" + rest.lstrip("/")
+    scheme, colon, rest = place.partition("://")
+    scheme = _SAME.get(scheme, scheme)
+    if not colon:
+        return place
+    if scheme in ("s3", "gs", "az"):
+        return f"{scheme}://{rest}"
+    raise DataError(
+        f"{shown} lies in a store of another kind ({scheme})",
+        "Tables are read from folders, s3://, gs:// and az://",
+        "Copy the table",
+    )
+
+
+def _content(place: str) -> bytes:
+    with closing(file_at(place).open()) as stream:
+        return stream.read()
+
+
+class _Stream(io.BytesIO):
+    """Bytes that were read, as the library wants them."""
+
+    def __enter__(self) -> _Stream:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class _Input:
+    """A file of metadata; see :class:`pyiceberg.io.InputFile`."""
+
+    def __init__(self, place: str) -> None:
+        self.location = place
+
+    def __len__(self) -> int:
+        return file_at(_plain(self.location, "source.table")).size
+
+    def exists(self) -> bool:
+        """Whether it is there."""
+        return True
+
+    def open(self, seekable: bool = True) -> _Stream:
+        """All of it, in memory."""
+        return _Stream(_content(_plain(self.location, "source.table")))
+
+
+def _files() -> Any:
+    """What reads manifests, by the ways in which records are read."""
+    from pyiceberg.io import FileIO
+
+    class _Files(FileIO):
+        def new_input(self, location: str) -> Any:
+            return _Input(location)
+
+        def new_output(self, location: str) -> Any:
+            raise PermissionError(location)
+
+        def delete(self, location: Any) -> None:
+            raise PermissionError
+
+    return _Files()
