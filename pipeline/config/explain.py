@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -17,6 +18,9 @@ from blockveil.pipeline.config.model import ReleaseConfig
 from blockveil.pipeline.config.toml_lines import LineNumbers, Path
 
 Models = list[type[BaseModel]]
+
+_LONGEST_DESCRIPTION = 200
+"""Letters of what a message says of a key; configs/README.md has all of it."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +179,8 @@ def _place(location: tuple[int | str, ...], tree: Mapping[str, Any], root: type[
             if field is None and not models and not isinstance(here, Mapping):
                 continue  # the name of an alternative for one value
             path, owners = (*path, part), models
-            description = (field.description or "").strip() if field else ""
+            described = (field.description or "") if field else ""
+            description = textwrap.shorten(described, _LONGEST_DESCRIPTION, placeholder=" ...")
             models = list(_models(field.annotation)) if field else []
         here = here[part] if _has_key(here, part) else None
     return _Place(path, owners, description, root)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -257,6 +258,29 @@ def damaged(location: Location, problem: str) -> StoreError:
         "A release is used only if its content matches its digest",
         "Restore it from a backup, or move it away and run the release again",
     )
+
+
+@contextmanager
+def stating(location: Location) -> Iterator[None]:
+    """Read what a release states of itself, which no digest covers, for as long as the block runs.
+
+    Parameters
+    ----------
+    location
+        The release.
+
+    Raises
+    ------
+    StoreError
+        Somebody has changed its attributes, so that a number, text or table is not where a release has it.
+    """
+    try:
+        yield
+    except BlockveilError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # Nothing that is published is private, so that what was met may be kept for whoever looks into it.
+        raise damaged(location, f"states of itself what this version cannot read ({type(error).__name__})") from error
 
 
 def _open(location: Location) -> tuple[dict[str, zarr.Array[Any]], dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from blockveil.pipeline.base import durable, staging
 from blockveil.pipeline.base.errors import ConfigError
-from blockveil.pipeline.data.released import OpenRelease, open_release
+from blockveil.pipeline.data.released import OpenRelease, open_release, stating
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.releases.uploading import destination_of
 from blockveil.pipeline.releases.workspace import Outcome, Workspace
@@ -110,7 +110,8 @@ def error_lines(release: Path) -> list[tuple[str, str]]:
             return [(str(what), str(text)) for what, text in said["in_words"]]
     except (OSError, ValueError, TypeError, KeyError):
         pass
-    return facts.error_lines(facts.Facts(open_release(release)))
+    with stating(release):
+        return facts.error_lines(facts.Facts(open_release(release)))
 
 
 def make_report(workspace: Workspace, outcome: Outcome) -> Report:
@@ -150,12 +151,17 @@ def write_report(release: Location, balance: Balance = UNKNOWN, output: Path | N
         The release is damaged or the report cannot be written.
     """
     opened = open_release(release)
+    with stating(opened.path):
+        return _written(opened, balance, output)
+
+
+def _written(opened: OpenRelease, balance: Balance, output: Path | None) -> Report:
     found, budget = facts.Facts(opened, balance.together), balance.rows
     path = output or report_path(opened.path)
     data = path.with_suffix(".json" if output else ".report.json")
-    save(path, page.html(found, budget, opened.name, balance.spent))
-    save(data, text_of(machine_readable.content(found, budget, opened.name)))
-    return Report(
+    text = page.html(found, budget, opened.name, balance.spent)
+    content = text_of(machine_readable.content(found, budget, opened.name))
+    made = Report(
         path,
         data,
         [*facts.error_lines(found), facts.spectrum_line(found)],
@@ -169,6 +175,9 @@ def write_report(release: Location, balance: Balance = UNKNOWN, output: Path | N
         balance.spent,
         training_curve.trained(found),
     )
+    save(data, content)
+    save(path, text)
+    return made
 
 
 def text_of(content: dict[str, Any]) -> str:
@@ -207,7 +216,8 @@ def write_comparison(release: Location, earlier: Location, output: Path | None =
         One is damaged, or the page cannot be written.
     """
     opened, before = open_release(release), open_release(earlier)
-    found = compare(opened, before)
+    with stating(opened.path):
+        found = compare(opened, before)
     path = output or _beside(opened.path).with_name(f"{_stem(opened)}.against-{_stem(before)}.html")
     data = path.with_suffix(".json")
     save(path, comparison_page.html(found))

@@ -11,10 +11,10 @@ from datetime import date
 from pathlib import Path
 
 from blockveil.pipeline.base.errors import BlockveilError
-from blockveil.pipeline.data.released import open_release
+from blockveil.pipeline.data.released import open_release, stating
 from blockveil.pipeline.report import comparison_page, facts, page, site_index
 from blockveil.pipeline.report.budgets_found import look_at_budgets
-from blockveil.pipeline.report.comparison import CannotCompare, compare
+from blockveil.pipeline.report.comparison import compare
 from blockveil.pipeline.report.halves import budget_places
 from blockveil.pipeline.report.markup import link
 from blockveil.pipeline.report.paid_nights import Paid
@@ -111,12 +111,13 @@ class _Writer:
         said = draft.again(path, of, budget_places(budget))
         if said is None:
             try:
-                found = facts.Facts(open_release(night.pointer))
-                text = page.html(found, budget, f"{night.night}-{night.output_digest[:16]}.zarr", back=_back(path))
-            except (BlockveilError, KeyError, ValueError):  # of an attribute that somebody has changed
+                with stating(night.pointer):
+                    found = facts.Facts(open_release(night.pointer))
+                    text = page.html(found, budget, f"{night.night}-{night.output_digest[:16]}.zarr", back=_back(path))
+                    said = facts.finding(found)
+            except BlockveilError:
                 self.unreadable.append(night.release_id)
                 return ShownNight(night.release_id, "", "This release cannot be read: it is damaged.")
-            said = facts.finding(found)
             draft.write(path, text.encode(), of, said)
             self.made += 1
         return ShownNight(night.release_id, path, said, paid=paid)
@@ -129,11 +130,12 @@ class _Writer:
         if said is not None:
             return path, said
         try:
-            found = compare(open_release(night.pointer), open_release(before.pointer))
-        except CannotCompare as refusal:
+            with stating(night.pointer):
+                found = compare(open_release(night.pointer), open_release(before.pointer))
+                said, text = comparison_page.sentence(found), comparison_page.html(found, back=_back(path))
+        except BlockveilError as refusal:  # of other questions, or what somebody has changed
             return "", f"{refusal.value}."
-        said = comparison_page.sentence(found)
-        draft.write(path, comparison_page.html(found, back=_back(path)).encode(), of, said)
+        draft.write(path, text.encode(), of, said)
         self.made += 1
         return path, said
 

@@ -195,11 +195,18 @@ def sized(config):
 def test_a_config_is_planned_or_refused(folder, name, data):
     path = folder / "mutant.toml"
     path.write_bytes(data.draw(mutated((CONFIGS / f"{name}.toml").read_text())))
+    planned_or_refused(path)
+
+
+def planned_or_refused(path):
+    """Plan of a config, or None; what it says does not steer a terminal."""
     loaded = attempt(lambda: load_config(path))
-    if loaded is not None and sized(loaded.config):
-        plan = attempt(lambda: make_plan(loaded, NIGHT))
-        rows = [] if plan is None else summary.describe(plan, None)
-        assert not any(is_hidden(sign) for _, value in rows for sign in value.replace("\n", ""))
+    if loaded is None or not sized(loaded.config):
+        return None
+    plan = attempt(lambda: make_plan(loaded, NIGHT))
+    rows = [] if plan is None else summary.describe(plan, None)
+    assert not any(is_hidden(sign) for _, value in rows for sign in value.replace("\n", ""))
+    return plan
 
 
 @fuzz

@@ -41,7 +41,7 @@ def ahead(folder):
     return lambda: forecast_picture.picture(found, status, history, TODAY, "svg")
 
 
-@pytest.mark.parametrize("prepared", [page, rehearsed, ahead], ids=lambda found: found.__name__)
+@pytest.mark.parametrize("prepared", [page, pytest.param(rehearsed, marks=pytest.mark.slow), ahead])
 def test_pictures_are_drawn_by_our_own_settings_whatever_lies_in_the_folder(tmp_path, prepared):
     foreign = tmp_path / "matplotlibrc"
     # By usetex LaTeX would run, with a text of whoever wrote the file.

@@ -13,7 +13,7 @@ from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from blockveil.pipeline.report import releases_found, site_index
+from blockveil.pipeline.report import releases_found, site_index, write_report
 from blockveil.pipeline.report.release_site import make_site
 from tests import support
 
@@ -214,6 +214,28 @@ def test_a_damaged_release_and_a_config_that_cannot_be_used_are_named_and_stop_n
     text = (tmp_path / "site" / "index.html").read_text()
     assert "cannot be used, so that their budgets are not shown: broken." in text
     assert "This release cannot be read" in text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda stated: stated.update(mechanism=5),
+        lambda stated: stated["guarantee"].update(epsilon="one"),
+    ],
+    ids=["a number for a table", "a text for a number"],
+)
+def test_a_release_whose_attributes_somebody_has_changed_stops_nothing(people, tmp_path, change):
+    (file,) = (people.output_root / "people/covariance").glob("2026-11-20-*.zarr/zarr.json")
+    content = json.loads(file.read_text())
+    change(content["attributes"])
+    file.write_text(json.dumps(content))
+    made = make_site(people.base, tmp_path / "site", TODAY, "code")
+    assert made.releases == 2
+    assert (tmp_path / "site/people/covariance/2026-11-21.html").is_file()
+    (pointer,) = (people.output_root / "people/covariance").glob("2026-11-20.json")
+    with pytest.raises(StoreError, match="states of itself"):
+        write_report(pointer, output=tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
 
 
 def test_a_budget_that_is_not_granted_or_whose_ledger_is_damaged_is_said_to_be_so(people, tmp_path):
