@@ -23,6 +23,7 @@ from blockveil.flows.cli import app
 from blockveil.flows.cli.commands import COMMANDS, load
 from blockveil.pipeline.config import ReleaseConfig
 from blockveil.pipeline.config.deployments_file import Deployments
+from blockveil.pipeline.config.disclosure_file import Disclosure
 from blockveil.pipeline.config.ingest_file import IngestConfig
 from blockveil.pipeline.scaffold.answers import Answers
 
@@ -34,6 +35,7 @@ MODELS = (
     ("Release", "The config of a release.", ReleaseConfig),
     ("Ingest", "The config of an ingest.", IngestConfig),
     ("Deployments", "`deployments.toml`: what runs when.", Deployments),
+    ("Disclosure", "`disclosure.toml`: what only a curator can say.", Disclosure),
     ("Answers", "The file of answers of `blockveil init`.", Answers),
 )
 
@@ -60,6 +62,7 @@ MENU = {
         "run on a fleet": "docs/how-to/fleets",
         "read a report": "docs/report",
         "verify a release": "docs/how-to/verify",
+        "disclose a deployment": "docs/how-to/disclose",
         "withdraw a release": "docs/how-to/withdraw",
         "run it every night and for a team": "docs/operations",
         "ingest files": "docs/ingest",

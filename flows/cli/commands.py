@@ -71,6 +71,11 @@ COMMANDS = {
         "withdraw_release",
         "Withdraw a release for good: the ledger and readers are told, and its budget stays spent.",
     ),
+    "disclose": Listed(
+        "disclose_command",
+        "disclose",
+        "Write the record of a deployment for the OpenDP registry: from plan, ledger, newest release and its curator.",
+    ),
     "export": Listed(
         "export_command",
         "export",

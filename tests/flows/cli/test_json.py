@@ -61,11 +61,20 @@ def folder(tmp_path_factory):
         'unit = "one person (one row)"\nneighbours = "add-remove"\n[[event]]\nkind = "gaussian"\nmu = 0.1\n'
     )
     np.save(made / "eye.npy", np.eye(3))
+    (made / "disclosure.toml").write_text(DISCLOSED)
     training = made / "training"
     training.mkdir()
     (made / "gradient").symlink_to(release(config(training, LOGISTIC)).path)
     return made
 
+
+DISCLOSED = """
+curators = ["an office"]
+authors = ["a person"]
+description = "a covariance"
+intended_use = "tests"
+region = "nowhere"
+"""
 
 CALLS = [
     "plan people.toml",
@@ -92,6 +101,7 @@ CALLS = [
     "ledger head people.toml",
     "ledger head people.toml --output head.json",
     "ledger upgrade people.toml",
+    "disclose people.toml --disclosure disclosure.toml --tier 1",
     "ledger prove people.toml people/covariance/2026-11-20 --output proof.json",
     "ledger role reader",
     "ledger import export.jsonl --ledger copy.db --as-copy",

@@ -1,0 +1,57 @@
+"""``blockveil disclose``: a deployment as a record for a public registry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from blockveil.flows.cli.common import Config, Debug, Json, parse_date, print_json, read_config, say
+from blockveil.pipeline.base.errors import ConfigError
+
+
+def disclose(
+    config: Config,
+    disclosure: Annotated[
+        Path,
+        typer.Option(help="The curator's file, which docs/how-to/disclose.md shows.", show_default=False),
+    ],
+    tier: Annotated[int, typer.Option(min=1, max=3, help="How much it states: 3 has no blanks.")] = 3,
+    output: Annotated[
+        Path | None, typer.Option(help="File (.yaml) to write; the terminal where it is not given.")
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write the record of a deployment for the OpenDP registry: from plan, ledger, newest release and its curator.
+
+    Reads no records and spends nothing.
+    """
+    del debug
+    import yaml
+
+    from blockveil.pipeline.config.disclosure_file import load_disclosure
+    from blockveil.pipeline.report.registry_record import DisclosedDeployment, record
+
+    said, digest = load_disclosure(disclosure)
+    found, blank = record(DisclosedDeployment.of(read_config(config), parse_date(None)), said, digest, tier)
+    if as_json:
+        print_json({"record": found, "blank": blank})
+    text = yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=100)
+    if output is not None:
+        _write(output, text)
+    elif not as_json:
+        say(text, nl=False)
+    if blank and not as_json:
+        say(f"Blank for tier 3: {', '.join(blank)}", err=True)
+
+
+def _write(output: Path, text: str) -> None:
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError:
+        failure = ConfigError(f'"{output}" cannot be written', "The record is a new file", "Correct the path")
+    else:
+        return
+    raise failure
