@@ -1,4 +1,4 @@
-"""The page on made-up records runs as it is written, where the program that it fits with is installed."""
+"""The page on synthetic records runs as it is written, where the program that it fits with is installed."""
 
 import re
 from pathlib import Path

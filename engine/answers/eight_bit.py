@@ -39,7 +39,7 @@ PIECE = 2048
 """Rows of a product for which it is fastest, as both factors and the sums stay in a core's cache."""
 
 _ENDS_OF_LEFT, _ENDS_OF_RIGHT = (0, 1, SHIFT, 255), (-128, -127, 127)
-"""At these a product that saturates or wraps around shows it."""
+"""Operands at which a product that saturates or wraps around gives another result."""
 
 _WORTH = 1.2
 """Times as fast as BLAS from which eight bits are used: they are packed twice."""

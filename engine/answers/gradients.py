@@ -93,7 +93,7 @@ class GradientProblem(OuterProducts):
         return Sampling(self.batches.probability, self.steps) if isinstance(self.batches, PoissonBatches) else None
 
     def l2(self, spread: Spread) -> Sensitivity:
-        """As for outer products in each step. Whether a model has gradients that attain it depends on its weights."""
+        """Sensitivity of outer products in each step; whether gradients of a model attain it depends on its weights."""
         self._check_not_sampled()
         if self.steps == 1:
             return Sensitivity(super().l2(spread).bound, 0.0)
@@ -101,7 +101,7 @@ class GradientProblem(OuterProducts):
         return Sensitivity(self._largest(spread, 2) * math.sqrt(self._most) * (1.0 + 1e-15), 0.0)
 
     def l1(self, spread: Spread) -> Sensitivity:
-        """As for outer products in each step."""
+        """The sensitivity is that of outer products, in each step."""
         self._check_not_sampled()
         if self.steps == 1:
             return Sensitivity(super().l1(spread).bound, 0.0)

@@ -22,7 +22,7 @@ from blockveil.engine.records.quantiser import Quantiser
 Integers = NDArray[np.int64]
 
 _PIECE_BYTES = 16 * 2**20
-"""Of quantised records that are added up in one call."""
+"""Size of the quantised records that one call adds up."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -166,7 +166,7 @@ class Aim:
 
 
 def events_of(score: Score, first: Array, second: Array, aim: Aim) -> Iterator[Event]:
-    """For each order of the data sets, the events that promise the largest epsilon and delta in the test half."""
+    """Yield the events that promise the largest epsilon and delta in the test half, for each order of the data sets."""
     values = np.sort(score.of(first)), np.sort(score.of(second))
     thresholds = _thresholds(*values)
     size = values[0].size

@@ -59,7 +59,7 @@ class Score:
 
 
 Attack = Callable[[Subject, Array, Array], list[Score]]
-"""From a subject and calibration outputs on D and D', shape (trials, M) each, to scores; none where not applicable."""
+"""An attack turns a subject and calibration outputs on D and D', shape (trials, M) each, into scores, or none."""
 
 
 def likelihood_ratio(subject: Subject, first: Array, second: Array) -> list[Score]:

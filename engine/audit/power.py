@@ -71,7 +71,7 @@ class Power:
 
     @property
     def words(self) -> str:
-        """For a reader."""
+        """The power in one sentence."""
         seen = [f"{factor:g} times too small ({how})" for how, factor in self._found if factor < inf]
         return f"noise {', or '.join(seen)}" if seen else "nothing"
 

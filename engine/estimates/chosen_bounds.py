@@ -109,7 +109,7 @@ class BinNoise:
 def choose_bounds(
     counts: Array, lower: Array, upper: Array, noise: BinNoise, accepted: float = 0.0
 ) -> ChosenBounds | None:
-    """Least bounds beyond which no bin stands out of the noise.
+    """Least bounds beyond which no bin stands out from the noise.
 
     Parameters
     ----------

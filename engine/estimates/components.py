@@ -143,7 +143,7 @@ class _Turn:
     scaled: bool
 
     def gradient(self, i: int) -> Array:
-        """Of the eigenvalue, symmetric, shape (p, p)."""
+        """Gradient of the eigenvalue, symmetric, shape (p, p)."""
         moments = self.moments
         if self.scaled:
             return np.asarray(self._of_correlation(i)[i])
@@ -171,7 +171,7 @@ class _Turn:
         return np.sqrt(np.maximum(variance, 0.0)), float(sines)
 
     def _of_correlation(self, i: int) -> Array:
-        """For one i and every j, symmetric, shape (d, p, p)."""
+        """Gradients of the correlations of one i with every j, symmetric, shape (d, p, p)."""
         own, centring = np.diagonal(self.moments.products), self.moments.centring
         left = (self.vectors.T / np.sqrt(own)) @ centring
         found = (left[:, :, None] * left[i][None, None, :] + left[i][None, :, None] * left[:, None, :]) / 2.0

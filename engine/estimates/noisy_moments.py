@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Statistic = Callable[[Array], Array]
-"""From second moments, shape (draws, p, p), to numbers, shape (draws, ...)."""
+"""A statistic maps second moments, shape (draws, p, p), to numbers, shape (draws, ...)."""
 
 CURVED = 0.25
 """Largest part that first order may leave out, in standard errors: its root mean square over draws."""

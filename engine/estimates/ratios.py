@@ -137,7 +137,7 @@ class RatioErrors:
         return below, rest
 
     def grouped(self, starts: NDArray[np.int64], weights: Array, *, together: bool = False) -> RatioErrors:
-        """Of weighted sums of neighbouring features.
+        """Errors of weighted sums of neighbouring features.
 
         Parameters
         ----------

@@ -83,12 +83,12 @@ class SpectrumNoise:
 
 
 def noise_of_moment(design: NoiseDesign) -> SpectrumNoise:
-    """Of a second moment without constant coordinate, in coordinates."""
+    """Noise of a second moment without constant coordinate, in coordinates."""
     return SpectrumNoise(_deviation(design, 0, 1))
 
 
 def noise_of_covariance(design: NoiseDesign, centre: Vector, divisor: float, count_deviation: float) -> SpectrumNoise:
-    """Of a covariance, in coordinates.
+    """Noise of a covariance, in coordinates.
 
     Parameters
     ----------

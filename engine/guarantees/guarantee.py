@@ -136,7 +136,7 @@ class PureDP:
 
 @dataclass(frozen=True)
 class GaussianDP:
-    """As hard to tell apart as two unit Gaussians whose means differ by mu.
+    """Neighbours are as hard to distinguish as two unit Gaussians whose means differ by mu.
 
     >>> round(GaussianDP(0.25).epsilon(delta=1e-6), 3)
     1.061

@@ -73,7 +73,7 @@ class Metric:
         return total_variance(design, *_units(problem, weights))
 
     def _estimated(self, problem: Problem, design: NoiseDesign) -> float:
-        """Of counts that follow from a strategy by least squares."""
+        """Expected error of counts that follow from a strategy by least squares."""
         if self.kind in ("spectral", "subspace"):
             raise NotApplicable(f"the {self.kind} error of least squares is not known; minimise workload or total")
         weights = Importance("relative-error") if self.kind == "relative" else self.importance
@@ -158,7 +158,7 @@ _FIRST = (
     "mvg-exact",
     "mvg",
 )
-"""Of equal errors the first wins, and plans hold the table: these stay in the order in which plans were written."""
+"""Mechanisms in the order of earlier plans: of equal errors the first wins, and plans hold the table."""
 
 
 def proven(metric: Metric, query: str | None = None) -> Sequence[Mechanism | Exponential]:

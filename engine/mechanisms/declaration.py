@@ -103,7 +103,7 @@ class PrecisionShares:
 
 
 AIM_MEANING = 'the error to make small: "relative-error", "absolute-error", or a positive importance for each feature'
-"""Of an :class:`ErrorAim`."""
+"""What an :class:`ErrorAim` means, for forms and refusals."""
 
 Values = OneOf | WholeBetween | RealBetween | PerFeature | ErrorAim | PrecisionShares
 
@@ -175,7 +175,7 @@ class MechanismDeclaration:
 
     @property
     def name(self) -> str:
-        """As a config names it."""
+        """The name that a config uses."""
         return self.entry.name
 
     def built(self, **arguments: Any) -> Any:

@@ -20,7 +20,7 @@ from blockveil.engine.noise.gaussian_table import Words, invert, table
 Kernel = Callable[..., bool]
 
 _WEIGHTS = (1087, -3)
-"""Of the second and the third level where both ways are compared."""
+"""Weights of the second and the third level in the comparison of the compiled kernel with NumPy."""
 
 _COLUMNS = 256
 """Entries of a row where both ways are compared."""

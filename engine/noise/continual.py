@@ -202,7 +202,7 @@ class Chained(Grid):
 
     @property
     def total_variation_per_draw(self) -> float:
-        """Of the draws of one entry on the chain together."""
+        """Total variation distance of all draws of one entry on the chain together."""
         return super().total_variation_per_draw * len(self.chain)
 
     def draw(

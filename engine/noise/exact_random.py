@@ -64,7 +64,7 @@ class KeyBits:
         return self._trial(exponent - (whole << bits), bits)
 
     def _trial(self, exponent: int, bits: int) -> bool:
-        """For exponents of at most one: stop at the first k that fails a chance of ``x / k``; odd k has the law."""
+        """Bernoulli trial for an exponent of at most one: the first k that fails a chance of ``x / k`` is odd."""
         k = 1
         while self.below(k << bits) < exponent:
             k += 1

@@ -224,7 +224,7 @@ class ReadNight(Grid):
 
     @property
     def standard_deviation(self) -> float:
-        """Of what is read; ``variance`` and ``privacy_scale`` stay those of one measurement."""
+        """Standard deviation of what is read; ``variance`` and ``privacy_scale`` stay those of one measurement."""
         return super().standard_deviation * self.factor
 
 

@@ -27,10 +27,10 @@ Kernel = Callable[..., bool]
 _SHIFT = 32 - PLACES.bit_length() + 1
 _PRECISIONS = (np.dtype(np.float32), np.dtype(np.float64))
 _KINDS = (*_PRECISIONS, np.dtype(np.int8))
-"""Of integers; in a byte there is room for those of at most 127, which is all that whoever asks for bytes has."""
+"""Types of the integers; a byte holds those of at most 127, and callers that ask for bytes have no larger ones."""
 
 _COPIED_BYTES = 2**17
-"""Of values whose type or layout is changed at once."""
+"""Size of the values whose type or layout is changed at once."""
 
 
 class OtherIntegers(ArithmeticError):

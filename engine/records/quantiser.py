@@ -46,7 +46,7 @@ ROUNDING_ALONG_DIRECTIONS = 0.5 + 2.0**-33
 """Largest distance of an integer from ``K A v`` where a cube is seen along directions."""
 
 _CACHED_BYTES = 2**17
-"""Of values that are worked on at once; the constants of their grid take three times as much of a core's cache."""
+"""Size of the values that are worked on at once; the constants of their grid take three times as much cache."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,7 +95,7 @@ class CubeGrid:
         return CubeGrid(*(np.tile(part, (shape[0], 1)) for part in parts))
 
     def first(self, records: int) -> CubeGrid:
-        """Of constants for several records, those for the first."""
+        """The constants for the first of several records."""
         if records == len(self.steps):
             return self
         parts = (self.origin, self.steps, self.lowest, self.highest)

@@ -317,7 +317,7 @@ class Rows:
         return tighter(known, Sensitivity(found.bound / least * _ROUND_UP, found.attained / least))
 
     def _change(self, widest: Sensitivity, largest: float, spread: Spread) -> Sensitivity:
-        """From end to end of the body, or from its furthest record to the origin."""
+        """Distance from end to end of the body, or from its furthest record to the origin."""
         least = float(np.min(spread.rows))
         across = widest.attained if self.even or uncapped(self.body) is not Body.CUBE else largest / _ROUND_UP
         return Sensitivity(widest.bound / least * _ROUND_UP, across / least)

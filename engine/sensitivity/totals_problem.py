@@ -110,7 +110,7 @@ class Totals:
         return Spread(rows, columns, False, columns.size)
 
     def l2(self, spread: Spread) -> Sensitivity:
-        """Of ``(1, v)`` under add-remove, of ``v - w`` under replace-one; see the module."""
+        """Norm of ``(1, v)`` under add-remove, of ``v - w`` under replace-one; see the module."""
         sizes = spread.rows[0] * spread.columns
         if not self.counted:
             return wider_l2(self.body, self.change, sizes)
@@ -119,7 +119,7 @@ class Totals:
         return Sensitivity(value * _ROUND_UP, value / _ROUND_UP)
 
     def l1(self, spread: Spread) -> Sensitivity:
-        """As :meth:`l2`, with sums of absolute values."""
+        """The same as :meth:`l2` with sums of absolute values."""
         sizes = spread.rows[0] * spread.columns
         if not self.counted:
             return wider_l1(self.body, self.change, sizes)

@@ -17,7 +17,7 @@ FLOOR = 1e-3
 """Least eigenvalue that a shape follows, relative to the largest, unless another is asked for."""
 
 LEAST_FLOOR = 1e-12
-"""At it a shape is a millionth as wide as long, in weighted units; clipping could not follow a flatter one."""
+"""A shape at this floor is a millionth as wide as long, in weighted units; clipping cannot follow a flatter one."""
 
 
 def adapted_shape(covariance: Matrix, importance: Vector, floor: float = FLOOR) -> Matrix:

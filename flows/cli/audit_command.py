@@ -45,8 +45,8 @@ def audit(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Replay a config on made-up neighbours, or bound the true loss of a mechanism from below. Reads no data; exit code
-    10 if a claim is refuted.
+    """Replay a config on constructed neighbours, or bound the true loss of a mechanism from below. Reads no data; exit
+    code 10 if a claim is refuted.
     """
     del debug
     if what.endswith(".toml") or Path(what).is_file():

@@ -47,7 +47,7 @@ Spread = Annotated[
     ),
 ]
 Levers = Annotated[bool, typer.Option("--levers", help="Show all that would give less noise, each with its price.")]
-Preview = Annotated[bool, typer.Option("--preview", help="Release made-up records in memory, and show both.")]
+Preview = Annotated[bool, typer.Option("--preview", help="Release simulated records in memory, and show both.")]
 WantedText = Annotated[
     str | None,
     typer.Option(

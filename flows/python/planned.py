@@ -108,7 +108,7 @@ def plan(
         What the records are supposed to be, for display alone: a guess of their number, the correlation of neighbouring
         features, and the standard deviation of a feature as a share of the width of its bounds.
     levers, preview
-        Whether to show all that would give less noise, and a release of made-up records.
+        Whether to show all that would give less noise, and a release of simulated records.
     wanted
         What is to be reached, such as ``"correlation 0.05"``; with ``rows``.
     **tables

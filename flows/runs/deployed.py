@@ -70,7 +70,7 @@ class Deployed:
         if night.missed == "skip":
             return f"it starts {_hours(late)} late and missed nights are skipped"
         if night.missed == "latest" and times(night.cron, night.timezone, planned + timedelta(seconds=1), now):
-            return f"it starts {_hours(late)} late, a newer night is due, and only the latest is made up for"
+            return f"it starts {_hours(late)} late, a newer night is due, and only the latest is caught up"
         return None
 
 

@@ -90,7 +90,7 @@ def release(
             return Completed(
                 name="Skipped",
                 message=f"{night_id} is skipped: {late}. Nothing was read, charged or released; a run with this "
-                "logical date makes up for it.",
+                "logical date catches up on it.",
             )
         if mode == "dry-run":
             return Completed(message=f"Dry run of {night_id}: nothing was read, charged or released.")

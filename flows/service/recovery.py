@@ -183,7 +183,7 @@ def _deployment(client: SyncPrefectClient, night: NightSection) -> DeploymentRes
         pass
     raise ConfigError(
         f"'{night.config}' is not deployed on this server",
-        "Nights are made up for by their deployment",
+        "Missed nights are caught up by their deployment",
         "Run `blockveil deploy` first, or `blockveil serve`",
     )
 
@@ -267,6 +267,6 @@ def _tend(loaded: LoadedDeployments, began: datetime) -> None:
         for line in revival.revive(loaded, now):
             _log.warning("%s", line)
         for night in unplanned_nights(loaded, began, now):
-            _log.warning("Made up for: %s %s, %s (%s)", night.config, night.night, night.why, night.note)
+            _log.warning("Caught up: %s %s, %s (%s)", night.config, night.night, night.why, night.note)
     except Exception as error:  # noqa: BLE001 - a server or a ledger that is away for a while must not end the service
         _log.warning("The nights were not looked after this time (%s)", type(error).__name__)

@@ -97,7 +97,7 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
     for line in revival.revive(loaded, datetime.now(UTC)):
         tell(line)
     for night in recovery.catch_up_nights(loaded, None, datetime.now(UTC), apply=True):
-        tell(f"Made up for: {night.config} {night.night}, {night.why} ({night.note})")
+        tell(f"Caught up: {night.config} {night.night}, {night.why} ({night.note})")
     tell(f"Serving. Form and runs: {os.environ[login.URL].removesuffix('/api')}. Ctrl-C stops.")
     settings = get_current_settings().runner
     find = recovery.tended(runner.of_deployments(list(numbers.values())), loaded, began)

@@ -9,7 +9,7 @@ from blockveil.pipeline.base.printable import as_markdown
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.report import markdown, markup
 
-_NOTHING = "Nothing was read, charged or released for this page. The records of the preview are made up."
+_NOTHING = "Nothing was read, charged or released for this page. The records of the preview are simulated."
 
 
 def accuracy_html(plan: Plan, rows: Rows, found: GoodEnough) -> str:

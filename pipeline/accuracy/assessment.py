@@ -41,7 +41,7 @@ class Directions:
 
     @property
     def sentence(self) -> str:
-        """For a person."""
+        """The same in one sentence."""
         if self.found == 0:
             said = "none is found"
         elif self.found == self.of:

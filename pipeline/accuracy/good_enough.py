@@ -98,7 +98,7 @@ class GoodEnough:
         if self.levers is None and whole:
             return []
         if self.levers is None:
-            hint = "--rows N states it for a guess of N records, with levers; --preview shows a made-up release"
+            hint = "--rows N states it for a guess of N records, with levers; --preview shows a simulated release"
             return [("More", hint)]
         if not self.levers:
             return [("Levers", "none that gives noticeably less noise was found")]

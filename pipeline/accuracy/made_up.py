@@ -1,4 +1,4 @@
-"""Made-up records for a preview, from declared bounds and stated numbers alone.
+"""Simulated records for a preview, from declared bounds and stated numbers alone.
 
 A record is normal in each feature. The first feature is as supposed; each further one correlates with the one before it
 as stated, and so with the one before that by the square of it, and so on.
@@ -21,7 +21,7 @@ from blockveil.pipeline.questions.cells import CellsQuestion
 Records = NDArray[np.float64]
 
 _SEED = 20261123
-"""The same made-up records every time; they protect nobody, and only the noise differs between two previews."""
+"""The same simulated records every time; they protect nobody, and only the noise differs between two previews."""
 
 
 def made_up_records(plan: Plan, population: Population, rows: int) -> Records:

@@ -110,7 +110,7 @@ def correlations(answer: MomentAnswer, population: Population) -> list[ExpectedE
     narrow = replace(population, size=population.size / _NARROW)
     found = []
     for size, pair in sorted(zip(sizes, pairs, strict=True))[:: max(1, len(pairs) - 1)]:
-        which = "alike for all pairs" if max(sizes) <= 1.01 * min(sizes) else " with ".join(pair)
+        which = "the same for all pairs" if max(sizes) <= 1.01 * min(sizes) else " with ".join(pair)
         less = short_number(_of_a_pair(answer, narrow, pair))
         note = f"{which}; ± {less} where standard deviations are a third of that"
         found.append(ExpectedError(f"correlation of {population.correlation:g}", size, of=1.0, note=note))

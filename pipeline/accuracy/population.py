@@ -1,4 +1,4 @@
-"""Who the records are supposed to be, for display alone: made up from declared bounds, never from records.
+"""Who the records are supposed to be, for display alone: they follow from declared bounds, never from records.
 
 How exact a mean or a correlation will be depends on the records. No plan may look at them, so one is said for records
 that are supposed, and they are stated: the mean of each feature in the middle of its declared bounds, a standard

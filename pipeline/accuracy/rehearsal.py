@@ -1,8 +1,8 @@
-"""A preview: made-up records go the way of a release, in memory, with a key that is thrown away.
+"""A preview: simulated records go the way of a release, in memory, with a key that is thrown away.
 
 The exact sum, the noise and the estimates are those of a release, by the same functions. Nothing is read, charged,
-stored or published, and no ledger and no key store is opened. So that millions of records can be supposed, each made-up
-one stands for several: the exact answer of copies is a multiple of that of one.
+stored or published, and no ledger and no key store is opened. So that millions of records can be supposed, each
+simulated one stands for several: the exact answer of copies is a multiple of that of one.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Table = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """A made-up release beside the truth about its made-up records.
+    """A simulated release beside the truth about its simulated records.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Rehearsal:
         How many distinct entries have the truth in their 95 % interval, and how many there are; means are among them.
         Both are 0 where nothing states an interval.
     made_up, copies
-        How many records were made up, and for how many each of them stands.
+        How many records were simulated, and for how many each of them stands.
     correlation
         Between neighbouring features.
     sized_down
@@ -94,7 +94,7 @@ class Rehearsal:
         """What it is and what it shows, for a person."""
         each = "" if self.copies == 1 else f", each for {self.copies:,}"
         said = [
-            f"{self.made_up:,} made-up records{each}, neighbouring features correlated by {self.correlation:g}, went "
+            f"{self.made_up:,} simulated records{each}, neighbouring features correlated by {self.correlation:g}, went "
             "the way of a release in memory; nothing was read, charged or kept, and its key is gone."
         ]
         if self.entries:
@@ -119,7 +119,7 @@ class Rehearsal:
 
 
 def rehearse(plan: Plan, supposed: Supposed, key: NoiseKey | None = None) -> Rehearsal | str:
-    """Release made-up records in memory.
+    """Release simulated records in memory.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def _sized(plan: Plan) -> tuple[Plan | None, str]:
 
 
 def _numbers(plan: Plan, rows: int) -> tuple[int, int]:
-    """How many records are made up, and for how many each stands; together hardly fewer than are supposed."""
+    """How many records are simulated, and for how many each stands; together hardly fewer than are supposed."""
     if isinstance(plan.answer, RowsAnswer):
         return min(rows, _MOST_RECORDS), 1
     copies = -(-rows * len(plan.columns) // _MOST_VALUES)

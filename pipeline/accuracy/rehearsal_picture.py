@@ -1,4 +1,4 @@
-"""The picture of a preview: the truth about made-up records beside their release, as heat maps of one scale."""
+"""The picture of a preview: the truth about simulated records beside their release, as heat maps of one scale."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _drawn(made: Rehearsal, theme: Theme) -> str:
         figure = Figure(figsize=(8.4, 4.2), facecolor=theme.paper, layout="constrained")
         FigureCanvasSVG(figure)
         panels = figure.subplots(1, 2)
-        for axes, table, title in zip(panels, tables, ("true, of made-up records", "released"), strict=True):
+        for axes, table, title in zip(panels, tables, ("true, of simulated records", "released"), strict=True):
             image = axes.imshow(table, **scale)
             axes.set_title(f"{made.what}: {title}", color=theme.ink, fontsize=9.5)
             _named(axes, made, table.shape, theme)

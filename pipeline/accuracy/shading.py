@@ -1,4 +1,4 @@
-"""Two matrices beside each other as text, for a terminal: the truth about made-up records, and their release."""
+"""Two matrices beside each other as text, for a terminal: the truth about simulated records, and their release."""
 
 from __future__ import annotations
 

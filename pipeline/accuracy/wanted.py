@@ -85,7 +85,7 @@ class Wanted:
 
     @property
     def words(self) -> str:
-        """For a person."""
+        """The wanted accuracy in words."""
         if self.what == "directions":
             return f"{self.amount:.0f} principal directions found"
         return f"{self.what} ± {short_number(self.amount)}"

@@ -1,4 +1,4 @@
-"""Made-up records with the released mean and covariance: no record of any person, and marked as synthetic."""
+"""Synthetic records with the released mean and covariance: no record of any person, and marked as synthetic."""
 
 from __future__ import annotations
 

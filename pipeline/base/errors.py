@@ -45,7 +45,7 @@ class BlockveilError(Exception):
 
     @property
     def in_full(self) -> str:
-        """For a terminal: as the text, with all that was found at once where that is more."""
+        """The error for a terminal, with every problem where several were found at once."""
         return str(self)
 
 

@@ -68,13 +68,13 @@ class Part:
 
     @property
     def text(self) -> str:
-        """As the ledger stores it."""
+        """The part as the ledger stores it."""
         fields = [self.dataset, self.column, self.value]
         return canonical_json(fields if self.type is None else [*fields, self.type]).decode()
 
     @property
     def words(self) -> str:
-        """For a person."""
+        """The part in words."""
         return f"{self.column} = {self.value}"
 
     @classmethod

@@ -35,7 +35,7 @@ CONFIG_NAME = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 Missed = Literal["skip", "latest", "all", "all-latest-first"]
 """What becomes of nights that could not start in time."""
 
-_RULE = f"What runs when is said by {FILE_NAME} in the folder of configs; docs/operations.md shows one"
+_RULE = f"{FILE_NAME} in the folder of configs states what runs when; docs/operations.md shows one"
 _ONCE_A_DAY = re.compile(r"[0-5]?\d (?:[01]?\d|2[0-3]) \S+ \S+ \S+", re.ASCII)
 _BLOCK = r"^[a-z0-9][a-z0-9-]{0,62}/[a-z0-9][a-z0-9-]{0,126}$"
 

@@ -200,7 +200,7 @@ class _OfColumn(Section):
 
 
 class ChosenRows(_OfColumn):
-    """At most some rows of each unit, chosen by the unit and the number of the row within it."""
+    """A declared number of rows of each unit at most, chosen by the unit and the number of the row within it."""
 
     kind: Literal["choose"]
     """how rows belong to units"""
@@ -253,7 +253,7 @@ class IngestConfig(Section):
 
     @property
     def arrival(self) -> ArrivalSection | None:
-        """By which dates the store grows from a table; None where it does not."""
+        """Dates by which the store grows from a table; None where it does not."""
         return self.source.arrival if isinstance(self.source, DatabaseSource) else None
 
     @property

@@ -136,7 +136,7 @@ class AllocatedSection(MechanismSection):
         return {}
 
     def check_features(self, columns: tuple[str, ...]) -> None:
-        """As for others; important features are some of the columns, or of the directions."""
+        """Refuse names that are not there; important features are some of the columns, or of the directions."""
         columns = self.names(columns)
         super().check_features(columns)
         unknown = sorted(set(self.allocation.important) - set(columns)) if isinstance(self.allocation, Binary) else []

@@ -43,7 +43,7 @@ class QueryDeclaration:
 
     @property
     def name(self) -> str:
-        """As a config names it."""
+        """The name that a config uses."""
         return str(get_args(self.section.model_fields["kind"].annotation)[0])
 
 
@@ -74,7 +74,7 @@ class Unvetted:
 
     @property
     def facts(self) -> dict[str, str]:
-        """For the plan, plain JSON values."""
+        """What the plan states of it, as plain JSON values."""
         return {"table": self.table, "kind": self.declaration.name, "package": self.package, "version": self.version}
 
 

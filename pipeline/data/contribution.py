@@ -74,7 +74,7 @@ class Contribution:
         return None if self.rule in ("bounded", "unknown") else self.rule == "choose"
 
     def facts(self) -> dict[str, Any]:
-        """As plain JSON values, public."""
+        """The same as plain JSON values, all of them public."""
         return ({} if self.late is None else {"late": self.late}) | {
             "rule": self.rule,
             "rows": self.rows,

@@ -109,7 +109,7 @@ class Manifest:
         return 1 + max((int(name.rpartition("-")[2]) for name, _ in self.parts), default=-1)
 
     def attributes(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """The same as plain JSON values."""
         return {
             **({"erased": [list(one) for one in self.erased]} if self.erased else {}),
             "encoding-type": PARTED,

@@ -29,7 +29,7 @@ def standing(row: Any) -> sa.ColumnElement[bool]:
 
 @dataclass(frozen=True)
 class Sums:
-    """For each part of the records the number of rows, and sums of their sizes, in two ways.
+    """The number of rows of each part of the records, and sums of their sizes, in two ways.
 
     Attributes
     ----------

@@ -38,7 +38,7 @@ class Begun:
 
     @classmethod
     def of(cls, calibration: Mapping[str, Any]) -> Begun:
-        """From the calibration of a plan, or of a specification in the ledger."""
+        """Read it from the calibration of a plan, or of a specification in the ledger."""
         return cls("map" in calibration, calibration.get("sensitivity_exact"))
 
     def written(self, calibration: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Advice:
 
     @property
     def words(self) -> str:
-        """For a person."""
+        """The change in words."""
         if self.key.endswith("rows_at_most"):
             return f"{self.key} = {self.value:.0f} (with as many records)"
         return f"{self.key} = {self.value:.{_DIGITS}g}"
@@ -66,7 +66,7 @@ class Drowned:
 
     @property
     def sentence(self) -> str:
-        """For a person."""
+        """The warning in words."""
         which = "every entry" if self.least > 1.0 else "some entries"
         times = (
             f"{self.least:.3g} to {self.largest:.3g}" if self.least < 0.999 * self.largest else f"{self.largest:.3g}"

@@ -28,7 +28,7 @@ from blockveil.engine.records.quantiser import Quantiser
 from blockveil.pipeline.data import zarr_arrays
 
 _SECONDS = 0.15
-"""For each rate."""
+"""Time that the measurement of each rate takes."""
 
 _ROWS, _FEATURES = 1000, 1000
 
@@ -94,7 +94,7 @@ def products() -> eight_bit.Choice:
 
 
 def _rates_in_bytes(flops: float) -> tuple[float, float]:
-    """Of products of integers of eight bits and by halves of them; those of BLAS where it computes them."""
+    """Rates of products of integers of eight bits and by halves of them; those of BLAS where it computes them."""
     choice = products()
     if choice.product is None:
         return SINGLE * flops, flops

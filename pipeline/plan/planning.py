@@ -110,7 +110,7 @@ class Plan:
 
     @property
     def compared(self) -> tuple[Candidate, ...]:
-        """With mechanism "auto": every mechanism and its expected error, best first."""
+        """Every mechanism with its expected error, best first; empty unless the mechanism is "auto"."""
         return self.designed.compared
 
     @property

@@ -103,7 +103,7 @@ def _dithered(answer: Answer) -> bool:
 
 
 def _shares(answer: Answer) -> list[_Share] | None:
-    """Of an entry, and of a sum behind a mean where there is one."""
+    """Shares of an entry, and of a sum behind a mean where there is one."""
     if isinstance(answer, TotalsAnswer):
         return _shares_of_totals(answer)
     if not isinstance(answer, MomentAnswer | OuterAnswer):
@@ -123,7 +123,7 @@ def _shares(answer: Answer) -> list[_Share] | None:
 
 
 def _shares_of_totals(answer: TotalsAnswer) -> list[_Share] | None:
-    """Of the sum with the least noise; the count is not rounded."""
+    """Shares of the sum with the least noise; the count is not rounded."""
     problem = answer.question.problem
     if problem.body not in (Body.CUBE, Body.HALF_CUBE):
         return None

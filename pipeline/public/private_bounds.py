@@ -31,7 +31,7 @@ class PrivateBounds:
     found
         Names and bounds of the columns, in their order.
     lost
-        Names of columns of which nothing stands out of the noise.
+        Names of columns of which nothing stands out from the noise.
     reach
         Values that noise alone does not give a bin; a bin of twice as many is found.
     file
@@ -50,7 +50,7 @@ class PrivateBounds:
         if len(self.found) > _SHOWN:
             rows.append(("...", f"and {len(self.found) - _SHOWN} more columns, which the file holds"))
         if self.lost:
-            rows.append(("Not found", f"{_listed(self.lost)}: nothing in any bin stands out of the noise"))
+            rows.append(("Not found", f"{_listed(self.lost)}: nothing in any bin stands out from the noise"))
         return [
             *rows,
             (
@@ -87,12 +87,12 @@ def private_bounds(release: Path, accepted: float = 0.0) -> PrivateBounds:
         Folder or pointer of a published release of kind "column-histograms".
     accepted
         Share of a column's values that may lie outside its bounds, 0 to 0.5; zero asks for bounds beyond which nothing
-        stands out of the noise.
+        stands out from the noise.
 
     Raises
     ------
     ConfigError
-        It is another release, nothing stands out of its noise, or the share is out of range.
+        It is another release, nothing stands out from its noise, or the share is out of range.
     StoreError
         The release cannot be read.
     """
@@ -113,7 +113,7 @@ def private_bounds(release: Path, accepted: float = 0.0) -> PrivateBounds:
     reach = noise_of(opened.arrays, opened.attributes).reach
     if not found:
         raise ConfigError(
-            "No column of this release has a bin that stands out of the noise",
+            "No column of this release has a bin that stands out from the noise",
             f"A bin is found if it holds about {2.0 * reach:.3g} values or more",
             "Release it with a larger epsilon, for fewer columns or of more records, or declare bounds that you know",
         )

@@ -71,7 +71,7 @@ class CellsQuestion:
         return np.array([edges_of(axis)[0] for axis in self.query.axes])
 
     def work(self, rows: int) -> Work:
-        """Of reading and counting."""
+        """Work of reading and counting."""
         return Work(GrowthKind.CELLS, rows, len(self.query.axes), self.problem.cells)
 
     @singledispatchmethod
@@ -122,7 +122,7 @@ class CellsAnswer:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the grid, folded to a table."""
+        """Shape of the grid, folded to a table."""
         return self.question.problem.cells
 
     @property
@@ -149,7 +149,7 @@ class CellsAnswer:
         return cell_estimates.workload_error(self._workload, self.design), weight
 
     def work(self, rows: int) -> Work:
-        """Of reading and counting, and with a workload of its answers."""
+        """Work of reading and counting, and of the answers of a workload where there is one."""
         work, (m, n) = self.question.work(rows), self.shape
         if not self._workload:
             return replace(work, grid=self.question.query.grid)
@@ -158,11 +158,11 @@ class CellsAnswer:
         return replace(work, last_bytes=9 * 8 * (2 * m * n + 64 * TILE))
 
     def error(self) -> ErrorReport:
-        """Of the counts."""
+        """Expected error of the counts."""
         return cell_estimates.report(self.shape, self.design)
 
     def error_sentence(self) -> str:
-        """In records."""
+        """The expected error in records."""
         sentence = f"a count's standard deviation is {span(self._deviations())} records"
         if self._workload:
             error, weight = self._workload_error()
@@ -236,7 +236,7 @@ class BucketsAnswer:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the grid, folded to a table."""
+        """Shape of the grid, folded to a table."""
         return self.question.problem.cells
 
     def facts(self) -> dict[str, Any]:
@@ -244,7 +244,7 @@ class BucketsAnswer:
         return {"cells": list(self.question.query.grid), "not_in_standard_deviations": SPREADING}
 
     def work(self, rows: int) -> Work:
-        """Of counting, and of the costs of all candidates."""
+        """Work of counting, and of the costs of all candidates."""
         cells = self.shape[0] * self.shape[1]
         return replace(self.question.work(rows), last_bytes=_BYTES_A_CELL * cells, last_seconds=_SECONDS_A_CELL * cells)
 

@@ -92,15 +92,15 @@ class HistogramsAnswer:
         return sum(each.size for each in self.question.query.bins)
 
     def work(self, rows: int) -> Work:
-        """Of reading and counting; all bins are counted in one pass."""
+        """Work of reading and counting; all bins are counted in one pass."""
         return Work(GrowthKind.CELLS, rows, self.shape[0], self.shape)
 
     def error(self) -> ErrorReport:
-        """Of all counts."""
+        """Expected error of all counts."""
         return cell_estimates.report(self.shape, self.design)
 
     def error_sentence(self) -> str:
-        """In records, and what that means for bounds."""
+        """The expected error in records, and what that means for bounds."""
         deviations = self._deviations()
         noise = BinNoise(float(np.max(deviations)), self.design.gaussian, self._bins)
         return (
@@ -146,7 +146,7 @@ def _bins(asked: ColumnHistogramsSection, feature: BinnedFeature) -> ColumnBins:
 def bounds_of(
     arrays: Mapping[str, Any], attributes: Mapping[str, Any], accepted: float = 0.0
 ) -> list[tuple[str, ChosenBounds | None]]:
-    """Bounds of each column from released histograms, None where no bin of it stands out of the noise.
+    """Bounds of each column from released histograms, None where no bin of it stands out from the noise.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ _GAP = 0.1
 
 _BYTES_AN_ENTRY = 1500
 _SECONDS_A_PRODUCT = 4e-7
-"""Of whole numbers of hundreds of bits; estimates, not measurements."""
+"""Size of an integer of hundreds of bits, and time of a product of two; estimates, not measurements."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ class DrawnDirections:
         return self.question.facts()
 
     def work(self, rows: int) -> Work:
-        """Of the second moment, and of the draws in one task."""
+        """Work of the second moment, and of the draws in one task."""
         d, k = self.shape
         return replace(
             self.question.work(rows), last_bytes=_BYTES_AN_ENTRY * d * d, last_seconds=_SECONDS_A_PRODUCT * k * d**3

@@ -60,7 +60,7 @@ class GradientsAnswer:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the sum."""
+        """Shape of the sum."""
         return self.design.shape
 
     def facts(self) -> dict[str, Any]:
@@ -84,11 +84,11 @@ class GradientsAnswer:
         return Work(GrowthKind.PRODUCTS, rows, len(self.question.features) + 1, self.question.query.shape)
 
     def error(self) -> ErrorReport:
-        """Of the sum."""
+        """Expected error of the sum."""
         return error_report(self.design, *self.question.problem.units)
 
     def error_sentence(self) -> str:
-        """For the sum, and a row at the largest number of rows."""
+        """The expected error of the sum, and of a row at the largest number of rows."""
         batches = batches_of(self.question)
         share = 1.0 if batches is None else batches.share
         rows, size = max(1, round(self.question.problem.rows_at_most * share)), self._deviations()

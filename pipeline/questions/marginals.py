@@ -34,7 +34,7 @@ _MOST_NAMES = 2**17
 """Most cells of all tables that are named in one list; the tables themselves name theirs by axis in any case."""
 
 _SECONDS_A_CELL = 2e-5
-"""Of seeking non-negative tables; an estimate, not a measurement."""
+"""Time of the search for non-negative tables; an estimate, not a measurement."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class MarginalsAnswer:
         return found
 
     def work(self, rows: int) -> Work:
-        """Of reading and counting, and of tables that agree and are not negative."""
+        """Work of reading and counting, and of the search for consistent tables without negative counts."""
         cells, tables = self.shape[1], self.question.problem.tables
         work = Work(GrowthKind.CELLS, rows, len(self.question.names), self.shape)
         # Counts, measured residuals, their noise, and the tables that are made of them, in a few copies.
@@ -111,11 +111,11 @@ class MarginalsAnswer:
         return replace(work, last_bytes=last, last_seconds=_SECONDS_A_CELL * cells)
 
     def error(self) -> ErrorReport:
-        """Of all counts."""
+        """Expected error of all counts."""
         return cell_estimates.report(self.shape, self.design)
 
     def error_sentence(self) -> str:
-        """In records."""
+        """The expected error in records."""
         deviations = self.deviations()
         mean = sqrt(float(np.mean(deviations**2)))
         said = f"a count's standard deviation is {span(deviations)} records, {mean:.3g} in the mean of squares"

@@ -115,7 +115,7 @@ class MomentAnswer:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the matrix, its constant coordinate included."""
+        """Shape of the matrix, its constant coordinate included."""
         return self.design.shape
 
     @property
@@ -133,7 +133,7 @@ class MomentAnswer:
         return self.question.work(rows)
 
     def error(self) -> ErrorReport:
-        """Of the second moment, which everything else follows from."""
+        """Expected error of the second moment, from which everything else follows."""
         back = self.question.coordinates.to_raw()
         if self.question.lead:  # the count and the sums are not part of it
             back = np.concatenate([[0.0], back]) if back.ndim == 1 else np.pad(back, ((1, 0), (1, 0)))
@@ -152,7 +152,7 @@ class MomentAnswer:
         return f"{lead} {span(share)} of the product of the two features' half widths"
 
     def noise_over_largest(self) -> tuple[float, float]:
-        """Of the second moment's noise, which a covariance has at the least; see :func:`largest_entries`."""
+        """Ratio for the second moment's noise, which a covariance has at the least; see :func:`largest_entries`."""
         problem, coordinates, lead = self.question.problem, self.question.coordinates, self.question.lead
         back = coordinates.to_scaled()
         if back is not None:

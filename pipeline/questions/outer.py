@@ -58,7 +58,7 @@ class OuterAnswer:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the sum."""
+        """Shape of the sum."""
         return self.design.shape
 
     def facts(self) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class OuterAnswer:
         return Work(GrowthKind.PRODUCTS, rows, sum(self.shape), self.shape, largest=self.question.problem.largest)
 
     def error(self) -> ErrorReport:
-        """Of the sum."""
+        """Expected error of the sum."""
         return error_report(self.design, *self.question.problem.units)
 
     def error_sentence(self) -> str:

@@ -84,7 +84,7 @@ class RowsAnswer:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """At the largest number of records."""
+        """Shape at the largest number of records."""
         return self.design.shape
 
     def facts(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class RowsAnswer:
         return Work(GrowthKind.RECORDS, rows, width, (rows, width))
 
     def error(self) -> ErrorReport:
-        """Of the records."""
+        """Expected error of the records."""
         return error_report(self.design, np.ones(self.shape[0]), self.question.coordinates.to_raw())
 
     def error_sentence(self) -> str:

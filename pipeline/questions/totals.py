@@ -97,7 +97,7 @@ class TotalsAnswer:
         return Work(GrowthKind.SUMS, rows, len(self.question.features), self.shape)
 
     def error(self) -> ErrorReport:
-        """Of the totals."""
+        """Expected error of the totals."""
         return estimates.totals_error(self.design, self.question.coordinates, bool(self._lead))
 
     def error_sentence(self) -> str:

@@ -1,4 +1,4 @@
-"""The sums and the noise of a release in memory: the graphs that a release runs, for records that are made up.
+"""The sums and the noise of a release in memory: the graphs that a release runs, for simulated records.
 
 Nothing is staged, charged or published here, and the key pays for nothing: what comes of it is for previews and audits.
 """

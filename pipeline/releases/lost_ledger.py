@@ -123,7 +123,7 @@ def _paid(pointer: Path) -> tuple[int, str, str] | None:
 
 
 def _paid_by(content: bytes) -> tuple[int, str, str] | None:
-    """As :func:`_paid`, of the content of a pointer."""
+    """The same as :func:`_paid`, from the content of a pointer."""
     try:
         found = json.loads(content)
     except ValueError:

@@ -123,4 +123,4 @@ def _moved(layout: Layout, rows: int) -> Layout:
 
 
 def _silent(share: float) -> None:
-    """Of one step, progress is not told."""
+    """Within a step no progress is reported."""

@@ -80,7 +80,7 @@ class Turn:
     Attributes
     ----------
     dimension
-        Directions compared: those that stand out of the noise in both releases, at most ten; 0 where there are none.
+        Directions compared: those that stand out from the noise in both releases, at most ten; 0 where there are none.
     angle
         Largest principal angle, in degrees.
     noise_angle

@@ -50,7 +50,7 @@ def lines(found: Comparison) -> Rows:
         f"the {turn.dimension} leading directions have turned by up to {turn.angle:.3g} degrees; "
         f"noise alone turns them by about {turn.noise_angle:.3g}"
         if turn.dimension
-        else "no direction stands out of the noise in both releases, or all do: nothing to compare"
+        else "no direction stands out from the noise in both releases, or all do: nothing to compare"
     )
     of_totals = found.release.kind == "totals"
     of = "totals" if of_totals else f"Entries of the {found.release.label}"

@@ -143,18 +143,18 @@ _OWN = {"covariance": "variances", "second_moment": "squares"}
 
 
 def finding(facts: Facts) -> str:
-    """Whether anything stands out of the noise, in one sentence."""
+    """Whether anything stands out from the noise, in one sentence."""
     scan = facts.scan
     if not scan.alone.estimable:
         return "Nothing can be found: the noisy count is so close to zero that no entry has a known error."
     pairs, own = _searched(facts)
     if not facts.nothing:
         found = [f"{tally.standing:,} of the {what}" for tally, what in (pairs, own) if tally.entries]
-        return f"{' and '.join(found)} stand out of the noise."
+        return f"{' and '.join(found)} stand out from the noise."
     none = " and ".join(f"none of the {what}" for tally, what in (pairs, own) if tally.entries and not tally.standing)
     if own[0].standing:
-        return f"No pair of features stands out of the noise: {none}. Of the {own[1]}, {own[0].standing:,} do."
-    return f"Nothing stands out of the noise: {none}. What is shown may be noise alone."
+        return f"No pair of features stands out from the noise: {none}. Of the {own[1]}, {own[0].standing:,} do."
+    return f"Nothing stands out from the noise: {none}. What is shown may be noise alone."
 
 
 def _searched(facts: Facts) -> tuple[tuple[BeyondNoise, str], tuple[BeyondNoise, str]]:
@@ -192,7 +192,7 @@ def beyond_two(facts: Facts) -> str:
 
 
 def spectrum_line(facts: Facts) -> tuple[str, str]:
-    """How many values of the spectrum stand out of the noise."""
+    """How many values of the spectrum stand out from the noise."""
     if facts.kind == "totals":
         return "Spectrum", "totals of columns, each in its own unit, have none"
     if facts.kind == "directions":
@@ -296,7 +296,7 @@ def _by_column(facts: Facts) -> list[dict[str, str | float]]:
 
 
 def strongest_table(facts: Facts) -> list[dict[str, str]]:
-    """The largest entries of the heat map that stand out of the noise and have a ratio to the diagonal."""
+    """The largest entries of the heat map that stand out from the noise and have a ratio to the diagonal."""
     shown = "correlation" if facts.kind == "covariance" else "in the heat map"
     return [
         {

@@ -29,7 +29,7 @@ _ELSEWHERE = (
     "What this release and all others of its budget promise together is known to the ledger, which this page was "
     "written without."
 )
-_BELOW = "What this release and all others of its budget promise together is said below, where the budget is."
+_BELOW = "The section on the budget states what this release and all others of its budget promise together."
 
 
 def for_the_reader(facts: Facts, budget: Rows, spent: Picture | None) -> list[str]:
@@ -51,7 +51,7 @@ def for_the_reader(facts: Facts, budget: Rows, spent: Picture | None) -> list[st
         *([warning(found.IN_CLEAR)] if facts.in_clear else []),
         _promise(facts, places[TOGETHER]),
         *training(facts),
-        section("What stands out of the noise?", *_findings(facts)),
+        section("What stands out from the noise?", *_findings(facts)),
         section(_asked(facts), *_estimates(facts)),
         *_directions(facts),
         place(BUDGET, places[BUDGET]),
@@ -124,7 +124,7 @@ def _estimates(facts: Facts) -> list[str]:
     rows = own_units.by_feature(facts)
     unit = (
         "Means and standard deviations are in the unit in which the range of the feature was declared. A standard "
-        "deviation that does not stand out of the noise is hidden by it, and is at most what is shown. "
+        "deviation that does not stand out from the noise is hidden by it, and is at most what is shown. "
     )
     said = paragraph(f"{unit if 'standard deviation' in rows[0] else ''}{_PLUS_MINUS} {found.left_out(facts)}".strip())
     table = grid(rows)
@@ -167,7 +167,7 @@ def _raw(facts: Facts) -> list[str]:
     said = "Noise is given as a standard deviation, in the unit of the estimate. "
     parts = ["<h3>Estimates and their noise</h3>", paragraph((said + found.left_out(facts)).strip())]
     rows = found.strongest_table(facts)
-    strongest = ["<h3>Strongest of the entries that stand out of the noise</h3>", grid(rows)] if rows else []
+    strongest = ["<h3>Strongest of the entries that stand out from the noise</h3>", grid(rows)] if rows else []
     return [*parts, grid(found.error_table(facts)), *strongest]
 
 

@@ -37,7 +37,7 @@ class Theme:
 LIGHT = Theme("#333333", "#0072b2", "#d55e00", "#c4c4c4", "RdBu_r", "viridis_r", "#ffffff")
 DARK = Theme("#d8d8d8", "#56b4e9", "#e69f00", "#5c5c5c", "berlin", "viridis", "#161616")
 CARD = replace(LIGHT, paper="#ffffff")
-"""With its own paper, for pages whose paper is not known."""
+"""A card with its own paper, for pages whose paper is not known."""
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ def _caption(facts: Facts) -> str:
     if not facts.nothing:
         return ""
     own = facts.scan.diagonal.standing and facts.scan.alone.estimable
-    return "No pair of features\nstands out of the noise" if own else "Nothing stands out of the noise"
+    return "No pair of features\nstands out from the noise" if own else "Nothing stands out from the noise"
 
 
 def _per_cell(facts: Facts) -> str:

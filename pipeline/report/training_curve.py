@@ -1,4 +1,4 @@
-"""What a release trained: the steps, how far gradients stood out of the noise, and how the model is used."""
+"""What a release trained: the steps, how far gradients stood out from the noise, and how the model is used."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _curve(lengths: NDArray[Any], noise: NDArray[Any]) -> Picture:
             axes.plot(along, noise, color=theme.noise, lw=1.4, ls="--", label="length that noise alone has")
             axes.set_ylim(0.0, 1.08 * float(max(lengths.max(), noise.max())))
             axes.set_xlabel("step", color=theme.ink)
-            axes.set_title("How far gradients stand out of the noise, step by step", color=theme.ink, fontsize=9.5)
+            axes.set_title("How far gradients stand out from the noise, step by step", color=theme.ink, fontsize=9.5)
             axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8.5)
             plain_axes(axes, theme)
             return drawn

@@ -1,7 +1,7 @@
-"""What one unit may contribute to the records of a config: made-up rows that move its release as far as they can.
+"""What one unit may contribute to the records of a config: constructed rows that move its release as far as they can.
 
 The largest shift of a sum comes from rows at corners, edges and far beyond the declared shape, where clipping has to
-hold them, and under ``replace-one`` also from rows inside it. Rows of all these kinds are made up from what is
+hold them, and under ``replace-one`` also from rows inside it. Rows of all these kinds are constructed from what is
 declared; nothing is read.
 """
 

@@ -280,7 +280,7 @@ def draw_sketch(findings: SketchFindings, which: str, records: Matrix, key: Nois
         raise ConfigError(f"There is no regularisation {which[:40]!r}", f"There are {known}", "Name one of them")
     if records.shape != (findings.records, findings.features):
         shape = (findings.records, findings.features)
-        raise ConfigError(f"The records have shape {records.shape}", f"They were said to be {shape}", "Correct it")
+        raise ConfigError(f"The records have shape {records.shape}", f"They were declared as {shape}", "Correct it")
     k, radius = findings.sketch_rows, findings.radius
     drawn = np.empty((k, findings.features))
     for rows in _spans(k):

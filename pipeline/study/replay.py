@@ -98,7 +98,7 @@ class Replayed:
         found = []
         if self.share is not None:
             found = [
-                ("Replayed", f"{self.pairs:,} pair{'s' * (self.pairs != 1)} of neighbours, made up"),
+                ("Replayed", f"{self.pairs:,} pair{'s' * (self.pairs != 1)} of neighbours, constructed"),
                 ("Largest shift", f"{self.share:.4f} of what is charged for a unit: {self.where}{self._waste}"),
             ]
         if self.spread is not None:
@@ -111,7 +111,7 @@ class Replayed:
             )
         if self.counted is not None:
             found.append(("Number of records", f"{'changes' if self.counted else 'does not change'} what is published"))
-        found += [("Not told", reason) for reason in self.untold]
+        found += [("Not tested", reason) for reason in self.untold]
         found += [("Refuted", claim) for claim in self.refutations]
         return found if self.refutations else [*found, ("Verdict", self._verdict)]
 
@@ -123,7 +123,7 @@ class Replayed:
 
     @property
     def _verdict(self) -> str:
-        return "nothing was told" if self.share is None else "no claim is refuted; an audit refutes and never proves"
+        return "nothing was tested" if self.share is None else "no claim is refuted; an audit refutes and never proves"
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def _not_told(plan: Plan, rows: list[Row]) -> list[str]:
 
 
 def _fitting(rows: list[Row], design: NoiseDesign) -> list[Row]:
-    """As many rows of a unit as there is room for their releases, at least two."""
+    """Rows of a unit, as many as there is room for their releases, and at least two."""
     return rows[: max(2, min(len(rows), _MOST_KEPT // (design.shape[0] * design.shape[1])))]
 
 

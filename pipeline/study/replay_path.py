@@ -36,7 +36,7 @@ _CHUNK_ROWS = 16
 
 
 class ReplayPath:
-    """Releases of made-up records, as the config would make them.
+    """Releases of constructed records, as the config would make them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The delta of a loss, once more: by long decimal arithmetic, from the formula alone.
+"""The delta of a loss, recomputed in long decimal arithmetic from the formula alone.
 
 Nothing here shares code with the calibration that a release was made with. ``Phi`` is summed from its power series with
 as many digits as cancel, so that at least 30 digits of the result are right; no library's special function is trusted.
@@ -70,7 +70,7 @@ def _lower_tail(x: Decimal) -> Decimal:
 
 
 def _pi(digits: int) -> Decimal:
-    """By the arithmetic-geometric mean (Brent, 1976; Salamin, 1976)."""
+    """Pi by the arithmetic-geometric mean (Brent, 1976; Salamin, 1976)."""
     with localcontext() as context:
         context.prec = digits + 10
         a, b, t, p = Decimal(1), 1 / Decimal(2).sqrt(), Decimal(1) / 4, 1

@@ -72,7 +72,7 @@ def test_a_night_that_was_killed_after_its_commit_is_finished_at_the_next_start_
     assert killed.returncode == -signal.SIGKILL
     assert entries(loaded) == ["BUDGET", "RESERVED", "COMMITTED"]
     with serve(tmp_path, tmp_path / "home") as served:
-        assert "Made up for: people 2026-11-20" in served.log.read_text()
+        assert "Caught up: people 2026-11-20" in served.log.read_text()
         served.wait(lambda: entries(loaded)[-1] == "RELEASED", "the night was not finished")
     assert entries(loaded) == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
 

@@ -183,7 +183,7 @@ class Buckets:
 
     @classmethod
     def of(cls, released: Released, design: BucketsDesign) -> Buckets:
-        """From what :meth:`BucketsDesign.release` returned."""
+        """Build the buckets from what :meth:`BucketsDesign.release` returned."""
         whole = released.astype(np.int64, copy=False)
         starts = np.flatnonzero(whole[1])
         lengths = whole[1, starts]

@@ -145,7 +145,7 @@ class Tree:
         return deviation
 
     def widest(self, deviations: Vector) -> float:
-        """At most the deviation of a cell's own noise."""
+        """An upper bound: the standard deviation of a cell's own noise."""
         return float(deviations[0])
 
     def workload_error(self, workload: Workload, deviations: Vector) -> float:
@@ -207,7 +207,7 @@ class Tree:
         return answers[self.level_rows[level]].reshape(-1)[: blocks[0] * blocks[1]].reshape(blocks)
 
     def _upward(self, deviations: Vector) -> list[tuple[float, Matrix, Matrix]]:
-        """By level up to the whole: variance of its noise, of the sum of the children, and of the best from below."""
+        """Variances by level up to the whole: of its noise, of the sum of the children, and of the best from below."""
         variance = float(deviations[0]) ** 2
         none: Matrix = np.zeros(self.cells)
         found: list[tuple[float, Matrix, Matrix]] = [(variance, none, none + variance)]

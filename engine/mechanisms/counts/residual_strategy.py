@@ -1,6 +1,6 @@
-"""Residuals of marginal tables as a strategy in whole numbers.
+"""Residuals of marginal tables as a strategy of integers.
 
-For a set A of axes, ``H_A`` is the product over i in A of ``n_i I - 11'``, a matrix of whole numbers, and the strategy
+For a set A of axes, ``H_A`` is the product over i in A of ``n_i I - 11'``, an integer matrix, and the strategy
 measures ``H_A (table over A)``: n_A = product of n_i times the residual of A (:mod:`.marginal_tables`). Its answers are
 exact in int64. Noise of standard deviation s_A in each answer is noise of s_A / n_A in the residual, of which only the
 part within the residuals counts: they are projected, which is post-processing.
@@ -62,7 +62,7 @@ _ROUND_UP = 1.0 + 1e-12
 
 @dataclass(frozen=True, eq=False)
 class ResidualStrategy:
-    """Residuals of all sets of axes within some tables, measured in whole numbers.
+    """Residuals of all sets of axes within some tables, measured in integers.
 
     Answers are laid out in rows of at most 128; each set of axes starts a new row.
 

@@ -56,7 +56,7 @@ class Batch(Protocol):
         """Shape (rows, columns) and where values are missing, if any are."""
 
     def flags(self, names: Sequence[str]) -> tuple[Whole, Flags | None]:
-        """As :meth:`whole`, of 0 and 1."""
+        """The same as :meth:`whole`, for 0 and 1 alone."""
 
     def codes(self, name: str, categories: Sequence[str] | Sequence[int]) -> Whole:
         """Shape (rows,): position in the list, UNKNOWN or ABSENT."""

@@ -197,7 +197,7 @@ def _remote(address: str, suffixes: tuple[str, ...]) -> Iterator[SourceFile]:
 
 
 def _matches(path: str, pattern: str) -> bool:
-    """As in a shell: a star stays within one folder, two stars go through folders."""
+    """Whether a path matches as in a shell: a star stays within one folder, two stars go through folders."""
     parts, wanted = path.split("/"), pattern.split("/")
 
     def match(i: int, j: int) -> bool:

@@ -148,7 +148,7 @@ class Contract:
         return contract
 
     def attributes(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """The same as plain JSON values."""
         said = {**asdict(self), "columns": list(self.columns)}
         del said["only"]
         if self.by is None:

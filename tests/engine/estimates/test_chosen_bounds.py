@@ -1,4 +1,4 @@
-"""Bounds are the outer ends of bins that stand out of the noise, and what lies outside is known with its interval."""
+"""Bounds are the outer ends of bins that stand out from the noise, and what lies outside is known with its interval."""
 
 import numpy as np
 import pytest

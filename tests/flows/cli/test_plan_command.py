@@ -89,7 +89,7 @@ def test_the_json_has_errors_levers_preview_and_what_is_enough(tmp_path):
 
 def test_the_preview_is_shown_in_the_terminal(tmp_path):
     shown = planned(support.write_config(tmp_path), "--rows", "2000", "--preview")
-    assert "2,000 made-up records" in shown
+    assert "2,000 simulated records" in shown
     assert re.search(r"^true +released$", shown, re.MULTILINE)
     assert "95 % interval" in shown
 

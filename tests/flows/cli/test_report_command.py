@@ -44,7 +44,7 @@ def test_a_release_is_named_by_its_id_its_pointer_or_its_folder(people):
     pages = []
     for named in (("people/covariance/2026-11-20", "--config", config), (outcome.pointer,), (outcome.path,)):
         told = report(*named)
-        for words in ("people/covariance/2026-11-20", "out of the noise", ".report.json"):
+        for words in ("people/covariance/2026-11-20", "out from the noise", ".report.json"):
             assert words in told
         pages.append(outcome.path.with_suffix(".html").read_text())
     assert "Budget" in pages[0]

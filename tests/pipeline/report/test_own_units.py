@@ -124,7 +124,7 @@ def test_the_readers_half_comes_first_and_the_specialists_is_folded(found):
     text = page.html(found, [("Budget", "epsilon 3")], "folder")
     heads = re.findall(r"<h2>([^<]+)</h2>", text)
     assert heads == [
-        "What is promised?", "What stands out of the noise?", "What does it say of each feature?",
+        "What is promised?", "What stands out from the noise?", "What does it say of each feature?",
         "How many directions are more than noise?", "What is left of the budget?",
         "What does the promise not cover?", "For the specialist",
     ]  # fmt: skip

@@ -65,7 +65,7 @@ def test_a_matrix_of_noise_alone_is_said_to_be_one_before_anything_else(psd):
 def says_nothing(found, none):
     """Every form of a report says before anything else that nothing stands out, and shows nothing that does."""
     sentence = facts.finding(found)
-    assert sentence.startswith(f"Nothing stands out of the noise: {none}")
+    assert sentence.startswith(f"Nothing stands out from the noise: {none}")
     assert facts.strongest_table(found) == []
     assert not found.scan.cells.clear.any()
     text = page.html(found, [], "folder")
@@ -152,7 +152,7 @@ def test_counts_products_and_gradients_of_noise_alone_are_said_to_be_such(tmp_pa
 @pytest.mark.parametrize("kind", OTHERS)
 def test_counts_products_and_gradients_that_stand_out_are_named(tmp_path, monkeypatch, kind):
     found = released(tmp_path, monkeypatch, kind, np.ones((8000, 3)))
-    assert "stand out of the noise" in facts.finding(found)
+    assert "stand out from the noise" in facts.finding(found)
     assert not found.nothing
     assert facts.strongest_table(found)
     assert found.scan.cells.clear.any()
@@ -191,7 +191,7 @@ def test_what_is_cut_or_has_no_variance_is_no_correlation():
 
 def test_variances_alone_are_no_pair_of_features():
     found = covariance(variances=60.0)
-    assert facts.finding(found).startswith("No pair of features stands out of the noise")
+    assert facts.finding(found).startswith("No pair of features stands out from the noise")
     assert "Of the 400 variances, 400 do." in facts.finding(found)
     assert facts.finding(found) in page.html(found, [], "folder").partition("Promised.")[0]
 

@@ -46,12 +46,12 @@ def test_what_is_public_is_no_finding_where_noise_hides_the_records(tmp_path, mo
     settings = {"neighbours": "replace-one", "epsilon": 0.01}
     found = Facts(released(tmp_path, monkeypatch, ELSEWHERE, values(150.0, 5.0), **settings))
     assert facts.finding(found).startswith(
-        "Nothing stands out of the noise: none of the 4 totals and none of the 4 means"
+        "Nothing stands out from the noise: none of the 4 totals and none of the 4 means"
     )
     assert np.all(np.abs(found.matrix.signal((0, 4), (0, 1))) < found.matrix.value((0, 4), (0, 1)))
     assert found.matrix.centre[0, 0] == 150.0 * ROWS
     drawn = heat_map(found)
-    assert drawn.text.startswith("Nothing stands out of the noise")
+    assert drawn.text.startswith("Nothing stands out from the noise")
     assert drawn.draw(LIGHT) != drawn.draw(DARK)
 
 
@@ -59,7 +59,7 @@ def test_a_mean_away_from_its_origin_stands_though_its_total_is_about_zero(tmp_p
     query = totals.TOTALS.replace("lower = -1, upper = 1", "lower = -1, upper = 3")
     found = Facts(released(tmp_path, monkeypatch, query, values(0.0, 0.02), neighbours="add-remove", epsilon=8.0))
     assert not found.nothing
-    assert facts.finding(found) == "0 of the 4 totals and 4 of the 4 means stand out of the noise."
+    assert facts.finding(found) == "0 of the 4 totals and 4 of the 4 means stand out from the noise."
     assert dict(facts.error_lines(found))["Means"].startswith("4 of the 4 means are further from the origin")
 
 
