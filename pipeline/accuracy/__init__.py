@@ -12,7 +12,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
   wanted accuracy
 * :mod:`.kinds`: How exactly each number of a planned release will be known: one entry for each kind of answer
 * :mod:`.levers`: What would make a release more exact, how much, and at which price
-* :mod:`.made_up`: Simulated records for a preview, from declared bounds and stated numbers alone
 * :mod:`.moment_accuracy`: How exactly means, standard deviations and correlations will be known
 * :mod:`.number_error`: One number of a release and how exactly it will be known, in its own unit, with the words for
   it
@@ -20,6 +19,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.rehearsal_picture`: The picture of a preview: the truth about simulated records beside their release
 * :mod:`.rehearsal`: A preview: simulated records go the way of a release, in memory, with a key that is thrown away
 * :mod:`.shading`: Two matrices beside each other as text, for a terminal
+* :mod:`.simulated_records`: Simulated records for a preview, from declared bounds and stated numbers alone
 * :mod:`.total_accuracy`: How exactly the count, the totals and the means of columns will be known
 * :mod:`.wanted`: Which epsilon, rows per unit or nights reach a wanted accuracy
 """

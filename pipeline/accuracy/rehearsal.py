@@ -24,9 +24,9 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.level_strategy import as_read
 from blockveil.pipeline.accuracy.changes import with_features
 from blockveil.pipeline.accuracy.levers import replanned
-from blockveil.pipeline.accuracy.made_up import made_up_records
 from blockveil.pipeline.accuracy.number_error import INTERVAL, interval_of_an_entry
 from blockveil.pipeline.accuracy.population import Population, Supposed
+from blockveil.pipeline.accuracy.simulated_records import simulated_records
 from blockveil.pipeline.config.query_sections import OneShapeSection
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.arrays import ReleaseArrays
@@ -69,7 +69,7 @@ class Rehearsal:
     covered, entries
         How many distinct entries have the truth in their 95 % interval, and how many there are; means are among them.
         Both are 0 where nothing states an interval.
-    made_up, copies
+    simulated, copies
         How many records were simulated, and for how many each of them stands.
     correlation
         Between neighbouring features.
@@ -84,7 +84,7 @@ class Rehearsal:
     released: Table
     covered: int
     entries: int
-    made_up: int
+    simulated: int
     copies: int
     correlation: float
     sized_down: str = ""
@@ -94,8 +94,8 @@ class Rehearsal:
         """What it is and what it shows, for a person."""
         each = "" if self.copies == 1 else f", each for {self.copies:,}"
         said = [
-            f"{self.made_up:,} simulated records{each}, neighbouring features correlated by {self.correlation:g}, went "
-            "the way of a release in memory; nothing was read, charged or kept, and its key is gone."
+            f"{self.simulated:,} simulated records{each}, neighbouring features correlated by {self.correlation:g}, "
+            "went the way of a release in memory; nothing was read, charged or kept, and its key is gone."
         ]
         if self.entries:
             share = 100.0 * self.covered / self.entries
@@ -109,7 +109,7 @@ class Rehearsal:
         """The same as plain JSON values, without the matrices."""
         return {
             "matrix": self.what,
-            "made_up_records": self.made_up,
+            "simulated_records": self.simulated,
             "each_stands_for": self.copies,
             "correlation": self.correlation,
             "covered": self.covered,
@@ -140,16 +140,16 @@ def rehearse(plan: Plan, supposed: Supposed, key: NoiseKey | None = None) -> Reh
     population = Population.of(small, supposed)
     if not population.names:
         return "There is no preview of a query of another package: nothing is known of its records."
-    made_up, copies = _numbers(small, population.rows)
-    records = made_up_records(small, population, made_up)
+    simulated, copies = _numbers(small, population.rows)
+    records = simulated_records(small, population, simulated)
     exact, released = _both(small, records, copies, key or NoiseKey.derive(secrets.token_bytes(32), b"a preview"))
-    rows = made_up * copies
+    rows = simulated * copies
     noisy = small.answer.arrays(released, rows)
     truth = _truth(small, exact, rows)
     what, shown = _shown(small, truth, noisy)
     covered, entries = _coverage(small, truth, noisy)
     sides = _sides(small, shown[0])
-    return Rehearsal(what, *sides, *shown, covered, entries, made_up, copies, supposed.correlation, left_out)
+    return Rehearsal(what, *sides, *shown, covered, entries, simulated, copies, supposed.correlation, left_out)
 
 
 def _sized(plan: Plan) -> tuple[Plan | None, str]:

@@ -11,11 +11,11 @@ import pytest
 from blockveil.engine.noise import keyring
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.accuracy import rehearsal
-from blockveil.pipeline.accuracy.made_up import made_up_records
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.accuracy.rehearsal import Rehearsal, rehearse
 from blockveil.pipeline.accuracy.rehearsal_picture import picture
 from blockveil.pipeline.accuracy.shading import blocks, side_by_side
+from blockveil.pipeline.accuracy.simulated_records import simulated_records
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan, plan_near
 from blockveil.pipeline.releases import in_memory
@@ -45,7 +45,7 @@ def test_every_kind_of_release_has_a_preview_near_the_truth(name, monkeypatch):
     assert isinstance(made, Rehearsal)
     assert made.truth.shape == made.released.shape
     assert not np.array_equal(made.truth, made.released)
-    assert made.made_up * made.copies <= plan.config.query.rows_at_most
+    assert made.simulated * made.copies <= plan.config.query.rows_at_most
     if name != "directions":
         # Numbers that share the noise of count and sums err together, so that few numbers may miss more often.
         furthest = 5.0 * math.sqrt(0.05 * 0.95 / made.entries)
@@ -54,11 +54,11 @@ def test_every_kind_of_release_has_a_preview_near_the_truth(name, monkeypatch):
     json.dumps(made.plain, allow_nan=False)
 
 
-def test_the_truth_of_a_preview_is_that_of_its_made_up_records(tmp_path):
+def test_the_truth_of_a_preview_is_that_of_its_simulated_records(tmp_path):
     plan = wide(tmp_path, 5)
     made = rehearse(plan, Supposed(rows=10_000, correlation=0.5), KEY)
     population = Population.of(plan, Supposed(rows=10_000, correlation=0.5))
-    records = np.clip(made_up_records(plan, population, made.made_up), -1.0, 1.0)
+    records = np.clip(simulated_records(plan, population, made.simulated), -1.0, 1.0)
     assert made.truth == pytest.approx(np.corrcoef(records, rowvar=False), abs=1e-3)
     assert made.truth[0, 1] == pytest.approx(0.5, abs=0.05)
     assert made.truth[0, 2] == pytest.approx(0.25, abs=0.05)
@@ -71,7 +71,7 @@ def test_copies_of_records_count_as_many_records(tmp_path, monkeypatch):
     monkeypatch.setattr(rehearsal, "_MOST_VALUES", 300)
     copied = rehearse(plan, Supposed(rows=10_000), KEY)
     assert (once.copies, copied.copies) == (1, 100)
-    assert copied.made_up == 100
+    assert copied.simulated == 100
     assert copied.truth == pytest.approx(once.truth, abs=0.3)
     # The same noise beside as many records.
     assert copied.released - copied.truth == pytest.approx(once.released - once.truth, abs=0.02)

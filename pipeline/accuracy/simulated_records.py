@@ -24,7 +24,7 @@ _SEED = 20261123
 """The same simulated records every time; they protect nobody, and only the noise differs between two previews."""
 
 
-def made_up_records(plan: Plan, population: Population, rows: int) -> Records:
+def simulated_records(plan: Plan, population: Population, rows: int) -> Records:
     """Records of the columns that a plan names, shape (rows, columns), raw units.
 
     Parameters
