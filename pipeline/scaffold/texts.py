@@ -198,7 +198,7 @@ def _query(answers: Answers) -> Iterator[str]:
         yield _model(answers)
     if answers.purpose == "training":
         steps = {"steps": 60, "batches": "full", "examples": answers.examples, "optimiser": "momentum"}
-        words = "# All steps are under one charge. The rate is a beginning: try others on made-up records alone."
+        words = "# All steps are under one charge. The rate is a beginning: try others on simulated records alone."
         yield _table("query.training", {**steps, "momentum": 0.9, "rate": 2.0, "schedule": "linear"}, words)
 
 

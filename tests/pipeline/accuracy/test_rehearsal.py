@@ -1,4 +1,4 @@
-"""A preview goes the way of a release with made-up records, and leaves nothing behind."""
+"""A preview goes the way of a release with simulated records, and leaves nothing behind."""
 
 import json
 import math
