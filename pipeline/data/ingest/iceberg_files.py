@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -63,7 +64,7 @@ def find_iceberg(source: IcebergSource, base: Path, inputs: Sequence[str]) -> li
     try:
         metadata, place = _metadata(source, base, shown)
         root = _folder(metadata, place, shown)
-        numbers, listed = _numbers(metadata, source, inputs, shown), _listed(metadata, source, shown)
+        numbers, listed = _numbers(metadata, source, inputs, shown), _listed(metadata, source, _Files(root, shown))
     except BlockveilError:
         raise
     except Exception as error:  # noqa: BLE001 - its text may quote anything
@@ -99,7 +100,7 @@ def _metadata(source: IcebergSource, base: Path, shown: str) -> tuple[TableMetad
         place = source.table if objects.is_remote(source.table) else str((base / source.table).resolve())
         if not place.endswith(".metadata.json"):
             place = _newest(place.rstrip("/"), shown)
-    return FromInputFile.table_metadata(_files().new_input(place)), place
+    return FromInputFile.table_metadata(_file_io(_Files("", shown)).new_input(place)), place
 
 
 def _newest(folder: str, shown: str) -> str:
@@ -155,11 +156,11 @@ def _snapshot(metadata: TableMetadata, source: IcebergSource) -> Any:
     return found
 
 
-def _listed(metadata: TableMetadata, source: IcebergSource, shown: str) -> list[Any]:
+def _listed(metadata: TableMetadata, source: IcebergSource, within: _Files) -> list[Any]:
     """The data files of the snapshot, by the order of their commits."""
     from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent
 
-    snapshot, files, found = _snapshot(metadata, source), _files(), list[Any]()
+    snapshot, files, found, shown = _snapshot(metadata, source), _file_io(within), list[Any](), within.shown
     for manifest in () if snapshot is None else snapshot.manifests(files):
         for entry in manifest.fetch_manifest_entry(files, discard_deleted=True):
             file = entry.data_file
@@ -208,9 +209,7 @@ def _located(path: str, root: str, shown: str) -> SourceFile:
     place = _plain(path, shown)
     for each in dict.fromkeys((place, unquote(place))):
         if not _within(each, root):
-            raise DataError(
-                f"{shown} names a file elsewhere", "The files of a table lie in its folder", "Copy the table"
-            )
+            raise _elsewhere(shown)
         try:
             return file_at(each)
         except (OSError, StoreError) as error:
@@ -219,6 +218,10 @@ def _located(path: str, root: str, shown: str) -> SourceFile:
     raise StoreError(
         f"{shown}: a file that its snapshot names is not there", "A table is whole", "Name a snapshot that is kept"
     )
+
+
+def _elsewhere(shown: str) -> DataError:
+    return DataError(f"{shown} names a file elsewhere", "The files of a table lie in its folder", "Copy the table")
 
 
 def _within(place: str, root: str) -> bool:
@@ -263,11 +266,11 @@ class _Stream(io.BytesIO):
 class _Input:
     """A file of metadata; see :class:`pyiceberg.io.InputFile`."""
 
-    def __init__(self, place: str) -> None:
-        self.location = place
+    def __init__(self, location: str, place: str) -> None:
+        self.location, self._place = location, place
 
     def __len__(self) -> int:
-        return file_at(_plain(self.location, "source.table")).size
+        return file_at(self._place).size
 
     def exists(self) -> bool:
         """Whether it is there."""
@@ -275,16 +278,31 @@ class _Input:
 
     def open(self, seekable: bool = True) -> _Stream:
         """All of it, in memory."""
-        return _Stream(_content(_plain(self.location, "source.table")))
+        return _Stream(_content(self._place))
 
 
-def _files() -> Any:
-    """What reads manifests, by the ways in which records are read."""
+@dataclass(frozen=True)
+class _Files:
+    """Where metadata may be read, and what the table is called in messages; an empty root stands for everywhere."""
+
+    root: str
+    shown: str
+
+    def input(self, location: str) -> _Input:
+        """A file within the root; DataError."""
+        place = _plain(location, self.shown)
+        if self.root and not _within(place, self.root):
+            raise _elsewhere(self.shown)
+        return _Input(location, place)
+
+
+def _file_io(within: _Files) -> Any:
+    """What the library reads manifests with, by the ways in which records are read."""
     from pyiceberg.io import FileIO
 
-    class _Files(FileIO):
+    class Reading(FileIO):
         def new_input(self, location: str) -> Any:
-            return _Input(location)
+            return within.input(location)
 
         def new_output(self, location: str) -> Any:
             raise PermissionError(location)
@@ -292,4 +310,4 @@ def _files() -> Any:
         def delete(self, location: Any) -> None:
             raise PermissionError
 
-    return _Files()
+    return Reading()

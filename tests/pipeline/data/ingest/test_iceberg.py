@@ -201,6 +201,16 @@ def test_what_was_copied_lacks_a_file_or_names_one_elsewhere_is_refused(tmp_path
         people.run(people.configure(tmp_path, COST, clinic.source()))
 
 
+@pytest.mark.parametrize("place", ["{}/hidden.avro", "s3://elsewhere/hidden.avro", "http://127.0.0.1:1/hidden.avro"])
+def test_metadata_that_name_manifests_elsewhere_reach_nothing(tmp_path, clinic, place):
+    file = Path(clinic.table.metadata_location.removeprefix("file://"))
+    listed = clinic.table.current_snapshot().manifest_list
+    shutil.copy(listed.removeprefix("file://"), tmp_path / "hidden.avro")
+    file.write_text(file.read_text().replace(listed, place.format(tmp_path)))
+    with pytest.raises(DataError, match=r"names a file elsewhere|a store of another kind"):
+        people.run(people.configure(tmp_path, COST, clinic.source()))
+
+
 @pytest.mark.parametrize("content", ["", "{}", '{"format-version": 9}', "[1, 2", people.CANARY])
 def test_what_is_no_table_is_refused_without_its_content(tmp_path, content):
     (tmp_path / "x.metadata.json").write_text(str(content))
