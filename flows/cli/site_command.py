@@ -57,7 +57,7 @@ def site(
     made = make_site(configs, _place(output), parse_date(None), code.running())
     rows = [
         ("Site", str(made.output / "index.html")),
-        ("Shown", f"{made.releases} release{'' if made.releases == 1 else 's'}; {made.made} pages were made now"),
+        ("Shown", f"{_counted(made.releases, 'release')}; made now: {_counted(made.made, 'page')}"),
         *(("Warning", f"{name} cannot be shown") for name in made.unreadable),
     ]
     said: dict[str, Any] = {"releases": made.releases, "pages_made": made.made, "unreadable": made.unreadable}
@@ -83,3 +83,7 @@ def _place(output: Path) -> Path:
     if output.name in ("", ".."):
         raise ConfigError(f'--output "{output}" has no name', "A site is a new name in some folder", "Add a name to it")
     return absolute(output.parent, "--output") / output.name
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -24,7 +24,7 @@ def budget_lines(budget: BudgetStatus, loss: Loss | None = None, part: Part | No
     together, rows = Together.of(budget), balance(budget)
     rows += [] if loss is None else [nights_left(budget, loss, part)]
     guessed = ("Guesses", f"{guesses(bounds_of(together))} {cap_sentence(together)}")
-    said = warning(budget.epsilon, together.cap, "with all that the budget allows")
+    said = warning(budget.epsilon, together.allowed, "with all that the budget allows")
     return [*rows[:3], guessed, *rows[3:], *([] if said is None else [("Warning", said)])]
 
 

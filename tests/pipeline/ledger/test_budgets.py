@@ -1,6 +1,7 @@
 """Budgets for ever and for periods, shared, of every currency; reservations that expire; charges from elsewhere."""
 
 import contextlib
+import re
 from datetime import datetime, timedelta
 
 import pytest
@@ -283,3 +284,12 @@ def test_the_nights_that_a_period_holds_are_said_beside_those_for_ever(ledger):
         book(ledger, night, loss)
     with pytest.raises(BudgetExhausted, match="this month"):
         book(ledger, "last", loss)
+
+
+def test_the_warning_of_a_large_budget_says_what_its_guesses_say(ledger):
+    ledger.set_budget("people", 20.0, 1e-6, ADD, UNIT)
+    book(ledger, "1", Loss(3.0, 0.0, 1e-25))
+    said = dict(budget_lines(ledger.budget("people")))
+    (allowed,) = re.findall(r"and at most (\S+) % with all that the budget allows", said["Guesses"])
+    assert f"may be right {allowed} % of the time" in said["Warning"]
+    assert float(allowed) < 96.0
