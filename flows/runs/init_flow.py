@@ -127,7 +127,9 @@ def _date(value: Any) -> Any:
 
 
 def _page(made: FirstRelease) -> str:
-    rows = "\n".join(f"| {what} | {as_markdown(value)} |" for what, value in summary.describe(made.plan, None))
+    rows = "\n".join(
+        f"| {as_markdown(what)} | {as_markdown(value)} |" for what, value in summary.describe(made.plan, None)
+    )
     parts = [f"| | |\n|---|---|\n{rows}"]
     parts += [f"## {name}\n\n{_fenced(text)}" for name, text in made.files.items() if not name.startswith(".")]
     return "\n\n".join(parts)

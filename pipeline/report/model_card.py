@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from blockveil.pipeline.base.printable import as_markdown
 from blockveil.pipeline.report.words import number, plain_words
 
 _PREDICTS = {
@@ -34,7 +35,7 @@ def card_of(attributes: Mapping[str, Any], lengths: NDArray[Any], noise: NDArray
     asked, promise = attributes["query"], attributes["guarantee"]
     return "\n".join(
         [
-            f"# Model of {attributes['release_id']}",
+            f"# Model of {as_markdown(attributes['release_id'])}",
             "",
             "## What it is",
             "",
@@ -42,8 +43,8 @@ def card_of(attributes: Mapping[str, Any], lengths: NDArray[Any], noise: NDArray
             "",
             "## What is promised",
             "",
-            f"- {promise['sentence']}",
-            f"- {plain_words(promise)}",
+            f"- {as_markdown(promise['sentence'])}",
+            f"- {as_markdown(plain_words(promise))}",
             "- The promise is for all steps of the training together, and for everything that is made of this file.",
             "",
             "## How it was trained",
@@ -72,15 +73,15 @@ def _model(asked: Mapping[str, Any]) -> list[str]:
     target, units = model["target"], model.get("hidden_units") or []
     layers = ", ".join(f"{each:,}" for each in ([units] if isinstance(units, int) else units))
     of = f"{target['classes']} classes" if target.get("classes") else f"{target['lower']:g} to {target['upper']:g}"
-    hidden = f"- Hidden layers of {layers} units, {model['activation']}." if layers else "- It is linear."
-    return [f"- It predicts {target['name']} ({of}): {_PREDICTS[model['predicts']]}.", hidden]
+    hidden = f"- Hidden layers of {layers} units, {as_markdown(model['activation'])}." if layers else "- It is linear."
+    return [f"- It predicts {as_markdown(target['name'])} ({of}): {_PREDICTS[model['predicts']]}.", hidden]
 
 
 def _training(steps: Mapping[str, Any], lengths: NDArray[Any], noise: NDArray[Any]) -> list[str]:
     over = _STEPS.get(steps["batches"], "all records").format_map(steps)
-    above = int(np.sum(lengths > 2.0 * noise))
+    above, optimiser = int(np.sum(lengths > 2.0 * noise)), as_markdown(steps["optimiser"])
     return [
-        f"- {steps['steps']:,} steps, each over {over}, by {steps['optimiser']} at a rate of {number(steps['rate'])}.",
+        f"- {steps['steps']:,} steps, each over {over}, by {optimiser} at a rate of {number(steps['rate'])}.",
         f"- In {above:,} of {lengths.size:,} steps the released sum is more than twice as long as its noise.",
     ]
 
@@ -89,5 +90,5 @@ def _features(shape: Mapping[str, Any]) -> list[str]:
     return [
         "| feature | least | largest |",
         "|---|---|---|",
-        *(f"| {each['name']} | {each['lower']:g} | {each['upper']:g} |" for each in shape["features"]),
+        *(f"| {as_markdown(each['name'])} | {each['lower']:g} | {each['upper']:g} |" for each in shape["features"]),
     ]

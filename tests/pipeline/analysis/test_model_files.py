@@ -1,6 +1,8 @@
 """A trained model for other programs: ONNX, npz and scikit-learn say what the release says; and its card."""
 
+import copy
 import json
+import re
 
 import numpy as np
 import pytest
@@ -13,9 +15,12 @@ from blockveil.flows.cli import app
 from blockveil.pipeline.analysis import model_files
 from blockveil.pipeline.analysis.trained_model import TrainedModel
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.printable import as_markdown
+from blockveil.pipeline.report.model_card import card_of
 from tests import support
 from tests.pipeline.questions.test_training import VALUES, X, release
 from tests.pipeline.questions.test_training_steps import training
+from tests.pipeline.test_hostile_text import HOSTILE
 
 BOX = Box(np.array([-1.0, 0.0, -5.0]), np.array([1.0, 10.0, 3.0]), np.array([0.0, 5.0, 0.0]))
 RECORDS = np.random.default_rng(1).uniform(-12, 12, (300, 3))
@@ -100,6 +105,15 @@ def test_the_card_says_what_is_promised_and_what_is_not_known(opened):
     assert "How often it is right. No record was set aside" in card
     assert "| x2 | -1 | 1 |" in card
     assert "predicts y (2 classes)" in card
+
+
+def test_names_and_the_unit_are_text_in_the_card_and_no_markup(opened):
+    stated = copy.deepcopy(opened.opened.attributes)
+    stated["query"]["model"]["target"]["name"] = stated["query"]["geometry"]["features"][0]["name"] = HOSTILE
+    stated["guarantee"]["sentence"] = f"It protects {HOSTILE}."
+    card = card_of(stated, np.ones(20), np.ones(20))
+    assert card.count(as_markdown(HOSTILE)) == 3
+    assert not re.search(r"(?<!\\)(\]\(javascript|<img src|`x|!\[a|\*b|&lt;)", card)
 
 
 def test_scikit_learn_takes_the_model_of_a_release(opened):
