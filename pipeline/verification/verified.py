@@ -205,7 +205,11 @@ def _by_proofs(given: Evidence) -> Callable[[Mapping[str, Any]], Finding]:
         words = f"entry {proof.sequence} of {head.entries}, not withdrawn by {head.time}"
         if given.ledger_key is None:
             return Finding(what, None, f"{words}, says a head that nobody vouched for here: {head.hash[:16]}...")
-        return Finding(what, True, f"{words}, says a head signed with the key that was given")
+        words = f"{words}, says a head signed with the key that was given"
+        # A proof is of an entry, and says nothing of values: whoever can write a release can name the entry of another.
+        if given.key is None or _signature(stated, given.key).holds is not True:
+            return Finding(what, None, f"{words}; that the entry is of this release, its signature alone shows")
+        return Finding(what, True, words)
 
     return _ledger
 

@@ -165,6 +165,24 @@ def test_a_proof_of_another_ledger_does_not_hold(made, tmp_path):
         assert finding.holds is holds
 
 
+def test_a_release_that_names_the_entry_of_another_is_not_called_paid_for(made, tmp_path):
+    folder, key = made
+    key_file(tmp_path / "keeper.pem")
+    keeper, vouching = ((tmp_path / f"keeper.{end}").read_text() for end in ("pem", "pub"))
+    unsigned = prepare(tmp_path)
+    forged = run(unsigned).path  # of the same name and night, and of another ledger
+    (group,) = (folder / "releases").rglob("*.zarr")
+    paid = json.loads((group / "zarr.json").read_text())["attributes"]["ledger"]
+    rewrite(forged, lambda stated: stated.update(ledger=paid))
+    real = Ledger(load_config(folder / "people.toml").ledger_url).proof("people/covariance/2026-11-20")
+    proof = replace(real, head=real.head.signed(keeper))
+    for given, of_forged, of_real in ((None, None, None), (key.public_key(), None, True)):
+        evidence = Evidence(given, (proof,), vouching)
+        for release, holds in ((forged, of_forged), (group, of_real)):
+            (finding,) = [one for one in verify(release, evidence).findings if one.what == "Ledger"]
+            assert finding.holds is holds, finding
+
+
 def test_neither_the_private_key_nor_its_place_is_in_what_is_published(made):
     folder, key = made
     secret = key.private_bytes(
