@@ -44,6 +44,8 @@ _log = logging.getLogger("blockveil")
 _MAKE = "from blockveil.flows.cli import main; main()"
 _NAME = re.compile(r"(?:[\w-]+/){0,3}[\w-]+\.(?:html|json)", re.ASCII)
 _KINDS = {"html": "text/html; charset=utf-8", "json": "application/json"}
+_SOON = "The pages of releases and budgets are being made. This page loads again by itself."
+
 _HEADERS = [
     ("X-Content-Type-Options", "nosniff"),
     ("X-Frame-Options", "DENY"),
@@ -155,7 +157,7 @@ def guarded_pages(folder: Path, login: str, refresh: Callable[[], None]) -> App:
             refresh()
         content = _page(folder, name)
         if content is None and name == INDEX:  # it is being made
-            return _say(start_response, "503 Service Unavailable", ("Retry-After", "30"))
+            return _say(start_response, "503 Service Unavailable", ("Retry-After", "5"), ("Refresh", "5"), words=_SOON)
         if content is None:
             return _say(start_response, "404 Not Found")
         start_response("200 OK", [*_HEADERS, ("Content-Type", _KINDS[name.rpartition(".")[2]])])
@@ -164,9 +166,9 @@ def guarded_pages(folder: Path, login: str, refresh: Callable[[], None]) -> App:
     return answer
 
 
-def _say(start_response: Callable[..., Any], status: str, *more: tuple[str, str]) -> list[bytes]:
+def _say(start_response: Callable[..., Any], status: str, *more: tuple[str, str], words: str = "") -> list[bytes]:
     start_response(status, [*_HEADERS, *more, ("Content-Type", "text/plain")])
-    return [f"{status.partition(' ')[2]}\n".encode()]
+    return [f"{words or status.partition(' ')[2]}\n".encode()]
 
 
 def _page(folder: Path, name: str) -> bytes | None:

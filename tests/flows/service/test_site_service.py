@@ -107,7 +107,7 @@ def test_nothing_can_be_done_but_reading(asking, method):
 def test_a_first_page_that_is_still_being_made_says_so(asking, folder):
     folder.unlink()
     status, headers, _ = asking("/")
-    assert (status, headers["Retry-After"]) == (503, "30")
+    assert (status, headers["Retry-After"], headers["Refresh"]) == (503, "5", "5")
     assert asking.calls == [1]
 
 
