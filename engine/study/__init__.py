@@ -7,6 +7,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
   and as it is
 * :mod:`.error_moments`: Moments of the squared error that a release makes
 * :mod:`.imgm`: The improved matrix Gaussian mechanism
+* :mod:`.noisy_training`: Softmax regression on public data under the noise of several papers
 * :mod:`.projections`: Gaussian sketches of private records (Johnson-Lindenstrauss)
 * :mod:`.r1smg`: Rank-1 singular Gaussian noise (R1SMG) as published, for study only
 * :mod:`.r1smg_attack`: How R1SMG noise is attacked

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.engine.study.noisy_training import TrainingAsked
 from blockveil.flows.cli.common import Debug, Json, print_answer
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.study import frames as study_frames
 from blockveil.pipeline.study import moments as study_moments
-from blockveil.pipeline.study import pairs, sampling
+from blockveil.pipeline.study import pairs, sampling, training_findings
 from blockveil.pipeline.study import study_release as study
 
 app = typer.Typer(help="Study what no config can release; public data only.", no_args_is_help=True)
@@ -170,6 +171,27 @@ def sampled(
     """Steps that see sampled records: what R1SMG and IMGM claim for them, and what is proven."""
     del debug
     print_answer(sampling.sampling_findings(_claim(epsilon, delta), rate, epochs, slack).rows(), as_json)
+
+
+@app.command(name="training")
+def trained(
+    data: Annotated[Path, typer.Option(help="Public records, .npz with X and y (codes of classes).")],
+    epsilon: Epsilon,
+    delta: Delta,
+    rate: Annotated[float, typer.Option(help="Probability that a step sees a record.", min=1e-6, max=1.0)],
+    epochs: Annotated[float, typer.Option(help="Number of steps times the rate.", min=1e-6, max=1e4)],
+    slack: Annotated[float, typer.Option(help="Part of delta that composition takes, for R1SMG.")],
+    clip: Annotated[float, typer.Option(help="Largest norm of a gradient.", min=1e-9)] = 1.0,
+    length: Annotated[float, typer.Option(help="Length of a step.", min=1e-9)] = 2.0,
+    seeds: Annotated[int, typer.Option(help="How often to train with each noise.", min=1, max=100)] = 1,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Training as R1SMG and IMGM (type I and II) describe it: how well it learns, and what really holds."""
+    del debug
+    asked = TrainingAsked(_claim(epsilon, delta), rate, epochs, slack, clip, length)
+    found = training_findings.training_findings(training_findings.public_records(data), asked, seeds)
+    print_answer(found.rows(), as_json)
 
 
 def _claim(epsilon: float, delta: float) -> ApproxDP:

@@ -8,4 +8,5 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.pairs`: A study of IMGM with any pair of covariances, dense ones among them
 * :mod:`.sampling`: A study of steps that see a random part of the records
 * :mod:`.study_release`: Studies of mechanisms that no config can release
+* :mod:`.training_findings`: A study of training under the noise of several papers, on public data
 """

@@ -62,6 +62,7 @@ def folder(tmp_path_factory):
     )
     np.save(made / "eye.npy", np.eye(3))
     (made / "disclosure.toml").write_text(DISCLOSED)
+    np.savez(made / "xy.npz", X=np.tile(np.eye(3), (4, 1)), y=np.arange(12) % 3)
     training = made / "training"
     training.mkdir()
     (made / "gradient").symlink_to(release(config(training, LOGISTIC)).path)
@@ -116,6 +117,7 @@ CALLS = [
     "study ppca --matrix eye.npy --directions 1 --epsilon 1 --delta 1e-5 --neighbours add-remove",
     "study imgm --left eye.npy --right eye.npy --epsilon 1 --delta 1e-5 --sensitivity 1",
     "study sampling --epsilon 1 --delta 1e-5 --rate 0.01 --epochs 1 --slack 1e-6",
+    "study training --data xy.npz --epsilon 1 --delta 1e-5 --rate 0.5 --epochs 1 --slack 1e-6",
 ]
 ELSEWHERE = {"bounds read", "erase", "ingest", "init", "budget split", "ledger void", "withdraw"}
 """Commands whose call needs more of a setting, and is below."""
