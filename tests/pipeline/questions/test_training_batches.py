@@ -141,22 +141,43 @@ class Watching(ThreadCompute):
         return super().hold(graph, progress)
 
 
+def shown(folder, caplog):
+    """What a training over samples shows: names of tasks and arrays, and lines of the log."""
+    caplog.clear()
+    path = batched(folder, "poisson")
+    loaded = load_config(path)
+    support.set_budget(loaded, 900.0, 1e-4)
+    compute = Watching()
+    outcome = run_release(make_plan(loaded, NIGHT), compute, "t", lambda *_: None)
+    names = sorted(name for name, _ in group_of(outcome).arrays())
+    told = [record.getMessage().replace(str(folder), "") for record in caplog.records]
+    return compute.names, names, [line for line in told if "raining" in line or "sample" in line]
+
+
 def test_neither_tasks_nor_logs_nor_what_is_published_show_a_sample(tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
-    seen = []
-    for number in range(2):  # two keys, so two samples
-        path = batched(tmp_path / str(number), "poisson")
-        loaded = load_config(path)
-        support.set_budget(loaded, 900.0, 1e-4)
-        compute = Watching()
-        outcome = run_release(make_plan(loaded, NIGHT), compute, "t", lambda *_: None)
-        names = sorted(name for name, _ in group_of(outcome).arrays())
-        told = [record.getMessage().replace(str(tmp_path / str(number)), "") for record in caplog.records]
-        seen.append((compute.names, names, [line for line in told if "raining" in line or "sample" in line]))
-        caplog.clear()
-    assert seen[0] == seen[1]
-    assert len(seen[0][0]) == 5, "all records are read once before the charge, and once in each step"
-    assert len({len(names) for names in seen[0][0]}) == 1, "each step has the tasks of all records"
+    one, other = (shown(tmp_path / str(number), caplog) for number in range(2))  # two keys, so two samples
+    assert one == other
+    assert len(one[0]) == 5, "all records are read once before the charge, and once in each step"
+    assert len({len(names) for names in one[0]}) == 1, "each step has the tasks of all records"
+
+
+@pytest.mark.parametrize("leak", ["a name of a task", "a line of the log"])
+def test_a_sample_that_shows_in_names_or_logs_would_be_seen(tmp_path, caplog, monkeypatch, leak):
+    caplog.set_level(logging.DEBUG)
+    sums = training_steps._sums
+
+    def leaking(compute, dataset, layout, chunk_rows, query, name):
+        drawn = 0 if query.batch is None else int(query.batch.taken(np.zeros((1500, 1)), 0).sum())
+        if leak == "a name of a task":
+            name = f"{name}-{drawn}"
+        else:
+            logging.getLogger("blockveil").info("a sample of %d records", drawn)
+        return sums(compute, dataset, layout, chunk_rows, query, name)
+
+    monkeypatch.setattr(training_steps, "_sums", leaking)
+    one, other = (shown(tmp_path / str(number), caplog) for number in range(2))
+    assert one != other
 
 
 def test_bad_records_are_found_before_the_charge_of_samples_is_committed(tmp_path):
