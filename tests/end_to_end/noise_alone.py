@@ -19,6 +19,7 @@ import os
 import secrets
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import dask
 import numpy as np
@@ -87,7 +88,7 @@ def fix():
     numbers = itertools.count(1)
     night.measure, outputs.attributes = _measured, _attributed
     chain.row_hash = _blinded
-    chain.identifier = ledger.identifier = lambda: f"{next(numbers):032x}"
+    chain.os = SimpleNamespace(urandom=lambda length: next(numbers).to_bytes(length))  # whoever imported what uses it
     ledger.Ledger.__init__.__defaults__ = (lambda: MOMENT,)
     secrets.token_hex = lambda length: f"{next(numbers):0{2 * length}x}"
     keys.token_bytes = lambda length: bytes(range(length))

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from blockveil.pipeline.config.query_sections import QUERY_KINDS
 from tests import support
 from tests.end_to_end.served import with_tables
 from tests.pipeline.questions import test_queries as queries
@@ -57,6 +58,8 @@ examples = 300
 optimiser = "adam"
 rate = 0.5
 """
+FIXED = STEPS.replace('"full"', '"fixed"\nbatch_count = 3\nbatch_seed = "any text"')
+SAMPLES = STEPS.replace('"full"', '"poisson"\nsampled = 0.3')
 GAUSSIAN, SHAPED = 'kind = "gaussian"', 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'
 ADD, REPLACE = "add-remove", "replace-one"
 
@@ -73,6 +76,8 @@ CASES = {
     "gradients": (training.QUERY + training.LOGISTIC, ADD, GAUSSIAN, 4, ""),
     "gradients-hidden": (training.QUERY + training.LOGISTIC.replace("logistic", "softmax"), ADD, GAUSSIAN, 4, ""),
     "gradients-training": (training.QUERY + training.LOGISTIC + STEPS, ADD, GAUSSIAN, 4, ""),
+    "gradients-fixed": (training.QUERY + training.LOGISTIC + FIXED, ADD, GAUSSIAN, 4, ""),
+    "gradients-samples": (training.QUERY + training.LOGISTIC + SAMPLES, ADD, GAUSSIAN, 4, ""),
     "directions": (query_of(directions.QUERY), ADD, GAUSSIAN, 5, ""),
     "directions-drawn": (query_of(directions.QUERY), ADD, 'kind = "exponential"', 5, ""),
     "counts": (queries.COUNTS, ADD, 'kind = "discrete-laplace"', 2, ""),
@@ -246,6 +251,8 @@ def differences(one, other):
 SLOW = {
     "covariance-replace-one",
     "gradients-hidden",
+    "gradients-fixed",
+    "gradients-samples",
     "counts-gaussian",
     "counts-ranges",
     "rows-laplace",
@@ -277,6 +284,11 @@ def test_only_what_dask_says_of_a_closed_connection_is_left_out(end):
         f"Traceback (most recent call last):\n  a line\ndistributed.comm.core.CommClosedError{end}\n"
     )
     assert re.sub(HUNG_UP, "", f"before\n{said}after\n{said}last\n") == "before\nafter\nlast\n"
+
+
+def test_every_kind_of_query_is_among_the_cases():
+    asked = {kind for query, *_ in CASES.values() for kind in re.findall(r'(?m)^kind = "([\w-]+)"', query)}
+    assert set(QUERY_KINDS) <= asked
 
 
 @pytest.mark.timeout(1800)
