@@ -139,7 +139,7 @@ def rehearse(plan: Plan, supposed: Supposed, key: NoiseKey | None = None) -> Reh
         return left_out
     population = Population.of(small, supposed)
     if not population.names:
-        return "There is no preview of a query of another package: nothing is known of its records."
+        return "There is no preview of this kind of query: no records are made up for it."
     simulated, copies = _numbers(small, population.rows)
     records = simulated_records(small, population, simulated)
     exact, released = _both(small, records, copies, key or NoiseKey.derive(secrets.token_bytes(32), b"a preview"))

@@ -143,6 +143,12 @@ def test_a_preview_of_such_a_night_is_near_its_made_up_truth(tmp_path, way):
     assert made.covered >= 0.7 * made.entries
 
 
+def test_tables_have_no_preview_and_are_not_called_a_query_of_another_package(tmp_path):
+    loaded, _ = asked(tmp_path, "residuals")
+    said = rehearse(make_plan(loaded, date(2026, 11, 22)), Supposed(rows=500))
+    assert said == "There is no preview of this kind of query: no records are made up for it."
+
+
 def test_where_the_best_is_chosen_tables_of_residuals_are_offered_for_shared_nights(tmp_path):
     more = "".join(f', {{ name = "{name}", cells = 5 }}' for name in "abc")
     query = QUERY.replace(" ]\n", f"{more} ]\n")
