@@ -10,26 +10,10 @@ from pydantic import Field, StringConstraints
 from blockveil.pipeline.base.extras import MissingExtra
 from blockveil.pipeline.base.printable import is_hidden
 from blockveil.pipeline.config.fields import Label, LocalPath, Location, Reference, Section, Whole, refusal, rule
+from blockveil.pipeline.config.query_refusal import QueryRefused
 
 if TYPE_CHECKING:
     from blockveil.pipeline.config.row_query import Dialect, RowQuery
-
-
-_RULE = "A query selects, renames, filters and computes within one row of one table"
-
-
-class QueryRefused(Exception):
-    """A query is not accepted.
-
-    Attributes
-    ----------
-    problem, rule, remedy
-        What was found, what must hold, and what to do.
-    """
-
-    def __init__(self, problem: str, rule: str = _RULE, remedy: str = "Take it out of the query") -> None:
-        super().__init__(problem, rule, remedy)
-        self.problem, self.rule, self.remedy = problem, rule, remedy
 
 
 class PublicTable(Section):

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from blockveil.pipeline.config.ingest_databases import QueryRefused
+from blockveil.pipeline.config.query_refusal import QueryRefused
 
 _PAIR = ("this", "expression")
 _ONE = ("this",)

@@ -32,9 +32,9 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from blockveil.pipeline.config.ingest_databases import QueryRefused
 from blockveil.pipeline.config.query_dates import Dates, dated, undated
 from blockveil.pipeline.config.query_nodes import check_parts, words_of
+from blockveil.pipeline.config.query_refusal import QueryRefused
 
 # It warns of what it parses as a mere command, which is refused here in words of our own.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)

@@ -23,10 +23,10 @@ from blockveil.pipeline.config.ingest_databases import (
     DatabaseSource,
     DuckdbSource,
     PostgresSource,
-    QueryRefused,
     SqliteSource,
 )
 from blockveil.pipeline.config.ingest_file import LoadedIngest
+from blockveil.pipeline.config.query_refusal import QueryRefused
 from blockveil.pipeline.config.secrets import POSTGRES, read_secret
 from blockveil.pipeline.data.ingest.batches import TableBatch
 from blockveil.pipeline.data.ingest.database_files import not_stored

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from blockveil.pipeline.config.ingest_databases import QueryRefused
+from blockveil.pipeline.config.query_refusal import QueryRefused
 from blockveil.pipeline.config.row_query import checked
 from tests.pipeline.config.refused_queries import REFUSED
 
