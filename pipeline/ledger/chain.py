@@ -16,6 +16,11 @@ from blockveil.pipeline.ledger import refusals
 from blockveil.pipeline.ledger.entries import Entry
 from blockveil.pipeline.ledger.schema import GENESIS, entry, row_hash
 
+_LAST = (
+    sa.select(entry.c.sequence, entry.c.hash, entry.c.kind, entry.c.payload).order_by(entry.c.sequence.desc()).limit(1)
+)
+_ADDED = entry.insert()
+
 
 def identifier() -> str:
     """Random name of a charge, or nonce of a row."""
@@ -41,11 +46,7 @@ def append(
     LedgerError
         The ledger is closed.
     """
-    last = connection.execute(
-        sa.select(entry.c.sequence, entry.c.hash, entry.c.kind, entry.c.payload)
-        .order_by(entry.c.sequence.desc())
-        .limit(1)
-    ).one_or_none()
+    last = connection.execute(_LAST).one_or_none()
     if last is not None and last.kind == "CLOSED" and kind != "OPENED":
         raise refusals.closed(json.loads(last.payload))
     row: dict[str, Any] = {
@@ -65,5 +66,5 @@ def append(
         "part": None if part is None else part.text,
     }
     row["hash"] = row_hash(row)
-    connection.execute(entry.insert().values(**row))
+    connection.execute(_ADDED, row)
     return Entry.of(row)

@@ -33,6 +33,8 @@ from blockveil.pipeline.ledger.transfer import Form, write_rows
 from blockveil.pipeline.ledger.verification import verify_chain
 from blockveil.pipeline.ledger.withdrawals import standing_charge, withdrawn
 
+_LAST_TIME = sa.select(entry.c.time).order_by(entry.c.sequence.desc()).limit(1)
+
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
@@ -375,7 +377,7 @@ class Ledger:
 
     def _time(self, connection: sa.Connection) -> str:
         """Now; a clock that was set back does not turn back the ledger's time."""
-        last = connection.scalar(sa.select(entry.c.time).order_by(entry.c.sequence.desc()).limit(1))
+        last = connection.scalar(_LAST_TIME)
         return max(self._now(), "" if last is None else str(last))
 
     def _append(

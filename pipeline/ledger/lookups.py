@@ -18,15 +18,36 @@ from blockveil.pipeline.ledger.same_records import warning
 from blockveil.pipeline.ledger.schema import entry
 from blockveil.pipeline.ledger.sums import spent, standing
 
+# Built once: a statement takes longer to build than to run.
+_GRANTED = (
+    sa.select(entry.c.payload)
+    .where(entry.c.dataset == sa.bindparam("dataset"), entry.c.kind == "BUDGET")
+    .order_by(entry.c.sequence.desc())
+    .limit(1)
+)
+_ACTIVE = sa.select(entry).where(
+    entry.c.release_id == sa.bindparam("release_id"), entry.c.kind == "RESERVED", standing(entry)
+)
+_OF_CHARGE = sa.select(entry).where(entry.c.charge_id == sa.bindparam("charge_id")).order_by(entry.c.sequence)
+_MOVED = sa.select(entry.c.charge_id).where(
+    entry.c.dataset == sa.bindparam("dataset"), entry.c.kind.in_(("COMMITTED", "VOID"))
+)
+_STALE = (
+    sa.select(entry)
+    .where(
+        entry.c.dataset == sa.bindparam("dataset"),
+        entry.c.kind == "RESERVED",
+        entry.c.time < sa.bindparam("before"),
+        entry.c.charge_id.not_in(_MOVED),
+    )
+    .order_by(entry.c.sequence)
+)
+_NEWEST = sa.select(entry.c.kind, entry.c.payload).order_by(entry.c.sequence.desc()).limit(1)
+
 
 def budget(connection: sa.Connection, dataset: str, now: str) -> BudgetStatus | None:
     """Budget of a name with what its charges cost, in all and in the periods that hold a time; or None."""
-    granted = connection.execute(
-        sa.select(entry.c.payload)
-        .where(entry.c.dataset == dataset, entry.c.kind == "BUDGET")
-        .order_by(entry.c.sequence.desc())
-        .limit(1)
-    ).scalar_one_or_none()
+    granted = connection.execute(_GRANTED, {"dataset": dataset}).scalar_one_or_none()
     if granted is None:
         return None
     grant = Grant.of(json.loads(granted))
@@ -90,24 +111,13 @@ def check_account(connection: sa.Connection, release_id: str, dataset: str) -> N
 
 def stale(connection: sa.Connection, dataset: str, before: str) -> list[Entry]:
     """Reservations from before a time on which nothing was drawn."""
-    moved = sa.select(entry.c.charge_id).where(entry.c.dataset == dataset, entry.c.kind.in_(("COMMITTED", "VOID")))
-    rows = connection.execute(
-        sa.select(entry)
-        .where(
-            entry.c.dataset == dataset,
-            entry.c.kind == "RESERVED",
-            entry.c.time < before,
-            entry.c.charge_id.not_in(moved),
-        )
-        .order_by(entry.c.sequence)
-    ).mappings()
+    rows = connection.execute(_STALE, {"dataset": dataset, "before": before}).mappings()
     return [Entry.of(dict(row)) for row in rows]
 
 
 def active(connection: sa.Connection, release_id: str) -> Entry | None:
     """RESERVED entry of a release's charge that is not void, or None."""
-    wanted = (entry.c.release_id == release_id, entry.c.kind == "RESERVED", standing(entry))
-    rows = connection.execute(sa.select(entry).where(*wanted)).mappings().all()
+    rows = connection.execute(_ACTIVE, {"release_id": release_id}).mappings().all()
     if len(rows) > 1:
         raise refusals.two_charges(release_id)
     return Entry.of(dict(rows[0])) if rows else None
@@ -122,8 +132,7 @@ def find(connection: sa.Connection, charge_id: str) -> tuple[Entry, State]:
 
 
 def _entries(connection: sa.Connection, charge_id: str) -> list[Entry]:
-    wanted = sa.select(entry).where(entry.c.charge_id == charge_id).order_by(entry.c.sequence)
-    return [Entry.of(dict(row)) for row in connection.execute(wanted).mappings()]
+    return [Entry.of(dict(row)) for row in connection.execute(_OF_CHARGE, {"charge_id": charge_id}).mappings()]
 
 
 def rows(connection: sa.Connection) -> Iterator[dict[str, Any]]:
@@ -168,6 +177,5 @@ def charge(connection: sa.Connection, reserved: Entry, *, is_new: bool) -> Charg
 
 def closing(connection: sa.Connection) -> dict[str, Any] | None:
     """What the closing entry says, where it is the last one; else None."""
-    last = connection.execute(sa.select(entry.c.kind, entry.c.payload).order_by(entry.c.sequence.desc()).limit(1))
-    row = last.one_or_none()
+    row = connection.execute(_NEWEST).one_or_none()
     return dict(json.loads(row.payload)) if row is not None and row.kind == "CLOSED" else None

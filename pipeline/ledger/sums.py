@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,6 +17,7 @@ _DRAWN = ("COMMITTED", "RELEASED")
 _HALF = 2**32
 
 
+@cache
 def standing(row: Any) -> sa.ColumnElement[bool]:
     """Whether a RESERVED row's charge stands: nothing gave it back, or it was committed, after which nothing can."""
     other = entry.alias()

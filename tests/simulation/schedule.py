@@ -23,7 +23,7 @@ from blockveil.pipeline.base import interrupts, staging
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.config.deployments_file import Deployments, LoadedDeployments, NightSection
-from blockveil.pipeline.data import known_content, object_writes, released
+from blockveil.pipeline.data import known_content, object_writes, released, zarr_arrays
 from blockveil.pipeline.ledger import chain, database, line
 from blockveil.pipeline.ledger import ledger as ledger_module
 from blockveil.pipeline.plan.planning import Plan, make_plan
@@ -193,6 +193,7 @@ class Schedule:
             create_group=stand_ins.create_group, write_array=lambda group, *rest: group.add(*rest), create_array=None
         )
         yield mock.patch.object(publishing, "zarr_arrays", arrays)
+        yield mock.patch.object(zarr_arrays, "_ahead", iter)  # without a thread that reads ahead
         yield mock.patch.object(released, "zarr", SimpleNamespace(open_group=stand_ins.open_group))
         yield mock.patch.multiple(
             night,
