@@ -10,11 +10,13 @@ import re
 import shutil
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 import click
+from evidence import with_evidence
 from pydantic import BaseModel
 from sphinx.cmd.build import main as sphinx
 from typer.main import get_command
@@ -30,6 +32,9 @@ from blockveil.pipeline.scaffold.answers import Answers
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("docs", "engine", "pipeline", "flows", "configs")
 FILES = ("*.md", "LICENSE", "NOTICE")
+
+PROMISES = tomllib.loads((ROOT / "docs" / "evidence.toml").read_text())["promise"]
+"""What shows that promises are kept."""
 
 MODELS = (
     ("Release", "The config of a release.", ReleaseConfig),
@@ -117,6 +122,9 @@ def lay_out(source: Path) -> None:
         )
     for file in (file for pattern in FILES for file in ROOT.glob(pattern)):
         shutil.copy(file, source)
+    for page in sorted({promise["page"] for promise in PROMISES}):
+        told = [promise for promise in PROMISES if promise["page"] == page]
+        (source / page).write_text(with_evidence((source / page).read_text(), told))
     (source / "index.md").write_text("\n".join(index()))
     (source / "reference").mkdir()
     for name, lines in (("commands", commands()), ("keys", keys()), ("python", python())):
