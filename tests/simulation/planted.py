@@ -111,9 +111,6 @@ MISTAKES = {
             ("    durable.sync_tree(self._held.path)\n    return", "    return"),
         ),
     ),
-    "a release's name is not synced before its pointer": Mistake(
-        _PUBLISHING + "publish", (("        durable.sync(folder)\n", ""),)
-    ),
     "a pointer is written in place": Mistake(
         "blockveil.pipeline.base.durable:replace_file",
         (
