@@ -1,12 +1,15 @@
 """The tables of the page of mechanisms are what the benchmark prints today."""
 
 import re
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from benchmarks import marginals, positive, uneven
+from benchmarks import box_moments, k_norm, marginals, positive, uneven
 from benchmarks.mechanisms import ball_ratios, balls, table
+from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.auto import Metric
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "mechanisms.md").read_text()
@@ -16,6 +19,7 @@ TOTAL = {
     "mvg-exact": ("mvg-exact", None),
     "classic": ("classic-gaussian", None),
     "laplace": ("laplace", None),
+    "k-norm": ("k-norm", None),
     "mgm": ("mgm", None),
     "mvg (square root)": ("mvg", "square-root"),
     "mvg (as printed)": ("mvg", "published"),
@@ -117,3 +121,44 @@ def test_the_table_of_positive_semi_definite_versions_is_what_the_benchmark_prin
     assert float(row["matrix"]) == pytest.approx(matrix, abs=0.006)
     assert float(row["correlations"]) == pytest.approx(ratio, abs=0.006)
     assert matrix <= (0.5 if name == "images of 28 x 28" else 1.0)
+
+
+def test_the_table_of_second_moments_in_a_box_is_what_the_benchmark_prints():
+    shown = rows_below("### Second moments in a box", "features")
+    assert [int(row["features"]) for row in shown] == list(box_moments.FEATURES)
+    for row in shown:
+        assert float(row["auto over the least"]) == pytest.approx(
+            box_moments.over_the_least(int(row["features"])), abs=6e-4
+        )
+
+
+def test_no_covariance_with_noise_of_three_sizes_has_less_error_than_the_benchmark_finds():
+    """Against the distance of every corner, by a dense inverse, for four features."""
+    d, rng = 4, np.random.default_rng(4)
+    corners = np.array(list(product((0.0, 1.0), repeat=d)))[1:]
+    places = np.triu_indices(d, 1)
+    least = box_moments.least(d)
+    for _ in range(300):
+        common, single = np.exp(rng.normal((1.0, -2.0), 1.0))
+        diagonal = single * np.eye(d) + (common - single) / d
+        inverse = np.linalg.inv(diagonal)
+        largest = max(2.0 * np.sum(np.outer(v, v)[places] ** 2) + v**2 @ inverse @ v**2 for v in corners)
+        assert (d * (d - 1) / 2 + np.trace(diagonal)) * largest >= least * (1.0 - 1e-9)
+        assert box_moments.error(d, common, single) == pytest.approx((d * (d - 1) / 2 + np.trace(diagonal)) * largest)
+
+
+def test_the_tables_of_k_norm_noise_are_what_the_benchmark_prints():
+    strict = ApproxDP(k_norm.GUARANTEE.epsilon, 1e-9)
+    heading, add = "### Rows and gradients with few entries", Neighbours.ADD_REMOVE
+    rows, gradients = (
+        rows_below(heading, f"{header}")[: len(sizes)]
+        for header, sizes in (("features of a row", k_norm.ROWS), ("weights of a gradient", k_norm.GRADIENTS))
+    )
+    for row, features in zip(rows, k_norm.ROWS, strict=True):
+        assert row["features of a row"] == str(features)
+        assert row["1e-6"] == f"{k_norm.gain_of_rows(features):.3g}"
+        assert row["1e-9"] == f"{k_norm.gain_of_rows(features, strict):.3g}"
+    for row, weights in zip(gradients, k_norm.GRADIENTS, strict=True):
+        assert row["weights of a gradient"] == str(weights)
+        assert row["1e-6"] == f"{k_norm.gain_of_gradients(weights, add):.3g}"
+        assert row["1e-9"] == f"{k_norm.gain_of_gradients(weights, add, strict):.3g}"

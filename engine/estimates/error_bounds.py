@@ -12,6 +12,8 @@ entries, or ``s D S D`` for symmetric answers with S of variance 1 on and 1/2 of
   ``exp(-t^2 / 2 s^2)``, s the largest standard deviation of ``v'Zw`` (Gaussian concentration).
 * Laplace noise is Gaussian noise times the root of an independent exponential variable; the largest of k of these is
   below ``ln(k / p)`` but for a probability p, and given them the Gaussian bounds hold.
+* K-norm noise has dependent entries: all of them are within the union bound of :mod:`.bands`, and its norms within
+  Markov's of the Frobenius norm.
 
 **Source**: Boucheron, Lugosi and Massart, 2013, Theorems 5.6 and 13.3; Chevet, 1978.
 """
@@ -25,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.estimates.bands import CONFIDENCE, GaussianNoise
+from blockveil.engine.estimates.bands import CONFIDENCE, GaussianNoise, LaplaceSums
 from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.records.geometry import Matrix, Vector
 
@@ -126,6 +128,8 @@ def band(design: NoiseDesign) -> float:
     """Standard deviations that hold all distinct entries at once with probability 0.95."""
     if design.gaussian:
         return GaussianNoise().band(design.spread.entries)
+    if design.joint:
+        return LaplaceSums().band(design.spread.entries)
     outside = -math.expm1(math.log(CONFIDENCE) / design.spread.entries)
     # P(|x| > b y) = e^-y for scale b, and the standard deviation is sqrt(2) b.
     return -math.log(outside) / math.sqrt(2.0)
@@ -145,6 +149,8 @@ def expected_spectral_norm(design: NoiseDesign, left: Vector | Matrix, right: Ve
 
 def spectral_bound(design: NoiseDesign, left: Vector | Matrix, right: Vector | Matrix) -> float:
     """Spectral norm of the noise that is not exceeded with probability 0.95, raw units."""
+    if design.joint:
+        return math.inf  # the Frobenius norm's bound is what is known
     mean, widest = expected_spectral_norm(design, left, right), _widest(design, left, right)
     outside = 1.0 - CONFIDENCE
     if design.gaussian:

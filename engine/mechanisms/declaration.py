@@ -33,6 +33,8 @@ class CatalogueEntry:
         How far the published claim can be trusted.
     source
         Paper and theorem.
+    theorem
+        What it says, or what a false claim says, in one sentence.
     relations, queries
         Neighbouring relations and queries that it serves.
     needs
@@ -58,6 +60,7 @@ class CatalogueEntry:
     error: str
     finding: str
     use: str
+    theorem: str = ""
 
 
 @dataclass(frozen=True)

@@ -256,6 +256,11 @@ DECLARED = (
             title="analytic Gaussian, equal noise in raw units",
             status=Status.PROVEN_EXACT,
             source="Balle and Wang, 2018, Theorem 8; IMGM Theorem 2 for equal noise",
+            theorem=(
+                "noise of standard deviation s on an answer that neighbours change by at most D in L2 is (epsilon, "
+                "delta)-private if and only if Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu) <= delta "
+                "for mu = D / s"
+            ),
             relations=BOTH,
             queries=ALL_QUERIES,
             needs="public bounds of a record",
@@ -278,6 +283,11 @@ DECLARED = (
             title="Gaussian whose size follows the declared bounds",
             status=Status.PROVEN_EXACT,
             source="MVG (CCS 2018), section 6, Algorithms 1 and 2, with the exact budget of Balle and Wang, 2018",
+            theorem=(
+                "independent Gaussian noise of variances v_i is as private as one Gaussian at mu = sup over "
+                "neighbours of sqrt(sum of change_i^2 / v_i), exactly; for rows in a box that is mu^2 = sum of c_i^2 "
+                "/ v_i"
+            ),
             relations=BOTH,
             queries=ALL_QUERIES,
             needs="public bounds of a record; optionally an importance for each feature",

@@ -92,6 +92,9 @@ DECLARED = (
             title="discrete Laplace on a grid",
             status=Status.PROVEN_EXACT,
             source=("Dwork, McSherry, Nissim and Smith, 2006, Theorem 1; Ghosh, Roughgarden and Sundararajan, 2009"),
+            theorem=(
+                "Laplace noise of scale b on an answer that neighbours change by at most D in L1 has pure loss D / b"
+            ),
             relations=BOTH,
             queries=ALL_QUERIES,
             needs="public bounds of a record",
@@ -116,6 +119,9 @@ DECLARED = (
             title="discrete Laplace in whole numbers",
             status=Status.PROVEN_EXACT,
             source="Ghosh, Roughgarden and Sundararajan, 2009",
+            theorem=(
+                "noise on whole numbers with P(k) ~ exp(-r |k|) has pure loss r times the largest change in L1, exactly"
+            ),
             relations=BOTH,
             queries=("counts", "column-histograms", "marginals"),
             needs="nothing but the grid of cells",

@@ -12,6 +12,7 @@ FILES = {
     "shaped-gaussian": "gaussian",
     "laplace": "laplace",
     "discrete-laplace": "laplace",
+    "k-norm": "k_norm",
     "matrix-mechanism": "counts.workload_answers",
     "hierarchical": "counts.workload_answers",
     "residuals": "counts.residuals",

@@ -12,6 +12,7 @@ DECLARED = (
             title="principal directions as one frame, by a matrix Bingham law (PPCA as published)",
             status=Status.PROVEN_LOOSE,
             source="Chaudhuri, Sarwate and Sinha, 2013",
+            theorem="a frame of directions with density ~ exp(epsilon tr(V'AV) / 2) has pure loss epsilon",
             relations=BOTH,
             queries=("principal-directions",),
             needs="records in a ball; the number of directions",
@@ -33,6 +34,10 @@ DECLARED = (
             title="Wishart noise on a second moment",
             status=Status.NOT_PRIVATE,
             source="Jiang, Xie and Zhang, 2016; Imtiaz and Sarwate, 2016; Sheffet, 2019",
+            theorem=(
+                "published: adding a Wishart matrix to a second moment has a pure loss. That is false, for with one "
+                "more record some outputs are impossible"
+            ),
             relations=BOTH,
             queries=("second-moment",),
             needs="records in a ball",
@@ -56,6 +61,10 @@ DECLARED = (
             title="Gaussian sketch of regularised records",
             status=Status.PROVEN_LOOSE,
             source=("Blocki, Blum, Datta and Sheffet, 2012; Sheffet, 2017; Upadhyay, 2014 (structured projections)"),
+            theorem=(
+                "a Gaussian sketch of k rows of records to which a regularisation is added is (epsilon, "
+                "delta)-private if the regularisation is as large as epsilon, delta and k ask for"
+            ),
             relations=BOTH,
             queries=("sketches of records",),
             needs="records in a ball; public regularisation that is added, not found",
@@ -83,6 +92,10 @@ DECLARED = (
             title="rank-1 singular Gaussian as published",
             status=Status.NOT_PRIVATE,
             source="Ji and Li, Less is More, section 5.2, Definition 8 and Theorem 5",
+            theorem=(
+                "published: noise of variance 2 sensitivity^2 / (epsilon psi) along one random direction is (epsilon, "
+                "delta)-private. That is false"
+            ),
             relations=BOTH,
             queries=ALL_QUERIES,
             needs="the L2 sensitivity and the number of entries",

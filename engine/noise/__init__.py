@@ -3,9 +3,13 @@
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
 * :mod:`.additive`: Additive noise on exact integer answers
+* :mod:`.ball_noise`: Secure noise whose probability falls with the length of the whole answer, exactly, as a pure
+  function of the key
 * :mod:`.compiled_levels`: Levels of Gaussian noise in one pass over their random words, compiled
 * :mod:`.continual`: A statistic of growing records, published every night, as earlier versions began it: which noise
   the nights share
+* :mod:`.cube_noise`: Secure noise whose probability falls with the largest entry of a row, as a pure function of
+  (key, row, column)
 * :mod:`.design`: The noise of one release as plain data
 * :mod:`.discrete_gaussian`: Secure discrete Gaussian noise as a pure function of (key, row, column)
 * :mod:`.discrete_laplace`: Secure discrete Laplace noise of any rational rate, as a pure function of (key, row, column)

@@ -16,7 +16,11 @@ Releases are integers: ``round(answer / step) + discrete noise``, with an intege
 4. So the loss is ``mu = L2 / scale + sqrt(changing) / grid`` (Gaussian), or ``epsilon = L1 / scale + changing / t``
    (Laplace), and the samplers' total variation.
 
-**Source**: Balle and Wang, 2018 (analytic Gaussian); Dwork, McSherry, Nissim and Smith, 2006 (Laplace).
+K-norm noise has a pure loss too, of the largest entry of a row (:mod:`.cube_noise`), or of the length of a whole answer
+(:mod:`.ball_noise`): there entries get their noise together.
+
+**Source**: Balle and Wang, 2018 (analytic Gaussian); Dwork, McSherry, Nissim and Smith, 2006 (Laplace); Hardt and
+Talwar, 2010 (K-norm).
 """
 
 from __future__ import annotations
@@ -27,6 +31,8 @@ from math import ceil, exp, floor, inf, ldexp, log2, nextafter, sqrt
 
 from blockveil.engine.guarantees.calibration import CalibrationError, CannotCalibrate, gaussian_mu
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
+from blockveil.engine.noise.ball_noise import BallNoise
+from blockveil.engine.noise.cube_noise import CubeNoise
 from blockveil.engine.noise.design import ROUND_UP, Law, NoiseDesign, add_noise
 from blockveil.engine.noise.discrete_gaussian import GRID_THREE_LEVEL, GRID_TWO_LEVEL
 from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
@@ -43,6 +49,7 @@ __all__ = [
     "Spread",
     "add_noise",
     "gaussian_design",
+    "k_norm_design",
     "laplace_design",
     "usable_epsilon",
     "usable_mu",
@@ -158,11 +165,43 @@ def laplace_design(
     CannotCalibrate
         delta is too small for the sampler, rounding leaves no room, or noise leaves the exact range.
     """
+    # Two neighbours' answers round to grid points at most one step further apart in each entry that changes.
+    rounding = spread.changing / grid.privacy_scale * ROUND_UP
+    return _pure_design(spread, sensitivity, scaling, guarantee, grid, rounding)
+
+
+def k_norm_design(
+    spread: Spread, sensitivity: Sensitivity, scaling: Scaling, guarantee: ApproxDP, grid: CubeNoise | BallNoise
+) -> NoiseDesign:
+    """Noise by the largest entry of a row, or by the length of a whole answer, at all of epsilon but 1e-12.
+
+    Parameters
+    ----------
+    spread, scaling, guarantee
+        As for :func:`laplace_design`.
+    sensitivity
+        Of the answer divided by the spreads: of its largest entry, or L2.
+    grid
+        Law of the noise.
+
+    Raises
+    ------
+    CannotCalibrate
+        As for :func:`laplace_design`.
+    """
+    # Rounding moves two answers at most one step further apart in each entry: in the largest one by one, in length by
+    # the root of how many change. Lengths are rounded up by the law itself, which costs less than one step more.
+    steps = 1.0 if isinstance(grid, CubeNoise) else sqrt(spread.changing) + 1.0
+    return _pure_design(spread, sensitivity, scaling, guarantee, grid, steps / grid.privacy_scale * ROUND_UP)
+
+
+def _pure_design(
+    spread: Spread, sensitivity: Sensitivity, scaling: Scaling, guarantee: ApproxDP, grid: Law, rounding: float
+) -> NoiseDesign:
+    """Noise of a pure loss ``sensitivity / scale + rounding``."""
     _check_known(sensitivity)
     total_variation = spread.entries * grid.total_variation_per_draw
     usable_mu(guarantee, total_variation)
-    # Two neighbours' answers round to grid points at most one step further apart in each entry that changes.
-    rounding = spread.changing / grid.privacy_scale * ROUND_UP
     usable = usable_epsilon(guarantee)
     if rounding > 0.5 * usable:
         raise CannotCalibrate(

@@ -29,7 +29,8 @@ class Law(Protocol):
     Attributes
     ----------
     norm
-        Norm in which sensitivities are measured for it: "L2" (Gaussian) or "L1" (Laplace).
+        Norm in which sensitivities are measured for it: "L2" (Gaussian), "L1" (Laplace), or in the words of a law whose
+        entries get their noise together (K-norm noise).
     """
 
     norm: ClassVar[str]
@@ -44,7 +45,7 @@ class Law(Protocol):
 
     @property
     def privacy_scale(self) -> float:
-        """Scale of continuous noise that is no more private: standard deviation (Gaussian) or b (Laplace)."""
+        """Scale of continuous noise that is no more private: standard deviation (Gaussian) or b (Laplace, K-norm)."""
 
     @property
     def total_variation_per_draw(self) -> float:
@@ -168,9 +169,9 @@ class NoiseDesign:
     spread
         Relative size of the noise by row and column.
     scale
-        Size of the noise where the spreads are one: standard deviation (Gaussian), or scale b (Laplace).
+        Size of the noise where the spreads are one: standard deviation (Gaussian), or scale b (Laplace, K-norm).
     sensitivity
-        Of the answer divided by the spreads: L2 (Gaussian) or L1 (Laplace).
+        Of the answer divided by the spreads, in the norm of the law: L2 (Gaussian), L1 (Laplace) or its own (K-norm).
     grid
         Law of the discrete noise.
     unit
@@ -258,8 +259,13 @@ class NoiseDesign:
 
     @property
     def gaussian(self) -> bool:
-        """Whether the noise is Gaussian; else it is Laplace noise."""
+        """Whether the noise is Gaussian; else it is Laplace or K-norm noise."""
         return self.grid.norm == "L2"
+
+    @property
+    def joint(self) -> bool:
+        """Whether entries of a row, or of the whole answer, get their noise together: K-norm noise."""
+        return self.grid.norm not in ("L1", "L2")
 
     @property
     def isometric(self) -> bool:

@@ -73,11 +73,11 @@ class KeyBits:
     def discrete_gaussian(self, bits: int) -> int:
         """A whole number y with probability proportional to ``exp(-y^2 / 2**(2 bits + 1))``."""
         while True:
-            magnitude = self._discrete_laplace(bits)
+            magnitude = self.two_sided_geometric(bits)
             if self.exponential_trial((abs(magnitude) - (1 << bits)) ** 2, 2 * bits + 1):
                 return magnitude
 
-    def _discrete_laplace(self, bits: int) -> int:
+    def two_sided_geometric(self, bits: int) -> int:
         """A whole number y with probability proportional to ``exp(-|y| / 2**bits)``."""
         while True:
             low = self.bits(bits)

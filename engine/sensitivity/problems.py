@@ -307,6 +307,21 @@ class Rows:
         known = self._change(widest_l1(self.body, spread.columns), largest_l1(self.body, spread.columns), spread)
         return self._within(known, wider_l1, spread)
 
+    def largest_entry(self, spread: Spread) -> Sensitivity:
+        """Largest entry of the answer's change, divided by the spread: the widest feature's width.
+
+        Entries of two records differ by at most the width of their box in each feature, and in one of them by all of
+        it, as records at both of its ends show.
+        """
+        box = uncapped(self.body)
+        widths = np.full(self.scale.size, 1.0 if box is Body.HALF_CUBE else 2.0)
+        if self.ends is not None and box is not Body.BALL:
+            widths = self.ends[1] - self.ends[0]
+        value = float(np.max(widths / spread.columns)) / float(np.min(spread.rows))
+        reached = isinstance(self.body, Body) and (self.ends is not None or self.even or box is not Body.CUBE)
+        # An end that is not reached is half as far away, at the origin; within a ball no more is claimed either.
+        return Sensitivity(value * _ROUND_UP, value if reached else value / 2.0)
+
     def _within(
         self, known: Sensitivity, wider: Callable[[AnyBody, Vector, Vector], Sensitivity], spread: Spread
     ) -> Sensitivity:

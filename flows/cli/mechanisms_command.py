@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.auto import Auto, Metric, proven
 from blockveil.engine.mechanisms.catalogue import ENTRIES, find
 from blockveil.engine.mechanisms.declaration import CatalogueEntry
@@ -14,6 +15,14 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.unvetted import offered
 
 Name = Annotated[str | None, typer.Argument(help="Name of a mechanism, to explain it.", show_default=False)]
+
+_EXAMPLE = (0.9, 1e-6)
+"""Guarantee of the picture, which releases nothing: that of the tables of docs/mechanisms.md."""
+
+Epsilon = Annotated[float, typer.Option(help="Epsilon of the profile that is shown.")]
+Delta = Annotated[float, typer.Option(help="Delta of the profile that is shown.")]
+
+_NO_PROFILE = [("True profile", "not known at every epsilon; `blockveil audit` attacks it instead")]
 
 _USES = {
     "release": "a config may name it",
@@ -25,8 +34,14 @@ _USES = {
 _UNVETTED = "a config may name it; a release needs allow_unvetted = true in [release]"
 
 
-def mechanisms(name: Name = None, as_json: Json = False, debug: Debug = False) -> None:
-    """List all mechanisms with their status, or explain one."""
+def mechanisms(
+    name: Name = None,
+    epsilon: Epsilon = _EXAMPLE[0],
+    delta: Delta = _EXAMPLE[1],
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List all mechanisms with their status, or explain one with its theorem and true privacy profile."""
     del debug
     if name is None:
         _list(as_json)
@@ -46,7 +61,26 @@ def mechanisms(name: Name = None, as_json: Json = False, debug: Debug = False) -
             "A mechanism has one of the names that are listed",
             "Run `blockveil mechanisms`",
         )
-    print_answer(_lines(entry), as_json, name=entry.name, title=entry.title)
+    _explain(entry, epsilon, delta, as_json)
+
+
+def _explain(entry: CatalogueEntry, epsilon: float, delta: float, as_json: bool) -> None:
+    from blockveil.pipeline.study.shown_profile import shown_profile  # cases and laws of all audits
+
+    try:
+        guarantee = ApproxDP(epsilon, delta)
+    except ValueError as error:
+        failure = ConfigError("No mechanism has this guarantee", str(error), "Correct --epsilon or --delta")
+    else:
+        profile = shown_profile(entry.name, guarantee)
+        rows = _lines(entry)
+        if as_json:
+            plain = None if profile is None else profile.plain
+            print_answer(rows, True, name=entry.name, title=entry.title, profile=plain)
+        else:
+            print_answer([*rows, *(_NO_PROFILE if profile is None else profile.lines)], False)
+        return
+    raise failure
 
 
 def _list(as_json: bool) -> None:
@@ -87,6 +121,7 @@ def _lines(entry: CatalogueEntry) -> list[tuple[str, str]]:
         ("Mechanism", f"{entry.name}: {entry.title}"),
         ("Status", entry.status.value),
         ("Source", entry.source),
+        ("Theorem", entry.theorem),
         ("Neighbours", ", ".join(relation.value for relation in entry.relations)),
         ("Queries", ", ".join(entry.queries)),
         ("Needs", entry.needs),

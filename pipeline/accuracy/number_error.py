@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from blockveil.engine.estimates.bands import GaussianNoise, LaplaceNoise, Tails
+from blockveil.engine.estimates.bands import BallEntry, CubeEntry, GaussianNoise, LaplaceNoise, Tails
+from blockveil.engine.noise.ball_noise import BallNoise
+from blockveil.engine.noise.cube_noise import CubeNoise
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
 
@@ -85,4 +87,8 @@ def interval_of_an_entry(design: NoiseDesign) -> float:
     tails: Tails = GaussianNoise()
     if isinstance(law, DiscreteLaplace) and design.strategy is None:
         tails = LaplaceNoise(law.rate)
+    elif isinstance(law, CubeNoise):
+        tails = CubeEntry(law.entries)
+    elif isinstance(law, BallNoise):
+        tails = BallEntry(law.entries)
     return tails.band(1)

@@ -317,7 +317,7 @@ def as_begun(plan: Plan, ledger: Ledger) -> Plan:
         if found is not None and (found.chained or found.number != plan.series.night):
             plan = make_plan(plan.loaded, plan.logical_date, found)
     now = Begun.of(plan.public["calibration"])
-    others = editions.earlier(plan.answer)
+    others = editions.earlier(plan.answer, plan.compared)
     if not now.mapped and now.exact is not False and not others:
         return plan  # earlier versions wrote the same
     first = None if plan.series is None else plan.series.first

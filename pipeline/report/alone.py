@@ -15,11 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.estimates.bands import GaussianNoise, LaplaceNoise, LaplaceSums, RandomDirection, Tails
+from blockveil.engine.estimates.bands import (
+    BallEntry,
+    CubeEntry,
+    GaussianNoise,
+    LaplaceNoise,
+    LaplaceSums,
+    RandomDirection,
+    Tails,
+)
 from blockveil.engine.estimates.ratios import RatioErrors
 from blockveil.pipeline.report.matrix import Array, ReleasedMatrix
 
-_RATE = re.compile(r"Laplace of rate (\d+)/(\d+)")
+_RATE = re.compile(r"(?:Laplace|K-norm) of rate (\d+)/(\d+)")
+_TOGETHER = re.compile(r"K-norm of rate \d+/\d+, (largest|length) of (\d+) entries")
 
 
 class NoiseAlone:
@@ -58,6 +67,9 @@ class NoiseAlone:
         rate = laplace_rate(mechanism)
         if rate is None:
             return GaussianNoise()
+        together = _TOGETHER.search(str(mechanism.get("grid", "")))
+        if together is not None:
+            return (CubeEntry if together[1] == "largest" else BallEntry)(int(together[2]))
         sums = self._has_means or "strategy" in mechanism or mixed(self.matrix.attributes)
         return LaplaceSums(rate) if sums else LaplaceNoise(rate)
 
@@ -77,6 +89,7 @@ class NoiseAlone:
         """Whether entries share noise in a way that the release does not tell."""
         # Totals have the noise of the count in them, unless their origin is zero.
         shared = self.matrix.kind == "totals" and bool(np.any(self.matrix.attributes.get("origin", ())))
+        shared = shared or "K-norm" in str(self._mechanism.get("grid", ""))
         told = {"strategy", "steps", "concentration"} & self._mechanism.keys() == set() and not shared
         return not told or mixed(self.matrix.attributes)
 
@@ -144,7 +157,10 @@ class NoiseAlone:
 
 
 def laplace_rate(mechanism: dict[str, Any]) -> Fraction | None:
-    """Rate of the Laplace noise of a mechanism on whole numbers; None where its noise is Gaussian."""
+    """Rate of the Laplace or K-norm noise of a mechanism on whole numbers; None where its noise is Gaussian.
+
+    Sums of K-norm noise keep the bound of sums of Laplace noise (:mod:`.bands`).
+    """
     last = mechanism.get("steps", [{}])[-1].get("noise", "")
     found = _RATE.search(str(mechanism.get("grid", last)))
     return None if found is None else Fraction(int(found[1]), int(found[2]))

@@ -25,6 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from blockveil.engine.noise.ball_noise import BallNoise
+from blockveil.engine.noise.cube_noise import CubeNoise
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.gradients import course_of
@@ -46,6 +48,9 @@ _MOST_COMPARED = 2**24
 
 _ENTRIES, _MOST_KEYS = 40_000, 4_000
 """Entries of noise that are looked at, where so many keys give as many."""
+
+_MOST_SLOW_KEYS = 400
+"""Keys for noise by the length of an answer, of which a draw takes up to some hundredths of a second."""
 
 _Z = 6.2
 """Standard deviations beyond which an estimate lies with probability below 1e-9, on both sides together."""
@@ -224,10 +229,13 @@ def _in_words(here: Row | None, there: Row | None) -> str:
 
 
 def _loss(design: NoiseDesign, shift: Released) -> float:
-    """Loss of a shift of the released integers: mu of Gaussian noise, epsilon of Laplace noise."""
+    """Loss of a shift of the released integers: mu of Gaussian noise, epsilon of other noise."""
+    if isinstance(design.grid, CubeNoise):  # rows have noise of their own, so that their losses add up
+        return float(np.sum(np.max(np.abs(shift), axis=1))) / design.grid.privacy_scale
     sizes = np.abs(_distinct(shift, design)).astype(np.float64)
     # The law's scale counts in grid steps: two laws of its kind this far apart have this loss, or more.
-    length = sqrt(float(np.sum(sizes * sizes))) if design.gaussian else float(np.sum(sizes))
+    by_length = design.gaussian or isinstance(design.grid, BallNoise)
+    length = sqrt(float(np.sum(sizes * sizes))) if by_length else float(np.sum(sizes))
     return length / design.grid.privacy_scale
 
 
@@ -259,7 +267,10 @@ def _over_nights(path: ReplayPath, pair: tuple[Row | None, Row | None], tell: Te
 def _noise(path: ReplayPath) -> tuple[float, int, float, bool]:
     """Spread of the noise over that of its law, draws, the least error that they show, and whether rows repeat."""
     entries = _distinct(np.empty(path.design.shape, np.int64), path.design).size
-    pairs = max(2, min(-(-_ENTRIES // entries), _MOST_KEYS // 2))
+    # Entries that get their noise together count as one, and such noise of a whole answer is slow to draw.
+    together = getattr(path.design.grid, "entries", 1) if path.design.joint else 1
+    most = _MOST_SLOW_KEYS if isinstance(path.design.grid, BallNoise) else _MOST_KEYS
+    pairs = max(2, min(-(-_ENTRIES // entries), most // 2))
     unit = path.units[-1]
     one = [next(path.releases([unit], throwaway_key())) for _ in range(2)]
     total, repeats = 0.0, False
@@ -270,8 +281,8 @@ def _noise(path: ReplayPath) -> tuple[float, int, float, bool]:
         repeats |= _repeat(noise)
         total += float(np.sum(both * both)) / 2.0
     draws = pairs * entries
-    # Var (X - Y)^2 / (2 s^2)^2 is 2 for Gaussian noise, and 3.5 for Laplace noise; half of it for the root.
-    sees = _Z * sqrt((2.0 if path.design.gaussian else 3.5) / draws) / 2.0
+    # Var (X - Y)^2 / (2 s^2)^2 is 2 for Gaussian noise, and at most 3.5 for other noise; half of it for the root.
+    sees = _Z * sqrt((2.0 if path.design.gaussian else 3.5) * together / draws) / 2.0
     law = sqrt(getattr(path.design.grid, "variance", path.design.grid.standard_deviation**2))
     return sqrt(total / draws) / law, draws, sees, repeats
 

@@ -89,6 +89,8 @@ CASES = {
     "marginals": (TABLES, ADD, 'kind = "residuals"', 3, ""),
     "rows": (queries.ROWS, REPLACE, SHAPED, 4, ""),
     "rows-laplace": (queries.ROWS, REPLACE, 'kind = "laplace"\noptimise_for = "absolute-error"', 4, ""),
+    "rows-k-norm": (queries.ROWS, REPLACE, 'kind = "k-norm"', 4, ""),
+    "gradients-k-norm": (training.QUERY + training.LOGISTIC, ADD, 'kind = "k-norm"', 4, ""),
     "totals": (queries.ROWS.replace('"rows"', '"totals"'), ADD, SHAPED, 4, ""),
     "totals-replace-one": (queries.ROWS.replace('"rows"', '"totals"'), REPLACE, GAUSSIAN, 4, ""),
     "sparse": (sparse.QUERY.format(kind="covariance", origin="zero"), ADD, SHAPED, 60, "density_at_most = 0.05"),
@@ -256,6 +258,8 @@ SLOW = {
     "counts-gaussian",
     "counts-ranges",
     "rows-laplace",
+    "rows-k-norm",
+    "gradients-k-norm",
     "totals-replace-one",
 }
 """Further mechanisms and relations of queries that the others ask too."""

@@ -298,6 +298,10 @@ DECLARED = (
             title="data-aware counts (DAWA): a private partition, then noisy buckets",
             status=Status.PROVEN_EXACT,
             source="Li, Hay, Miklau and Wang, 2014, sections 3 and 4",
+            theorem=(
+                "a partition of least noisy cost has pure loss 2 D c times the rate of its noise, and counts of its "
+                "buckets add c times their own"
+            ),
             relations=BOTH,
             queries=("counts",),
             needs=(

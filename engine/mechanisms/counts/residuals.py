@@ -57,6 +57,10 @@ DECLARED = (
             title="noise on residuals of marginal tables (ResidualPlanner), in whole numbers",
             status=Status.PROVEN_EXACT,
             source="Xiao, He, Zhang and Kifer, 2023",
+            theorem=(
+                "residuals of sets A of axes, with variances v_A, have mu^2 = sum of p_A / v_A, p_A = product of (n_i "
+                "- 1) / n_i, and no Gaussian noise on tables has less total variance under add-remove"
+            ),
             relations=BOTH,
             queries=("marginals",),
             needs="the cells along each axis, and which tables are asked for",

@@ -175,6 +175,10 @@ DECLARED = (
             title="noise on a strategy of counts, least squares for a workload",
             status=Status.PROVEN_EXACT,
             source="Li, Hay, Rastogi, Miklau and McGregor, 2010; McKenna and others, 2018 (products)",
+            theorem=(
+                "answers A x with Gaussian noise of standard deviation s have mu = largest change of A x in L2 / s, "
+                "and least squares on them is post-processing"
+            ),
             relations=BOTH,
             queries=("counts",),
             needs=(
@@ -204,6 +208,10 @@ DECLARED = (
             title="hierarchical counts (Hb) with consistency, in one or two axes",
             status=Status.PROVEN_EXACT,
             source="Hay, Rastogi, Miklau and Suciu, 2010; Qardaji, Yang and Li, 2013, section 3",
+            theorem=(
+                "a record is in one block of each level, so that the losses of levels add up: squared for Gaussian "
+                "noise, as they are for Laplace noise"
+            ),
             relations=BOTH,
             queries=("counts",),
             needs="a grid of cells, and the workload: sums of cells that are asked for",

@@ -187,6 +187,10 @@ DECLARED = (
                 "McSherry and Talwar, 2007; Chaudhuri, Sarwate and Sinha, 2013; Kent, Ganeiban and Mardia, 2013 "
                 "(sampling)"
             ),
+            theorem=(
+                "a unit vector with density ~ exp(c v'Av) has a pure loss of c times the range over which v'Av may "
+                "change between neighbours"
+            ),
             relations=BOTH,
             queries=("principal-directions",),
             needs="records in a ball; the number of directions; at most 256 features",

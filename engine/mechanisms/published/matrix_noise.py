@@ -125,6 +125,10 @@ DECLARED = (
             title="classic Gaussian",
             status=Status.PROVEN_LOOSE,
             source="Dwork and Roth, 2014, Theorem A.1",
+            theorem=(
+                "for epsilon < 1, a standard deviation of sqrt(2 ln(1.25 / delta)) times the L2 sensitivity / epsilon "
+                "is (epsilon, delta)-private"
+            ),
             relations=BOTH,
             queries=ALL_QUERIES,
             needs="public bounds of a record; epsilon below 1",
@@ -149,6 +153,10 @@ DECLARED = (
             source=(
                 "Yang, Xiang, Yu, Wang, Guo, Li and Li, 2021, as R1SMG, section 7.1, compares it; proof: Laurent "
                 "and Massart"
+            ),
+            theorem=(
+                "noise whose loss is at most epsilon wherever its norm is within the bound of Laurent and Massart, "
+                "which it exceeds with probability at most delta, is (epsilon, delta)-private"
             ),
             relations=BOTH,
             queries=ALL_QUERIES,
@@ -176,6 +184,10 @@ DECLARED = (
             title="improved matrix Gaussian, a pair of covariances",
             status=Status.PROVEN_EXACT,
             source="IMGM, section 3.1, Theorem 2; composition: section 3.2, Theorem 4",
+            theorem=(
+                "on a Frobenius ball, matrix noise U1 N U2' is (epsilon, delta)-private if and only if least(U1) "
+                "least(U2) >= sensitivity / mu, mu being that of the analytic Gaussian"
+            ),
             relations=BOTH,
             queries=ALL_QUERIES,
             needs="public bounds of a record; optionally relative standard deviations by feature",

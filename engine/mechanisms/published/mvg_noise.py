@@ -168,6 +168,10 @@ DECLARED = (
                 "MVG (CCS 2018), as numbered in the full version: section 4, Theorems 2 and 3; section 6, "
                 "Algorithms 1 and 2"
             ),
+            theorem=(
+                "matrix noise whose precisions are within a bound that follows from the largest norm of the answer, "
+                "its sensitivity and the bound of Laurent and Massart is (epsilon, delta)-private"
+            ),
             relations=BOTH,
             queries=ADDITIVE,
             needs=(
@@ -206,6 +210,10 @@ DECLARED = (
             title="Algorithms 1 and 2 of MVG with the exact budget",
             status=Status.PROVEN_EXACT,
             source="corrects MVG (CCS 2018), section 6, by Balle and Wang, 2018, Theorem 8",
+            theorem=(
+                "Gaussian noise of any covariance K is (epsilon, delta)-private if and only if sup over neighbours of "
+                "|K^-1/2 change| <= mu; in a box the corners decide"
+            ),
             relations=BOTH,
             queries=("second-moment", "principal-directions", "rows"),
             needs="public box bounds; public allocation and directions, if any",

@@ -82,6 +82,10 @@ DECLARED = (
             title="symmetric Gaussian noise as published (Analyze Gauss)",
             status=Status.PROVEN_LOOSE,
             source="Dwork, Talwar, Thakurta and Zhang, 2014, Algorithm 1",
+            theorem=(
+                "noise of standard deviation sqrt(2 ln(1.25 / delta)) / epsilon on the upper triangle of a second "
+                "moment of records in the unit ball is (epsilon, delta)-private"
+            ),
             relations=BOTH,
             queries=("second-moment", "principal-directions"),
             needs="public bounds of a record; refused where its exact loss exceeds the claim",
@@ -105,6 +109,10 @@ DECLARED = (
             title="symmetric Gaussian noise as published (MOD-SULQ)",
             status=Status.PROVEN_LOOSE,
             source="Chaudhuri, Sarwate and Sinha, 2013, Algorithm 1",
+            theorem=(
+                "noise of a standard deviation that grows like d sqrt(ln d) / epsilon on a second moment of records "
+                "in the unit ball is (epsilon, delta)-private"
+            ),
             relations=BOTH,
             queries=("second-moment", "principal-directions"),
             needs="public bounds of a record",

@@ -68,6 +68,8 @@ PROBLEMS = {
 
 def attained(problem, design):
     """What some pair of neighbours differs by, in the norm of the noise, over its scale where spreads are one."""
+    if design.joint:
+        return (problem.largest_entry if isinstance(problem, Rows) else problem.l2)(design.spread).attained
     if design.strategy is None:
         return (problem.l2 if design.loss.mu else problem.l1)(design.spread).attained
     # Every record that is added, and every one that is replaced by another or by none, as whole-number answers.

@@ -5,9 +5,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, special, stats
 
-from blockveil.engine.estimates.bands import GaussianNoise, LaplaceNoise, LaplaceSums, RandomDirection
+from blockveil.engine.estimates.bands import (
+    BallEntry,
+    CubeEntry,
+    GaussianNoise,
+    LaplaceNoise,
+    LaplaceSums,
+    RandomDirection,
+)
 from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
 
 
@@ -77,6 +84,45 @@ def test_the_band_of_sums_is_safe_and_not_idle(rate):
     assert np.count_nonzero(np.abs(mixed).max(axis=1) > limit) <= most(trials)
     # A band for a fiftieth of the entries is found out.
     assert np.count_nonzero(np.abs(one[0]).max(axis=1) > 1.01 * deviation * 2.2) > most(trials)
+
+
+def k_norm(law, trials):
+    """Noise in standard deviations of an entry, shape (trials, entries)."""
+    rng, d = np.random.default_rng(4), law.entries
+    if isinstance(law, CubeEntry):
+        return rng.gamma(d + 1, size=(trials, 1)) * rng.uniform(-1, 1, (trials, d)) / math.sqrt((d + 1) * (d + 2) / 3)
+    ways = rng.standard_normal((trials, d))
+    return rng.gamma(d, size=(trials, 1)) * ways / np.linalg.norm(ways, axis=1)[:, None] / math.sqrt(d + 1)
+
+
+@pytest.mark.parametrize("law", [CubeEntry(2), CubeEntry(6), CubeEntry(40), BallEntry(2), BallEntry(5), BallEntry(16)])
+def test_entries_of_k_norm_noise_and_their_sums_are_held(law):
+    trials = 40_000
+    noise = k_norm(law, trials)
+    assert np.count_nonzero(np.abs(noise).max(axis=1) > law.band(law.entries)) <= most(trials)
+    assert np.count_nonzero(np.abs(noise[:, 0]) > law.band(1)) <= most(trials)
+    assert np.count_nonzero(np.abs(noise[:, 0]) > 0.95 * law.band(1)) > trials * 0.05
+    share = law.beyond(2.0)[0]
+    beyond = np.count_nonzero(np.abs(noise[:, 0]) > 2.0)
+    assert stats.binom.isf(1 - 1e-9, trials, share) <= beyond <= stats.binom.isf(1e-9, trials, share)
+    # Of any linear function: along all entries, two of them, and a fall in sizes.
+    for weights in (
+        np.ones(law.entries),
+        np.eye(law.entries)[0] + np.eye(law.entries)[1],
+        0.5 ** np.arange(law.entries),
+    ):
+        sums = noise @ weights / np.linalg.norm(weights)
+        assert np.count_nonzero(np.abs(sums) > LaplaceSums().band(1)) <= most(trials)
+        assert np.count_nonzero(np.abs(sums) > LaplaceSums().band(1000)) <= most(trials, 5e-5)
+
+
+def test_one_entry_by_the_largest_or_by_the_length_is_laplace_noise():
+    for size in (0.5, 2.0, 6.0):
+        assert CubeEntry(1).beyond(size)[0] == pytest.approx(math.exp(-math.sqrt(2.0) * size), rel=1e-9)
+    # In two dimensions an entry has the Bessel law, whose tail another integral gives.
+    density = lambda a: a * special.k1(a) / math.pi  # noqa: E731
+    tail = 2.0 * integrate.quad(density, 2.0 * math.sqrt(3.0), 80.0)[0]
+    assert BallEntry(2).beyond(2.0)[0] == pytest.approx(tail, rel=1e-7)
 
 
 @pytest.mark.parametrize("dimension", [2, 3, 7, 200])

@@ -3,8 +3,10 @@
 from typing import ClassVar
 
 import numpy as np
+import pytest
 from scipy import stats
 
+from blockveil.engine.answers.gradients import GradientProblem
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.auto import Auto, Metric
 from blockveil.engine.mechanisms.contract import Importance
@@ -16,14 +18,15 @@ from blockveil.engine.mechanisms.counts.residuals import ResidualNoise
 from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, MatrixMechanism
 from blockveil.engine.mechanisms.directions.exponential import Exponential
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
+from blockveil.engine.mechanisms.k_norm import KNorm
 from blockveil.engine.mechanisms.laplace import Laplace, WholeLaplace
 from blockveil.engine.mechanisms.published.matrix_noise import ClassicGaussian, Imgm, Mgm
 from blockveil.engine.mechanisms.published.mvg_noise import Allocation, ExactMvg, Mvg
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
-from blockveil.engine.sensitivity.problems import Counts
-from blockveil.testing.mechanism import ADD, PROBLEMS, REPLACE, K, MechanismContract, ReleaseContract
+from blockveil.engine.sensitivity.problems import Counts, Rows
+from blockveil.testing.mechanism import ADD, PROBLEMS, REPLACE, UNITS, K, MechanismContract, ReleaseContract
 
 NOT_AUGMENTED = tuple(name for name in PROBLEMS if name != "covariance" and not name.startswith("totals"))
 WORKLOADS = ("ranges", "ranges, replace-one", "ranges on a line")
@@ -169,6 +172,49 @@ class TestHierarchicalLaplace(TestHierarchicalGaussian):
 
 class TestLaplace(MechanismContract):
     mechanism = Laplace(Importance("absolute-error"))
+
+
+class TestKNorm(MechanismContract):
+    mechanism = KNorm()
+    problems: ClassVar = {
+        **PROBLEMS,
+        "gradient": GradientProblem(Body.BALL, Body.BALL, np.ones(1), np.ones(3), ADD, K, 1000),
+        "gradient, replace-one": GradientProblem(Body.BALL, Body.BALL, np.ones(2), np.ones(2), REPLACE, K, 1000),
+        "rows, uneven box": Rows(
+            *(Body.CUBE, UNITS, REPLACE, K, 30), even=False, ends=(np.array([-0.1, -1, 0, -0.5]), np.ones(4))
+        ),
+    }
+    applies = (
+        "rows",
+        "rows, positive box in a ball",
+        "one row",
+        "rows, uneven box",
+        "gradient",
+        "gradient, replace-one",
+    )
+
+    def sensitivities(self, problem):
+        return [(Rows, "largest_entry")]
+
+    def test_the_sampler_has_the_right_law_and_a_scale_wrong_by_5_percent_is_rejected(self):
+        """One entry of each row, against a uniform number between -r and r for r of a gamma law; alpha 1e-9."""
+        design = self.mechanism.design(self.problems["rows"], self.guarantees[0])
+        assert design.entry_standard_deviation()[0] == pytest.approx(
+            design.steps((0, 1), (0, 4))[0] * design.grid.standard_deviation / design.shifted_unit
+        )
+        drawn = design.grid.draw(NoiseKey(bytes(32)), (0, 45_000), (0, 4), False)[:, 1] / design.grid.scale
+
+        def cdf(values):
+            size = np.abs(values)
+            outside = stats.gamma.sf(size, 5) - size / 4 * stats.gamma.sf(size, 4)
+            return np.where(values < 0, outside / 2, 1 - outside / 2)
+
+        assert stats.kstest(drawn, cdf).pvalue > 1e-9
+        spread = np.sqrt((np.prod([5, 6, 7, 8]) / 5 - 10.0**2) / drawn.size)
+        bound = stats.norm.isf(0.5e-9) * spread
+        assert abs(np.mean(drawn**2) - 10.0) < bound
+        assert abs(np.mean((1.05 * drawn) ** 2) - 10.0) > bound
+        assert abs(np.mean((drawn / 1.05) ** 2) - 10.0) > bound
 
 
 class TestExponential(ReleaseContract):

@@ -18,6 +18,7 @@ from blockveil.pipeline.plan.planning import as_begun, make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from tests import support
+from tests.pipeline.questions import test_queries as queries
 
 NIGHT, NEXT = date(2026, 11, 1), date(2026, 11, 2)
 SERIES = "\n[continual]\nnights = 4\nfirst = 2026-11-01\n"
@@ -57,9 +58,13 @@ def run(loaded, night=NIGHT):
 def before():
     """As versions before the first edition planned."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(editions, "earlier", lambda answer: ())
+        patch.setattr(editions, "earlier", lambda answer, compared: ())
         patch.setattr(
             "blockveil.pipeline.plan.resolving.by_edition", lambda question, _: editions.by_edition(question, 0)
+        )
+        patch.setattr(
+            "blockveil.pipeline.plan.resolving.mechanism_by_edition",
+            lambda mechanism, _: editions.mechanism_by_edition(mechanism, 0),
         )
         yield
 
@@ -219,3 +224,24 @@ def test_a_matrix_too_large_to_be_put_together_has_no_such_version_and_its_plan_
     plan = make_plan(prepare_wide(tmp_path), NIGHT)
     assert plan.answer.work(10).blocked
     assert "psd" not in plan.public["calibration"]
+
+
+def test_rows_that_auto_began_with_other_noise_are_finished_with_it_and_new_ones_have_k_norm_noise(tmp_path):
+    loaded = queries.prepare(tmp_path, queries.ROWS, queries.records(queries.ROWS), mechanism=AUTO)
+    plan = make_plan(loaded, NIGHT)
+    assert plan.mechanism.name == "k-norm"
+    assert editions.earlier(plan.answer, plan.compared)[0] == 2
+    with before():
+        then = make_plan(loaded, NIGHT)
+    assert then.mechanism.name == "laplace"
+    assert "k-norm" not in {row.mechanism for row in then.compared}
+    assert make_plan(loaded, NIGHT, edition=2).mechanism.name == "laplace"
+    with before(), killed_after_its_commit():
+        run(loaded)
+    outcome = run(loaded)
+    assert "same noise" in outcome.resumed
+    assert len(reserved(loaded)) == 1
+    released = zarr.open_group(outcome.path, mode="r")
+    assert released.attrs["mechanism"]["grid"].startswith("discrete Laplace")
+    following = zarr.open_group(run(loaded, NEXT).path, mode="r")
+    assert following.attrs["mechanism"]["grid"].startswith("K-norm")

@@ -158,6 +158,7 @@ def test_blocks_do_not_change_a_bit(tmp_path, query):
     "mechanism",
     [
         'kind = "laplace"\noptimise_for = "absolute-error"',
+        'kind = "k-norm"',
         'kind = "auto"\nminimise = "total"',
         'kind = "auto"\nminimise = { x1 = 1.0, x2 = 2.0, x3 = 1.0, x4 = 1.0 }',
         'kind = "mvg-exact"\nallocation = { kind = "binary", important = ["x1"], share = 0.4 }',

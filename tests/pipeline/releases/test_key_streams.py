@@ -114,6 +114,14 @@ def asked(query):
     return prepare
 
 
+def few_entries(query):
+    def prepare(folder):
+        folder.mkdir()
+        return queries.prepare(folder, query, queries.records(query), mechanism='kind = "k-norm"')
+
+    return prepare
+
+
 def histograms(folder):
     folder.mkdir()
     return column_histograms.asked(folder)
@@ -128,6 +136,7 @@ KINDS = {
     "covariance, count and mean": moments("covariance"),
     "second moment": moments("second-moment"),
     "rows": asked(queries.ROWS),
+    "rows by their largest entry": few_entries(queries.ROWS),
     "outer products": asked(queries.OUTER),
     "counts": asked(queries.COUNTS),
     "totals": asked(queries.ROWS.replace('"rows"', '"totals"')),

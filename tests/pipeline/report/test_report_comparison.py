@@ -9,6 +9,7 @@ import pytest
 import zarr
 from scipy.stats import binom
 
+from blockveil.engine.estimates.bands import CubeEntry
 from blockveil.pipeline import report
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.released import open_release
@@ -16,8 +17,10 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import comparison_page
+from blockveil.pipeline.report.alone import NoiseAlone
 from blockveil.pipeline.report.comparison import CannotCompare, compare
 from tests import support
+from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.releases.test_release import NIGHT
 
 
@@ -48,6 +51,20 @@ def test_unchanged_data_differ_by_noise_alone(tmp_path, kind):
     assert change.earlier == before[name][i, j]
     errors = [g[f"{name}_standard_deviation"][i, j] for g in (group, before)]
     assert change.error == pytest.approx(math.hypot(*errors))
+
+
+def test_records_with_k_norm_noise_differ_by_noise_alone_and_the_size_of_all_is_not_judged(tmp_path):
+    loaded = queries.prepare(tmp_path, queries.ROWS, mechanism='kind = "k-norm"')
+    outcomes = [
+        run_release(make_plan(loaded, NIGHT + timedelta(days=day)), ThreadCompute(2), "test", lambda *a: None)
+        for day in (0, 1)
+    ]
+    found = compare(*opened(*outcomes[::-1]))
+    assert found.beyond == 0
+    assert found.mean_square_error is None, "entries of a record share their noise"
+    rows = found.release
+    assert NoiseAlone(rows.matrix, rows.matrix.shape).tails == CubeEntry(4)
+    assert NoiseAlone(rows.matrix, rows.matrix.shape).dependent
 
 
 def test_changed_data_are_found_with_their_size(tmp_path):

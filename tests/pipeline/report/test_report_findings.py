@@ -120,6 +120,7 @@ OTHERS = {
         "2 outer product entries",
     ),
     "gradients": (GRADIENTS, 3, 'kind = "gaussian"', "3 gradient entries"),
+    "gradients, K-norm": (GRADIENTS, 3, 'kind = "k-norm"', "3 gradient entries"),
     "totals": (TOTALS.format("zero"), 3, 'kind = "gaussian"', "3 totals"),
     "totals about the middle": (TOTALS.format("midpoint"), 3, 'kind = "gaussian"', "3 totals"),
     "totals, Laplace": (TOTALS.format("midpoint"), 3, LAPLACE, "3 totals"),

@@ -52,6 +52,15 @@ def test_no_proven_mechanism_is_refuted(name):
     assert all(verdict.epsilon <= verdict.claimed_epsilon for verdict in found.verdicts)
 
 
+def test_k_norm_noise_passes_and_every_mutant_of_it_is_refuted():
+    found = run("k-norm", 20_000)
+    assert not found.flagged
+    assert len(found.verdicts) == 7
+    assert all(verdict.epsilon <= verdict.claimed_epsilon for verdict in found.verdicts)
+    for mutant in MUTANTS:
+        assert some_case_is_flagged("k-norm", 20_000, mutant)
+
+
 @pytest.mark.slow
 def test_the_exponential_mechanism_passes_and_its_mutants_are_refuted():
     found = run("exponential", 40_000)

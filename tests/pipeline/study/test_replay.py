@@ -16,6 +16,8 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.study.replay import replay
+from tests.pipeline.questions import test_queries as queries
+from tests.pipeline.questions import test_training as training
 from tests.support import write_config
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -108,6 +110,26 @@ def test_noise_of_half_the_size_is_refuted(people):
     found = replayed(with_design(people, replace(people.design, scale=people.design.scale / 2.0)))
     assert found.share == pytest.approx(2.0, rel=0.01)
     assert found.refutations
+
+
+def k_norm(folder, query):
+    path = queries.config(folder, queries.ROWS).path if query == "rows" else training.config(folder, training.LOGISTIC)
+    text = path.read_text()
+    start, end = text.index("[mechanism]"), text.index("[compute]")
+    path.write_text(text[:start] + '[mechanism]\nkind = "k-norm"\n\n' + text[end:])
+    return planned(path)
+
+
+@pytest.mark.parametrize("query", ["rows", "gradients"])
+def test_k_norm_noise_keeps_its_charge_and_half_of_it_is_refuted(query, tmp_path):
+    plan = k_norm(tmp_path, query)
+    found = replayed(plan)
+    assert not found.refutations
+    assert found.share == pytest.approx(1.0, abs=0.02)
+    assert found.spread == pytest.approx(1.0, abs=0.2)
+    half = replayed(with_design(plan, replace(plan.design, scale=plan.design.scale / 2.0)))
+    assert half.share == pytest.approx(2.0, rel=0.03)
+    assert half.refutations
 
 
 def test_a_missing_clip_is_refuted(people):
