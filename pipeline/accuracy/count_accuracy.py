@@ -12,6 +12,7 @@ from blockveil.engine.workloads.workload import Kronecker, Total
 from blockveil.pipeline.accuracy.number_error import INTERVAL, ExpectedError, interval_of_an_entry
 from blockveil.pipeline.accuracy.population import Population
 from blockveil.pipeline.questions.cells import SPREADING, BucketsAnswer, CellsAnswer
+from blockveil.pipeline.questions.column_histograms import HistogramsAnswer
 from blockveil.pipeline.questions.marginals import MarginalsAnswer
 
 
@@ -57,6 +58,13 @@ def errors_of_tables(answer: MarginalsAnswer, population: Population) -> list[Ex
         note = f"{_share(size, mean)} of the {mean:,.4g} records that its {tables.size(table):,} cells hold on average"
         errors.append(ExpectedError(f"cell by {answer.question.title(table)}", size, of=mean, note=note))
     return errors
+
+
+def errors_of_histograms(answer: HistogramsAnswer, population: Population) -> list[ExpectedError]:
+    """Error of the count of a bin, the largest of all columns."""
+    deviation = float(np.max(cell_estimates.cell_deviations(answer.design.extremes())))
+    size = interval_of_an_entry(answer.design) * deviation
+    return [ExpectedError("bin of a column", size, note=f"{_share(size, population.rows)} of all records")]
 
 
 def typical_cell(answer: CellsAnswer, population: Population, names: Sequence[str] = ()) -> float:

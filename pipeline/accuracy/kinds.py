@@ -19,6 +19,7 @@ from blockveil.pipeline.accuracy.number_error import ExpectedError
 from blockveil.pipeline.accuracy.population import Population
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.cells import BucketsAnswer, CellsAnswer
+from blockveil.pipeline.questions.column_histograms import HistogramsAnswer
 from blockveil.pipeline.questions.directions import DrawnDirections, NoisyDirections
 from blockveil.pipeline.questions.gradients import GradientsAnswer
 from blockveil.pipeline.questions.marginals import MarginalsAnswer
@@ -78,6 +79,7 @@ _KINDS: dict[type[Any], Kind] = {
     TotalsAnswer: Kind(totals.errors_of_totals, totals.typical_mean),
     CellsAnswer: Kind(counts.errors_of_cells, counts.typical_cell),
     BucketsAnswer: Kind(counts.errors_of_buckets, counts.typical_bucket),
+    HistogramsAnswer: Kind(counts.errors_of_histograms),
     MarginalsAnswer: Kind(counts.errors_of_tables, counts.typical_cell_of_tables),
     RowsAnswer: Kind(entries.errors_of_records, entries.typical_record),
     OuterAnswer: Kind(entries.errors_of_outer_products, entries.typical_outer_product),

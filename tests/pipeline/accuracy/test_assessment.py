@@ -35,6 +35,8 @@ SHIPPED = (
     "growing",
     "gradients",
     "directions",
+    "bounds",
+    "marginals",
 )
 
 
