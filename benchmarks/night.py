@@ -83,10 +83,11 @@ def processes(root: int) -> Iterator[tuple[int, bool]]:
         number, depth = waiting.pop()
         yield number, depth > 0
         try:
-            below = Path(f"/proc/{number}/task/{number}/children").read_text().split()
+            # A child belongs to the thread that started it, which is the main one only sometimes.
+            below = [each.read_text() for each in Path(f"/proc/{number}/task").glob("*/children")]
         except OSError:
             continue
-        waiting += [(int(each), depth + 1) for each in below]
+        waiting += [(int(each), depth + 1) for each in " ".join(below).split()]
 
 
 def peak(number: int) -> float:

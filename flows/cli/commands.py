@@ -79,7 +79,7 @@ COMMANDS = {
     "export": Listed(
         "export_command",
         "export",
-        "Write the numbers of a release for other programs: Parquet, CSV or NetCDF, with their noise and the promise.",
+        "Write the numbers of a release for other programs: tables, NetCDF, or a trained model as ONNX.",
     ),
     "site": Listed(
         "site_command",
@@ -132,7 +132,11 @@ COMMANDS = {
         "prune",
         "Show the releases that are older than is kept; --apply removes them. Ledger entries and the newest one stay.",
     ),
-    "mechanisms": Listed("mechanisms_command", "mechanisms", "List all mechanisms with their status, or explain one."),
+    "mechanisms": Listed(
+        "mechanisms_command",
+        "mechanisms",
+        "List all mechanisms with their status, or explain one with its theorem and true privacy profile.",
+    ),
     "audit": Listed(
         "audit_command",
         "audit",

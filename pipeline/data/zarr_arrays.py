@@ -25,6 +25,9 @@ from zarr.storage import LocalStore
 CHUNK_SIDE = 1024
 """Largest side of a chunk of a written array: 8 MiB of float64 for a matrix."""
 
+_PADDED = 1.05
+"""Entries of all chunks over those of the array from which they are compressed for their padding."""
+
 _SLAB_BYTES = 64 * 2**20
 _EMPTY = np.uint64(2**64 - 1)
 _TEXT = "text"
@@ -140,13 +143,15 @@ def create_array(
     chunks
         Sides of a chunk; where none are given ``CHUNK_SIDE``, and of more than two axes as large as those of two.
     shrinks
-        Whether its values are worth compressing.
+        Whether its values are worth compressing. They are compressed too where much of the last chunks is padding.
     """
-    dtype = np.dtype(dtype)
+    dtype, chunks = np.dtype(dtype), chunks or _chunks(shape)
+    padded = math.prod(-(-length // side) * side for length, side in zip(shape, chunks, strict=True))
+    shrinks = shrinks or padded > _PADDED * math.prod(shape)
     return group.create_array(
         name,
         shape=shape,
-        chunks=chunks or _chunks(shape),
+        chunks=chunks,
         dtype=str if _kind(dtype) == _TEXT else dtype.newbyteorder("<"),
         # A float chunk that got lost reads as NaN, not as a plausible zero.
         fill_value=float("nan") if dtype.kind == "f" else None,

@@ -16,6 +16,7 @@ from blockveil.pipeline.data.zarr_arrays import (
     LayoutError,
     chunk_files,
     content_digest,
+    create_array,
     create_group,
     folder,
     missing_chunks,
@@ -51,6 +52,14 @@ def test_a_written_array_is_complete_and_reads_back_the_same(tmp_path: Path, val
     assert np.array_equal(np.asarray(stored[...]).astype(values.dtype), values, equal_nan=values.dtype.kind == "f")
     assert missing_chunks(stored) == 0
     assert content_digest({"a": stored}) == content_digest({"a": values})
+
+
+@pytest.mark.parametrize(("side", "codecs"), [(1000, ["Crc32cCodec"]), (1100, ["ZstdCodec", "Crc32cCodec"])])
+def test_what_does_not_shrink_is_compressed_only_where_chunks_are_mostly_padding(
+    tmp_path: Path, side: int, codecs: list[str]
+) -> None:
+    array = create_array(create_group(tmp_path / "x.zarr", {}), "x", (side, side), float, ("i", "j"), shrinks=False)
+    assert [type(codec).__name__ for codec in array.compressors] == codecs
 
 
 def test_a_flipped_bit_is_an_error_and_not_another_number(tmp_path: Path) -> None:

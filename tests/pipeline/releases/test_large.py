@@ -6,6 +6,7 @@ import zarr
 
 import blockveil as bv
 import blockveil.engine.answers.cost
+import blockveil.pipeline.data.zarr_arrays
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.flows.cluster.clusters import open_compute
 from blockveil.pipeline.base.errors import ConfigError
@@ -128,6 +129,7 @@ def test_standard_deviations_of_a_large_matrix_are_read_in_parts_and_not_stored(
 
 def test_entries_with_noise_are_stored_as_they_are_and_read_once_with_their_noise(tmp_path, monkeypatch):
     monkeypatch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 1000)
+    monkeypatch.setattr(blockveil.pipeline.data.zarr_arrays, "_PADDED", 10.0)
     released(tmp_path / "blocks", "covariance", monkeypatch)
     (path,) = (tmp_path / "blocks").rglob(f"{NIGHT.isoformat()}.json")
     opened = open_release(path)
