@@ -259,7 +259,16 @@ def find_published(root: Path, release_id: str, charge_id: str | None = None) ->
             "A published release never changes, and its ledger entry must be in this ledger",
             "Check that output.root and output.ledger belong together",
         )
-    return Published(pointer.parent / release.name, pointer, str(release.attributes["output_digest"]))
+    try:
+        # The attempt that published it may have died before it had brought the names to the disk: sealed after that, a
+        # power loss would take the release away when its key is gone already.
+        durable.sync(pointer.parent)
+        durable.sync_names(pointer.parent)
+    except OSError as error:
+        failure = durable.store_error(error, f"release {release_id} cannot be brought to the disk")
+    else:
+        return Published(pointer.parent / release.name, pointer, str(release.attributes["output_digest"]))
+    raise failure
 
 
 def sweep_staging(root: Path, release_id: str) -> list[Path]:

@@ -516,3 +516,13 @@ class TestFileSystem:
         before, after = events[: events.index("rename")], events[events.index("rename") + 1 :]
         assert written <= set(before)
         assert str(staged.path.parent) in after
+
+
+def test_what_an_earlier_attempt_published_is_brought_to_the_disk_before_it_counts_as_published(tmp_path, monkeypatch):
+    staged = stage_release(tmp_path, RELEASE, "first", released(0.0), ATTRIBUTES)
+    published = publish(tmp_path, RELEASE, staged)
+    synced = []
+    monkeypatch.setattr(durable, "sync", lambda path: synced.append(path))
+    assert find_published(tmp_path, RELEASE) == published
+    assert published.pointer.parent in synced  # the names of the pointer and of the release
+    assert tmp_path in synced
