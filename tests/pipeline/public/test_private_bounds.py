@@ -275,3 +275,15 @@ def test_bounds_whose_release_the_ledger_does_not_know_are_refused_before_anythi
     with pytest.raises(BlockveilError, match=r"the ledger has no release people/covariance-bounds/2026-11-20"):
         run(loaded, NEXT)
     assert Ledger(loaded.ledger_url).budget("people").charges == 0
+
+
+def test_bounds_of_a_release_that_was_withdrawn_are_refused_before_anything_is_spent(tmp_path):
+    outcome = histograms(tmp_path)
+    private_bounds.save_bounds(private_bounds.private_bounds(outcome.path), tmp_path / "bounds.toml")
+    loaded = load_config(config(tmp_path, extra='bounds = "bounds.toml"\n'))
+    ledger = Ledger(loaded.ledger_url)
+    ledger.withdraw("people/covariance-bounds/2026-11-20", "wrong")
+    charges = ledger.budget("people").charges
+    with pytest.raises(ConfigError, match=r"the release people/covariance-bounds/2026-11-20 was withdrawn"):
+        run(loaded, NEXT)
+    assert ledger.budget("people").charges == charges
