@@ -4,4 +4,4 @@ Prefect and Dask read their environment when they are imported, and Prefect repo
 the settings come with the package itself: no module of it can be imported before them.
 """
 
-from blockveil.flows import settings as settings
+from blockveil.flows.base import settings as settings

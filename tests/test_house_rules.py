@@ -44,7 +44,7 @@ def empty_house(tmp_path):
     (package / "__init__.py").write_text("")
     for path in [each for layer in LAYERS for each in (ROOT / layer).rglob("*.py")]:
         place = package / path.relative_to(ROOT)
-        if place.name == "__init__.py" or place.parent.name == "flows":
+        if place.name == "__init__.py":
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text("")
     (package / "flows" / "runs" / "release_flow.py").write_text("")
@@ -140,13 +140,9 @@ def test_no_two_modules_share_a_name_unless_they_are_one_idea_in_two_rooms():
     assert {name for name, times in found.items() if times > 1} == FAMILIES
 
 
-LOOSE = {"engine": set(), "pipeline": set(), "flows": {"settings.py"}}
-"""What stands beside the rooms: Prefect's settings come with the package, before any room of it."""
-
-
 @pytest.mark.parametrize("layer", LAYERS)
 def test_every_module_stands_in_a_room(layer):
-    assert {path.name for path in (ROOT / layer).glob("*.py")} == {"__init__.py"} | LOOSE[layer]
+    assert {path.name for path in (ROOT / layer).glob("*.py")} == {"__init__.py"}
 
 
 def kinds_asked_for(path):

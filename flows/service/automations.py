@@ -17,11 +17,11 @@ from prefect.events.schemas.automations import AutomationCore, EventTrigger, Pos
 from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound
 
+from blockveil.flows.base.settings import BEAT_SECONDS
 from blockveil.flows.runs.deployed import BUDGET_LOW, MARK
 from blockveil.flows.runs.steps import FAILURES, NOT_REVIEWED
 from blockveil.flows.runs.verify_flow import DAMAGED
 from blockveil.flows.service.admission import REFUSED
-from blockveil.flows.settings import BEAT_SECONDS
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import LoadedDeployments
 

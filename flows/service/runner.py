@@ -30,8 +30,8 @@ from prefect.states import Crashed, Pending
 from prefect.utilities.engine import propose_state
 
 from blockveil.flows.base import code
+from blockveil.flows.base.settings import BEAT_SECONDS
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
-from blockveil.flows.settings import BEAT_SECONDS
 
 AHEAD = timedelta(seconds=10)
 """How long before its time a run's process is started; it then waits for its time."""

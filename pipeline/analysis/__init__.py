@@ -2,6 +2,7 @@
 
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
+* :mod:`.estimated_results`: Results of a release by name, each with its labels and its standard error
 * :mod:`.estimators`: Estimators with the interface of scikit-learn that fit a release, never records
 * :mod:`.export`: Writes the numbers of a release for other programs
 * :mod:`.figures`: Pictures of a release as matplotlib figures, for a notebook or a file

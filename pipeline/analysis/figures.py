@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -11,6 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from blockveil.engine.estimates.matrices import Estimate
+from blockveil.pipeline.analysis.estimated_results import EstimatedResults
 from blockveil.pipeline.analysis.fits import ends
 from blockveil.pipeline.analysis.joint_noise import quantile
 from blockveil.pipeline.analysis.results import PAIR
@@ -18,9 +19,6 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.report import pictures
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.matrix import Shown
-
-if TYPE_CHECKING:
-    from blockveil.pipeline.analysis.release import Release
 
 MOST_INTERVALS = 60
 """Numbers of one picture of intervals; more are unreadable."""
@@ -123,7 +121,7 @@ class Plots:
         The release.
     """
 
-    def __init__(self, release: Release) -> None:
+    def __init__(self, release: EstimatedResults) -> None:
         self._release = release
 
     def heatmap(self) -> Figure:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,30 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.estimates import components as principal
-from blockveil.engine.estimates import correlations
-from blockveil.engine.estimates.matrices import Estimate
-from blockveil.engine.estimates.noisy_moments import NoisyMoments
 from blockveil.pipeline.analysis import fits, labelled, synthetic
+from blockveil.pipeline.analysis.estimated_results import EstimatedResults, StandardErrors
 from blockveil.pipeline.analysis.export import export
 from blockveil.pipeline.analysis.figures import Plots
 from blockveil.pipeline.analysis.fits import Interval, PrincipalComponents, Regression, ends
-from blockveil.pipeline.analysis.joint_noise import covariances, means, moments_of, quantile
+from blockveil.pipeline.analysis.joint_noise import quantile
 from blockveil.pipeline.analysis.leading_part import LeadingPart, leading_part
 from blockveil.pipeline.analysis.linear_classifier import ClassifierAsked, LinearClassifier, Names, classifier_of
-from blockveil.pipeline.analysis.released_tables import TableResults
-from blockveil.pipeline.analysis.results import CORRELATION, PAIR, PARTIAL, StandardErrors, StatedGuarantee
+from blockveil.pipeline.analysis.results import CORRELATION, PARTIAL, StatedGuarantee
 from blockveil.pipeline.analysis.showing import as_page_part, as_text
 from blockveil.pipeline.analysis.trained_model import TrainedModel
-from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
-from blockveil.pipeline.data.released import OpenRelease
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.report.facts import Facts, finding
-from blockveil.pipeline.report.matrix import Shown
 from blockveil.pipeline.report.words import plain_words
 
 
-class Release(TableResults):
+class Release(EstimatedResults):
     """A published release: results with labels, their errors, and statistics that follow from them at no charge.
 
     Parameters
@@ -47,9 +40,6 @@ class Release(TableResults):
     opened
         The release, checked against its digest.
     """
-
-    def __init__(self, opened: OpenRelease) -> None:
-        self.opened = opened
 
     @property
     def path(self) -> Location:
@@ -66,17 +56,6 @@ class Release(TableResults):
         """Guarantee, mechanism, ledger entry and versions: a copy, plain JSON values."""
         found: dict[str, Any] = labelled.plain(self.opened.attributes)
         return found
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the arrays of the release."""
-        return tuple(self.opened.arrays)
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Names of its features; empty where it has none."""
-        found = self.opened.arrays.get("feature")
-        return () if found is None else tuple(str(name) for name in np.asarray(found[...]))
 
     @property
     def guarantee(self) -> StatedGuarantee:
@@ -102,49 +81,6 @@ class Release(TableResults):
         """Pictures of it as matplotlib figures."""
         return Plots(self)
 
-    def __getitem__(self, name: str) -> Any:
-        """An array of the release with its labels, by name.
-
-        Raises
-        ------
-        ConfigError
-            There is none.
-        """
-        if name in (CORRELATION, PARTIAL):
-            return self.labelled_as(name, self.estimate(name).value)
-        return self.labelled_as(name, self.array(name))
-
-    def array(self, name: str) -> NDArray[Any]:
-        """An array of the release as NumPy has it, whole; raises as indexing does."""
-        if not isinstance(name, str) or name not in self.opened.arrays:
-            held = ", ".join(each for each in self.names if not each.endswith("_standard_deviation"))
-            raise ConfigError(f"This release has no {str(name)[:60]!r}", f"It holds {held[:200]}", "Choose one of them")
-        return np.asarray(self.opened.arrays[name][...])
-
-    def estimate(self, name: str) -> Estimate:
-        """Value and standard error of a result, as NumPy arrays.
-
-        The standard error of what the release holds is the one that it states; of what follows from it, it is infinite
-        where noise is too large to state one.
-
-        Raises
-        ------
-        ConfigError
-            There is no such result, or no error of it is known.
-        """
-        if name == CORRELATION:
-            return self._correlation
-        if name == PARTIAL:
-            return correlations.partial_correlation(self._about_mean("A partial correlation"))
-        value, noise = self.array(name), f"{name}_standard_deviation"
-        if noise not in self.opened.arrays:
-            raise ConfigError(
-                f"No standard error of {name!r} is known",
-                "A release states the noise of what it measured, not of what post-processing made of it",
-                f"Use {name.rpartition('_')[0] or 'another result'!r}",
-            )
-        return Estimate(np.asarray(value, np.float64), self.array(noise))
-
     def interval(self, name: str, confidence: float = 0.95) -> Interval:
         """Intervals of a result: lower and upper ends, each labelled as the result is.
 
@@ -169,32 +105,6 @@ class Release(TableResults):
         if name in (CORRELATION, PARTIAL):
             low, high = np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
         return Interval(self.labelled_as(name, low), self.labelled_as(name, high))
-
-    def stated(self, name: str) -> Estimate:
-        """Value and standard error of a result for an interval: the error is infinite where first order is not enough.
-
-        Raises
-        ------
-        ConfigError
-            There is no such result, or no error of it is known, or it is not of noise alone.
-        """
-        mechanism = self.opened.attributes.get("mechanism", {})
-        if "not_in_standard_deviations" in mechanism or "concentration" in mechanism:
-            drawn = "Directions were drawn; no noise was added to them"
-            raise ConfigError(
-                f"No interval of {name!r} is known",
-                str(mechanism.get("not_in_standard_deviations", drawn))[:200],
-                "Use a mechanism that adds noise alone",
-            )
-        found = self.estimate(name)
-        if name not in ("mean", "covariance"):
-            return found
-        if not self.opened.attributes.get("reliable", True):
-            return Estimate(found.value, np.full(found.value.shape, np.inf))
-        if not _has_moments(self.opened):
-            return found
-        of = means if name == "mean" else covariances
-        return Estimate(found.value, self.moments("An interval").stated(of, found.standard_deviation))
 
     def partial_correlation(self) -> Any:
         """Correlation of each pair of features given all others, a DataFrame; NaN where noise has spoilt the matrix."""
@@ -335,39 +245,6 @@ class Release(TableResults):
         """
         return export(self.opened, absolute(os.fspath(place), "place"), form)
 
-    def moments(self, what: str) -> NoisyMoments:
-        """Second moment and the law of its noise; ``what`` is named in the ConfigError where there is none."""
-        return moments_of(self.opened, what)
-
-    def labelled_as(self, name: str, values: NDArray[Any]) -> Any:
-        """Values with the labels of a result."""
-        return labelled.table(values, self.axes_of(name), self.names_of(name))
-
-    def axes_of(self, name: str) -> tuple[str, ...]:
-        """Names of the axes of a result."""
-        return PAIR if name in (CORRELATION, PARTIAL) else labelled.axes_of(self.opened, name)
-
-    def names_of(self, name: str) -> list[list[str] | None]:
-        """Names along each axis of a result."""
-        if name in (CORRELATION, PARTIAL):
-            return [list(self.features)] * 2
-        return [
-            labelled.axis_names(self.opened, axis, int(length))
-            for axis, length in zip(self.axes_of(name), self.opened.arrays[name].shape, strict=True)
-        ]
-
-    @cached_property
-    def _correlation(self) -> Estimate:
-        return correlations.correlation(self._about_mean("A correlation"))
-
-    def _about_mean(self, what: str) -> NoisyMoments:
-        moments = self.moments(what)
-        if not moments.constant:
-            raise ConfigError(
-                "This release has no mean", f"{what} is about the mean", 'Open a release of kind "covariance"'
-            )
-        return moments
-
     def _rows(self) -> list[tuple[str, str]]:
         held = [
             f"{name} {' x '.join(map(str, array.shape)) or 'number'}"
@@ -391,10 +268,3 @@ class Release(TableResults):
 
     def _repr_html_(self) -> str:
         return as_page_part(f"{self.attributes.get('title')}, {self.attributes.get('logical_date')}", self._rows())
-
-
-def _has_moments(release: Shown) -> bool:
-    try:
-        return moments_of(release, "An interval").constant
-    except ConfigError:
-        return False

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from blockveil.pipeline.analysis.showing import as_page_part
-
-if TYPE_CHECKING:
-    from blockveil.pipeline.analysis.release import Release
 
 CORRELATION, PARTIAL = "correlation", "partial_correlation"
 """Names of results that no release holds, but that follow from one."""
@@ -118,30 +115,3 @@ class Results(ABC):
     def directions(self) -> Any:
         """Principal directions as released, a DataFrame of features by directions."""
         return self["directions"]
-
-
-class StandardErrors(Results):
-    """Standard deviation of the noise of each result, labelled as the result is.
-
-    Parameters
-    ----------
-    release
-        The release.
-    """
-
-    def __init__(self, release: Release) -> None:
-        self._release = release
-
-    def __getitem__(self, name: str) -> Any:
-        """That of a result, infinite where it cannot be stated.
-
-        Raises
-        ------
-        ConfigError
-            There is no such result, or no error of it is known.
-        """
-        return self._release.labelled_as(name, self._release.estimate(name).standard_deviation)
-
-    def partial_correlation(self) -> Any:
-        """That of each partial correlation, a DataFrame."""
-        return self[PARTIAL]

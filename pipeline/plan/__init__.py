@@ -22,6 +22,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.published_epsilons`: What published deployments promise
 * :mod:`.rounded`: What the rounding of records adds to the error of a release, beside its noise, and how few bits are
   enough
+* :mod:`.shares`: What a release promises that takes a share of a guarantee
 * :mod:`.splitting`: One guarantee shared by several releases
 * :mod:`.summary`: A plan in words and numbers, for a terminal, an artifact and a report. Reads no data
 * :mod:`.vetting`: Releases with mechanisms and queries of other packages

@@ -16,7 +16,7 @@ from blockveil.engine.noise.design import Design
 from blockveil.pipeline.plan.grouping import charge_of_a_unit
 from blockveil.pipeline.plan.resolving import Resolved
 from blockveil.pipeline.plan.rounded import negligible
-from blockveil.pipeline.plan.splitting import check_share
+from blockveil.pipeline.plan.shares import check_share
 from blockveil.pipeline.questions import Answer
 
 

@@ -17,7 +17,7 @@ from blockveil.pipeline.plan.grouping import guarantee_of_a_row
 from blockveil.pipeline.plan.mechanism_choice import mechanism_of
 from blockveil.pipeline.plan.nights import InLedger, SharedNight
 from blockveil.pipeline.plan.rounded import by_bits
-from blockveil.pipeline.plan.splitting import guarantee_of
+from blockveil.pipeline.plan.shares import guarantee_of
 from blockveil.pipeline.questions import Question, ask
 
 

@@ -93,7 +93,8 @@ def test_settings_are_made_by_whatever_part_of_the_package_is_imported_first():
     """The package itself makes them, so no module of it can import Prefect before; and no other layer imports it."""
     script = (
         "import sys, flows\n"
-        "print(int('prefect' in sys.modules or 'dask' in sys.modules), int('blockveil.flows.settings' in sys.modules))"
+        "early = int('prefect' in sys.modules or 'dask' in sys.modules)\n"
+        "print(early, int('blockveil.flows.base.settings' in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.split() == ["0", "1"]

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 SERVE = """
 import sys
 from distributed import LocalCluster
-import blockveil.flows.settings
+import blockveil.flows.base.settings
 if __name__ == "__main__":
     cluster = LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", host="127.0.0.1",

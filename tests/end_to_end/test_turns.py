@@ -41,7 +41,7 @@ hold()
 def server(home, port):
     """A permanent server, killed without a warning at the end."""
     script = "import sys, time\nfrom pathlib import Path\n"
-    script += "import blockveil.flows.settings\nfrom blockveil.flows.service import server\n"
+    script += "import blockveil.flows.base.settings\nfrom blockveil.flows.service import server\n"
     script += f"with server.running('127.0.0.1', {port}, Path({str(home / 'server.log')!r}), {LOGIN!r}):\n"
     script += "    time.sleep(3600)"
     with subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "PREFECT_HOME": str(home)}) as owner:

@@ -12,7 +12,8 @@ from blockveil.flows.service.deployments import build
 from blockveil.pipeline.config import PrivacySection, load_config
 from blockveil.pipeline.config.deployments_file import load_deployments
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.plan.splitting import guarantee_of, split
+from blockveil.pipeline.plan.shares import guarantee_of
+from blockveil.pipeline.plan.splitting import split
 from tests import support
 from tests.flows.cli.test_store_check import NIGHT as NIGHTLY
 

@@ -1,0 +1,180 @@
+"""Results of a release by name, each with its labels and its standard error, read from the disk when asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockveil.engine.estimates import correlations
+from blockveil.engine.estimates.matrices import Estimate
+from blockveil.engine.estimates.noisy_moments import NoisyMoments
+from blockveil.pipeline.analysis import labelled
+from blockveil.pipeline.analysis.joint_noise import covariances, means, moments_of
+from blockveil.pipeline.analysis.released_tables import TableResults
+from blockveil.pipeline.analysis.results import CORRELATION, PAIR, PARTIAL, Results
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.data.released import OpenRelease
+from blockveil.pipeline.report.matrix import Shown
+
+
+class EstimatedResults(TableResults):
+    """Results of a release, those that it holds and those that follow from its moments, each with its standard error.
+
+    Parameters
+    ----------
+    opened
+        The release, checked against its digest.
+    """
+
+    def __init__(self, opened: OpenRelease) -> None:
+        self.opened = opened
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the arrays of the release."""
+        return tuple(self.opened.arrays)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of its features; empty where it has none."""
+        found = self.opened.arrays.get("feature")
+        return () if found is None else tuple(str(name) for name in np.asarray(found[...]))
+
+    def __getitem__(self, name: str) -> Any:
+        """An array of the release with its labels, by name.
+
+        Raises
+        ------
+        ConfigError
+            There is none.
+        """
+        if name in (CORRELATION, PARTIAL):
+            return self.labelled_as(name, self.estimate(name).value)
+        return self.labelled_as(name, self.array(name))
+
+    def array(self, name: str) -> NDArray[Any]:
+        """An array of the release as NumPy has it, whole; raises as indexing does."""
+        if not isinstance(name, str) or name not in self.opened.arrays:
+            held = ", ".join(each for each in self.names if not each.endswith("_standard_deviation"))
+            raise ConfigError(f"This release has no {str(name)[:60]!r}", f"It holds {held[:200]}", "Choose one of them")
+        return np.asarray(self.opened.arrays[name][...])
+
+    def estimate(self, name: str) -> Estimate:
+        """Value and standard error of a result, as NumPy arrays.
+
+        The standard error of what the release holds is the one that it states; of what follows from it, it is infinite
+        where noise is too large to state one.
+
+        Raises
+        ------
+        ConfigError
+            There is no such result, or no error of it is known.
+        """
+        if name == CORRELATION:
+            return self._correlation
+        if name == PARTIAL:
+            return correlations.partial_correlation(self._about_mean("A partial correlation"))
+        value, noise = self.array(name), f"{name}_standard_deviation"
+        if noise not in self.opened.arrays:
+            raise ConfigError(
+                f"No standard error of {name!r} is known",
+                "A release states the noise of what it measured, not of what post-processing made of it",
+                f"Use {name.rpartition('_')[0] or 'another result'!r}",
+            )
+        return Estimate(np.asarray(value, np.float64), self.array(noise))
+
+    def stated(self, name: str) -> Estimate:
+        """Value and standard error of a result for an interval: the error is infinite where first order is not enough.
+
+        Raises
+        ------
+        ConfigError
+            There is no such result, or no error of it is known, or it is not of noise alone.
+        """
+        mechanism = self.opened.attributes.get("mechanism", {})
+        if "not_in_standard_deviations" in mechanism or "concentration" in mechanism:
+            drawn = "Directions were drawn; no noise was added to them"
+            raise ConfigError(
+                f"No interval of {name!r} is known",
+                str(mechanism.get("not_in_standard_deviations", drawn))[:200],
+                "Use a mechanism that adds noise alone",
+            )
+        found = self.estimate(name)
+        if name not in ("mean", "covariance"):
+            return found
+        if not self.opened.attributes.get("reliable", True):
+            return Estimate(found.value, np.full(found.value.shape, np.inf))
+        if not _has_moments(self.opened):
+            return found
+        of = means if name == "mean" else covariances
+        return Estimate(found.value, self.moments("An interval").stated(of, found.standard_deviation))
+
+    def moments(self, what: str) -> NoisyMoments:
+        """Second moment and the law of its noise; ``what`` is named in the ConfigError where there is none."""
+        return moments_of(self.opened, what)
+
+    def labelled_as(self, name: str, values: NDArray[Any]) -> Any:
+        """Values with the labels of a result."""
+        return labelled.table(values, self.axes_of(name), self.names_of(name))
+
+    def axes_of(self, name: str) -> tuple[str, ...]:
+        """Names of the axes of a result."""
+        return PAIR if name in (CORRELATION, PARTIAL) else labelled.axes_of(self.opened, name)
+
+    def names_of(self, name: str) -> list[list[str] | None]:
+        """Names along each axis of a result."""
+        if name in (CORRELATION, PARTIAL):
+            return [list(self.features)] * 2
+        return [
+            labelled.axis_names(self.opened, axis, int(length))
+            for axis, length in zip(self.axes_of(name), self.opened.arrays[name].shape, strict=True)
+        ]
+
+    @cached_property
+    def _correlation(self) -> Estimate:
+        return correlations.correlation(self._about_mean("A correlation"))
+
+    def _about_mean(self, what: str) -> NoisyMoments:
+        moments = self.moments(what)
+        if not moments.constant:
+            raise ConfigError(
+                "This release has no mean", f"{what} is about the mean", 'Open a release of kind "covariance"'
+            )
+        return moments
+
+
+def _has_moments(release: Shown) -> bool:
+    try:
+        return moments_of(release, "An interval").constant
+    except ConfigError:
+        return False
+
+
+class StandardErrors(Results):
+    """Standard deviation of the noise of each result, labelled as the result is.
+
+    Parameters
+    ----------
+    release
+        The release.
+    """
+
+    def __init__(self, release: EstimatedResults) -> None:
+        self._release = release
+
+    def __getitem__(self, name: str) -> Any:
+        """That of a result, infinite where it cannot be stated.
+
+        Raises
+        ------
+        ConfigError
+            There is no such result, or no error of it is known.
+        """
+        return self._release.labelled_as(name, self._release.estimate(name).standard_deviation)
+
+    def partial_correlation(self) -> Any:
+        """That of each partial correlation, a DataFrame."""
+        return self[PARTIAL]
