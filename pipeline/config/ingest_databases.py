@@ -109,8 +109,8 @@ class DeltaSource(Section):
 
     kind: Literal["delta"]
     """the format of the table"""
-    table: LocalPath
-    """the folder of the table, relative to the config file"""
+    table: Location
+    """the folder of the table, relative to the config file or in an object store"""
     version: Annotated[Whole, Field(ge=0, lt=2**63)] | None = None
     """the version of the table; the newest where it is not given"""
 

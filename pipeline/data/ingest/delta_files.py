@@ -6,9 +6,9 @@ about the records besides, such as their number and extremes, is not looked at.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -16,7 +16,9 @@ from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
 from blockveil.pipeline.base.extras import MissingExtra
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.ingest_databases import DeltaSource
+from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.ingest.files import SourceFile
+from blockveil.pipeline.data.ingest.table_files import elsewhere, located
 
 _KNOWN = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
 """Features under which the files of a table hold its rows, all of them and no others, under their own names."""
@@ -45,23 +47,36 @@ def find_delta(source: DeltaSource, base: Path) -> list[SourceFile]:
         import deltalake
     except ModuleNotFoundError as missing:
         raise MissingExtra.of(missing) or missing from None
-    root = absolute(base / source.table, "source.table")
     shown = f'source.table "{source.table}"'
+    root = _root(source, base)
     try:
-        table = deltalake.DeltaTable(str(root), version=source.version)
+        table = deltalake.DeltaTable(root, version=source.version)
         _check_features(table.protocol(), shown)
         found = _added(table)
     except BlockveilError:
         raise
-    except Exception as error:  # noqa: BLE001 - its text may quote anything
+    except BaseException as error:  # its text may quote anything
+        # Some settings in the environment make the library panic, which is no Exception.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         failure: BlockveilError = StoreError(
             f"{shown} cannot be read as a Delta table ({type(error).__name__})",
             "It is the folder of a Delta table, and has the version that source.version names",
-            "Correct it; a relative path starts from the config's folder",
+            "Correct it; a relative path starts from the config's folder, and credentials of an object store are taken "
+            "from the environment",
         )
     else:
         return [_file(root, action, shown) for action in found]
     raise failure
+
+
+def _root(source: DeltaSource, base: Path) -> str:
+    """Where the table is: an absolute path, or an address whose store can be reached by what the environment says."""
+    if not objects.is_remote(source.table):
+        return str(absolute(base / source.table, "source.table"))
+    address = source.table.rstrip("/")
+    objects.client(objects.split(address)[0])  # refuses an address with a password, and settings that do not suffice
+    return address
 
 
 def _check_features(protocol: Any, shown: str) -> None:
@@ -86,22 +101,13 @@ def _added(table: Any) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["modification_time"], row["path"]))
 
 
-def _file(root: Path, action: dict[str, Any], shown: str) -> SourceFile:
+def _file(root: str, action: dict[str, Any], shown: str) -> SourceFile:
     path = action["path"]
-    file = root / path if (root / path).exists() else root / unquote(path)
-    if "://" in path or not file.resolve().is_relative_to(root.resolve()):
-        raise DataError(f"{shown} names a file elsewhere", "The files of a table lie in its folder", "Copy the table")
+    if "://" in path:
+        raise elsewhere(shown)
     keys = tuple(
         (name.removeprefix("partition."), None if value is None else str(value))
         for name, value in action.items()
         if name.startswith("partition.")
     )
-    try:
-        state = file.stat()
-    except OSError:
-        failure = StoreError(
-            f"{shown}: a file that its log names is not there", "A table is whole", "Name a version that is kept"
-        )
-    else:
-        return SourceFile(str(file), state.st_size, f"{state.st_size} {state.st_mtime_ns}", keys)
-    raise failure
+    return replace(located(f"{root}/{path}", root, shown, "its log", "a version"), keys=keys)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 import pyarrow.parquet as arrow_parquet
 
@@ -24,6 +23,7 @@ from blockveil.pipeline.base.extras import MissingExtra
 from blockveil.pipeline.config.ingest_databases import IcebergSource
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.ingest.files import SourceFile, file_at, unreadable
+from blockveil.pipeline.data.ingest.table_files import elsewhere, located, within
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -122,7 +122,7 @@ def _newest(folder: str, shown: str) -> str:
 def _folder(metadata: TableMetadata, place: str, shown: str) -> str:
     """Where the table lies, by its own words; it is refused where its metadata were found elsewhere."""
     root = _plain(metadata.location, shown).rstrip("/")
-    if not _within(place, root):
+    if not within(place, root):
         raise DataError(
             f"{shown} was moved or copied: its metadata name another place",
             "The files of a table are those that its metadata name",
@@ -184,7 +184,7 @@ def _listed(metadata: TableMetadata, source: IcebergSource, within: _Files) -> l
 
 def _checked(path: str, root: str, numbers: dict[str, int], shown: str) -> SourceFile:
     """A file, whose columns have the table's numbers."""
-    file = _located(path, root, shown)
+    file = located(_plain(path, shown), root, shown, "its snapshot", "a snapshot")
     try:
         with closing(file.open()) as stream:
             schema = arrow_parquet.read_schema(stream)
@@ -203,31 +203,6 @@ def _checked(path: str, root: str, numbers: dict[str, int], shown: str) -> Sourc
             )
         return file
     raise failure
-
-
-def _located(path: str, root: str, shown: str) -> SourceFile:
-    place = _plain(path, shown)
-    for each in dict.fromkeys((place, unquote(place))):
-        if not _within(each, root):
-            raise _elsewhere(shown)
-        try:
-            return file_at(each)
-        except (OSError, StoreError) as error:
-            if objects.is_remote(each) and not isinstance(error, FileNotFoundError):
-                raise
-    raise StoreError(
-        f"{shown}: a file that its snapshot names is not there", "A table is whole", "Name a snapshot that is kept"
-    )
-
-
-def _elsewhere(shown: str) -> DataError:
-    return DataError(f"{shown} names a file elsewhere", "The files of a table lie in its folder", "Copy the table")
-
-
-def _within(place: str, root: str) -> bool:
-    if objects.is_remote(place) or objects.is_remote(root):
-        return place.startswith(f"{root}/") and ".." not in place.split("/")
-    return Path(place).resolve().is_relative_to(Path(root).resolve())
 
 
 def _plain(place: str, shown: str) -> str:
@@ -291,8 +266,8 @@ class _Files:
     def input(self, location: str) -> _Input:
         """A file within the root; DataError."""
         place = _plain(location, self.shown)
-        if self.root and not _within(place, self.root):
-            raise _elsewhere(self.shown)
+        if self.root and not within(place, self.root):
+            raise elsewhere(self.shown)
         return _Input(location, place)
 
 

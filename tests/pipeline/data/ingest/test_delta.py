@@ -1,17 +1,23 @@
 """A Delta table is ingested as the Parquet files that its log names at one version."""
 
 import json
+import shutil
 
 import deltalake
+import obstore
 import pyarrow as pa
 import pytest
 
 from blockveil.pipeline.base.errors import ConfigError, DataError, StoreError
+from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.ingest.ingest_run import ingest, look
 from tests.pipeline.data.ingest import ingest_support as people
+from tests.pipeline.data.test_objects import SECRET, bucket, server, upload  # noqa: F401 - fixtures
 
 SOURCE = 'kind = "delta"\ntable = "clinic"'
 COST = [people.NUMBER]
+WRITING = {"AWS_S3_ALLOW_UNSAFE_RENAME": "true"}
+"""Nobody else writes to a table of these tests."""
 
 
 @pytest.fixture
@@ -113,3 +119,63 @@ def test_a_table_that_names_a_file_elsewhere_is_refused(tmp_path):
 def test_a_store_does_not_grow_by_a_table_because_compaction_rewrites_its_files(tmp_path):
     with pytest.raises(ConfigError, match=r"ingest\.append"):
         people.configure(tmp_path, COST, SOURCE, append=True)
+
+
+def in_bucket(address, more=""):
+    return f'kind = "delta"\ntable = "{address}/lake/clinic/"\n{more}'
+
+
+@pytest.mark.parametrize("version", [0, None])
+def test_a_table_in_an_object_store_becomes_the_store_of_the_same_table_in_a_folder(tmp_path, bucket, table, version):  # noqa: F811
+    more = "" if version is None else f"version = {version}"
+    people.run(people.configure(tmp_path, people.COLUMNS, f"{SOURCE}\n{more}"))
+    found = people.stored(tmp_path).copy()
+    shutil.rmtree(tmp_path / "out.zarr")
+    upload(bucket, tmp_path / "clinic", "lake/clinic")
+    shutil.rmtree(tmp_path / "clinic")
+    people.run(people.configure(tmp_path, people.COLUMNS, in_bucket(bucket, more)))
+    assert people.stored(tmp_path).tobytes() == found.tobytes()
+
+
+def test_partitions_of_a_table_in_an_object_store_may_have_any_name(tmp_path, bucket):  # noqa: F811
+    rows = pa.table({"cost": [1.0, 2.0, 3.0], "ward": ["a b/c=%", None, "ä"]})
+    deltalake.write_deltalake(f"{bucket}/lake/clinic", rows, partition_by=["ward"], storage_options=WRITING)
+    ward = {"name": "ward", "kind": "category", "categories": ["a b/c=%", "ä"], "encode": "code"}
+    columns = [*COST, {**ward, "unknown": "other", "missing": "unknown"}]
+    people.run(people.configure(tmp_path, columns, in_bucket(bucket)))
+    assert sorted(people.stored(tmp_path).tolist()) == [[1, 0], [2, 2], [3, 1]]
+
+
+def test_a_file_of_an_object_store_that_changes_or_goes_is_noticed(tmp_path, bucket, table):  # noqa: F811
+    upload(bucket, tmp_path / "clinic", "lake/clinic")
+    loaded, place = people.configure(tmp_path, COST, in_bucket(bucket)), objects.client(bucket)
+    source = look(loaded)
+    obstore.put(place, source.files[0].location.removeprefix(f"{bucket}/"), b"other")
+    with pytest.raises((DataError, StoreError)):
+        ingest(source, lambda stage, share: None)
+    assert not (tmp_path / "out.zarr").exists()
+    for one in list(objects.listed(place, "lake/clinic")):
+        if one.path.endswith(".parquet"):
+            obstore.delete(place, one.path)
+    with pytest.raises(StoreError, match="a file that its log names is not there"):
+        people.run(loaded)
+
+
+def test_what_an_object_store_answers_is_never_shown(tmp_path, bucket, monkeypatch):  # noqa: F811
+    loaded = people.configure(tmp_path, COST, in_bucket(bucket))
+    with pytest.raises(StoreError, match="cannot be read as a Delta table") as caught:
+        people.run(loaded)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{SECRET}.invalid:1")
+    monkeypatch.setattr(objects, "RETRY_SECONDS", 0.1)
+    with pytest.raises(StoreError) as caught:
+        people.run(loaded)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["s3://me:pass@bucket/clinic", "s3://bucket/clinic?sig=pass"])
+def test_an_address_with_a_password_is_refused_and_not_repeated(tmp_path, place):
+    with pytest.raises((ConfigError, StoreError)) as caught:
+        people.run(people.configure(tmp_path, COST, f'kind = "delta"\ntable = "{place}"'))
+    assert "pass" not in str(caught.value)

@@ -1,0 +1,61 @@
+"""Files that the metadata of a table name: each lies in the table's own folder, in a file system or an object store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote
+
+from blockveil.pipeline.base.errors import DataError, StoreError
+from blockveil.pipeline.data import objects
+from blockveil.pipeline.data.ingest.files import SourceFile, file_at
+
+
+def located(place: str, root: str, shown: str, naming: str, kept: str) -> SourceFile:
+    """A file that a table names.
+
+    Parameters
+    ----------
+    place
+        Its path or address, which may be written with escapes such as ``%20``.
+    root
+        The table's folder.
+    shown
+        What the table is called in messages.
+    naming, kept
+        What names the file, and what of the table to name where a file is gone.
+
+    Raises
+    ------
+    DataError
+        It lies elsewhere.
+    StoreError
+        It is not there, or its store does not answer.
+    """
+    for each in dict.fromkeys((place, unquote(place))):
+        if not within(each, root):
+            raise elsewhere(shown)
+        try:
+            return file_at(each)
+        except (OSError, StoreError) as error:
+            if objects.is_remote(each) and not isinstance(error, FileNotFoundError):
+                raise
+        except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
+            failure = objects.unreachable(f"{shown}: a file of it", error)
+            break
+    else:
+        failure = StoreError(
+            f"{shown}: a file that {naming} names is not there", "A table is whole", f"Name {kept} that is kept"
+        )
+    raise failure
+
+
+def within(place: str, root: str) -> bool:
+    """Whether a path or an address is below a table's folder."""
+    if objects.is_remote(place) or objects.is_remote(root):
+        return place.startswith(f"{root}/") and ".." not in place.split("/")
+    return Path(place).resolve().is_relative_to(Path(root).resolve())
+
+
+def elsewhere(shown: str) -> DataError:
+    """Refusal of a table whose metadata name a file outside of its folder."""
+    return DataError(f"{shown} names a file elsewhere", "The files of a table lie in its folder", "Copy the table")
