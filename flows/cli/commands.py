@@ -66,6 +66,12 @@ COMMANDS = {
         "verify_releases",
         "Check releases by themselves: content, promise, noise and unit. Asks no ledger, config or server.",
     ),
+    "certificate": Listed(
+        "certificate_command",
+        "certificate",
+        "Write one page to print on a release, or on all of a period: what is promised, and how to check it without "
+        "us.",
+    ),
     "withdraw": Listed(
         "withdraw_command",
         "withdraw_release",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from blockveil.flows.cluster.clusters import open_compute
+from blockveil.pipeline.ledger.approved import with_approver
 from blockveil.pipeline.releases.night import Attempt, Tell, walk
 from blockveil.pipeline.releases.order import StepRunner
 from blockveil.pipeline.releases.workspace import Outcome, Workspace
@@ -28,8 +29,9 @@ def attempt_of(workspace: Workspace, who: str, approver: str | None, tell: Tell)
     tell
         Receives progress in the user's words.
     """
-    name = who if approver is None else f"{who}, approved by {approver}"
-    return Attempt(workspace, name, partial(open_compute, workspace.plan.loaded, workspace.plan.here), tell)
+    return Attempt(
+        workspace, with_approver(who, approver), partial(open_compute, workspace.plan.loaded, workspace.plan.here), tell
+    )
 
 
 def conduct(attempt: Attempt, run: StepRunner, show: Callable[[Report], object] = lambda made: None) -> str:

@@ -42,6 +42,7 @@ pre { background: var(--soft); padding: .8rem; overflow-x: auto; font-size: .85r
 _TEXT_COLUMNS = {
     "leading directions", "feature", "column", "entry", "mechanism", "parameters", "what", "row", "pair", "night",
     "release", "changed since the night before", "declared range", "nights left",
+    "promise", "values (SHA-256)", "ledger", "approval", "state",
 }  # fmt: skip
 
 

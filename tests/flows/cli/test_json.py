@@ -104,6 +104,8 @@ CALLS = [
     "ledger upgrade people.toml",
     "disclose people.toml --disclosure disclosure.toml --tier 1",
     "ledger prove people.toml people/covariance/2026-11-20 --output proof.json",
+    "certificate people/covariance/2026-11-20 --config people.toml --output certificate.html",
+    "certificate --config people.toml --from 2026-11-20 --output certificates.html",
     "ledger role reader",
     "ledger import export.jsonl --ledger copy.db --as-copy",
     "budget set people.toml --epsilon 9 --delta 1e-5",

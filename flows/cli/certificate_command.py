@@ -1,0 +1,137 @@
+"""``blockveil certificate``: one page on a release, or on all releases of a period."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from blockveil.flows.cli.common import Debug, Json, parse_day, print_message, read_config
+from blockveil.flows.cli.named_release import named_release
+from blockveil.pipeline.base.errors import ConfigError, StoreError
+from blockveil.pipeline.config.secrets import read_secret
+from blockveil.pipeline.data.released import open_release, stating
+from blockveil.pipeline.data.stores import Location
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.proofs import Proof
+from blockveil.pipeline.report.certified import Account, Certified
+from blockveil.pipeline.verification.verified import Evidence, verify
+
+if TYPE_CHECKING:
+    from blockveil.pipeline.config import LoadedConfig
+
+Named = Annotated[
+    str | None,
+    typer.Argument(metavar="[RELEASE]", help="Release id (with --config), pointer or folder, or its address."),
+]
+Config = Annotated[Path | None, typer.Option("--config", help="Config of the release: its ledger, and its budget.")]
+Since = Annotated[str | None, typer.Option("--from", help="First night, YYYY-MM-DD, of all releases of a budget.")]
+Until = Annotated[str | None, typer.Option("--to", help="Last night, likewise.")]
+Sign = Annotated[
+    str | None, typer.Option(help="env:NAME or file:PATH of the Ed25519 private key (PEM) of the ledger's keeper.")
+]
+Output = Annotated[Path | None, typer.Option("--output", help="Page to write, .html; beside the release otherwise.")]
+
+
+def certificate(
+    release: Named = None,
+    config: Config = None,
+    since: Since = None,
+    until: Until = None,
+    sign: Sign = None,
+    output: Output = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write one page to print on a release, or on all of a period: what is promised, and how to check it without us.
+
+    A release that does not verify, or of which the ledger says something else, gets none. Reads published values only.
+    """
+    del debug
+    if output is not None and output.suffix != ".html":
+        raise ConfigError(f'--output "{output}" does not end in .html', "A certificate is an HTML page", "Correct it")
+    loaded = None if config is None else read_config(config)
+    days = parse_day("--from", since), parse_day("--to", until)
+    if release is None:
+        if loaded is None or output is None or days == (None, None):
+            raise _incomplete(
+                "for all releases of a period", "Give a release, or --config, --from or --to, and --output"
+            )
+        _of_period(loaded, days, output, as_json)
+    elif days != (None, None):
+        raise _incomplete("for one release", "Leave out --from and --to, or the release")
+    else:
+        _of_release(named_release(release, loaded), loaded, sign, output, as_json)
+
+
+def _incomplete(what: str, remedy: str) -> ConfigError:
+    return ConfigError(
+        f"This does not say what is wanted {what}",
+        "A certificate is of one release, or of all releases of a budget from one night to another",
+        remedy,
+    )
+
+
+def _of_release(
+    place: Location, loaded: LoadedConfig | None, sign: str | None, output: Path | None, as_json: bool
+) -> None:
+    from blockveil.pipeline.report import certificate, report_path, save
+
+    found, account, proof = _certified(place), None, None
+    path = output or report_path(found.place).with_suffix(".certificate.html")
+    with stating(found.place):
+        if loaded is not None:
+            ledger = Ledger(loaded.ledger_url)
+            account = Account.of(ledger, loaded.config.release.account)
+            account.check(found)
+            proof = ledger.proof(found.release_id)
+            found = _by_ledger(found, proof)
+        if proof is not None and sign is not None:
+            proof = replace(proof, head=proof.head.signed(read_secret("--sign", sign, Path.cwd())))
+        text = certificate.of_release(found, account, proof)
+    save(path, text)
+    said = f"Certificate of {found.release_id} written to {path}"
+    print_message(said, as_json, written=path, releases=[found.release_id], proof=proof)
+
+
+def _by_ledger(found: Certified, proof: Proof) -> Certified:
+    """The same after the ledger was asked, too."""
+    words = f"entry {proof.sequence} of {proof.head.entries} paid for it, and the ledger sealed values of this digest"
+    return replace(found, checked=[*found.checked, ("Ledger", words)], not_checked=Evidence(None, (proof,)).not_checked)
+
+
+def _of_period(loaded: LoadedConfig, days: tuple[date | None, date | None], output: Path, as_json: bool) -> None:
+    from blockveil.pipeline.report import certificate, save
+
+    account = Account.of(Ledger(loaded.ledger_url), loaded.config.release.account)
+    paid = account.within(*days)
+    found: dict[str, Certified] = {}
+    for each in paid:
+        place = named_release(each.release_id, loaded)
+        if each.withdrawn is None and isinstance(place, Path) and place.exists():
+            found[each.release_id] = _certified(place)
+    first, last = days
+    words = f"nights {'from the first' if first is None else f'from {first}'} to {last or 'the newest'}"
+    with stating(loaded.output_root):
+        text = certificate.of_period(account, paid, found, words)
+    save(output, text)
+    said = f"Certificate of {len(found):,} of {len(paid):,} releases of '{account.status.dataset}' written to {output}"
+    print_message(said, as_json, written=output, releases=sorted(found), not_here=len(paid) - len(found))
+
+
+def _certified(place: Location) -> Certified:
+    """A release that holds what it promises; StoreError where something that is checked fails."""
+    checked = verify(place)
+    failed = [each for each in checked.findings if each.holds is False]
+    if failed:
+        raise StoreError(
+            f"{checked.name} does not verify: {failed[0].words}",
+            "Only a release that holds what it states is certified",
+            "Do not use it; ask who published it, or restore it from a backup",
+        )
+    opened = open_release(place)
+    rows = [(each.what, each.words) for each in checked.findings]
+    return Certified(opened.path, opened.attributes, rows, checked.not_checked)
