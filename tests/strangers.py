@@ -122,12 +122,17 @@ async def unix(path):
         return {"unix": error.strerror}
     return {"unix": "open"}
 
+def beginning(path):
+    with open(path, "rb") as file:
+        return b"opened" if path.endswith("mem") else file.read(1)  # nothing stands at address 0
+
 async def process(pid):
     found = {}
     for name in ("environ", "mem", "fd", "maps", "cwd"):
         try:
-            os.listdir(f"/proc/{pid}/fd") if name == "fd" else open(f"/proc/{pid}/{name}", "rb").read(1)
-            found[name] = "open"
+            look = {"fd": os.listdir, "cwd": os.readlink}.get(name, beginning)
+            # A process that has ended keeps its files of memory for a moment, and nothing in them.
+            found[name] = "open" if look(f"/proc/{pid}/{name}") else "gone"
         except FileNotFoundError:
             found[name] = "gone"
         except OSError as error:

@@ -15,7 +15,7 @@ from distributed import LocalCluster
 from blockveil.flows.service import login
 from tests import sockets, support
 from tests.end_to_end.served import Served, free_port, serve
-from tests.strangers import REFUSAL, stranger
+from tests.strangers import REFUSAL, STRANGER, stranger
 
 ROOT = Path(__file__).parents[2]
 BLOCKVEIL = [str(Path(sys.executable).parent / "blockveil")]
@@ -294,6 +294,21 @@ def test_what_is_asked_would_be_answered_by_a_cluster_in_clear_and_its_pages():
         port, page = cluster.scheduler_info["services"]["dashboard"], ("GET", "/json/counts.json")
         [answer] = asking.ask([("tcp", "127.0.0.1", port, [page])])
         assert answer["pages"] == {"GET /json/counts.json": 200}
+
+
+def test_a_process_shows_its_files_to_its_own_account_alone_and_none_once_it_has_ended():
+    files = ["environ", "mem", "fd", "maps", "cwd"]
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # it stays in the list of processes
+    with stranger() as asking, subprocess.Popen(["sleep", "100"], user=STRANGER, group=STRANGER, cwd="/") as theirs:
+        own, other, gone = asking.ask([("process", pid) for pid in (theirs.pid, os.getpid(), ended.pid)])
+        theirs.kill()
+    ended.wait()
+    del own["mem"]  # a machine may keep even that to debuggers
+    assert set(own.values()) == {"open"}
+    assert other == dict.fromkeys(files, "Permission denied")
+    assert list(gone) == files
+    assert "open" not in gone.values()
 
 
 def test_metrics_refuse_whoever_lacks_their_token(tmp_path, routes):
