@@ -215,9 +215,8 @@ def ours(client: Client, store: Any, quantiser: Quantiser) -> None:
     width = quantiser.width
     work = Work(GrowthKind.PRODUCTS, rows, features, (width, width), symmetric=True, lead=1, largest=quantiser.largest)
     cut = choose(work, machine, 8 * features * chunk_rows)
-    graph = exact_graph(
-        store, SecondMomentQuery(quantiser), cut.layout(rows, chunk_rows), chunk_rows, f"b{time.time()}"
-    )
+    layout, query = cut.layout(rows, chunk_rows), SecondMomentQuery(quantiser)
+    graph = exact_graph(store, query, layout, chunk_rows, f"b{time.time()}", cut.work.narrow)
     compute.hold(graph, lambda _: None)
 
 

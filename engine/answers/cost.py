@@ -8,9 +8,9 @@ rows, s task slots on w workers.
 operations          n w (w + 1) for a second moment of width w; 2 n p q for outer products; none to speak of for sums
 pairs               n (s w)^2 / 2 where a share s of the values is not zero and only these are multiplied
 bytes read          8 g n c: each group of tiles reads the records once
-bytes moved         8 r A where r > 1: partial sums travel to where they are added up
+bytes moved         8 r A where r > 1: partial sums travel to where they are added up; 4 r A where 32 bits hold them
 memory of a task    8 A / g (its sums) + a piece of integers + three chunks of records
-memory of a worker  threads x task + 8 r A / w (partial sums that wait, or the exact answer)
+memory of a worker  threads x task + 8 r A / w (partial sums that wait, or the exact answer; in 32 bits half of it)
 weighted records    z more sums of a task, one tile while they are added, and z times as many partial sums, for weights
                     of z digits
 =================== =========================================================================
@@ -148,6 +148,13 @@ class Work:
     def single(self) -> bool:
         """Whether products are computed in single precision."""
         return arithmetic(self.largest).single
+
+    @property
+    def narrow(self) -> bool:
+        """Whether 32 bits hold every sum of products over some of the records, without weights."""
+        # Every such sum is at most rows * K**2 <= 2**31 - 1.
+        bounded = self.rows * self.largest**2 < 2**31
+        return self.kind is GrowthKind.PRODUCTS and not self.weighted_sums and bounded
 
     @property
     def pairs(self) -> float:
@@ -317,7 +324,7 @@ def _candidates(work: Work, machine: Machine) -> Iterator[tuple[int, int]]:
 
 def _cost(work: Work, machine: Machine, chunk_bytes: int, groups: int, ranges: int) -> Cost:
     rates, answer = machine.rates, 8 * work.entries
-    kept = answer * max(1, work.weighted_sums)
+    kept = answer // 2 if work.narrow else answer * max(1, work.weighted_sums)
     tasks = groups * ranges
     # Beside its floats and int32, or its floats, a task that sums many records has int64.
     wider = 2 if work.kind is GrowthKind.PRODUCTS and work.rows > arithmetic(work.largest).narrow_rows * ranges else 1
@@ -336,7 +343,7 @@ def _cost(work: Work, machine: Machine, chunk_bytes: int, groups: int, ranges: i
     task = own + (max(piece, _ENTRY_BYTES) if work.sparse else piece) + 3 * chunk_bytes
     # A tile of counts is exact, noised, and estimated from in a few copies.
     last = 9 * 8 * max(tile.entries for tile in work.tiles) if work.grid else 0
-    whole = work.last_bytes + kept - answer
+    whole = work.last_bytes + max(kept - answer, 0)
     peak = _BASE_BYTES + max(machine.threads * max(task, last), whole) + waiting / machine.workers
     products = work.pairs / rates.pairs if work.sparse else work.flops / rates.product(work.largest)
     core_seconds = products + bytes_read / rates.read + bytes_read / 8 / rates.quantise

@@ -34,7 +34,9 @@ _BRANCHES = 16
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-Number = TypeVar("Number", np.int64, np.float64, np.int64 | np.float64)
+Number = TypeVar("Number", np.int64, np.float64, np.int64 | np.float64, np.int32 | np.int64)
+Sums = NDArray[np.int32 | np.int64]
+"""Un-noised sums: in 32 bits while they travel and wait, where these hold all of them."""
 
 
 class TaskFailed(RuntimeError):
@@ -91,37 +93,57 @@ class ExactGraph:
     tiles: list[Delayed]
 
 
-def _part(name: str, source: Any, part: WorkPart, query: Query, chunk_rows: int, tiles: list[Tile]) -> Any:
+def _part(
+    name: str, source: Any, part: WorkPart, query: Query, chunk_rows: int, tiles: list[Tile], narrow: bool
+) -> list[Sums]:
     with progress.task(name):
-        return _sealed(query.partial, source, part.start, part.stop, chunk_rows, tiles)
+        return _sealed(_partial, source, part, query, chunk_rows, tiles, narrow)
 
 
-def _pick(parts: list[NDArray[np.int64]], position: int) -> NDArray[np.int64]:
+def _partial(source: Any, part: WorkPart, query: Query, chunk_rows: int, tiles: list[Tile], narrow: bool) -> list[Sums]:
+    found: list[Any] = query.partial(source, part.start, part.stop, chunk_rows, tiles)
+    for position in range(len(found) if narrow else 0):
+        found[position] = _narrowed(found[position])  # one after the other, so that no two of each are there
+    return found
+
+
+def _narrowed(wide: NDArray[np.int64]) -> NDArray[np.int32]:
+    # Of all records together an entry is at most n K^2 <= 2**31 - 1, so every sum of parts fits too.
+    found = wide.astype(np.int32)
+    if not np.array_equal(found, wide):
+        raise OverflowError("a sum is larger than its bound")
+    return found
+
+
+def _pick(parts: list[Sums], position: int) -> Sums:
     return parts[position]
 
 
-def _sum(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _sum(parts: list[Sums]) -> Sums:
     return _sealed(_added, parts)
 
 
-def _added(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _added(parts: list[Sums]) -> Sums:
     if len(parts) == 1:
         return parts[0]
-    total = parts[0] + parts[1]  # never in place: a part may be added up again where a worker dies
+    # Never in place: a part may be added up again where a worker dies.
+    total = np.add(parts[0], parts[1], dtype=np.int64)
     for part in parts[2:]:
         total += part
-    return total
+    return _narrowed(total) if parts[0].dtype == np.int32 else total
 
 
-def _released(exact: NDArray[np.int64], block: Block, design: Design, handle: str) -> NDArray[np.int64]:
+def _released(exact: Sums, block: Block, design: Design, handle: str) -> NDArray[np.int64]:
     return _sealed(_draw, exact, block, design, handle)
 
 
-def _draw(exact: NDArray[np.int64], block: Block, design: Design, handle: str) -> NDArray[np.int64]:
-    return design.release(keyring.fetch(handle), exact, block)
+def _draw(exact: Sums, block: Block, design: Design, handle: str) -> NDArray[np.int64]:
+    return design.release(keyring.fetch(handle), exact.astype(np.int64, copy=False), block)
 
 
-def exact_graph(source: RowSource, query: Query, layout: Layout, chunk_rows: int, name: str) -> ExactGraph:
+def exact_graph(
+    source: RowSource, query: Query, layout: Layout, chunk_rows: int, name: str, narrow: bool = False
+) -> ExactGraph:
     """Graph of the exact integer answer.
 
     Parameters
@@ -136,6 +158,8 @@ def exact_graph(source: RowSource, query: Query, layout: Layout, chunk_rows: int
         Rows to read at once.
     name
         Public beginning of the task names, unique to the run.
+    narrow
+        Whether sums travel and wait in 32 bits, which must hold every sum over some of the records.
     """
     from dask import delayed  # where a graph is made: a plan makes none
 
@@ -144,7 +168,7 @@ def exact_graph(source: RowSource, query: Query, layout: Layout, chunk_rows: int
     for i, part in enumerate(layout.parts):
         key = f"{name}-{i}-read"
         wanted = [layout.tiles[number] for number in part.tiles]
-        parts[key] = read(key, source, part, query, chunk_rows, wanted, dask_key_name=key)
+        parts[key] = read(key, source, part, query, chunk_rows, wanted, narrow, dask_key_name=key)
         for position, number in enumerate(part.tiles):
             pieces[number].append(pick(parts[key], position, dask_key_name=f"{name}-{number}-{i}-tile"))
     tiles = []
@@ -175,7 +199,7 @@ def assembled(tiles: Sequence[NDArray[Number]], layout: Layout, symmetric: bool)
     return whole
 
 
-def _whole(tiles: list[NDArray[np.int64]], layout: Layout, symmetric: bool) -> NDArray[np.int64]:
+def _whole(tiles: list[Sums], layout: Layout, symmetric: bool) -> Sums:
     return _sealed(assembled, tiles, layout, symmetric)
 
 

@@ -81,7 +81,10 @@ class GradientsAnswer:
 
     def work(self, rows: int) -> Work:
         """The product of each layer, of one step; its forward and backward pass cost as much again each."""
-        return Work(GrowthKind.PRODUCTS, rows, len(self.question.features) + 1, self.question.query.shape)
+        features, shape = len(self.question.features) + 1, self.question.query.shape
+        # They are multiplied in double precision however few bits they have.
+        largest = max(self.question.problem.largest, 2**15 - 1)
+        return Work(GrowthKind.PRODUCTS, rows, features, shape, largest=largest)
 
     def error(self) -> ErrorReport:
         """Expected error of the sum."""

@@ -127,21 +127,21 @@ def measure(workspace: Workspace, reservation: Reservation, compute: Compute, te
     BlockveilError
         Bad data or a lost cluster before the commit (nothing drawn), or a failure after it (a re-run resumes).
     """
-    plan, dataset = workspace.plan, reservation.dataset
+    plan, dataset, handle = workspace.plan, reservation.dataset, reservation.charge.charge_id
     if plan.trains:
         return train(workspace, reservation, compute, tell, partial(_commit, workspace, reservation))
     chunk_rows = plan.chunk_rows(dataset.chunk_rows)
-    layout = plan.cut(plan.machine(compute.workers, compute.threads), dataset.rows).layout(dataset.rows, chunk_rows)
-    handle = reservation.charge.charge_id
+    cut = plan.cut(plan.machine(compute.workers, compute.threads), dataset.rows)
+    layout = cut.layout(dataset.rows, chunk_rows)
     # A scheduler takes tasks of one name for one task. Two attempts at once may cut the records differently: a part of
     # the one in a sum of the other would count records twice.
     name = f"blockveil-{handle[:12]}-{secrets.token_hex(4)}"
     ages = reservation.growth and reservation.growth.ages
-    reader = ages.reader(released_layout(layout, plan.design).tiles) if ages else None
     query = ages.query(plan) if ages else plan.question.query
-    graph = exact_graph(dataset.source, query, layout, chunk_rows, name)
-    held = compute.hold(graph, lambda share: tell("reading, clipping and adding up", share))
-    del graph
+    reader = ages.reader(released_layout(layout, plan.design).tiles) if ages else None
+    exact = exact_graph(dataset.source, query, layout, chunk_rows, name, cut.work.narrow and not ages)
+    held = compute.hold(exact, partial(tell, "reading, clipping and adding up"))
+    del exact
     dataset.check_unchanged()  # the sum must be of the data that the charge is for
     charge, key = _commit(workspace, reservation)
     tell("drawing the noise", None)

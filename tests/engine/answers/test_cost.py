@@ -48,6 +48,18 @@ def test_tasks_of_so_many_records_that_their_sums_need_int64_are_given_memory_fo
     assert more.peak_bytes - few.peak_bytes >= 8 * moment(1, 3_000).entries
 
 
+def test_sums_that_32_bits_hold_wait_and_travel_in_half_the_memory():
+    machine, most = Machine(4, 1, 64 * GIB), (2**31 - 1) // 127**2
+    narrow, wide = (dataclasses.replace(moment(rows, 4_000), largest=127) for rows in (most, most + 1))
+    assert (narrow.narrow, wide.narrow) == (True, False)
+    assert most * 127**2 <= 2**31 - 1 < (most + 1) * 127**2
+    assert not dataclasses.replace(narrow, weighted_sums=1).narrow
+    assert not dataclasses.replace(narrow, largest=2**15 - 1).narrow
+    few, more = choose(narrow, machine, 2**20).cost, choose(wide, machine, 2**20).cost
+    assert few.bytes_moved == more.bytes_moved / 2
+    assert few.peak_bytes < more.peak_bytes
+
+
 def test_an_answer_that_does_not_fit_beside_each_task_is_computed_by_tiles():
     work = moment(50_000, 40_000)
     cut = chosen(work, Machine(8, 1, 6 * GIB))

@@ -1,5 +1,6 @@
 """The Gram matrix is the exact integer answer under every chunking, row order, scheduler and lost worker."""
 
+import dataclasses
 import os
 import signal
 import time
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blockveil.engine.answers import gram, layout
-from blockveil.engine.answers.graph import assembled, exact_graph, noisy_graph
+from blockveil.engine.answers.graph import TaskFailed, assembled, exact_graph, noisy_graph
 from blockveil.engine.answers.second_moment import SecondMomentQuery
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.gaussian import calibrate
@@ -49,10 +50,11 @@ def cut(ranges, side=1024, groups=1):
     return layout.summed(tiles, layout.grouped(tiles, groups), ranges)
 
 
-def released(source, cut, chunk_rows, **how):
+def released(source, cut, chunk_rows, largest=32767, **how):
     keyring.install("gram-test", KEY)
     try:
-        graph = exact_graph(source, SecondMomentQuery(QUANTISER), cut, chunk_rows, "test")
+        query = SecondMomentQuery(Quantiser(BOX.coordinates(), largest, True, None))
+        graph = exact_graph(source, query, cut, chunk_rows, "test")
         tiles = dask.compute(*noisy_graph(graph.tiles, cut, DESIGN, "gram-test", "test"), **how)
         return assembled(tiles, cut, symmetric=True)
     finally:
@@ -60,6 +62,50 @@ def released(source, cut, chunk_rows, **how):
 
 
 REFERENCE = released(RECORDS, cut([(0, ROWS)]), ROWS, scheduler="synchronous")
+
+
+def test_sums_that_fit_wait_in_32_bits_and_give_the_same_release():
+    query, layout_ = SecondMomentQuery(Quantiser(BOX.coordinates(), 127, True, None)), cut([(0, 900), (900, ROWS)], 16)
+    found = []
+    keyring.install("gram-test", KEY)
+    try:
+        for narrow in (False, True):
+            graph = exact_graph(RECORDS, query, layout_, 300, "test", narrow)
+            held = dask.compute(*graph.tiles, scheduler="synchronous")
+            noisy = dask.compute(*noisy_graph(graph.tiles, layout_, DESIGN, "gram-test", "test"))
+            found.append((held, assembled(noisy, layout_, symmetric=True)))
+    finally:
+        keyring.forget("gram-test")
+    (wide, released_wide), (narrow, released_narrow) = found
+    assert {tile.dtype for tile in wide} == {np.dtype(np.int64)}
+    assert {tile.dtype for tile in narrow} == {np.dtype(np.int32)}
+    assert all(map(np.array_equal, wide, narrow))
+    assert np.array_equal(released_wide, released_narrow)
+    assert released_narrow.dtype == np.int64
+
+
+@dataclasses.dataclass(frozen=True)
+class Constant:
+    """A query whose every partial sum is one number."""
+
+    value: int
+
+    def partial(self, source, start, stop, chunk_rows, tiles):
+        return [np.full(tile.shape, self.value, np.int64) for tile in tiles]
+
+
+@pytest.mark.parametrize(("value", "fits"), [(2**31 - 1, False), (2**30 - 1, True), (2**30, False), (2**31, False)])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_sum_beyond_32_bits_fails_and_never_wraps_around(value, fits, sign):
+    graph = exact_graph(RECORDS, Constant(sign * value), cut([(0, 900), (900, ROWS)]), 300, "test", True)
+    if fits:
+        (found,) = dask.compute(*graph.tiles, scheduler="synchronous")
+        assert np.all(found == 2 * sign * value)
+        return
+    if sign * value == -(2**30):
+        return  # twice that is the least that 32 bits hold
+    with pytest.raises(TaskFailed, match="OverflowError"):
+        dask.compute(*graph.tiles, scheduler="synchronous")
 
 
 def test_the_sum_equals_python_integers():
@@ -142,7 +188,8 @@ def test_random_chunkings_tilings_row_orders_and_schedulers_release_the_same_bit
 
 
 @pytest.mark.slow
-def test_a_killed_worker_changes_no_bit(tmp_path):
+@pytest.mark.parametrize("largest", [127, 32767])
+def test_a_killed_worker_changes_no_bit(tmp_path, largest):
     store = zarr.create_array(tmp_path / "records", shape=RECORDS.shape, chunks=(64, 20), dtype="f8")
     store[:] = RECORDS
     chosen = cut(layout.row_ranges(ROWS, 64, 12), side=20, groups=2)
@@ -151,7 +198,8 @@ def test_a_killed_worker_changes_no_bit(tmp_path):
         Client(cluster, set_as_default=False) as client,
     ):
         client.run(keyring.install, "gram-test", KEY)
-        graph = exact_graph(store, SecondMomentQuery(QUANTISER), chosen, 64, "killed")
+        query = SecondMomentQuery(Quantiser(BOX.coordinates(), largest, True, None))
+        graph = exact_graph(store, query, chosen, 64, "killed", narrow=largest == 127)
         futures = client.compute(list(graph.parts.values())[:20])
         client.gather(futures[:5])
         address, victim = next(iter(client.run(os.getpid).items()))
@@ -162,7 +210,8 @@ def test_a_killed_worker_changes_no_bit(tmp_path):
         client.run(keyring.install, "gram-test", KEY)
         noisy = noisy_graph(graph.tiles, chosen, DESIGN, "gram-test", "killed")
         tiles = client.gather(client.compute(noisy, optimize_graph=False))
-    assert np.array_equal(assembled(tiles, chosen, symmetric=True), REFERENCE)
+    expected = REFERENCE if largest == 32767 else released(RECORDS, cut([(0, ROWS)]), ROWS, largest)
+    assert np.array_equal(assembled(tiles, chosen, symmetric=True), expected)
 
 
 @given(rows=st.integers(1, 10_000), chunk_rows=st.integers(1, 3000), tasks=st.integers(1, 50))
