@@ -26,6 +26,7 @@ th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(-
 th { overflow-wrap: normal; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } td:first-child { min-width: 7rem; overflow-wrap: break-word; }
 @media (min-width: 48rem) { td.n { white-space: nowrap; } }
+@media screen and (max-width: 48rem) { table { display: block; overflow-x: auto; } td.n { white-space: nowrap; } }
 figure { margin: 1rem 0; } img { max-width: 100%; height: auto; }
 ol.limits li { margin: .35rem 0; }
 details { border-top: 1px solid var(--line); } details > summary { cursor: pointer; padding: .5rem 0; font-weight: 600; }
@@ -36,6 +37,7 @@ pre { background: var(--soft); padding: .8rem; overflow-x: auto; font-size: .85r
 @media print {
   body { max-width: none; margin: 0; padding: 0; font-size: 10.5pt; } pre { white-space: pre-wrap; overflow-wrap: anywhere; }
   h2, h3, summary { break-after: avoid; } figure, tr, li, .promise, .warning { break-inside: avoid; } img { max-height: 95mm; }
+  details::details-content { content-visibility: visible; block-size: auto; } summary { list-style: none; }
 }
 """
 
