@@ -19,6 +19,7 @@ from blockveil.pipeline.scaffold.answers import Answers
 from blockveil.pipeline.scaffold.column_answers import HELP
 from blockveil.pipeline.scaffold.folder import BegunFolder, FirstRelease, begin, compose, write
 from blockveil.pipeline.scaffold.interview import Decision, answered
+from blockveil.pipeline.scaffold.promised import levels
 
 GuessedRows = Annotated[
     int | None,
@@ -72,7 +73,7 @@ def init(
         made = compose(begun.given, begun.source, begun.folder, Path.cwd())
     else:
         made = _Asking(begun, rows).made()
-    accuracy = good_enough(made.plan, AccuracyQuestion(Supposed(rows)))
+    accuracy = good_enough(made.plan, AccuracyQuestion(Supposed(rows), rhythm=made.rhythm))
     write(made)
     if as_json:
         next_steps = [{"command": command, "why": why} for command, why in made.commands]
@@ -119,7 +120,7 @@ class _Asking:
 
     def _answer(self, given: Answers, question: Decision) -> Answers:
         """Ask one question until an answer can be."""
-        for line in interview.levels(given) if question.key == "strictness" else ():
+        for line in self._levels(given) if question.key == "strictness" else ():
             say(f"  {line}")
         if question.key == "columns":
             say(f"{question.text}\n  {question.help}")
@@ -130,6 +131,12 @@ class _Asking:
                 return found
             except BlockveilError as error:
                 say(f"  {interview.at_question(error)}")
+
+    def _levels(self, given: Answers) -> list[str]:
+        """What follows from the answers so far, and what each level of the last one would promise."""
+        follows = [f"{line}." for line in given.consequences]
+        head = ["From these answers follows, unless a file of answers says otherwise:", *follows] if follows else []
+        return [*head, *levels(given, self._source, self._begun.folder, Path.cwd())]
 
     def _values(self, given: Answers, question: Decision) -> Mapping[str, Any]:
         if question.key == "columns":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +22,7 @@ from blockveil.pipeline.scaffold import interview
 from blockveil.pipeline.scaffold.answers import Answers, Every, Purpose
 from blockveil.pipeline.scaffold.column_names import SourceColumns, pasted
 from blockveil.pipeline.scaffold.folder import FirstRelease, compose
+from blockveil.pipeline.scaffold.promised import levels
 
 _FOLDER = Path("/my-release")
 """Stands for the folder that the files will be put into; nothing is looked up there."""
@@ -43,15 +45,15 @@ def init(
     dataset: str,
     names: str,
     columns: str,
-    unit: str,
     rows_at_most: int,
     purpose: Purpose,
     strictness: str,
     every: Every,
     unit_column: str,
     rows_known: bool,
-    missing: Literal["drop", "refuse"],
     until: date | None = None,
+    unit: str | None = None,
+    missing: Literal["drop", "refuse"] | None = None,
     rows_of_each: str | None = None,
     directions: int | None = None,
     target: str | None = None,
@@ -66,15 +68,15 @@ def init(
         dataset: Name of the data set, in lower-case letters, digits and dashes.
         names: The header line of the source, or the names of its columns, one a line. Never values.
         columns: What can be said of each column without looking, a line each, such as `age: 0 to 120`.
-        unit: Who or what the release protects, such as "one patient".
         rows_at_most: A public bound on the number of records.
         purpose: What it is for.
         strictness: strict, usual, loose, or numbers such as `epsilon 1 delta 1e-7`, over all nights together.
         every: How often it is released.
         unit_column: The column that says whom a row is about, or `row` where each row is somebody of its own.
         rows_known: Whether everybody may know the exact number of records.
-        missing: What becomes of a record with a missing number.
         until: The last night; empty for a single one.
+        unit: Who or what the release protects, such as "one patient"; empty to name it after its column.
+        missing: What becomes of a record with a missing number; empty to drop it unless their number is public.
         rows_of_each: At most how many rows of each are kept, or `average`.
         directions: How many principal directions.
         target: The column that a model predicts.
@@ -103,8 +105,10 @@ def _compose(words: dict[str, Any]) -> FirstRelease:
             values |= question.read(str(words[key]))
     given = interview.answered(Answers(), source, _dated(values))
     interview.require_complete(given, source)
-    made = compose(given, source, _FOLDER / str(given.dataset), _FOLDER)
-    create_markdown_artifact(_page(made), key="first-configs", description="Configs of a first release, as text")
+    folder = _FOLDER / str(given.dataset)
+    made = compose(given, source, folder, _FOLDER)
+    page = _page(made, levels(given, source, folder, _FOLDER))
+    create_markdown_artifact(page, key="first-configs", description="Configs of a first release, as text")
     return made
 
 
@@ -126,11 +130,12 @@ def _date(value: Any) -> Any:
         return value
 
 
-def _page(made: FirstRelease) -> str:
+def _page(made: FirstRelease, strict: Sequence[str]) -> str:
     rows = "\n".join(
         f"| {as_markdown(what)} | {as_markdown(value)} |" for what, value in summary.describe(made.plan, None)
     )
-    parts = [f"| | |\n|---|---|\n{rows}"]
+    listed = "\n".join(f"- {as_markdown(line)}" for line in strict)
+    parts = [f"| | |\n|---|---|\n{rows}", f"## How strict may the promise be?\n\n{listed}"]
     parts += [f"## {name}\n\n{_fenced(text)}" for name, text in made.files.items() if not name.startswith(".")]
     return "\n\n".join(parts)
 

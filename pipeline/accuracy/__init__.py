@@ -18,6 +18,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.population`: Who the records are supposed to be, for display alone
 * :mod:`.rehearsal_picture`: The picture of a preview: the truth about simulated records beside their release
 * :mod:`.rehearsal`: A preview: simulated records go the way of a release, in memory, with a key that is thrown away
+* :mod:`.rhythm`: How often a config is released, as far as its folder says
 * :mod:`.shading`: Two matrices beside each other as text, for a terminal
 * :mod:`.simulated_records`: Simulated records for a preview, from declared bounds and stated numbers alone
 * :mod:`.total_accuracy`: How exactly the count, the totals and the means of columns will be known

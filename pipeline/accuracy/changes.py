@@ -5,6 +5,7 @@ A change makes a config that lies in no file. What becomes of the noise is seen 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -12,6 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from blockveil.pipeline.accuracy.rhythm import Rhythm
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import BoxGeometry, LoadedConfig
 from blockveil.pipeline.config.mechanism_sections import AutoSection, Mechanism
@@ -21,11 +23,11 @@ from blockveil.pipeline.ledger.guessing import percent, with_loss, with_promise
 from blockveil.pipeline.plan.drowning import longest_norm, with_epsilon, with_norm, with_rows, with_section
 from blockveil.pipeline.plan.planning import Plan
 
-WEEK = 7
-"""Nights of which one is released, where it is not every night."""
-
 SHARED = 28
 """Nights that share a charge, where none do, or more than these."""
+
+MOST_NIGHTS = 3660
+"""Nights that can share a charge."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +60,7 @@ class PricedChange:
         return self.price.format(guess=f"a guess is right at most {after} of the time in place of {before}")
 
 
-def changes(plan: Plan, rows: int) -> Iterator[PricedChange]:
+def changes(plan: Plan, rows: int, rhythm: Rhythm) -> Iterator[PricedChange]:
     """Changes that may give less noise; whether they do, their plans tell.
 
     Parameters
@@ -67,11 +69,15 @@ def changes(plan: Plan, rows: int) -> Iterator[PricedChange]:
         What is to be changed.
     rows
         Supposed number of records.
+    rhythm
+        How often it is released.
     """
     yield from _rows_per_unit(plan)
     yield from _bounds(plan)
-    yield from _nights(plan)
-    yield from _shared_nights(plan)
+    if rhythm.repeats:
+        yield from _nights(plan, rhythm)
+    if rhythm.nightly:
+        yield from _shared_nights(plan)
     yield from _epsilon(plan)
     yield from _features(plan)
     yield from _mechanism(plan)
@@ -134,15 +140,16 @@ def _with_shape(loaded: LoadedConfig, update: dict[str, Any]) -> LoadedConfig:
     return with_section(loaded, "query", {"geometry": shape})
 
 
-def _nights(plan: Plan) -> Iterator[PricedChange]:
-    epsilon = epsilon_of_nights(plan, WEEK)
-    if epsilon is not None:
+def _nights(plan: Plan, rhythm: Rhythm) -> Iterator[PricedChange]:
+    releases = min(rhythm.rarer, paid_by_promise(plan) or rhythm.rarer)
+    rarer = one_of(plan, releases) if releases > 1 else None
+    if rarer is not None:
         yield PricedChange(
-            "one night a week in place of every night",
-            f"six of seven nights; one release of epsilon {epsilon:.4g} costs what {WEEK} releases do now, so the "
-            "budget lasts as long, and with one of them {guess}",
-            with_epsilon(plan.loaded, epsilon),
-            f"privacy.epsilon={epsilon:.4g}",
+            rhythm.one_of(releases),
+            f"{releases - 1} of {releases} releases are left out; one {rarer.words} costs what {releases} do now, so "
+            "the budget lasts as long, and with one of them {guess}",
+            rarer.loaded,
+            rarer.setting,
         )
 
 
@@ -150,17 +157,20 @@ def _shared_nights(plan: Plan) -> Iterator[PricedChange]:
     if plan.series is not None:
         yield from _fewer_shared_nights(plan, SHARED if plan.series.nights > SHARED else plan.series.nights // 2)
         return
-    epsilon, mechanism, kind = epsilon_of_nights(plan, SHARED), _shareable(plan.config), plan.config.query.kind
+    nights = paid_by_promise(plan) or SHARED
+    together, mechanism, kind = one_of(plan, nights), _shareable(plan.config), plan.config.query.kind
     # Gradients are a sum at one file of weights, and whoever trains moves the weights every night.
     grows = kind in GROWING and kind != "gradients" and not plan.config.data.part_of
-    if epsilon is None or mechanism is None or not grows:
+    if together is None or mechanism is None or not grows or not 2 <= nights <= MOST_NIGHTS:
         return
-    changed = with_table(with_epsilon(plan.loaded, epsilon), mechanism=mechanism, continual=_ending(plan, SHARED))
+    whole = with_section(together.loaded, "privacy", {"share": None})
+    changed = with_table(whole, mechanism=mechanism, continual=_ending(plan, nights))
+    epsilon = changed.config.privacy.epsilon
     by = "" if mechanism == plan.config.mechanism else f', with mechanism "{mechanism.kind}"'
     yield PricedChange(
-        f"{SHARED} nights in one shared charge ([continual]) in place of one charge each{by}",
+        f"{nights} nights in one shared charge ([continual]) in place of one charge each{by}",
         f"records are only ever appended, and each night is of all so far; epsilon {epsilon:.4g} of all nights "
-        f"together costs what {SHARED} releases do now, which the first night spends, and with them {{guess}}",
+        f"together costs what {nights} releases do now, which the first night spends, and with them {{guess}}",
         changed,
     )
 
@@ -197,6 +207,52 @@ def _shareable(config: ReleaseConfig) -> Mechanism | None:
         return TypeAdapter(Mechanism).validate_python({"kind": "residuals"})
     aim = "relative-error" if mechanism.minimise == "relative" else "absolute-error"
     return TypeAdapter(Mechanism).validate_python({"kind": "shaped-gaussian", "optimise_for": aim})
+
+
+@dataclass(frozen=True, eq=False)
+class RarerRelease:
+    """One release that costs as much as several releases of a plan.
+
+    Attributes
+    ----------
+    loaded
+        Its config.
+    words
+        What it takes of the promise, for a person.
+    setting
+        The same as ``--set`` takes it.
+    """
+
+    loaded: LoadedConfig
+    words: str
+    setting: str
+
+
+def one_of(plan: Plan, releases: int) -> RarerRelease | None:
+    """One release that costs as much as so many of a plan; None where that is not defined.
+
+    Where releases share a promise, it takes the share of so many. Else its epsilon is rounded down to six digits, so
+    that it never costs more. Nights that share a charge are not divided further.
+    """
+    share = plan.config.privacy.share
+    if share is not None:
+        most = paid_by_promise(plan) or 0
+        together = min(1.0, float(f"{share * releases:.6g}"))
+        changed = with_section(plan.loaded, "privacy", {"share": together})
+        found = RarerRelease(changed, f"with a share of {together:.6g}", f"privacy.share={together:.6g}")
+        return found if releases <= most else None
+    epsilon = epsilon_of_nights(plan, releases)
+    if epsilon is None:
+        return None
+    return RarerRelease(
+        with_epsilon(plan.loaded, epsilon), f"of epsilon {epsilon:.4g}", f"privacy.epsilon={epsilon:.4g}"
+    )
+
+
+def paid_by_promise(plan: Plan) -> int | None:
+    """How many releases as large as a plan share its promise; None where it is not shared."""
+    share = plan.config.privacy.share
+    return None if share is None else math.floor(1.0 / share * (1.0 + 1e-9))
 
 
 def epsilon_of_nights(plan: Plan, nights: int) -> float | None:

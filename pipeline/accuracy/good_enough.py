@@ -15,6 +15,7 @@ from blockveil.pipeline.accuracy.kinds import assess
 from blockveil.pipeline.accuracy.levers import BEST, Lever, levers
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.accuracy.rehearsal import Rehearsal, rehearse
+from blockveil.pipeline.accuracy.rhythm import Rhythm
 from blockveil.pipeline.accuracy.shading import side_by_side
 from blockveil.pipeline.accuracy.wanted import WantedAnswer, answer_wanted
 from blockveil.pipeline.base.errors import ConfigError
@@ -38,17 +39,20 @@ class AccuracyQuestion:
         Whether all levers, and a preview, are wanted.
     wanted
         A wanted accuracy, as :meth:`.wanted.Wanted.parse` takes it; None for none.
+    rhythm
+        How often it is released; as its folder says where it is None.
     """
 
     supposed: Supposed = field(default_factory=Supposed)
     levers: bool = False
     preview: bool = False
     wanted: str | None = None
+    rhythm: Rhythm | None = None
 
     @property
     def is_plain(self) -> bool:
         """Whether nothing was asked beyond the plan itself."""
-        return self == AccuracyQuestion()
+        return self == AccuracyQuestion(rhythm=self.rhythm)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,9 +164,9 @@ def good_enough(plan: Plan, asked: AccuracyQuestion) -> GoodEnough:
         asked,
         bound,
         None if here.is_bound else assess(plan, here),
-        tuple(levers(plan, here)) if more else None,
+        tuple(levers(plan, here, asked.rhythm)) if more else None,
         rehearse(plan, supposed) if asked.preview else None,
-        None if asked.wanted is None else answer_wanted(plan, here, asked.wanted),
+        None if asked.wanted is None else answer_wanted(plan, here, asked.wanted, asked.rhythm),
     )
 
 

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from blockveil.pipeline.accuracy.changes import PricedChange, changes, with_table
 from blockveil.pipeline.accuracy.kinds import noise_size, size_of_directions
 from blockveil.pipeline.accuracy.population import Population
+from blockveil.pipeline.accuracy.rhythm import Rhythm, rhythm_of
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.mechanism_sections import Mechanism
@@ -62,7 +63,7 @@ class Lever:
         return {"what": self.what, "times_less_noise": self.times_less, "price": self.price, **setting}
 
 
-def levers(plan: Plan, population: Population) -> list[Lever]:
+def levers(plan: Plan, population: Population, rhythm: Rhythm | None = None) -> list[Lever]:
     """Levers of a plan, the best first; reads no data.
 
     Parameters
@@ -71,12 +72,15 @@ def levers(plan: Plan, population: Population) -> list[Lever]:
         The plan.
     population
         Supposed records. They stay the same in raw units, whatever a lever changes of the bounds.
+    rhythm
+        How often it is released; as its folder says where not given.
     """
     names = compared_features(plan)
     before = noise_size(plan, population, names)
     if before is None or not before > 0.0:
         return []
-    found = [_planned(plan, change, population, names, before) for change in changes(plan, population.rows)]
+    priced = changes(plan, population.rows, rhythm or rhythm_of(plan.loaded))
+    found = [_planned(plan, change, population, names, before) for change in priced]
     found += list(_directions(plan, population))
     worth = [lever for lever in found if lever is not None and lever.times_less >= _WORTH]
     return sorted(worth, key=lambda lever: -lever.times_less)

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from blockveil.pipeline.accuracy.assessment import Assessment
-from blockveil.pipeline.accuracy.changes import epsilon_of_nights, with_rows_per_unit
+from blockveil.pipeline.accuracy.changes import one_of, paid_by_promise, with_rows_per_unit
 from blockveil.pipeline.accuracy.kinds import assess
 from blockveil.pipeline.accuracy.levers import replanned
 from blockveil.pipeline.accuracy.number_error import short_number
 from blockveil.pipeline.accuracy.population import Population
+from blockveil.pipeline.accuracy.rhythm import Rhythm, rhythm_of
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.printable import short
 from blockveil.pipeline.config import LoadedConfig
@@ -168,7 +169,7 @@ class WantedAnswer:
         }
 
 
-def answer_wanted(plan: Plan, population: Population, text: str) -> WantedAnswer:
+def answer_wanted(plan: Plan, population: Population, text: str, rhythm: Rhythm | None = None) -> WantedAnswer:
     """Find what reaches a wanted accuracy.
 
     Parameters
@@ -179,6 +180,8 @@ def answer_wanted(plan: Plan, population: Population, text: str) -> WantedAnswer
         Supposed records.
     text
         What is wanted; see :meth:`Wanted.parse`.
+    rhythm
+        How often it is released; as its folder says where not given.
 
     Raises
     ------
@@ -186,7 +189,7 @@ def answer_wanted(plan: Plan, population: Population, text: str) -> WantedAnswer
         It is nothing that can be wanted of this release.
     """
     wanted = Wanted.parse(text, assess(plan, population))
-    search = _Search(plan, population, wanted)
+    search = _Search(plan, population, wanted, rhythm or rhythm_of(plan.loaded))
     reached = search.ratio(plan.loaded) <= 1.0
     if reached:
         return WantedAnswer(wanted, True, tuple(search.less_epsilon()))
@@ -201,6 +204,7 @@ class _Search:
     plan: Plan
     population: Population
     wanted: Wanted
+    rhythm: Rhythm
 
     def ratio(self, loaded: LoadedConfig) -> float:
         """As :meth:`Wanted.ratio` for a changed config; infinite where it cannot be planned."""
@@ -262,27 +266,27 @@ class _Search:
         )
 
     def fewer_nights(self) -> Iterator[Way]:
-        """The fewest nights whose charges together pay for one release that is enough."""
+        """The fewest nights whose charges together pay for one release that is enough, where there are several."""
+        if not self.rhythm.repeats:
+            return
 
         def reaches(nights: int) -> bool:
-            epsilon = epsilon_of_nights(self.plan, nights)
-            return epsilon is not None and self._reaches(epsilon)
+            rarer = one_of(self.plan, nights)
+            return rarer is not None and self.ratio(rarer.loaded) <= 1.0
 
-        low, high = 1, 2
+        most = min(_MOST_NIGHTS, paid_by_promise(self.plan) or _MOST_NIGHTS)
+        low, high = 1, min(2, most)
         while not reaches(high):
-            low, high = high, 2 * high
-            if low >= _MOST_NIGHTS:
+            if high >= most:
                 return
+            low, high = high, min(2 * high, most)
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if reaches(middle) else (middle, high)
-        if high <= _MOST_NIGHTS:
-            epsilon = epsilon_of_nights(self.plan, high)
+        rarer = one_of(self.plan, high)
+        if rarer is not None:
             yield Way(
-                "nights",
-                high,
-                f"one release in {high} nights in place of every night, of epsilon {epsilon:.4g}: the budget lasts as "
-                "long as it does now",
+                "nights", high, f"{self.rhythm.one_of(high)}, {rarer.words}: the budget lasts as long as it does now"
             )
 
     def reason(self) -> str:

@@ -9,5 +9,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
   at all
 * :mod:`.interview`: The questions in their order: which of them is due, how it is asked, and what an answer in words
   means
+* :mod:`.promised`: What each level of strictness promises of the release that follows from the answers, with the
+  noise it would have
 * :mod:`.texts`: The files of a first release, as commented TOML: what was answered, and what follows from it
 """

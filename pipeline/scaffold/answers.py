@@ -7,6 +7,8 @@ given yet breaks no rule, so that the answers so far can be checked after each q
 from __future__ import annotations
 
 import difflib
+import re
+from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Annotated, Any, Literal
 
@@ -39,6 +41,9 @@ LEVELS: dict[str, float] = {"strict": 1.0, "usual": 3.0, "loose": 8.0}
 MOST_NIGHTS = 3660
 
 AVERAGE = "average"
+
+_LONGEST = 120
+"""Letters of a unit's name."""
 
 _OF_PURPOSES: dict[str, tuple[str, ...]] = {
     "ways": ("tables",),
@@ -89,7 +94,7 @@ class Answers(Section):
     dataset: Name | None = None
     """the name of the data set and of its budget: lower-case letters, digits and dashes"""
     unit: Label | None = None
-    """whom or what each record is about, such as "one patient" """
+    """whom or what each record is about, such as "one patient"; named after unit_column where it is not given"""
     unit_column: Label | None = None
     """the column that identifies them, where one of them can have several rows; "row" where each row is one of them"""
     rows_of_each: Literal["average"] | Annotated[Whole, Field(ge=1, le=1000)] | None = None
@@ -99,7 +104,8 @@ class Answers(Section):
     rows_known: bool | None = None
     """whether the number of records is public anyway"""
     missing: Literal["drop", "refuse"] | None = None
-    """what becomes of a record with a missing number: it is left out, or stops the ingest"""
+    """what becomes of a record with a missing number: it is left out ("drop"), or stops the ingest ("refuse"); by
+    default it is left out unless the number of records is public"""
     columns: Annotated[dict[Label, Answered], Field(min_length=1)] | None = None
     """the columns that are released, each with what can be said about it without looking"""
     purpose: Purpose | None = None
@@ -135,9 +141,24 @@ class Answers(Section):
         return self.purpose in ("counts", "tables")
 
     @property
-    def policy(self) -> Literal["drop", "refuse"] | None:
+    def called(self) -> str:
+        """Whom or what each record is about, in words: after the column that identifies them where nobody says."""
+        column = self.unit_column or EACH_ROW
+        return self.unit or f"one {re.sub(r'(?i)[ _.-]id$', '', column)}"[:_LONGEST].rstrip()
+
+    @property
+    def policy(self) -> Literal["drop", "refuse"]:
         """What becomes of a record with a missing number; none is left out where their number is public."""
-        return "refuse" if self.missing is None and self.rows_known else self.missing
+        return self.missing or ("refuse" if self.rows_known else "drop")
+
+    @property
+    def consequences(self) -> Iterator[str]:
+        """What follows from the answers where nobody says otherwise, a line each."""
+        if self.unit is None:
+            yield f'unit = "{self.called}": the promise is printed with these words'
+        if self.missing is None:
+            becomes = "is left out" if self.policy == "drop" else "stops the ingest"
+            yield f'missing = "{self.policy}": a record with a missing number {becomes}'
 
     @property
     def rows_per_unit(self) -> int:

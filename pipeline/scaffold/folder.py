@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from blockveil.pipeline.accuracy.rhythm import Rhythm
 from blockveil.pipeline.base.durable import store_error, sync_tree
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.budget.filter import NOTHING, Cap, Ticks
@@ -104,12 +105,15 @@ class FirstRelease:
         Plan of the first night.
     commands
         What to run, in this order, and why.
+    rhythm
+        How often it is released.
     """
 
     folder: Path
     files: Mapping[str, str]
     plan: Plan
     commands: tuple[tuple[str, str], ...]
+    rhythm: Rhythm
 
 
 def compose(answers: Answers, source: SourceColumns, folder: Path, base: Path) -> FirstRelease:
@@ -147,7 +151,8 @@ def compose(answers: Answers, source: SourceColumns, folder: Path, base: Path) -
         "README.md": _readme(answers, _commands(answers, Path(folder.name))),
         ".gitignore": "/private/\n/releases/\n",
     }
-    return FirstRelease(folder, files, plan, _commands(answers, Path(os.path.relpath(folder, base))))
+    commands = _commands(answers, Path(os.path.relpath(folder, base)))
+    return FirstRelease(folder, files, plan, commands, Rhythm(answers.every or "once"))
 
 
 def _planned(answers: Answers, folder: Path) -> tuple[Plan, str]:
@@ -198,17 +203,24 @@ def _model(text: str, name: str, model: type[Model]) -> Model:
 
 def _commands(answers: Answers, folder: Path) -> tuple[tuple[str, str], ...]:
     release, ingest = shlex.quote(str(folder / RELEASE)), shlex.quote(str(folder / INGEST))
+    once = answers.every == "once"
     found = [
         (f"blockveil ingest {ingest}", "reads the records and checks every value"),
-        (f"blockveil plan {release}", "shows what a night costs and how exact it is; reads no data"),
+        (
+            f"blockveil plan {release}",
+            f"shows what {'it' if once else 'a night'} costs and how exact it is; reads no data",
+        ),
         (
             f"blockveil budget set {release} --epsilon {answers.epsilon:g} --delta {answers.delta:g}",
-            "grants the promise once, for all nights",
+            "grants the promise" if once else "grants the promise once, for all nights",
         ),
-        (f"blockveil run {release} --date {answers.first} --no-prefect", "makes the first release"),
+        (
+            f"blockveil run {release} --date {answers.first} --no-prefect",
+            f"makes the {'' if once else 'first '}release",
+        ),
         (f"blockveil verify {shlex.quote(str(folder / 'releases'))}", "checks what was released, by itself"),
     ]
-    if answers.every != "once":
+    if not once:
         serves = "runs the nights, and shows them in a browser; needs blockveil[server]"
         found.append((f"blockveil serve {shlex.quote(str(folder))}", serves))
     return tuple(found)
@@ -219,7 +231,7 @@ def _readme(answers: Answers, commands: tuple[tuple[str, str], ...]) -> str:
     return (
         f"# {answers.dataset}: {answers.purpose}\n\n"
         f"A release of the {answers.purpose} of `{answers.dataset}` under differential privacy. It protects "
-        f"{answers.unit}.\n"
+        f"{answers.called}.\n"
         "In this order, from the folder above:\n\n"
         f"```\n{lines}\n```\n\n"
         "`ingest.toml` says what is read, `release.toml` what is released and promised, `deployments.toml` what runs "

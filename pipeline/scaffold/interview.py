@@ -13,12 +13,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from blockveil.engine.guarantees.calibration import gaussian_mu
-from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError
 from blockveil.pipeline.config.explain import explain
-from blockveil.pipeline.ledger.guessing import percent, with_loss, with_promise
-from blockveil.pipeline.scaffold.answers import AVERAGE, EACH_ROW, LEVELS, Answers, check_columns
+from blockveil.pipeline.scaffold.answers import AVERAGE, EACH_ROW, Answers, check_columns
 from blockveil.pipeline.scaffold.column_answers import HELP
 from blockveil.pipeline.scaffold.column_names import SourceColumns, pasted
 
@@ -66,6 +63,12 @@ def _whole(key: str) -> Callable[[str], Mapping[str, Any]]:
 
 def _text(key: str) -> Callable[[str], Mapping[str, Any]]:
     return lambda words: {key: words}
+
+
+def _unit_column(words: str) -> Mapping[str, Any]:
+    """``patient``, or ``patient_nr as one patient``."""
+    found = re.fullmatch(r"(.+?) as (one .+)", words)
+    return {"unit_column": words} if found is None else {"unit_column": found[1], "unit": found[2]}
 
 
 def _yes(key: str) -> Callable[[str], Mapping[str, Any]]:
@@ -131,17 +134,9 @@ DECISIONS: tuple[Decision, ...] = (
         "unit_column",
         f'Which column says whom a row is about? "{EACH_ROW}" if each row is somebody of its own.',
         "The release protects everything that one of them contributes. Without the column, a person with ten rows is "
-        "protected ten times less than the promise says.",
+        "protected ten times less than the promise says. What to call them may follow: customer_nr as one customer.",
         lambda given, source: "unit_column" not in given.model_fields_set,
-        _text("unit_column"),
-    ),
-    Decision(
-        "unit",
-        "Who or what is that, in words?",
-        'The promise is printed with it, such as "one patient". It is not checked against anything.',
-        lambda given, source: given.unit is None,
-        _text("unit"),
-        lambda given: "one row" if given.unit_column is None else f"one {given.unit_column}",
+        _unit_column,
     ),
     Decision(
         "rows_of_each",
@@ -165,14 +160,6 @@ DECISIONS: tuple[Decision, ...] = (
         "If yes, what one of them holds is protected, and not whether it is there.",
         lambda given, source: given.rows_known is None and given.rows_per_unit == 1,
         _yes("rows_known"),
-    ),
-    Decision(
-        "missing",
-        "What becomes of a record with a missing number? (drop or refuse)",
-        '"drop" leaves the record out; "refuse" stops the ingest, so that the source can be corrected.',
-        lambda given, source: given.policy is None,
-        _text("missing"),
-        lambda given: "drop",
     ),
     Decision(
         "purpose",
@@ -327,23 +314,6 @@ def column_lines(text: str) -> dict[str, str]:
         if words.lower() not in SKIP:
             found[name] = words
     return found
-
-
-def levels(given: Answers) -> list[str]:
-    """What each level of strictness promises over all nights, a line each: what a guess about one bit can reach."""
-    nights = given.nights or 1
-    lines = []
-    delta = min(1e-6, Answers(rows_at_most=given.rows_at_most, strictness="usual").delta or 1e-6)
-    over = "this one release" if nights == 1 else f"all {nights} nights together"
-    for name, epsilon in LEVELS.items():
-        bound = percent(with_promise(ApproxDP(epsilon, delta)))
-        gaussian = percent(with_loss(Loss(gaussian_mu(epsilon, delta), 0.0, 0.0)))
-        lines.append(
-            f"{name}: epsilon {epsilon:g}, delta {delta:g}. A guess about one bit of {given.unit or 'one of them'} is "
-            f"right at most {bound} of the time with {over}, and at most {gaussian} where noise is Gaussian, as most "
-            "plans choose; a coin, half of the time."
-        )
-    return lines
 
 
 def at_question(error: BlockveilError) -> str:

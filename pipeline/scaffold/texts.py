@@ -87,9 +87,9 @@ def _source_words(source: SourceColumns) -> list[str]:
 
 def _unit(answers: Answers) -> str:
     if answers.unit_column is None:
-        return _table("unit", {"kind": "row", "name": answers.unit}, "# Each row is protected as one of its own.")
+        return _table("unit", {"kind": "row", "name": answers.called}, "# Each row is protected as one of its own.")
     common = {
-        "name": answers.unit,
+        "name": answers.called,
         "column": answers.unit_column,
         "missing": answers.policy,
         "seed": f"{answers.dataset}: any text; it fixes which rows are kept",
@@ -98,13 +98,13 @@ def _unit(answers: Answers) -> str:
         return _table(
             "unit",
             {"kind": "aggregate", **common, "by": "mean"},
-            f"# All rows of {answers.unit} become one record, their mean, and are protected together.",
+            f"# All rows of {answers.called} become one record, their mean, and are protected together.",
         )
     return _table(
         "unit",
         {"kind": "choose", **common, "rows_at_most": answers.rows_of_each},
-        f"# All rows of {answers.unit} are protected together. Rows beyond the bound are dropped; which, follows from "
-        "the seed.",
+        f"# All rows of {answers.called} are protected together. Rows beyond the bound are dropped; which, follows "
+        "from the seed.",
     )
 
 
@@ -141,7 +141,7 @@ def release_text(answers: Answers, share: float | None) -> str:
         "epsilon": answers.epsilon,
         "delta": answers.delta,
         "neighbours": answers.neighbours.value,
-        "unit": answers.unit,
+        "unit": answers.called,
     }
     if answers.rows_per_unit > 1:
         privacy["rows_per_unit"] = answers.rows_per_unit
@@ -273,7 +273,8 @@ def _cron(answers: Answers) -> str:
 
 def answers_text(answers: Answers) -> str:
     """``answers.toml``: everything that was answered, to begin again from."""
-    plain = answers.model_dump(exclude_none=True, exclude={"columns", "strictness"})
+    whole = answers.model_copy(update={"unit": answers.called, "missing": answers.policy})
+    plain = whole.model_dump(exclude_none=True, exclude={"columns", "strictness"})
     if answers.unit_column is None:
         plain["unit_column"] = EACH_ROW
     if isinstance(answers.strictness, Strictness):

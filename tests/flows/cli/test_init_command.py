@@ -17,7 +17,7 @@ from blockveil.pipeline.base.errors import BlockveilError, ConfigError
 from tests.pipeline.scaffold import scaffold_support as first
 
 WORDS = [
-    "persn", "?", "person", "", "3", "5000", "drop", "correlations",
+    "persn", "?", "person", "3", "5000", "correlations",
     "skip", "a, b", "120 to 0", "0 to 120", "-10.5 to 1e4", "yes-no",
     "every night until 2026-12-31", "usual",
 ]  # fmt: skip
@@ -108,13 +108,13 @@ def test_what_cannot_be_begun_is_refused_and_nothing_is_written(visits, words, r
 def test_all_open_questions_are_named_at_once_where_nobody_is_asked(visits):
     with pytest.raises(ConfigError) as refused:
         blockveil("init", "visits.csv", "--yes")
-    for key in ("unit_column", "rows_at_most", "missing", "purpose", "columns", "every", "strictness"):
+    for key in ("unit_column", "rows_at_most", "purpose", "columns", "every", "strictness"):
         assert f"{key} is not answered" in refused.value.in_full
 
 
 def test_somebody_goes_back_to_an_earlier_question_or_column(visits):
     typed = [
-        "<", "person", "one cat", "<", "<", "person", "one person", "3", "5000", "", "tables", "2",
+        "<", "person as one cat", "<", "person", "3", "5000", "tables", "2",
         "skip", "<", "skip", "a, b", "0 to 120 in 4", "<", "0 to 120 in 3", "skip", "true/false",
         "once", "usual",
     ]  # fmt: skip
@@ -198,3 +198,17 @@ def test_a_guess_of_the_rows_says_how_exact_it_would_be_and_enters_no_file(visit
     assert "4,321 records (a guess)" in shown
     for file in ("release.toml", "answers.toml", "README.md"):
         assert (visits / "more" / "visits" / file).read_text() == (visits / "visits" / file).read_text()
+
+
+@pytest.mark.parametrize(("every", "told"), [('"once"', False), ('"night"\nuntil = 2026-12-31', True)])
+def test_fewer_nights_are_advised_only_to_whom_asked_for_several(visits, every, told):
+    often = PERSONS.replace('"once"', every)
+    columns = "purpose = 'correlations'\n[columns]\nage = '0 to 120'\ncost = '0 to 900'\n"
+    (visits / "answers.toml").write_text(often + columns)
+    begun = blockveil("init", "--answers", "answers.toml", "--yes", "--date", "2026-12-01", "--rows", 600, "--json")
+    planned = blockveil("plan", "visits/release.toml", "--date", "2026-12-01", "--rows", 600, "--json")
+    for shown in (begun, planned):
+        whats = [lever["what"] for lever in json.loads(shown)["accuracy"]["levers"]]
+        assert any("one night a week in place of every night" in what for what in whats) == told
+        assert any("31 nights in one shared charge" in what for what in whats) == told
+        assert not any("28 nights" in what for what in whats)

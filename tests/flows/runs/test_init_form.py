@@ -62,6 +62,7 @@ def test_pasted_names_come_back_as_configs_and_no_file_is_opened(form, monkeypat
     assert 'files = ["../records.csv"]' in text
     assert 'name = "`cost`"' in text
     assert "epsilon = 1\ndelta = 1e-07" in text
+    assert text.count("A guess about one bit of one person is right at most") == 3
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -89,7 +90,6 @@ def test_the_form_knows_tables_and_training_too(form, changes, made):
         ({"rows_of_each": None}, "rows_of_each is not answered"),
         ({"unit_column": None, "rows_of_each": None}, "unit_column is not answered"),
         ({"rows_known": None, "rows_of_each": "1"}, "rows_known is not answered"),
-        ({"missing": None}, "missing is not answered"),
         ({"until": "someday"}, "until"),
         ({"until": None}, "every is not answered"),
         ({"strictness": "severe"}, "strictness"),

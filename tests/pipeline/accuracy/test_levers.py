@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from blockveil.pipeline.accuracy.changes import SHARED, WEEK, epsilon_of_nights
+from blockveil.pipeline.accuracy.changes import SHARED, epsilon_of_nights, one_of
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, good_enough
 from blockveil.pipeline.accuracy.kinds import noise_size
 from blockveil.pipeline.accuracy.levers import compared_features, levers
 from blockveil.pipeline.accuracy.population import Population, Supposed
+from blockveil.pipeline.accuracy.rhythm import Rhythm, rhythm_of
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.drowning import with_epsilon
@@ -19,6 +20,7 @@ from blockveil.pipeline.plan.planning import make_plan, plan_near
 from tests import support
 
 NIGHT = date(2026, 11, 20)
+WEEK = 7
 
 
 def planned(path, **overrides):
@@ -74,6 +76,59 @@ def test_one_night_a_week_costs_no_more_than_every_night(name):
     whole, one = Ticks.of(plan.charge).times(WEEK), Ticks.of(weekly.charge)
     assert 0.999 * whole.loss <= one.loss <= whole.loss
     assert 0.999 * whole.pure <= one.pure <= whole.pure
+
+
+@pytest.mark.parametrize(
+    ("deployments", "often"),
+    [
+        (None, "unknown"),
+        ("", "once"),
+        ('config = "another"\ncron = "30 2 * * *"', "once"),
+        ('config = "release"\ncron = "30 2 * * *"', "night"),
+        ('config = "release"\ncron = "30 2 * * 1"', "week"),
+        ('config = "release"\ncron = "30 2 5 * *"', "month"),
+        ('config = "release"\ncron = "30 2 * * 1-5"', "several"),
+        ('config = "release"\ncron = "every so often"', "unknown"),
+    ],
+)
+def test_only_what_is_released_again_and_again_is_told_to_be_released_more_rarely(tmp_path, deployments, often):
+    path = support.write_config(tmp_path).rename(tmp_path / "release.toml")
+    rest = 'mode = "release"\nmissed = "latest"\ntimezone = "UTC"\n'
+    if deployments is not None:
+        (tmp_path / "deployments.toml").write_text(f"[[night]]\n{deployments}\n{rest}" if deployments else "")
+    plan, population = planned(path)
+    assert rhythm_of(plan.loaded) == Rhythm(often)
+    whats = [lever.what for lever in levers(plan, population)]
+    rarer = [what for what in whats if "one night a week" in what or "one release in" in what]
+    assert len(rarer) == (often != "once"), whats
+    assert any("shared charge" in what for what in whats) == (often in ("night", "several", "unknown")), whats
+    words = {
+        "night": "one night a week in place of every night",
+        "unknown": "one night a week where it is released every night",
+        "week": "one release in 4 weeks in place of every week",
+        "month": "one release in 3 months in place of every month",
+        "several": "one release in place of 7",
+    }
+    assert rarer == ([] if often == "once" else [words[often]])
+
+
+@pytest.mark.parametrize(("share", "releases"), [(0.03, WEEK), (0.25, 4)])
+def test_releases_that_share_a_promise_become_rarer_by_a_larger_share(tmp_path, share, releases):
+    path = support.write_config(tmp_path)
+    text = re.sub(r"(?m)^(epsilon = .*)$", rf"\1\nshare = {share}", path.read_text())
+    path.write_text(text)
+    plan, population = planned(path)
+    found = levers(plan, population)
+    lever = by_word(found, f"one release in place of {releases}")
+    assert lever.setting == f"privacy.share={releases * share:g}"
+    assert lever.times_less == pytest.approx(releases**0.5, rel=1e-3)
+    rarer = make_plan(one_of(plan, releases).loaded, NIGHT)
+    assert Ticks.of(rarer.charge).loss <= 1.000001 * Ticks.of(plan.charge).times(releases).loss
+    assert one_of(plan, int(1 / share) + 1) is None
+    nights = int(1 / share)
+    together = by_word(found, f"{nights} nights in one shared charge")
+    assert "[continual]" in together.what
+    assert together.times_less > 1.2
 
 
 def test_nights_that_share_a_charge_are_not_divided_again_and_a_lever_that_is_none_is_not_named():

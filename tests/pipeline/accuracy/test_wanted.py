@@ -1,5 +1,6 @@
 """What is found for a wanted accuracy is enough, and a little less is not."""
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -114,3 +115,25 @@ def test_counts_are_wanted_by_cell_and_total():
     ways = {way.key: way.value for way in found.ways}
     assert 0.5 < ways["privacy.epsilon"] < 2.0
     assert answer_wanted(plan, Population.of(plan, Supposed(rows=1_000_000)), "total 2000").reached
+
+
+def test_fewer_nights_are_a_way_only_where_there_are_several_releases(plan):
+    deployments = plan.loaded.base / "deployments.toml"
+    deployments.write_text("")
+    assert "nights" not in {way.key for way in answer(plan, "correlation 0.3").ways}
+    deployments.unlink()
+    assert "nights" in {way.key for way in answer(plan, "correlation 0.3").ways}
+
+
+def test_releases_that_share_a_promise_are_never_told_of_more_than_it_pays_for(plan):
+    privacy = plan.config.privacy.model_copy(update={"share": 1 / 31})
+    shared = make_plan(replace(plan.loaded, config=plan.config.model_copy(update={"privacy": privacy})), NIGHT)
+    (size,) = (
+        each.size
+        for each in assess(shared, Population.of(shared, Supposed(rows=ROWS))).errors
+        if each.what == "mean of age"
+    )
+    (way,) = (way for way in answer(shared, f"mean of age {size / 3}").ways if way.key == "nights")
+    assert way.value == 9
+    assert "with a share of 0.290" in way.words
+    assert not any(way.key == "nights" for way in answer(shared, f"mean of age {size / 6}").ways)

@@ -9,7 +9,7 @@ import pytest
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.scaffold.answers import Answers
 from blockveil.pipeline.scaffold.column_names import SourceColumns
-from blockveil.pipeline.scaffold.interview import DECISIONS, answered, due, levels, require_complete
+from blockveil.pipeline.scaffold.interview import DECISIONS, answered, due, require_complete
 from tests.pipeline.scaffold import scaffold_support as first
 
 
@@ -98,11 +98,9 @@ def test_every_question_can_be_answered_in_words():
     words = {
         "names": "a, b",
         "unit_column": "person",
-        "unit": "one person",
         "rows_of_each": "average",
         "rows_at_most": "400,000",
         "rows_known": "no",
-        "missing": "drop",
         "purpose": "directions",
         "ways": "2",
         "directions": "1",
@@ -145,12 +143,30 @@ def test_delta_is_at_most_a_hundredth_of_one_over_the_rows(rows, delta):
     assert found * rows <= 0.01 or rows == 1
 
 
-def test_each_level_says_what_it_promises_over_all_nights():
-    lines = levels(first.given(strictness=None))
-    assert [line.partition(":")[0] for line in lines] == ["strict", "usual", "loose"]
-    assert all("all 31 nights together" in line and "one person" in line for line in lines)
-    assert "at most 73.2 %" in lines[0]
-    assert "at most 54.8 % where noise is Gaussian" in lines[0]
+@pytest.mark.parametrize(
+    ("changes", "unit", "missing"),
+    [
+        ({}, "one person", "drop"),
+        ({"unit_column": "customer_id"}, "one customer", "drop"),
+        ({"unit_column": "x" * 120}, "one " + "x" * 116, "drop"),
+        ({"unit_column": "row", "rows_of_each": None, "rows_known": True}, "one row", "refuse"),
+        ({"unit_column": "row", "rows_of_each": None, "rows_known": False}, "one row", "drop"),
+    ],
+)
+def test_the_words_for_a_unit_and_what_is_missing_follow_and_are_said(changes, unit, missing):
+    source = SourceColumns("x.csv", "csv", (*first.NAMES, "customer_id", "x" * 120))
+    given = answered(Answers(), source, {**first.GIVEN, "unit": None, "missing": None, **changes})
+    assert (given.called, given.policy) == (unit, missing)
+    assert [line.partition(":")[0] for line in given.consequences] == [f'unit = "{unit}"', f'missing = "{missing}"']
+    said = answered(given, source, {"unit": "one cat", "missing": "refuse"})
+    assert (said.called, said.policy, list(said.consequences)) == ("one cat", "refuse", [])
+
+
+def test_whom_a_row_is_about_may_be_named_beside_the_column():
+    (asked,) = (each for each in DECISIONS if each.key == "unit_column")
+    assert asked.read("person_nr as one person") == {"unit_column": "person_nr", "unit": "one person"}
+    assert asked.read("row as one visit") == {"unit_column": "row", "unit": "one visit"}
+    assert asked.read("sold as seen") == {"unit_column": "sold as seen"}
 
 
 @pytest.mark.parametrize("strictness", ["severe", {"epsilon": 0.0, "delta": 1e-6}])

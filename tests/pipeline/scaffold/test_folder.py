@@ -136,3 +136,9 @@ def test_texts_that_programs_write_for_missing_values_are_missing_unless_they_ar
     named = first.made(tmp_path, columns={"ward": ["EU", "NA"], "age": "0 to 120"}).files["ingest.toml"]
     assert '"", "NA", "N/A"' in plain
     assert '"", "N/A"' in named
+
+
+def test_a_single_release_is_told_of_no_nights(tmp_path):
+    once = first.made(tmp_path, every="once", until=None)
+    assert not any("night" in why or "first" in why for _, why in once.commands)
+    assert any("for all nights" in why for _, why in first.made(tmp_path).commands)

@@ -1,0 +1,86 @@
+"""How often a config is released, as far as its folder says: a lever on nights is one only where there are several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.config.deployments_file import FILE_NAME, parse_deployments
+from blockveil.pipeline.config.toml import read_toml
+
+Often = Literal["once", "night", "week", "month", "several", "unknown"]
+
+_RARER: dict[Often, int] = {"night": 7, "week": 4, "month": 3, "several": 7, "unknown": 7}
+"""Releases of which one is left, where a lever makes them rarer."""
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """How often a release is made.
+
+    Attributes
+    ----------
+    often
+        ``once``; every ``night``, ``week`` or ``month``; ``several`` times by a schedule that is none of these, or by
+        none yet; ``unknown`` where nothing says it.
+    """
+
+    often: Often
+
+    @property
+    def repeats(self) -> bool:
+        """Whether there may be several releases."""
+        return self.often != "once"
+
+    @property
+    def nightly(self) -> bool:
+        """Whether there may be one every night, as nights that share a charge need it."""
+        return self.often in ("night", "several", "unknown")
+
+    @property
+    def rarer(self) -> int:
+        """Releases of which a lever leaves one."""
+        return _RARER.get(self.often, 1)
+
+    def one_of(self, releases: int) -> str:
+        """One release in place of so many, in words."""
+        match self.often:
+            case "night" | "unknown":
+                rare = "one night a week" if releases == _RARER["night"] else f"one release in {releases} nights"
+                known = "in place of every night" if self.often == "night" else "where it is released every night"
+                return f"{rare} {known}"
+            case "week" | "month":
+                return f"one release in {releases} {self.often}s in place of every {self.often}"
+        return f"one release in place of {releases}"
+
+
+def rhythm_of(loaded: LoadedConfig) -> Rhythm:
+    """How often a config is released, by its share of a promise, its nights and the ``deployments.toml`` beside it.
+
+    A file of deployments that cannot be read says nothing here; whoever serves it is told why.
+    """
+    several = (loaded.config.privacy.share or 1.0) < 1.0 or loaded.config.continual is not None
+    file = loaded.base / FILE_NAME
+    try:
+        found = parse_deployments(read_toml(file), FILE_NAME) if file.is_file() else None
+    except (ConfigError, OSError):
+        found = None
+    if found is None:
+        return Rhythm("several" if several else "unknown")
+    crons = [night.cron for night in found.night if night.config == loaded.path.stem]
+    if not crons:
+        return Rhythm("several" if several else "once")
+    return Rhythm(_of_cron(crons[0]))
+
+
+def _of_cron(cron: str) -> Often:
+    _, _, day, month, weekday = cron.split()
+    if (day, month, weekday) == ("*", "*", "*"):
+        return "night"
+    if (day, month) == ("*", "*") and weekday.isalnum():
+        return "week"
+    if (month, weekday) == ("*", "*") and day.isdigit():
+        return "month"
+    return "several"

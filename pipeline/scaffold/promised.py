@@ -1,0 +1,58 @@
+"""What each level of strictness promises of the release that follows from the answers, with the noise it would have.
+
+A bound that holds for Gaussian noise is false for other noise, and which noise is best follows from all answers. So
+each level is planned as it would be written, and what is said of a guess is bounded by that plan's charge.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.pipeline.base.errors import BlockveilError
+from blockveil.pipeline.budget.filter import Ticks
+from blockveil.pipeline.ledger.guessing import percent, with_promise, with_ticks
+from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.scaffold.answers import LEVELS, Answers
+from blockveil.pipeline.scaffold.column_names import SourceColumns
+from blockveil.pipeline.scaffold.folder import compose
+from blockveil.pipeline.scaffold.interview import answered
+
+
+def levels(given: Answers, source: SourceColumns, folder: Path, base: Path) -> list[str]:
+    """What each level promises over all nights, a line each: what a guess about one bit can reach.
+
+    Parameters
+    ----------
+    given
+        Answers to all other questions.
+    source
+        Columns of the source.
+    folder
+        Where the files would be; nothing is written.
+    base
+        Folder that a relative path of the source starts from.
+    """
+    return [_line(name, answered(given, source, {"strictness": name}), source, folder, base) for name in LEVELS]
+
+
+def _line(name: str, answers: Answers, source: SourceColumns, folder: Path, base: Path) -> str:
+    promise = ApproxDP(answers.epsilon or 0.0, answers.delta or 0.0)
+    nights = answers.nights or 1
+    over = "this one release" if nights == 1 else f"all {nights} nights together"
+    alone = percent(with_promise(promise))
+    head = f"{name}: epsilon {promise.epsilon:g}, delta {promise.delta:g}. A guess about one bit of {answers.called} is"
+    coin = "a coin, half of the time."
+    try:
+        plan = compose(answers, source, folder, base).plan
+    except BlockveilError:
+        return f"{head} right at most {alone} of the time with {over}; {coin}"
+    return (
+        f"{head} right at most {percent(guess_of_nights(plan, nights, promise))} of the time with {over} and the noise "
+        f"that these answers lead to ({plan.mechanism.name}), and with any noise at most {alone}; {coin}"
+    )
+
+
+def guess_of_nights(plan: Plan, nights: int, promise: ApproxDP) -> float:
+    """Bound of a guess with so many releases of a plan, which together keep a promise."""
+    return min(with_ticks(Ticks.of(plan.charge).times(nights)), with_promise(promise))
