@@ -32,7 +32,7 @@ from blockveil.pipeline.releases.night import run_release
 from tests import support
 from tests.pipeline.releases.test_release import NIGHT, no_trace
 
-PHASES = {"sum": "partial", "combine": "_added", "noise": "_draw"}
+PHASES = {"sum": graph._partial.__name__, "combine": graph._added.__name__, "noise": graph._draw.__name__}
 """The function that a task of each phase calls."""
 
 
