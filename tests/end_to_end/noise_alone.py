@@ -23,6 +23,7 @@ from types import SimpleNamespace
 
 import dask
 import numpy as np
+import zarr
 
 import blockveil.engine.noise.discrete_gaussian
 from blockveil.engine.mechanisms.counts.buckets import BucketsDesign
@@ -34,6 +35,9 @@ from blockveil.pipeline.releases import keys, night, outputs
 
 NIGHT = "2026-11-20"
 MOMENT = "2026-11-20T02:30:00+00:00"
+
+ARRIVALS = "arrive-*.npy"
+"""Files of records that arrive before a later night of a series, whose date is in the name."""
 
 leak = ""
 """Name of the present folder; one that names a leak has it planted, to see that it is found."""
@@ -95,15 +99,21 @@ def fix():
 
 
 def commands(config, conductor, folder):
-    """A night as people live it: asked, granted, run, and looked at; one of them run again, and reported again."""
+    """A night as people live it: asked, granted, run, and looked at; one of them run again, and reported again.
+
+    Between the nights of a series stand names of files: of the records that arrive on the date of the name.
+    """
     plain, again = conductor == "plain", folder.name == "covariance"
-    run = ["run", config, "--date", NIGHT, *(["--no-prefect"] if plain else [])]
+    run = ["run", config, *(["--no-prefect"] if plain else []), "--date"]
     grant = ["--epsilon", "900", "--delta", "1e-4"]
+    later = [(path.name, path.stem.removeprefix("arrive-")) for path in sorted(Path().glob(ARRIVALS))]
     return [
         ["plan", config, "--date", NIGHT, "--json"],
         ["budget", "set", config, *grant],
-        [*run, "--debug"],
-        *([run] if plain and again else []),  # a process has one temporary server
+        [*run, NIGHT, "--debug"],
+        *([[*run, NIGHT]] if plain and again else []),  # a process has one temporary server
+        *(step for name, date in later for step in ([name], [*run, date, "--debug"])),
+        *([["plan", config, "--date", later[-1][1]]] if later else []),
         ["budget", "show", config],
         ["ledger", "show", config, "--all"],
         ["ledger", "export", config, "--format", "openlineage"],
@@ -111,22 +121,30 @@ def commands(config, conductor, folder):
     ]
 
 
+def called(words):
+    """Call the command line, or let records arrive; the code with which it ended."""
+    from blockveil.flows.cli import main
+
+    if len(words) == 1:
+        zarr.open_group("records.zarr", mode="r+")["records"].append(np.load(words[0]))
+        return 0
+    sys.argv = ["blockveil", *words]
+    try:
+        main()
+    except SystemExit as end:
+        return end.code or 0
+    return 0
+
+
 def lived(folder, conductor):
     """Release a config of a folder; all that is shown and logged goes to files beside it."""
     global leak
-    from blockveil.flows.cli import main
-
     leak = folder.name
     os.chdir(folder)
     shown, codes = io.StringIO(), []
     for words in commands("people.toml", conductor, folder):
-        sys.argv = ["blockveil", *words]
         with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
-            try:
-                main()
-                codes.append(0)
-            except SystemExit as end:
-                codes.append(end.code or 0)
+            codes.append(called(words))
     Path("shown").write_text(shown.getvalue())
     Path("logged").write_text(logged.getvalue())
     logged.seek(0)
@@ -142,7 +160,8 @@ if __name__ == "__main__":
     conductor, *folders = sys.argv[1:]
     dask.config.set({"distributed.worker.preload": [str(Path(__file__).with_name("noise_alone_workers.py"))]})
     # A command has a temporary server of its own; several share one, for its start takes longer than they do.
-    with server.at_hand() if conductor == "prefect" and len(folders) > 1 else contextlib.nullcontext():
+    shared = len(folders) > 1 or any(Path(folders[0]).glob(ARRIVALS))
+    with server.at_hand() if conductor == "prefect" and shared else contextlib.nullcontext():
         for folder in folders:
             fix()
             lived(Path(folder), conductor)

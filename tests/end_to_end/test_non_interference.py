@@ -64,6 +64,16 @@ GAUSSIAN, SHAPED = 'kind = "gaussian"', 'kind = "shaped-gaussian"\noptimise_for 
 ADD, REPLACE = "add-remove", "replace-one"
 
 
+LATER = ("2026-11-21", "2026-11-22")
+SERIES = """
+[continual]
+nights = 5
+first = 2026-11-20
+windows = [2]
+"""
+"""Added to the config of cases whose nights share a charge; their records arrive in three parts, of other sizes."""
+
+
 def query_of(text):
     return text[text.index("[query]") + len("[query]\n") :]
 
@@ -93,6 +103,11 @@ CASES = {
     "gradients-k-norm": (training.QUERY + training.LOGISTIC, ADD, 'kind = "k-norm"', 4, ""),
     "totals": (queries.ROWS.replace('"rows"', '"totals"'), ADD, SHAPED, 4, ""),
     "totals-replace-one": (queries.ROWS.replace('"rows"', '"totals"'), REPLACE, GAUSSIAN, 4, ""),
+    "series": (MOMENT.replace("{kind}", "covariance"), ADD, SHAPED, 3, ""),
+    "series-replace-one": (MOMENT.replace("{kind}", "second-moment"), REPLACE, GAUSSIAN, 3, ""),
+    "series-marginals": (TABLES, ADD, 'kind = "residuals"', 3, ""),
+    "series-counts": (WORKLOAD, ADD, 'kind = "matrix-mechanism"', 2, ""),
+    "series-gradients": (training.QUERY + training.LOGISTIC, ADD, GAUSSIAN, 4, ""),
     "sparse": (sparse.QUERY.format(kind="covariance", origin="zero"), ADD, SHAPED, 60, "density_at_most = 0.05"),
 }
 """Query, neighbouring relation, mechanism, columns of the records, and a line of ``[compute]``."""
@@ -105,7 +120,7 @@ LEAKS = {
 }
 """Leaks to plant, and the file of each; a folder of such a name has it."""
 
-MEANT = {"fingerprint", "spec_digest", "attempt"}
+MEANT = {"fingerprint", "history", "spec_digest", "attempt"}
 """What a ledger's payload is meant to say of the records, and of the process: nobody but its owner reads it."""
 
 
@@ -119,7 +134,7 @@ def records(case, columns, side):
         values = np.where(rng.random((rows, columns)) < 0.5, 1e7, -3e8) * rng.random((rows, columns))
     if case == "sparse":
         values[rng.random(values.shape) < (0.98 if side == 0 else 0.999)] = 0.0
-    if case.startswith("gradients"):
+    if "gradients" in case:
         values[:, -1] = rng.integers(0, 2, len(values)) if side == 0 else 1.0
     return values
 
@@ -132,8 +147,15 @@ def write(folder, case, side, cluster):
     text = text[:start] + "[query]\n" + query + "\n" + text[end:]
     start, end = text.index("[mechanism]"), text.index("[compute]")
     text = text[:start] + f"[mechanism]\n{mechanism}\n\n" + text[end:]
-    (folder / "people.toml").write_text(text.replace("block_rows = 50", f"block_rows = 50\n{compute}"))
-    support.write_records(folder, records(case, columns, side))
+    text = text.replace("block_rows = 50", f"block_rows = 50\n{compute}")
+    series = case.startswith("series")
+    (folder / "people.toml").write_text(text + SERIES * series)
+    public = neighbours == REPLACE  # the number of records
+    ends = ((200, 330) if public or side == 0 else (60, 200)) if series else ()
+    first, *later = np.split(records(case, columns, side), ends)
+    support.write_records(folder, first)
+    for date, part in zip(LATER, later, strict=False):
+        np.save(folder / f"arrive-{date}.npy", part)
 
 
 def released(folder, cases, side, *, cluster="threads", conductor="plain"):
@@ -175,7 +197,7 @@ def left(folder):
     found = {"ledger": rows(folder / "ledger.db")}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if path.is_file() and not name.startswith(("records.zarr/", "people.toml", "ledger.db")):
+        if path.is_file() and not name.startswith(("records.zarr/", "arrive-", "people.toml", "ledger.db")):
             found[name] = path.read_bytes()
     return found
 
@@ -261,10 +283,15 @@ SLOW = {
     "rows-k-norm",
     "gradients-k-norm",
     "totals-replace-one",
+    "series",
+    "series-replace-one",
+    "series-marginals",
+    "series-counts",
+    "series-gradients",
 }
 """Further mechanisms and relations of queries that the others ask too."""
 
-FAST = ("covariance",)
+FAST = ("covariance", "series")
 """What every run of the tests asks; the slow ones ask the others."""
 
 
@@ -340,7 +367,7 @@ def by_prefect(folder, cases, cluster):
     """Each case's differences, and the tables of Prefect's database that differ."""
     sides = [released(folder, cases, side, cluster=cluster, conductor="prefect") for side in (0, 1)]
     one, other = (database(folder / f"home-{side}") for side in (0, 1))
-    assert len(one["flow_run"]) == len(cases)
+    assert len(one["flow_run"]) == sum(1 + len(LATER) * case.startswith("series") for case in cases)
     assert len(one["log"]) > 20
     assert len(one["artifact"]) > 7
     tables = sorted(name for name in one if one[name] != other[name])
@@ -358,3 +385,9 @@ def test_a_release_by_prefect_and_dask_depends_on_nothing_but_the_noise(tmp_path
 def test_so_does_every_query_by_prefect(tmp_path):
     cases = sorted(CASES.keys() - SLOW - {"counts-buckets", "counts-workload", "directions-drawn"})  # other mechanisms
     assert by_prefect(tmp_path, cases, "local") == ({case: [] for case in cases}, [])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_so_do_nights_that_share_a_charge_by_prefect(tmp_path):
+    assert by_prefect(tmp_path, ["series"], "local") == ({"series": []}, [])

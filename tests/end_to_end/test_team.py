@@ -169,7 +169,7 @@ def test_the_commands_of_the_units_release_a_night_on_an_encrypted_cluster_with_
         folder.mkdir()
     made = Security.temporary()
     for name, text in (("ca", made.tls_ca_file), ("cert", made.tls_client_cert), ("key", made.tls_client_key)):
-        (tls / f"{name}.pem").write_text(text)
+        support.write_private(tls / f"{name}.pem", text)
 
     support.write_records(configs, support.records())
     path = support.write_config(configs)
