@@ -131,6 +131,10 @@ SOURCES["delta"] = re.sub(
     '[source]\nkind = "delta"\ntable = "visits"\nversion = 3\n[unit]',
     SOURCES["sqlite"],
 )
+SOURCES["iceberg"] = SOURCES["delta"].replace(
+    'kind = "delta"\ntable = "visits"\nversion = 3',
+    'kind = "iceberg"\ntable = "clinic.visits"\ncatalog = "clinic"\nsnapshot = 3',
+)
 
 
 def fewer(test):
