@@ -16,6 +16,8 @@ DO $$ BEGIN
         CREATE ROLE "{role}" LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT;
     END IF;
 END $$;
+-- Before version 15 everybody may make functions there, which the owner's own statements could then call.
+DO $$ BEGIN EXECUTE format('REVOKE CREATE ON SCHEMA %I FROM PUBLIC, "{role}"', current_schema()); END $$;
 REVOKE ALL ON entry, alembic_version FROM PUBLIC, "{role}";
 GRANT SELECT, INSERT ON entry TO "{role}";
 GRANT SELECT ON alembic_version TO "{role}";

@@ -95,6 +95,38 @@ class TestRole:
             Ledger(nightly).set_budget("people", 100.0, 1e-6, Neighbours.ADD_REMOVE, UNIT)
         assert Ledger(nightly).budget("people").epsilon == 5.0
 
+    def test_it_withdraws_no_release(self, nightly, url):
+        ledger = Ledger(nightly)
+        charge = reserve(ledger, "1")
+        ledger.commit(charge.charge_id, "check")
+        ledger.released(charge.charge_id, "digest", "place")
+        with pytest.raises(StoreError, match="a role for runs may not do: budgets, withdrawals, upgrades"):
+            ledger.withdraw(charge.release_id, "a reason")
+        forged = (
+            "INSERT INTO entry SELECT 5, 'WITHDRAWN', dataset, release_id, charge_id, 0, 0, 0, payload, time, 'nonce',"
+            " hash, 'hash', NULL FROM entry WHERE sequence = 4"
+        )
+        with psycopg.connect(nightly) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(forged)
+        assert ledger.find(charge.release_id).withdrawn is None
+        assert Ledger(url).withdraw(charge.release_id, "a reason").withdrawn == "a reason", "its owner may"
+
+    def test_it_upgrades_no_ledger(self, postgres, database, nightly, url):
+        version = "0005"
+        postgres.execute(f"UPDATE alembic_version SET version_num = '{version}'", database)
+        with pytest.raises(StoreError, match="a role for runs may not do: budgets, withdrawals, upgrades"):
+            Ledger(nightly).upgrade()
+        with psycopg.connect(url) as connection:
+            assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(version,)]
+
+    def test_it_makes_nothing_that_its_owner_could_call(self, postgres, database, url):
+        grant(url)
+        postgres.execute("GRANT CREATE ON SCHEMA public TO PUBLIC", database)  # as it is before version 15
+        nightly = role_of(postgres, database)
+        taken = "CREATE FUNCTION lower(character varying) RETURNS text LANGUAGE sql AS 'SELECT $1::text'"
+        with psycopg.connect(nightly) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(taken)
+
     def test_it_closes_no_ledger(self, nightly, tmp_path):
         with pytest.raises(StoreError, match="cannot be written"):
             Ledger(nightly).close_for(f"sqlite:///{tmp_path / 'mine.db'}")
@@ -116,6 +148,10 @@ class TestRole:
     def test_it_grants_budgets_where_it_was_given_that(self, postgres, database, nightly):
         officer = role_of(postgres, database, "--budgets")
         assert Ledger(officer).set_budget("people", 9.0, 1e-6, Neighbours.ADD_REMOVE, UNIT).epsilon == 9.0
+        charge = reserve(Ledger(nightly), "1")
+        Ledger(nightly).commit(charge.charge_id, "check")
+        Ledger(nightly).released(charge.charge_id, "digest", "place")
+        assert Ledger(officer).withdraw(charge.release_id, "a reason").withdrawn == "a reason"
         role_of(postgres, database)
         with pytest.raises(StoreError):
             Ledger(officer).set_budget("people", 99.0, 1e-6, Neighbours.ADD_REMOVE, UNIT)
@@ -291,7 +327,7 @@ class TestConfig:
         assert "none granted" in shown.output
 
     def test_a_file_may_hold_the_address(self, loaded, url):
-        (loaded.base / "address").write_text(url + "\n")
+        support.write_private(loaded.base / "address", url + "\n")
         text = loaded.path.read_text().replace("env:LEDGER_ADDRESS", "file:address")
         loaded.path.write_text(text)
         assert load_config(loaded.path).ledger_url == url
