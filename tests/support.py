@@ -85,6 +85,13 @@ def write_records(folder: Path, values: Any, chunks: tuple[int, ...] | None = No
     return folder / "records.zarr"
 
 
+def write_private(path: Path, text: str) -> Path:
+    """Write a file that its owner alone may read, as files of secrets must be."""
+    path.touch(mode=0o600)
+    path.write_text(text)
+    return path
+
+
 def write_config(
     folder: Path,
     *,

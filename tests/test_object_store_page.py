@@ -49,7 +49,7 @@ def hospital(tmp_path, monkeypatch, bucket, door):
     filled = (
         settings.replace("eu-central-1", "us-east-1").replace('key = "..."', f'key = "{SECRET}"').replace("...", "me")
     )
-    (tmp_path / "upload.toml").write_text(f'{filled}aws_endpoint = "{door.address}"\n')
+    support.write_private(tmp_path / "upload.toml", f'{filled}aws_endpoint = "{door.address}"\n')
     monkeypatch.chdir(tmp_path)
     return load_config(tmp_path / "hospital.toml")
 

@@ -42,7 +42,7 @@ def home() -> Path:
     Raises
     ------
     StoreError
-        It cannot be made, or another user could put settings, and so code, into it.
+        It cannot be made, or another user could put settings, and so code, into it or into what lies in it.
     """
     place = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect").expanduser().absolute()
     try:
@@ -51,14 +51,33 @@ def home() -> Path:
     except OSError as error:
         failure = durable.store_error(error, "The Prefect home cannot be made", "PREFECT_HOME")
     else:
-        if found.st_uid in (os.geteuid(), _ROOT) and not found.st_mode & stat.S_IWOTH:
+        changed = next((at for at in (place, *_reached(place, found)) if _is_of_others(at)), None)
+        if changed is None:
             return place
+        what = "The" if changed == place else f'"{changed.name}" in the'
         failure = StoreError(
-            f"The Prefect home {place} belongs to another user, or every user can write to it",
-            "It holds settings, the login and the database of the server",
-            "Set PREFECT_HOME to a folder of this user, or take the right to write from others",
+            f"{what} Prefect home {place} belongs to another user, or others can write to it",
+            "It holds settings, which can name code, the login and the database of the server",
+            f"Run chmod 700 {place}, or set PREFECT_HOME to a folder of this user",
         )
     raise failure
+
+
+def _reached(place: Path, found: os.stat_result) -> list[Path]:
+    """What lies in a home, as far as others get there at all."""
+    try:
+        return list(place.iterdir()) if found.st_mode & (stat.S_IXGRP | stat.S_IXOTH) else []
+    except OSError:  # nobody may look, and then Prefect says so
+        return []
+
+
+def _is_of_others(path: Path) -> bool:
+    """Whether another user owns a file or folder or can write to it."""
+    try:
+        found = path.stat()
+    except OSError:  # removed since, or a link to nothing
+        return False
+    return found.st_uid not in (os.geteuid(), _ROOT) or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def configured() -> str | None:
@@ -91,7 +110,14 @@ def setting(name: str) -> str | None:
 
 
 def _profile() -> dict[str, str]:
-    path = Path(os.environ.get("PREFECT_PROFILES_PATH") or home() / "profiles.toml")
+    elsewhere = os.environ.get("PREFECT_PROFILES_PATH")
+    path = Path(elsewhere or home() / "profiles.toml")
+    if elsewhere and _is_of_others(path):
+        raise StoreError(
+            f"{path} belongs to another user, or others can write to it",
+            "PREFECT_PROFILES_PATH names settings, which can name code",
+            "Run chmod go-w on it, or give it to this user",
+        )
     try:
         tree: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Who may write to a ledger in a file: its owner and the machine's administrator, and nobody else.
+"""Who may write to a ledger in a file, and read a secret: its owner and the machine's administrator, and nobody else.
 
 Whoever may write to the file can take charges back, and whoever may write to its folder can put another file in its
 place, or a journal beside it that SQLite would play into it. A sticky folder keeps others from the former only.
@@ -19,6 +19,7 @@ COMPANIONS = (*JOURNALS, "-shm", "-lock")
 """Endings of all files that stand beside the ledger's own."""
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_ROOT = 0
 
 
 def beside(path: Path, ending: str) -> Path:
@@ -54,6 +55,31 @@ def check(path: Path, *, writing: bool) -> None:
         _check(beside(real, ending), "file", writing=writing)
 
 
+def private_problem(found: os.stat_result, *, public: bool) -> str | None:
+    """What keeps a file from being a secret, or a public key, of this account; None where nothing does.
+
+    Parameters
+    ----------
+    found
+        State of the open file.
+    public
+        Whether all may read it; nobody else may write it in either case.
+
+    Returns
+    -------
+    str or None
+        Words for a message, which follow the name of the file.
+    """
+    mode, others = stat.S_IMODE(found.st_mode), stat.S_IRWXG | stat.S_IRWXO
+    # As PostgreSQL has it for keys: a group may read what root owns, for that is how secrets reach a container.
+    allowed = 0o555 if public else 0o050 if found.st_uid == _ROOT else 0
+    if found.st_uid not in (_ROOT, os.geteuid()):
+        return f"belongs to another account (number {found.st_uid})"
+    if mode & others & ~allowed:
+        return f"has mode {mode:04o}: other accounts may {'change' if mode & _OTHERS else 'read'} it"
+    return None
+
+
 def _check(path: Path, what: str, *, writing: bool) -> None:
     try:
         found = path.stat()
@@ -66,7 +92,7 @@ def _check(path: Path, what: str, *, writing: bool) -> None:
             "Whoever may write there can take charges back",
             f"Find out who wrote there, then let its owner run chmod {mode & ~_OTHERS:04o} on it",
         )
-    if writing and found.st_uid not in (0, os.geteuid()):
+    if writing and found.st_uid not in (_ROOT, os.geteuid()):
         raise LedgerError(
             f'The ledger\'s {what} "{path.name}" belongs to another account (number {found.st_uid})',
             "Whoever owns it can take charges back, so it belongs to the account that releases, or to root",

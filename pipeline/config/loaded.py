@@ -19,7 +19,7 @@ from blockveil.pipeline.config.geometry_section import BoxGeometry, EllipsoidGeo
 from blockveil.pipeline.config.mechanism_sections import AllocatedSection
 from blockveil.pipeline.config.model import Address, ReleaseConfig
 from blockveil.pipeline.config.query_sections import USUAL_BITS, Asked
-from blockveil.pipeline.config.secrets import read_address
+from blockveil.pipeline.config.secrets import check_private, read_address
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class LoadedConfig:
         Raises
         ------
         ConfigError
-            A variable that a reference names is not set.
+            A variable that a reference names is not set, or other accounts may read or change the key.
         """
         cluster = self.config.cluster
         if not isinstance(cluster, Address):
@@ -134,7 +134,10 @@ class LoadedConfig:
             "certificate": cluster.tls_certificate,
             "key": cluster.tls_key,
         }
-        return {name: self._refer(f"tls_{name}", ref) for name, ref in references.items() if ref is not None} or None
+        found = {name: self._refer(f"tls_{name}", ref) for name, ref in references.items() if ref is not None}
+        for name, path in found.items():
+            check_private(f"cluster.tls_{name}", path)
+        return found or None
 
     def _refer(self, key: str, reference: str) -> Path:
         scheme, _, rest = reference.partition(":")

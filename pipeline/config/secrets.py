@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import BinaryIO
 
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.permissions import private_problem
+
+_LONGEST = 1 << 20
+"""Bytes of a secret at most."""
+
+_PUBLIC = (b"-----BEGIN PUBLIC KEY", b"-----BEGIN CERTIFICATE")
 
 POSTGRES = ("postgresql", "postgresql+psycopg", "postgres")
 """Schemes of addresses of PostgreSQL databases."""
@@ -14,6 +22,9 @@ POSTGRES = ("postgresql", "postgresql+psycopg", "postgres")
 
 def read_secret(key: str, reference: str, base: Path) -> str:
     """Return what a reference stands for, without the white space around it.
+
+    A file belongs to this account or to root, and no other account may read or change it. A group may read it where
+    root owns it, as containers and service managers hand secrets over; all may read a public key or a certificate.
 
     Parameters
     ----------
@@ -27,7 +38,8 @@ def read_secret(key: str, reference: str, base: Path) -> str:
     Raises
     ------
     ConfigError
-        It is no reference, or there is nothing where it points. The value is never shown.
+        It is no reference, there is nothing where it points, or others may read or change its file. The value is never
+        shown.
     """
     scheme, _, rest = reference.partition(":")
     if scheme == "env" and rest:
@@ -44,17 +56,53 @@ def read_secret(key: str, reference: str, base: Path) -> str:
     )
 
 
+def check_private(key: str, path: Path) -> None:
+    """Refuse a file of a key or a certificate which other accounts may use as its owner would.
+
+    Parameters
+    ----------
+    key
+        How the reference is called where it was written, for messages.
+    path
+        The file. One that is not there, or cannot be read, is left to whoever uses it.
+
+    Raises
+    ------
+    ConfigError
+        With the command that puts it right.
+    """
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        _check(key, file, file.read(_LONGEST))
+
+
 def _read(key: str, path: Path) -> str:
     problem = "is empty"
     try:
-        found = path.read_text(encoding="utf-8").strip()
+        with path.open("rb") as file:
+            content = file.read(_LONGEST + 1)
+            _check(key, file, content)
+        text = content.decode("utf-8").strip()
     except OSError as error:
-        found, problem = "", f"cannot be read ({os.strerror(error.errno or 0)})"
+        text, problem = "", f"cannot be read ({os.strerror(error.errno or 0)})"
     except UnicodeDecodeError:
-        found, problem = "", "is not text"
-    if found:
-        return found
+        text, problem = "", "is not text"
+    else:
+        text, problem = ("", "is too long") if len(content) > _LONGEST else (text, problem)
+    if text:
+        return text
     raise ConfigError(f'{key}: the file "{path.name}" {problem}', "A reference must exist", "Put the value into it")
+
+
+def _check(key: str, file: BinaryIO, content: bytes) -> None:
+    """Refuse an open file that others may use; all may read what is public by its kind."""
+    public = content.lstrip().startswith(_PUBLIC) and b"PRIVATE KEY" not in content
+    problem = private_problem(os.fstat(file.fileno()), public=public)
+    if problem is not None:
+        raise ConfigError(
+            f'{key}: the file "{Path(file.name).name}" {problem}',
+            "Its owner decides whom to trust" if public else "No other account may read or change a secret",
+            f"Find out who used it, then run chmod {'go-w' if public else 'go-rwx'} on it, or give it to this account",
+        )
 
 
 LEDGERS = "blockveil.ledgers"

@@ -383,7 +383,7 @@ def test_an_encrypted_scheduler_at_an_address_gives_the_same_bits_as_threads(tmp
     security = Security.temporary()
     names = {"authority": security.tls_ca_file, "certificate": security.tls_client_cert, "key": security.tls_client_key}
     for name, text in names.items():
-        (tmp_path / f"{name}.pem").write_text(text)
+        support.write_private(tmp_path / f"{name}.pem", text)
     tls = "\n".join(f'tls_{name} = "file:{tmp_path}/{name}.pem"' for name in names)
     with LocalCluster(n_workers=1, threads_per_worker=1, security=security, dashboard_address="127.0.0.1:0") as cluster:
         loaded = at_address(tmp_path, cluster.scheduler_address, tls)

@@ -113,7 +113,7 @@ def files_of(security, folder):
     """Certificates as files: lines of a config, and words for Dask's own commands."""
     texts = {"authority": security.tls_ca_file, "certificate": security.tls_client_cert, "key": security.tls_client_key}
     for name, text in texts.items():
-        (folder / f"{name}.pem").write_text(text)
+        support.write_private(folder / f"{name}.pem", text)
     lines = "\n".join(f'tls_{name} = "file:{folder}/{name}.pem"' for name in texts)
     options = zip(("--tls-ca-file", "--tls-cert", "--tls-key"), texts, strict=True)
     return lines, [word for option, name in options for word in (option, str(folder / f"{name}.pem"))]

@@ -66,17 +66,41 @@ def test_two_homes_have_two_logins(home):
     [
         lambda home: home.chmod(0o777),
         lambda home: home.chmod(0o1777),
+        lambda home: home.chmod(0o770),
         pytest.param(
             lambda home: os.chown(home, NOBODY, NOBODY),
             marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away"),
         ),
     ],
-    ids=["writable by all", "like /tmp", "of another user"],
+    ids=["writable by all", "like /tmp", "writable by the group", "of another user"],
 )
 def test_a_home_into_which_others_could_put_settings_is_refused(home, spoil):
     spoil(home)
     with pytest.raises(StoreError, match="Prefect home"):
         login.home()
+
+
+@pytest.mark.parametrize("kind", ["touch", "mkdir"])
+@pytest.mark.parametrize("mode", [0o664, 0o622])
+def test_what_others_could_change_in_a_home_that_they_reach_is_refused(home, kind, mode):
+    getattr(home / "what Prefect obeys", kind)()
+    (home / "what Prefect obeys").chmod(mode)
+    home.chmod(0o755)
+    with pytest.raises(StoreError, match='"what Prefect obeys" in the Prefect home') as refused:
+        login.home()
+    assert f"Run chmod 700 {home}" in str(refused.value)
+    home.chmod(0o700)
+    assert login.home() == home
+
+
+def test_settings_elsewhere_that_others_could_change_are_refused(home, monkeypatch):
+    profiles = home.parent / "profiles.toml"
+    profiles.write_text(f'active = "team"\n[profiles.team]\n{login.CLIENT} = "ops:of the profile"\n')
+    monkeypatch.setenv("PREFECT_PROFILES_PATH", str(profiles))
+    assert login.configured() == "ops:of the profile"
+    profiles.chmod(0o664)
+    with pytest.raises(StoreError, match="PREFECT_PROFILES_PATH"):
+        login.configured()
 
 
 def link(path):

@@ -205,9 +205,10 @@ def sent(tmp_path, bucket, door, monkeypatch):
     configs, home = tmp_path / "configs", tmp_path / "home"
     configs.mkdir()
     home.mkdir()
-    (configs / "site.secret").write_text(
+    support.write_private(
+        configs / "site.secret",
         f'aws_access_key_id = "me"\naws_secret_access_key = "{SECRET}"\naws_region = "us-east-1"\n'
-        f'aws_endpoint = "{door.address}"\n'
+        f'aws_endpoint = "{door.address}"\n',
     )
     monkeypatch.setattr(site_service, "LOOK_SECONDS", 0.1)
     loaded = support.prepare(configs)

@@ -14,6 +14,7 @@ from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import BlockveilError, LedgerError
 from blockveil.pipeline.ledger import Head
 from blockveil.testing.ledger_support import make, reserve
+from tests import support
 
 SECRET = "a secret of more than thirty-two characters"
 HEAD = Head(3, "ab" * 32, "2026-11-20T00:00:00+00:00")
@@ -125,7 +126,7 @@ def test_the_commands_keep_a_head_and_find_a_truncation(tmp_path, key, monkeypat
     ledger = make(tmp_path)
     reserve(ledger, "1")
     database, kept = str(tmp_path / "ledger.db"), tmp_path / "head.json"
-    (tmp_path / "private.pem").write_text(pem(key))
+    support.write_private(tmp_path / "private.pem", pem(key))
     (tmp_path / "public.pem").write_text(pem(key, public=True))
     monkeypatch.setenv("SECRET", SECRET)
 

@@ -420,7 +420,7 @@ def test_pruning_removes_what_was_sent_too_and_goes_on_after_a_failure(people, b
 
 
 def test_no_secret_of_the_store_reaches_the_release_or_the_ledger(people, bucket, tmp_path, monkeypatch):
-    (tmp_path / "keys.toml").write_text(f'aws_access_key_id = "me"\naws_secret_access_key = "{SECRET}"\n')
+    support.write_private(tmp_path / "keys.toml", f'aws_access_key_id = "me"\naws_secret_access_key = "{SECRET}"\n')
     text = people.path.read_text().replace("[output]", '[output]\nupload_credentials = "file:keys.toml"')
     people.path.write_text(text)
     loaded = load_config(people.path)

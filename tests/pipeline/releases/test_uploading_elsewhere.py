@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data import object_writes as writes
 from blockveil.pipeline.data import objects
+from tests import support
 from tests.faulty_store import Door
 from tests.other_clouds import Azure, Google
 from tests.pipeline import conftest
@@ -144,7 +145,7 @@ def test_an_account_that_the_config_refers_to_sends_a_night_and_shows_nowhere(
         hidden = base64.b64encode(b"a key of an account").decode()
         settings = {"azure_storage_account_key": hidden}
     lines = [f'{name} = "{value}"' for name, value in settings.items()]
-    (tmp_path / "upload.toml").write_text("\n".join(lines))
+    support.write_private(tmp_path / "upload.toml", "\n".join(lines))
     text = people.path.read_text().replace("[output]", '[output]\nupload_credentials = "file:upload.toml"')
     people.path.write_text(text)
     loaded = load_config(people.path)
