@@ -43,7 +43,8 @@ def keep(error: BaseException, error_id: str) -> None:
         here = here.__cause__ or here.__context__
     with contextlib.suppress(OSError):
         place = folder()
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        place.mkdir(exist_ok=True, mode=0o700)
         target = place / f"{error_id}.txt"
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -8,6 +8,7 @@ Exit codes: 0 done; 1 unexpected error; 2 config or parameter; 3 budget exhauste
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from typing import Annotated
 
@@ -51,6 +52,7 @@ def program(
 
 def main() -> None:
     """Run the command line; errors are two lines at most, a traceback only with --debug."""
+    os.umask(os.umask(0o077) | stat.S_IWOTH)  # what is made here is never for all the world to change
     try:
         app()
     except SystemExit as end:

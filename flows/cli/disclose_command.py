@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Config, Debug, Json, parse_date, print_json, read_config, say
+from blockveil.flows.cli.common import Config, Debug, Json, check_output, parse_date, print_json, read_config, say
 from blockveil.pipeline.base.errors import ConfigError
 
 
@@ -34,6 +34,8 @@ def disclose(
     from blockveil.pipeline.config.disclosure_file import load_disclosure
     from blockveil.pipeline.report.registry_record import DisclosedDeployment, record
 
+    if output is not None:
+        check_output(output)
     said, digest = load_disclosure(disclosure)
     found, blank = record(DisclosedDeployment.of(read_config(config), parse_date(None)), said, digest, tier)
     if as_json:

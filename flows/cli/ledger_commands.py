@@ -16,6 +16,7 @@ from blockveil.flows.cli.common import (
     Debug,
     Json,
     address_of,
+    check_output,
     open_ledger,
     parse_day,
     print_json,
@@ -33,8 +34,6 @@ from blockveil.pipeline.ledger.refusals import broken
 from blockveil.pipeline.ledger.roles import role_sql
 from blockveil.pipeline.ledger.statement import Days, Line, statement
 from blockveil.pipeline.ledger.transfer import read_rows
-
-_DATABASE = b"SQLite format 3"
 
 AnyConfig = Annotated[Path | None, typer.Argument(help="Config file that names the ledger.", show_default=False)]
 Address = Annotated[
@@ -182,7 +181,7 @@ def head_(
     if output is None:
         say(found.to_json())
     else:
-        _check_output(output)
+        check_output(output)
         output.write_text(found.to_json() + "\n", encoding="utf-8")
         print_message(f"Head of {found.entries} entries written to {output}", as_json, written=output, **asdict(found))
 
@@ -206,7 +205,7 @@ def prove(
     if output is None:
         say(found.to_json())
     else:
-        _check_output(output)
+        check_output(output)
         output.write_text(found.to_json() + "\n", encoding="utf-8")
         print_message(f"Proof of entry {found.sequence} written to {output}", as_json, written=output, **asdict(found))
 
@@ -230,7 +229,7 @@ def export(
     del debug
     opened = open_ledger(config, ledger)
     if output is not None:
-        _check_output(output)
+        check_output(output)
     if close_for is not None:
         if form == "openlineage" or output is None:
             raise LedgerError(
@@ -252,17 +251,6 @@ def export(
     with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
         count = opened.export(form, stream)
     say(f"{count} {'events' if form == 'openlineage' else 'entries'} written to {output}")
-
-
-def _check_output(output: Path) -> None:
-    """Refuse to write over a database, which may be a ledger or its backup."""
-    if not output.is_file():
-        return
-    with output.open("rb") as stream:
-        if stream.read(len(_DATABASE)) == _DATABASE:
-            raise LedgerError(
-                f'"{output.name}" is a database', "A ledger and its backups are never written over", "Name another file"
-            )
 
 
 @app.command("import")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from blockveil.pipeline.analysis.trained_model import TrainedModel
 from blockveil.pipeline.base import durable, staging
 from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.permissions import open_as
 from blockveil.pipeline.data.released import OpenRelease
 from blockveil.pipeline.report.words import plain_words
 
@@ -80,7 +80,7 @@ def _written(release: OpenRelease, place: Path, write: Writer) -> list[Path]:
         write(release, inside)
         durable.sync_tree(held.path)
         if inside.is_dir():
-            inside.chmod(stat.S_IMODE(place.parent.stat().st_mode))
+            open_as(inside, place.parent)
         inside.rename(place)
         durable.sync(place.parent)
     finally:

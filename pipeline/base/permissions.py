@@ -1,5 +1,7 @@
 """Who may write to a ledger in a file, and read a secret: its owner and the machine's administrator, and nobody else.
 
+Who may reach what is published is as around it, but that all the world never writes.
+
 Whoever may write to the file can take charges back, and whoever may write to its folder can put another file in its
 place, or a journal beside it that SQLite would play into it. A sticky folder keeps others from the former only.
 """
@@ -53,6 +55,11 @@ def check(path: Path, *, writing: bool) -> None:
         _check(folder, "folder", writing=writing)
     for ending in ("", *COMPANIONS):
         _check(beside(real, ending), "file", writing=writing)
+
+
+def open_as(folder: Path, around: Path) -> None:
+    """Let those reach a finished folder who reach the folder around it; but all the world never writes to it."""
+    folder.chmod(stat.S_IMODE(around.stat().st_mode) & ~(stat.S_IWOTH | stat.S_ISVTX))
 
 
 def private_problem(found: os.stat_result, *, public: bool) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 import zipfile
 import zlib
 from importlib.resources import files
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from blockveil.pipeline.base import durable, staging
 from blockveil.pipeline.base.errors import DataError
+from blockveil.pipeline.base.permissions import open_as
 from blockveil.pipeline.data.zarr_arrays import create_group, write_array
 
 _EXAMPLES = Path(str(files("blockveil"))) / "configs"
@@ -83,7 +83,7 @@ def write_records(source: Path, store: Path) -> bool:
         held = staging.Held(store.parent, _ATTEMPT)
         write_array(create_group(held.path, {}), "records", records, ("record", "feature"))
         durable.sync_tree(held.path)
-        held.path.chmod(stat.S_IMODE(store.parent.stat().st_mode))
+        open_as(held.path, store.parent)
         held.path.rename(store)
         durable.sync(store.parent)
     except OSError as error:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import errno
 import json
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ import zarr
 from blockveil.pipeline.base import durable, staging
 from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.base.permissions import open_as
 from blockveil.pipeline.data import signatures, zarr_arrays
 from blockveil.pipeline.data.known_content import known_digest
 from blockveil.pipeline.data.released import (
@@ -336,7 +336,7 @@ def _settle(staged: Staged, target: Path) -> dict[str, Any]:
     """Give the staged folder its final name, unless another attempt has put the same bits there."""
     if staged.path.exists():
         attributes = _verify(staged.path, staged.output_digest)
-        staged.path.chmod(stat.S_IMODE(target.parent.stat().st_mode))
+        open_as(staged.path, target.parent)
         try:
             staged.path.rename(target)
         except OSError as error:

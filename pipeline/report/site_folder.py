@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 from blockveil.pipeline.base import durable, staging
 from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.base.permissions import open_as
 from blockveil.pipeline.report.markup import refilled
 
 MANIFEST = "pages.json"
@@ -129,7 +129,7 @@ def _replacing(output: Path) -> Iterator[SiteDraft]:
         target = output.with_name(f".{output.name}-{draft.digest()}")
         if not _is_whole(target, draft.manifest):
             durable.sync_tree(held.path)
-            held.path.chmod(stat.S_IMODE(output.parent.stat().st_mode))
+            open_as(held.path, output.parent)
             if target.exists():  # somebody has changed it
                 target.rename(staging.scratch_path(output.parent, "site"))
             held.path.rename(target)
@@ -143,8 +143,10 @@ def _replacing(output: Path) -> Iterator[SiteDraft]:
 
 
 def _is_whole(folder: Path, manifest: dict[str, dict[str, Any]]) -> bool:
-    """Whether a folder holds the pages of a manifest as they were written."""
+    """Whether a folder of this account holds the pages of a manifest as they were written."""
     try:
+        if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+            return False  # whoever owns it could change the pages afterwards
         found = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in manifest}
     except OSError:
         return False

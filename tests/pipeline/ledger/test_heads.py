@@ -1,5 +1,7 @@
 """Heads kept elsewhere: signed, checked, and found again or not."""
 
+import hashlib
+import hmac
 import json
 import sqlite3
 from dataclasses import replace
@@ -72,6 +74,14 @@ def test_one_kind_of_key_does_not_stand_for_the_other(key):
     for head, checks in ((forged, public), (HEAD.signed(pem(key)), SECRET)):
         with pytest.raises(LedgerError, match="signature of this key"):
             head.check(checks)
+
+
+def test_a_public_key_below_a_comment_is_no_secret_that_everybody_knows(key):
+    public = f"# the key of the ledger's keeper\n{pem(key, public=True)}"
+    secret = hmac.new(public.encode(), HEAD._message(), hashlib.sha256).hexdigest()
+    with pytest.raises(LedgerError, match="signature of this key"):
+        replace(HEAD, algorithm="hmac-sha256", signature=secret).check(public)
+    HEAD.signed(pem(key)).check(public)
 
 
 def test_a_signed_head_without_a_key_and_a_key_without_a_signature_are_refused():

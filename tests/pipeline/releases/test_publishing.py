@@ -117,6 +117,12 @@ class TestPublishing:
         published = publish(tmp_path, RELEASE, staged)
         assert published.path.stat().st_mode & 0o777 == 0o755
 
+    @pytest.mark.parametrize(("around", "found"), [(0o777, 0o775), (0o1777, 0o775), (0o2770, 0o2770)])
+    def test_a_release_is_never_for_all_the_world_to_change(self, tmp_path: Path, around: int, found: int) -> None:
+        staged = stage(tmp_path)
+        staged.path.parent.chmod(around)
+        assert publish(tmp_path, RELEASE, staged).path.stat().st_mode & 0o7777 == found
+
     def test_publishing_the_same_bits_again_changes_nothing(self, tmp_path: Path) -> None:
         first = release(tmp_path)
         before = content(tmp_path)

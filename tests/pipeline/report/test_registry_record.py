@@ -114,6 +114,16 @@ def test_a_disclosure_that_cannot_be_used_is_refused_by_its_key(tmp_path, line):
         told(tmp_path, without(EXAMPLE, line.partition(" ")[0]) + line + "\n")
 
 
+def test_the_command_never_writes_over_a_ledger(people, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told(tmp_path, EXAMPLE)
+    ledger = people.base / "ledger.db"
+    before = ledger.read_bytes()
+    call = ["disclose", str(people.path), "--disclosure", "disclosure.toml", "--output", str(ledger)]
+    assert CliRunner().invoke(app, call).exit_code != 0
+    assert ledger.read_bytes() == before
+
+
 def test_the_command_writes_what_the_registry_reads(people, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     told(tmp_path, without(EXAMPLE, "future_use"))

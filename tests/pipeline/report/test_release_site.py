@@ -1,6 +1,7 @@
 """A site of releases: what it shows, what it never shows, and how it takes the place of the one before."""
 
 import json
+import os
 import re
 from datetime import date
 from html.parser import HTMLParser
@@ -149,6 +150,25 @@ def test_a_page_that_somebody_has_changed_is_made_again(people, tmp_path):
     (output / "pages.json").write_text("[" * 9)
     make_site(people.base, output, TODAY, "code")
     assert "<script" not in (output / "people/covariance/2026-11-20.html").read_text()
+
+
+def test_nobody_else_can_change_a_site_in_a_folder_that_all_may_write_to(people, tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    make_site(people.base, shared / "site", TODAY, "code")
+    assert (shared / "site").stat().st_mode & 0o7777 == 0o775
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_pages_of_another_account_are_not_shown_although_they_are_the_same(people, tmp_path):
+    output = tmp_path / "site"
+    make_site(people.base, output, TODAY, "code")
+    os.chown(output.resolve(), 65534, 65534)
+    output.unlink()
+    make_site(people.base, output, TODAY, "code")
+    assert output.resolve().stat().st_uid == 0
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".staging")] == []
 
 
 def test_after_a_failure_the_site_before_stays_and_nothing_is_left_behind(people, tmp_path, monkeypatch):
