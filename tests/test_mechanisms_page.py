@@ -130,6 +130,9 @@ def test_the_table_of_second_moments_in_a_box_is_what_the_benchmark_prints():
         assert float(row["auto over the least"]) == pytest.approx(
             box_moments.over_the_least(int(row["features"])), abs=6e-4
         )
+        assert float(row["auto over the least"]) <= 1.02
+        replaced = box_moments.isotropic_over_auto(int(row["features"]), Neighbours.REPLACE_ONE)
+        assert float(row["isotropic over auto, replace-one"]) == pytest.approx(replaced, abs=6e-4)
 
 
 def test_no_covariance_with_noise_of_three_sizes_has_less_error_than_the_benchmark_finds():

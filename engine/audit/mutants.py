@@ -92,7 +92,7 @@ def reseeded(subject: Additive, entries: int) -> Additive:
 def whole_noise(design: NoiseDesign, key: NoiseKey) -> NDArray[np.int64]:
     """Noise as it is released: addressed by position in the matrix, shape of the design."""
     rows, columns = ((0, length) for length in design.shape)
-    return design.grid.draw(key, rows, columns, design.spread.symmetric)
+    return design.noise(key, rows, columns)
 
 
 def reseeded_noise(side: int) -> Noise:
@@ -183,7 +183,7 @@ def second_moment_subject(
     steps = design.steps(everything, everything)
 
     def release(exact: NDArray[np.int64], drawn: NDArray[np.int64]) -> Array:
-        return add_noise(exact, steps, drawn, design.shift)[upper].astype(np.float64)
+        return design.apart(add_noise(exact, steps, drawn, design.shift))[upper].astype(np.float64)
 
     # Exact integers do not depend on the key, so that each data set is multiplied once.
     exact = (

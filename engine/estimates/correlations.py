@@ -32,7 +32,7 @@ def correlation(moments: NoisyMoments) -> Estimate:
     with np.errstate(all="ignore"):
         forms = moments.centring.T / np.sqrt(np.diagonal(moments.products))
         ratios = of(moments.matrix[None])[0]
-        deviation = _combined(ratios, *_of_pairs(forms, moments.variance))
+        deviation = _combined(ratios, *_of_pairs(forms, moments))
     return _estimate(moments, of, deviation)
 
 
@@ -52,7 +52,7 @@ def partial_correlation(moments: NoisyMoments) -> Estimate:
         return Estimate(np.full(products.shape, np.nan), np.full(products.shape, np.inf))
     inverse = _inverted(products[None])[0]
     forms = (inverse @ moments.centring).T / np.sqrt(np.diagonal(inverse))
-    deviation = _combined(_ratios(inverse[None])[0], *_of_pairs(forms, moments.variance))
+    deviation = _combined(_ratios(inverse[None])[0], *_of_pairs(forms, moments))
     return _estimate(moments, of, deviation)
 
 
@@ -92,11 +92,25 @@ def _definite(products: Array) -> bool:
     return bool(np.linalg.eigvalsh(products / np.sqrt(np.outer(size, size)))[0] > 0.0)
 
 
-def _of_pairs(forms: Array, variance: Array) -> tuple[Array, Array, Array, Array]:
+def _of_pairs(forms: Array, moments: NoisyMoments) -> tuple[Array, Array, Array, Array]:
     """Covariances of the forms of each pair (i, j) of columns of forms, shape (p, d) to (d, d) each.
 
     ``Var b_i'N b_j``, ``Cov(b_i'N b_j, b_i'N b_i)``, ``Cov(b_i'N b_i, b_j'N b_j)``, and ``Var b_i'N b_i`` by row.
     """
+    own = _of_own_noise(forms, moments.variance)
+    if moments.common is None:
+        return own
+    # One number adds y times C_ij to b_i'N b_j.
+    c = forms.T @ (moments.common[:, None] * forms)
+    alike = np.diagonal(c)
+    by_row = np.repeat(alike[:, None], alike.size, axis=1)
+    both = c**2, c * by_row, np.outer(alike, alike), by_row**2
+    pair, first, apart, alone = (mine + shared for mine, shared in zip(own, both, strict=True))
+    return pair, first, apart, alone
+
+
+def _of_own_noise(forms: Array, variance: Array) -> tuple[Array, Array, Array, Array]:
+    """The same from independent noise of distinct entries."""
     squares, own = forms**2, np.diagonal(variance)
     through = variance @ squares
     crossed, shared = squares.T @ through, squares.T @ (own[:, None] * squares)

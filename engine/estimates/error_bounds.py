@@ -5,7 +5,8 @@ are mixed), and s for its standard deviation where the spread is one. Noise is `
 entries, or ``s D S D`` for symmetric answers with S of variance 1 on and 1/2 off the diagonal.
 
 * Entries are independent, so all k of them stay within ``z`` of their own standard deviations with probability 0.95
-  for the quantile z at ``(1 + 0.95^(1/k)) / 2``: exact.
+  for the quantile z at ``(1 + 0.95^(1/k)) / 2``: exact. Where entries of the diagonal share Gaussian noise, the
+  probability is at least that (Sidak, 1967).
 * Spectral norm. Rectangular: ``E |D1 G D2| <= |D1| |D2|_F + |D1|_F |D2|`` (Chevet). Symmetric: with ``u = D v``, the
   process ``u'Su`` has squared increments ``|u|^4 + |w|^4 - 2 (u.w)^2``, at most those of ``sqrt(2) |u| g'u``, whence
   ``E lambda_max <= sqrt(2) |D| |D|_F`` (Sudakov and Fernique). Both exceed their mean by t with probability at most
@@ -111,6 +112,11 @@ def total_variance(design: NoiseDesign, left: Vector | Matrix, right: Vector | M
         return unit * rows.trace * columns.trace
     if design.isometric:
         return unit * (rows.trace**2 + rows.squares) / 2.0
+    if design.spread.diagonal is not None:
+        gain, shared = design.spread.diagonal.gain, design.spread.diagonal.shared
+        # Isometric noise, less on the diagonal, and one number times the matrix D D' in common: |D D'|_F^2 = |D'D|_F^2.
+        own = (rows.trace**2 + rows.squares) / 2.0 - (1.0 - 1.0 / gain) * rows.diagonal_squares
+        return unit * (own + shared / gain * rows.squares)
     # Full-size noise off the diagonal.
     return unit * (rows.trace**2 + rows.squares - rows.diagonal_squares)
 
@@ -140,8 +146,10 @@ def expected_spectral_norm(design: NoiseDesign, left: Vector | Matrix, right: Ve
     rows, columns = _sides(design, left, right)
     if design.spread.symmetric and design.gaussian:
         # Unscaled noise with more on the diagonal, which only adds to the mean norm, is isometric noise times sqrt(2).
-        unscaled = 1.0 if design.isometric else math.sqrt(2.0)
-        return unit_deviation(design) * unscaled * math.sqrt(2.0 * rows.norm * rows.trace)
+        unscaled = math.sqrt(2.0) if design.spread.unscaled else 1.0
+        # Less noise on the diagonal only takes from the mean norm (Jensen); what it shares is |y| |D D'|.
+        together = rows.norm * math.sqrt(2.0 / math.pi) * _of_shared(design)
+        return unit_deviation(design) * (unscaled * math.sqrt(2.0 * rows.norm * rows.trace) + together)
     mean = math.sqrt(rows.norm * columns.trace) + math.sqrt(rows.trace * columns.norm)
     # Symmetric noise of full size off the diagonal is at most twice the symmetric part of independent entries.
     return unit_deviation(design) * mean * (2.0 if design.spread.symmetric else 1.0)
@@ -207,4 +215,14 @@ def _widest(design: NoiseDesign, left: Vector | Matrix, right: Vector | Matrix) 
     rows, columns = _sides(design, left, right)
     # Off the diagonal an entry counts twice, which isometric noise makes up for: var v'Zv = 2 |u|^4 - sum u_i^4.
     twice = math.sqrt(2.0) if design.spread.unscaled else 1.0
+    if design.spread.diagonal is not None:
+        # The largest eigenvalue of the covariance: 1 off the diagonal, and (1 + s d) / g along it.
+        gain, shared = design.spread.diagonal.gain, design.spread.diagonal.shared
+        twice = math.sqrt(max(1.0, (1.0 + shared * design.spread.rows.size) / gain))
     return unit_deviation(design) * twice * math.sqrt(rows.norm * columns.norm)
+
+
+def _of_shared(design: NoiseDesign) -> float:
+    """Standard deviation of what the diagonal shares, where that of isometric noise is one; 0 without any."""
+    diagonal = design.spread.diagonal
+    return 0.0 if diagonal is None else math.sqrt(diagonal.shared / diagonal.gain)

@@ -38,14 +38,17 @@ class FeatureNoise:
         Map from noisy coordinates to the constant coordinate, where there is one, and the features in raw units, shape
         (lead + k, q).
     variance
-        Variance of the noise of each entry in those coordinates, shape (q, q).
+        Variance of each entry's own noise in those coordinates, shape (q, q).
     lead
         1 with a constant coordinate, else 0.
+    common
+        Standard deviation of what all entries of the diagonal have in common beside that; 0 without any.
     """
 
     to_raw: Matrix
     variance: Matrix
     lead: int
+    common: float = 0.0
 
     @classmethod
     def of(cls, design: NoiseDesign, coordinates: Coordinates, lead: int, chosen: Sequence[int]) -> FeatureNoise:
@@ -73,7 +76,12 @@ class FeatureNoise:
             to_raw = np.zeros((lead + len(chosen), lead + back.shape[1]))
             to_raw[:lead, :lead] = 1.0
             to_raw[lead:, lead:] = back[list(chosen)]
-        return cls(to_raw, design.entry_standard_deviation() ** 2, lead)
+        variance, diagonal = design.entry_standard_deviation() ** 2, design.spread.diagonal
+        if diagonal is None or not diagonal.shared:
+            return cls(to_raw, variance, lead)
+        own = np.diagonal(variance) / (1.0 + diagonal.shared)
+        np.fill_diagonal(variance, own)
+        return cls(to_raw, variance, lead, float(np.sqrt(own[0] * diagonal.shared)))
 
     def with_public_count(self) -> FeatureNoise:
         """The same noise where the number of records is public and is not estimated."""
@@ -85,7 +93,8 @@ class FeatureNoise:
         """Standard deviation of ``<form, noise>`` for a symmetric form in raw units, shape (lead + k, lead + k)."""
         inner = self.to_raw.T @ form @ self.to_raw
         squares = inner**2 * self.variance
-        return float(np.sqrt(max(2.0 * float(np.sum(squares)) - float(np.trace(squares)), 0.0)))
+        together = (self.common * float(np.trace(inner))) ** 2
+        return float(np.sqrt(max(2.0 * float(np.sum(squares)) - float(np.trace(squares)), 0.0) + together))
 
 
 @dataclass(frozen=True, eq=False)

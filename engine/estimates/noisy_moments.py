@@ -51,17 +51,21 @@ class NoisyMoments:
     matrix
         S, symmetric, shape (p, p), in products of the features' units, a sum over records.
     variance
-        V, variance of each entry's noise, symmetric, shape (p, p); distinct entries have independent noise.
+        V, variance of each entry's own noise, symmetric, shape (p, p); distinct entries have independent noise.
     constant
         Whether the first coordinate is the constant one: ``S[0, 0]`` is the count then, and ``S[0, 1:]`` the sums.
     origin
         Point that records are seen from, raw units, shape (d,), without the constant.
+    common
+        Standard deviation h of what all entries of the diagonal have in common beside that: one number y of variance
+        one adds ``y h_k`` to entry (k, k); shape (p,). None where there is nothing.
     """
 
     matrix: Array
     variance: Array
     constant: bool
     origin: Array
+    common: Array | None = None
 
     @property
     def features(self) -> int:
@@ -92,13 +96,16 @@ class NoisyMoments:
         """Standard deviation of ``<G, N>`` for symmetric gradients, shape (..., p, p) to (...)."""
         weights = 2.0 * self.variance
         np.fill_diagonal(weights, np.diagonal(self.variance))
-        found: Array = np.sqrt(np.einsum("...kl,kl->...", gradients**2, weights))
-        return found
+        variance: Array = np.einsum("...kl,kl->...", gradients**2, weights)
+        if self.common is not None:
+            variance = variance + np.einsum("...kk,k->...", gradients, self.common) ** 2
+        return np.asarray(np.sqrt(variance))
 
     def covariance_along(self, vector: Array) -> Array:
         """Covariance of ``N w`` for one vector w, shape (p,) to (p, p)."""
         found: Array = np.diag(self.variance @ vector**2 - np.diagonal(self.variance) * vector**2)
-        return found + np.outer(vector, vector) * self.variance
+        found = found + np.outer(vector, vector) * self.variance
+        return found if self.common is None else found + np.outer(self.common * vector, self.common * vector)
 
     def stated(self, statistic: Statistic, deviation: Array) -> Array:
         """Standard errors of a statistic where first order holds, and infinity elsewhere.
@@ -149,7 +156,8 @@ class NoisyMoments:
         """Moments of some of the features, by their positions, in this order."""
         kept = [0, *(column + 1 for column in columns)] if self.constant else columns
         there = np.ix_(kept, kept)
-        return NoisyMoments(self.matrix[there], self.variance[there], self.constant, self.origin[columns])
+        common = None if self.common is None else self.common[kept]
+        return NoisyMoments(self.matrix[there], self.variance[there], self.constant, self.origin[columns], common)
 
     def _drawn(self, pairs: int) -> Iterator[Array]:
         """Noise of these variances in batches of a bounded number of entries, each of shape (draws, p, p)."""
@@ -157,7 +165,10 @@ class NoisyMoments:
         deviation, batch = np.sqrt(self.variance), max(1, _ENTRIES // (2 * size * size))
         for start in range(0, pairs, batch):
             noise = np.triu(random.standard_normal((min(batch, pairs - start), size, size)))
-            yield (noise + np.swapaxes(np.triu(noise, 1), 1, 2)) * deviation
+            noise = (noise + np.swapaxes(np.triu(noise, 1), 1, 2)) * deviation
+            if self.common is not None:
+                noise = noise + random.standard_normal((len(noise), 1, 1)) * np.diag(self.common)
+            yield noise
 
 
 def _is_linear(here: Array, even: Array, odd: Array, deviation: Array) -> NDArray[np.bool_]:

@@ -196,6 +196,11 @@ def _noise(design: NoiseDesign, count: int) -> NDArray[np.float64]:
     drawn = design.grid.draw(_PUBLIC_KEY, (0, count * m), (0, n), False).reshape(count, m, n)
     if design.spread.symmetric:
         drawn = np.triu(drawn) + np.swapaxes(np.triu(drawn, 1), 1, 2)
+    diagonal = design.spread.diagonal
+    if diagonal is not None and diagonal.shared:
+        below = (count * m, count * (m + diagonal.shared))  # rows that no entry had
+        together = design.grid.draw(_PUBLIC_KEY, below, (0, 1), False).reshape(count, diagonal.shared)
+        drawn = drawn + together.sum(axis=1)[:, None, None] * np.eye(m, dtype=np.int64)
     return drawn * (design.steps((0, m), (0, n)) / design.shifted_unit)
 
 

@@ -221,7 +221,7 @@ def compare(
     """
     fit: list[tuple[float, Candidate, Mechanism | Exponential, NoiseDesign | DirectionsDesign]] = []
     unfit: list[Candidate] = []
-    for mechanism in proven(metric, problem.query):
+    for mechanism in proven(metric, getattr(problem, "compared_as", problem.query)):
         if mechanism.name in without:
             continue
         try:

@@ -13,6 +13,7 @@ FILES = {
     "laplace": "laplace",
     "discrete-laplace": "laplace",
     "k-norm": "k_norm",
+    "box-diagonal": "box_diagonal",
     "matrix-mechanism": "counts.workload_answers",
     "hierarchical": "counts.workload_answers",
     "residuals": "counts.residuals",

@@ -13,6 +13,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.design`: The noise of one release as plain data
 * :mod:`.discrete_gaussian`: Secure discrete Gaussian noise as a pure function of (key, row, column)
 * :mod:`.discrete_laplace`: Secure discrete Laplace noise of any rational rate, as a pure function of (key, row, column)
+* :mod:`.entry_noise`: Noise of every entry of a matrix from a number for each row and column
 * :mod:`.exact_matrix`: Matrices of whole numbers of any size, exactly
 * :mod:`.exact_random`: Random numbers whose law is exact: whole numbers only, from the bits of a key
 * :mod:`.gaussian_table`: The discrete Gaussian of width S = 2048 as a 127-bit cumulative table, and its inversion for

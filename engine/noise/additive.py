@@ -15,6 +15,9 @@ Releases are integers: ``round(answer / step) + discrete noise``, with an intege
    noise of scale t costs ``distance / t`` exactly; samplers are within a proven total variation of both.
 4. So the loss is ``mu = L2 / scale + sqrt(changing) / grid`` (Gaussian), or ``epsilon = L1 / scale + changing / t``
    (Laplace), and the samplers' total variation.
+5. Where the diagonal of a symmetric answer has Gaussian noise of its own, L2 is that in the norm of the whole noise,
+   which no rounding increases by more than its length; what entries share adds its own rounding
+   (:mod:`.moment_diagonal`).
 
 K-norm noise has a pure loss too, of the largest entry of a row (:mod:`.cube_noise`), or of the length of a whole answer
 (:mod:`.ball_noise`): there entries get their noise together.
@@ -33,9 +36,10 @@ from blockveil.engine.guarantees.calibration import CalibrationError, CannotCali
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
 from blockveil.engine.noise.ball_noise import BallNoise
 from blockveil.engine.noise.cube_noise import CubeNoise
-from blockveil.engine.noise.design import ROUND_UP, Law, NoiseDesign, add_noise
+from blockveil.engine.noise.design import Law, NoiseDesign, add_noise
 from blockveil.engine.noise.discrete_gaussian import GRID_THREE_LEVEL, GRID_TWO_LEVEL
 from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
+from blockveil.engine.noise.entry_noise import ROUND_UP
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Scaling, Spread
 from blockveil.engine.workloads.strategy import Strategy
@@ -123,11 +127,11 @@ def gaussian_design(
         delta is too small for the sampler, noise leaves the exact range, or the published noise is too small.
     """
     _check_known(sensitivity)
-    total_variation = times * spread.entries * GRID_TWO_LEVEL.total_variation_per_draw
+    total_variation = times * spread.draws * GRID_TWO_LEVEL.total_variation_per_draw
     usable = usable_mu(guarantee, total_variation)
     for grid in (GRID_TWO_LEVEL, GRID_THREE_LEVEL):
         # Two neighbours' answers round to grid points at most one step further apart in each entry that changes.
-        rounding = sqrt(times * spread.changing) / grid.privacy_scale * ROUND_UP
+        rounding = (sqrt(times * spread.changing) + _whole_shifts(spread)) / grid.privacy_scale * ROUND_UP
         if rounding <= ROUNDING_SHARE * usable:
             break
     else:
@@ -144,6 +148,15 @@ def gaussian_design(
                 f"and delta {guarantee.delta:g} allow; choose a mechanism that is proven at these parameters"
             )
     return design_of(spread, scale, sensitivity, grid, scaling, Loss(mu, 0.0, total_variation))
+
+
+def _whole_shifts(spread: Spread) -> float:
+    """Cost, in grid steps, of hiding whole shifts by what a diagonal shares; see :mod:`.moment_diagonal`."""
+    if spread.diagonal is None:
+        return 0.0
+    d, s = spread.rows.size, spread.diagonal.shared
+    # The best real shifts are rounded by at most 1/2 each, in a form whose largest eigenvalue is 1 + s d.
+    return sqrt(s * (1.0 + s * d)) / 2.0
 
 
 def laplace_design(

@@ -5,7 +5,7 @@ How these numbers are chosen, and why they are private, is in :mod:`.additive`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import sqrt
 from typing import Any, ClassVar, Protocol
 
@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.engine.noise.entry_noise import EntryNoise, diagonal_places
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.sensitivity.second_moment import Sensitivity
-from blockveil.engine.sensitivity.spread import Spread
+from blockveil.engine.sensitivity.spread import Diagonal, Spread
 from blockveil.engine.workloads.strategy import Strategy
-
-ROUND_UP = 1.0 + 1e-12
-"""Covers the float errors of a few products and roots."""
 
 
 class Law(Protocol):
@@ -59,6 +57,9 @@ class Law(Protocol):
 
 WEIGHT_BITS = 8
 """Bits of the weight by which a record counts, where records have weights."""
+
+_FAR_BELOW = 2**31
+"""Row of the numbers that all entries of a diagonal share; symmetric answers end long before it."""
 
 Block = tuple[tuple[int, int], tuple[int, int]]
 """Half-open ranges of rows and of columns."""
@@ -112,52 +113,6 @@ class Design(Protocol):
 
     def lines(self) -> list[tuple[str, str]]:
         """Lines (what, value) of the draw, for a person."""
-
-
-@dataclass(frozen=True, eq=False)
-class EntryNoise:
-    """Noise of every entry of a matrix, from one number for each row and column.
-
-    Attributes
-    ----------
-    rows, columns
-        Size of the noise by row and by column: their product is the ideal step of an entry.
-    off_diagonal
-        Factor of steps off the diagonal.
-    of_a_step
-        Standard deviation that one step stands for, in units of the answer.
-    """
-
-    rows: Vector
-    columns: Vector
-    off_diagonal: float
-    of_a_step: float
-
-    def steps(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.int64]:
-        """Grid steps of a block, half-open ranges; shape (rows, columns), int64, at least one."""
-        steps: NDArray[np.int64] = self._whole_steps(rows, columns).astype(np.int64)
-        return steps
-
-    def standard_deviations(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.float64]:
-        """Standard deviation of the noise of a block, in units of the answer."""
-        found = self._whole_steps(rows, columns)
-        found *= self.of_a_step
-        return found
-
-    def _whole_steps(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.float64]:
-        """Steps as floats, which hold them exactly: they are at most 2**60, and a float beyond 2**53 is whole."""
-        ideal = np.multiply.outer(self.rows[slice(*rows)], self.columns[slice(*columns)])
-        # Rounding up, after covering the float error of the products, only adds noise: each step >= its ideal value.
-        ideal *= ROUND_UP
-        if self.off_diagonal != 1.0:
-            low, high = max(rows[0], columns[0]), min(rows[1], columns[1])
-            diagonal = np.arange(low, max(low, high))
-            places = diagonal - rows[0], diagonal - columns[0]
-            kept = ideal[places]
-            ideal *= self.off_diagonal
-            ideal[places] = kept
-        found: NDArray[np.float64] = np.ceil(ideal, out=ideal)
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,8 +180,44 @@ class NoiseDesign:
         """Round the answer, or a strategy's answers, to the grid and add noise; see :class:`Design`."""
         rows, columns = block or ((0, self.shape[0]), (0, self.shape[1]))
         measured = exact if self.strategy is None else self.strategy.answers(exact)
-        noise = self.grid.draw(key, rows, columns, self.symmetric)
-        return add_noise(measured, self.steps(rows, columns), noise, self.shift)
+        return add_noise(measured, self.steps(rows, columns), self.noise(key, rows, columns), self.shift)
+
+    def noise(self, key: NoiseKey, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.int64]:
+        """Noise of a block in grid steps, with what the diagonal shares; a pure function of the key and the place.
+
+        Parameters
+        ----------
+        key
+            Key of the release.
+        rows, columns
+            Half-open ranges.
+        """
+        found = self.grid.draw(key, rows, columns, self.symmetric)
+        diagonal, places = self.spread.diagonal, diagonal_places(rows, columns)
+        if diagonal is not None and diagonal.shared and places[0].size:
+            # Far below the answer, in a tile that holds none of its entries.
+            together = self.grid.draw(key, (_FAR_BELOW, _FAR_BELOW + 1), (0, diagonal.shared), False)
+            found[places] += np.sum(together)
+        return found
+
+    def apart(self, values: NDArray[np.int64]) -> NDArray[np.int64 | np.float64]:
+        """A whole release, or a difference of two, where each distinct entry has noise of its own of the grid's law.
+
+        What the diagonal shares leaves its noise with the covariance ``I + s 11'``, whose inverse root takes ``1 - (1 +
+        s d)^-1/2`` of the mean from each entry. All other designs have such noise to begin with.
+
+        Parameters
+        ----------
+        values
+            In grid steps, shape of the design.
+        """
+        diagonal = self.spread.diagonal
+        if diagonal is None or not diagonal.shared:
+            return values
+        found, places = values.astype(np.float64), np.diag_indices(values.shape[0])
+        own = found[places]
+        found[places] = own - np.mean(own) * (1.0 - 1.0 / sqrt(1.0 + diagonal.shared * own.size))
+        return found
 
     def facts(self) -> dict[str, Any]:
         """Spread, sensitivity and law of the noise; see :class:`Design`."""
@@ -241,6 +232,7 @@ class NoiseDesign:
             "grid_standard_deviation": self.grid.standard_deviation,
             "unit": self.unit,
             "shift": self.shift,
+            **({} if self.spread.diagonal is None else {"diagonal": asdict(self.spread.diagonal)}),
         }
 
     def lines(self) -> list[tuple[str, str]]:
@@ -250,6 +242,7 @@ class NoiseDesign:
         return [
             ("Sensitivity", f"{bound}, in spread coordinates ({exact})"),
             ("Noise", f"scale {self.scale:.6g} there; discrete, {self.grid.label}"),
+            *([] if self.spread.diagonal is None else [("Diagonal", _of_diagonal(self.spread.diagonal))]),
         ]
 
     @property
@@ -270,7 +263,8 @@ class NoiseDesign:
     @property
     def isometric(self) -> bool:
         """Whether noise off the diagonal of a symmetric answer is smaller by sqrt(2), as the Frobenius norm has it."""
-        return self.spread.symmetric and not self.spread.unscaled and self.gaussian
+        spread = self.spread
+        return spread.symmetric and not spread.unscaled and spread.diagonal is None and self.gaussian
 
     @property
     def mu(self) -> float:
@@ -302,6 +296,11 @@ class NoiseDesign:
     def entry_noise(self) -> EntryNoise:
         """Noise of every entry, where steps are not whole numbers of the answer."""
         root = sqrt(self.scale / self.grid.privacy_scale) * sqrt(self.unit) * 2.0 ** (self.shift / 2)
+        diagonal = self.spread.diagonal
+        if diagonal is not None:
+            sizes = root / sqrt(sqrt(diagonal.gain)) * self.spread.rows
+            of_a_step = self.grid.standard_deviation / self.shifted_unit
+            return EntryNoise(sizes, sizes, sqrt(diagonal.gain / 2.0), of_a_step, diagonal.shared)
         return EntryNoise(
             root * self.spread.rows,
             root * self.spread.columns,
@@ -312,7 +311,10 @@ class NoiseDesign:
     def standard_deviations(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.float64]:
         """Standard deviation of the noise of a block, in units of the answer."""
         steps = self.steps(rows, columns).astype(np.float64)
-        return steps * (self.grid.standard_deviation / self.shifted_unit)
+        found = steps * (self.grid.standard_deviation / self.shifted_unit)
+        if self.spread.diagonal is not None:
+            found[diagonal_places(rows, columns)] *= sqrt(1.0 + self.spread.diagonal.shared)
+        return found
 
     def entry_standard_deviation(self) -> NDArray[np.float64]:
         """Standard deviation of the noise of each entry, in units of the answer, shape of the answer."""
@@ -332,6 +334,12 @@ class NoiseDesign:
     def shifted_unit(self) -> float:
         """Shifted integers that stand for one unit of the answer."""
         return float(self.unit) * 2.0**self.shift
+
+
+def _of_diagonal(diagonal: Diagonal) -> str:
+    """In words."""
+    own = f"each entry has 1/{diagonal.gain:g} of isometric variance by itself"
+    return own if not diagonal.shared else f"{own}, and {diagonal.shared} times as much in common with all others"
 
 
 def _runs(values: Vector) -> list[list[float]]:

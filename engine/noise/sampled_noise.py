@@ -23,8 +23,9 @@ from blockveil.engine.guarantees.domination import dominating
 from blockveil.engine.guarantees.events import PoissonGaussian, Step
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
 from blockveil.engine.noise.additive import ROUNDING_SHARE, design_of, usable_mu
-from blockveil.engine.noise.design import ROUND_UP, NoiseDesign
+from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import GRID_THREE_LEVEL, GRID_TWO_LEVEL
+from blockveil.engine.noise.entry_noise import ROUND_UP
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Scaling, Spread
 

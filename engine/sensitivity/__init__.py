@@ -10,6 +10,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.count_problem`: Counts of records in a public grid, as a mechanism sees them; see :mod:`.problems`
 * :mod:`.histogram_problem`: Histograms of all columns of the records, as a mechanism sees them; see :mod:`.problems`
 * :mod:`.marginal_problem`: Marginal tables of counts, as a mechanism sees them; see :mod:`.problems`
+* :mod:`.moment_diagonal`: Sensitivity of second moments in a box where noise on the diagonal has a size of its own,
+  exact
 * :mod:`.outer_problem`: Sums of outer products, as a mechanism sees them; see :mod:`.problems`
 * :mod:`.principal_directions`: Leading principal directions as a problem
 * :mod:`.problems`: What is asked of the records, as a mechanism sees it

@@ -45,6 +45,7 @@ from blockveil.engine.sensitivity.box_products import Ends, over, replaced_trian
 from blockveil.engine.sensitivity.count_problem import Counts
 from blockveil.engine.sensitivity.histogram_problem import Histograms
 from blockveil.engine.sensitivity.marginal_problem import Marginals
+from blockveil.engine.sensitivity.moment_diagonal import box_sensitivity
 from blockveil.engine.sensitivity.outer_problem import OuterProducts
 from blockveil.engine.sensitivity.reach import (
     capped_second_moment,
@@ -57,7 +58,7 @@ from blockveil.engine.sensitivity.reach import (
     widest_l2,
 )
 from blockveil.engine.sensitivity.second_moment import Sensitivity, second_moment_sensitivity
-from blockveil.engine.sensitivity.spread import Scaling, Spread
+from blockveil.engine.sensitivity.spread import Diagonal, Scaling, Spread
 from blockveil.engine.sensitivity.totals_problem import Totals
 
 __all__ = [
@@ -189,8 +190,16 @@ class SecondMoment:
             raise ValueError("a symmetric answer has equal noise by row and by column")
         return Spread(rows, columns, True, rows.size * (rows.size + 1) // 2)
 
+    @property
+    def compared_as(self) -> str:
+        """Kind of problem for what ``auto`` compares: a plain second moment in a box has noise that others have not."""
+        plain = type(self) is SecondMoment and not self.augmented and isinstance(self.body, Body)
+        return "second moment in a box" if plain and self.body is not Body.BALL else self.query
+
     def l2(self, spread: Spread) -> Sensitivity:
-        """See :mod:`.second_moment`."""
+        """See :mod:`.second_moment`; for a diagonal that is not isometric :mod:`.moment_diagonal`."""
+        if spread.diagonal is not None:
+            return self._with_diagonal(spread, spread.diagonal)
         weights = spread.rows**-2.0
         constant, free = (float(weights[0]), weights[1:]) if self.augmented else (0.0, weights)
         if isinstance(self.body, CappedBox):
@@ -207,6 +216,17 @@ class SecondMoment:
             found = tighter(found, within if isinstance(self.body, Body) else Sensitivity(within.bound, 0.0))
         return self._of_triangle(found, weights) if spread.unscaled else found
 
+    def _with_diagonal(self, spread: Spread, diagonal: Diagonal) -> Sensitivity:
+        """L2 in the norm of noise whose diagonal has a size of its own; all spreads are the same there."""
+        if self.compared_as == self.query or not isinstance(self.body, Body):
+            raise CannotCalibrate("noise with a diagonal of its own is for second moments of records in a box")
+        found, size = box_sensitivity(self.body, self.shape[0], self.neighbours, diagonal), float(spread.rows[0]) ** 2
+        d, attained = self.shape[0], found.attained
+        if self.neighbours is Neighbours.REPLACE_ONE and not self.even:
+            # A record at one end of every feature and one at the origin.
+            attained = min(attained, sqrt(d * (d - 1.0) + diagonal.gain * d))
+        return Sensitivity(found.bound / size * _ROUND_UP, attained / size)
+
     def _of_triangle(self, frobenius: Sensitivity, weights: Vector) -> Sensitivity:
         """L2 of the upper triangle and diagonal of a change D: ``(|D|_F^2 + |diag D|^2) / 2``, at most ``|D|_F^2``."""
         if self.body is Body.BALL and not self.augmented:
@@ -218,6 +238,8 @@ class SecondMoment:
 
     def l1(self, spread: Spread) -> Sensitivity:
         """Upper triangle and diagonal."""
+        if spread.diagonal is not None:
+            raise CannotCalibrate("noise with a diagonal of its own is Gaussian; it has no L1 sensitivity")
         first, rest = (1.0 / float(spread.rows[0]), spread.rows[1:]) if self.augmented else (0.0, spread.rows)
         one, two = first + largest_l1(self.body, rest), first**2 + largest_l2(self.body, rest) ** 2
         # sum over i <= j of |y_i y_j| = (|y|_1^2 + |y|_2^2) / 2; both norms are at most their own suprema.

@@ -3,11 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.records.geometry import Vector
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """Gaussian noise on the diagonal of a symmetric answer, where it is not isometric.
+
+    Attributes
+    ----------
+    gain
+        How many times less variance an entry has by itself than isometric noise; at least 2.
+    shared
+        How many further numbers of that law are added to all entries of the diagonal alike.
+    """
+
+    gain: float
+    shared: int
+
+    def __post_init__(self) -> None:
+        """Refuse noise for which nothing is proven."""
+        if not (2.0 <= self.gain <= 2.0**20 and 0 <= self.shared <= 64):
+            raise CannotCalibrate(
+                f"noise with gain {self.gain:g} and {self.shared} shared numbers on the diagonal has no proof; "
+                "give a gain from 2 on and at most 64 numbers"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +49,8 @@ class Spread:
         Largest number of distinct entries that differ between neighbours.
     unscaled
         Whether Gaussian noise of a symmetric answer is as large off the diagonal as on it, as some papers print it.
+    diagonal
+        Noise of the diagonal of a symmetric answer, where it is not isometric.
     """
 
     rows: Vector
@@ -31,6 +58,7 @@ class Spread:
     symmetric: bool
     changing: int
     unscaled: bool = False
+    diagonal: Diagonal | None = None
 
     def __post_init__(self) -> None:
         """Refuse sizes for which no noise exists."""
@@ -40,6 +68,11 @@ class Spread:
                     "a noise size is not positive and finite, so an entry would be exact or never released; "
                     "give each feature a positive share of the budget, or leave it out"
                 )
+        if self.diagonal is not None and not (self.symmetric and not self.unscaled and np.ptp(self.rows) == 0.0):
+            raise CannotCalibrate(
+                "noise with a diagonal of its own is for a symmetric answer with one size by row; "
+                "choose shaped-gaussian"
+            )
 
     @property
     def entries(self) -> int:
@@ -48,9 +81,15 @@ class Spread:
         return m * (m + 1) // 2 if self.symmetric else m * n
 
     @property
+    def draws(self) -> int:
+        """Number of integers that are drawn: the distinct entries, and what the diagonal shares."""
+        return self.entries + (0 if self.diagonal is None else self.diagonal.shared)
+
+    @property
     def least(self) -> float:
-        """Smallest product of a row's and a column's spread."""
-        return float(np.min(self.rows) * np.min(self.columns))
+        """Smallest product of a row's and a column's spread; of a diagonal that is not isometric, its own size."""
+        least = float(np.min(self.rows) * np.min(self.columns))
+        return least if self.diagonal is None else least / sqrt(self.diagonal.gain)
 
     @property
     def largest(self) -> float:

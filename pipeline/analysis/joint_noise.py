@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -57,8 +58,22 @@ def moments_of(release: Shown, what: str) -> NoisyMoments:
     )
     origin = np.asarray(attributes.get("origin", np.zeros(size)), np.float64)
     if "count" not in arrays or "mean" not in arrays:
-        return NoisyMoments(matrix, deviation**2, False, origin)
+        return _about_the_origin(matrix, deviation, origin, _shared(attributes))
     return _with_constant(release, matrix, deviation, origin)
+
+
+def _shared(attributes: Mapping[str, Any]) -> int:
+    """How many numbers, each with the noise of one entry, all entries of the diagonal have in common."""
+    return int(attributes.get("mechanism", {}).get("diagonal", {}).get("shared", 0))
+
+
+def _about_the_origin(matrix: Array, deviation: Array, origin: Array, shared: int) -> NoisyMoments:
+    """Without a constant coordinate."""
+    if not shared:
+        return NoisyMoments(matrix, deviation**2, False, origin)
+    variance, own = deviation**2, np.diagonal(deviation)
+    np.fill_diagonal(variance, own**2 / (1.0 + shared))
+    return NoisyMoments(matrix, variance, False, origin, own * math.sqrt(shared / (1.0 + shared)))
 
 
 def _with_constant(release: Shown, matrix: Array, deviation: Array, origin: Array) -> NoisyMoments:

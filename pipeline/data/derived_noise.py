@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from blockveil.engine.estimates.blocks import CovarianceHead, covariance_deviation
 from blockveil.engine.estimates.matrices import Estimate
-from blockveil.engine.noise.design import EntryNoise
+from blockveil.engine.noise.entry_noise import EntryNoise
 from blockveil.pipeline.data.zarr_arrays import ArrayLikeOnDisk
 
 Array = NDArray[np.float64]

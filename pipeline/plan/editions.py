@@ -11,6 +11,7 @@ edition what is new in it
 1       what replacing a record changes is bounded by the ends of each feature of a box (:mod:`.box_moments`)
 2       eigenvalues of positive semi-definite versions are shrunk where that suits the noise (:mod:`.shrunk_spectrum`)
 3       ``auto`` compares K-norm noise for rows and gradients (:mod:`.k_norm`)
+4       ``auto`` compares noise with a diagonal of its own for second moments in a box (:mod:`.box_diagonal`)
 ======= ===============================================================================================================
 """
 
@@ -29,9 +30,9 @@ from blockveil.pipeline.questions.moment import Moment, MomentAnswer
 from blockveil.pipeline.questions.outer import Outer
 from blockveil.pipeline.questions.rows import RowsQuestion
 
-NEWEST = 3
+NEWEST = 4
 
-_COMPARED_SINCE = {"k-norm": 3}
+_COMPARED_SINCE = {"k-norm": 3, "box-diagonal": 4}
 """Mechanisms that ``auto`` did not compare before an edition."""
 
 Mechanism = TypeVar("Mechanism", bound=Designer)

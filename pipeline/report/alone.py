@@ -90,6 +90,7 @@ class NoiseAlone:
         # Totals have the noise of the count in them, unless their origin is zero.
         shared = self.matrix.kind == "totals" and bool(np.any(self.matrix.attributes.get("origin", ())))
         shared = shared or "K-norm" in str(self._mechanism.get("grid", ""))
+        shared = shared or bool(self._mechanism.get("diagonal", {}).get("shared", 0))
         told = {"strategy", "steps", "concentration"} & self._mechanism.keys() == set() and not shared
         return not told or mixed(self.matrix.attributes)
 

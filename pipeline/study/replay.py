@@ -232,7 +232,7 @@ def _loss(design: NoiseDesign, shift: Released) -> float:
     """Loss of a shift of the released integers: mu of Gaussian noise, epsilon of other noise."""
     if isinstance(design.grid, CubeNoise):  # rows have noise of their own, so that their losses add up
         return float(np.sum(np.max(np.abs(shift), axis=1))) / design.grid.privacy_scale
-    sizes = np.abs(_distinct(shift, design)).astype(np.float64)
+    sizes = np.abs(_distinct(design.apart(shift), design)).astype(np.float64)
     # The law's scale counts in grid steps: two laws of its kind this far apart have this loss, or more.
     by_length = design.gaussian or isinstance(design.grid, BallNoise)
     length = sqrt(float(np.sum(sizes * sizes))) if by_length else float(np.sum(sizes))
@@ -244,7 +244,7 @@ def _charged(path: ReplayPath) -> float:
     return path.plan.charge.mu if path.design.gaussian else path.plan.charge.epsilon
 
 
-def _distinct(released: Released, design: NoiseDesign) -> Released:
+def _distinct(released: NDArray[Any], design: NoiseDesign) -> NDArray[Any]:
     """Entries that are drawn: of a symmetric release those on and above the diagonal."""
     return released[np.triu_indices(released.shape[0])] if design.symmetric and design.by_tile else released.ravel()
 
@@ -277,7 +277,7 @@ def _noise(path: ReplayPath) -> tuple[float, int, float, bool]:
     for number in range(pairs):
         # What was summed is the same under both keys and cancels; both noises are left.
         noise = one[0] - one[1] if number == 0 else _drawn_twice(path.design)
-        both = _distinct(noise, path.design).astype(np.float64)
+        both = _distinct(path.design.apart(noise), path.design).astype(np.float64)
         repeats |= _repeat(noise)
         total += float(np.sum(both * both)) / 2.0
     draws = pairs * entries
@@ -290,7 +290,7 @@ def _noise(path: ReplayPath) -> tuple[float, int, float, bool]:
 def _drawn_twice(design: NoiseDesign) -> Released:
     """Noise of one key less that of another, by the design's own draw."""
     ends = (0, design.shape[0]), (0, design.shape[1])
-    first, second = (design.grid.draw(throwaway_key(), *ends, design.symmetric) for _ in range(2))
+    first, second = (design.noise(throwaway_key(), *ends) for _ in range(2))
     return first - second
 
 

@@ -196,9 +196,9 @@ class MechanismContract(ReleaseContract):
             m, n = design.shape
             rows, columns = (m // 2, m), (n // 3, n)
             inside = (slice(*rows), slice(*columns))
-            whole = design.steps((0, m), (0, n)), design.grid.draw(key, (0, m), (0, n), design.spread.symmetric)
+            whole = design.steps((0, m), (0, n)), design.noise(key, (0, m), (0, n))
             assert np.array_equal(design.steps(rows, columns), whole[0][inside])
-            assert np.array_equal(design.grid.draw(key, rows, columns, design.spread.symmetric), whole[1][inside])
+            assert np.array_equal(design.noise(key, rows, columns), whole[1][inside])
 
     @pytest.mark.parametrize("bound", [np.inf, np.nan, 0.0, -1.0])
     def test_an_unknown_sensitivity_is_refused(self, bound, monkeypatch):

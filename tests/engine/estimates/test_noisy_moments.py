@@ -98,6 +98,39 @@ def test_stated_errors_are_those_of_the_numerical_gradient(name, constant):
     assert stated == pytest.approx(np.sqrt(variance), rel=1e-3)
 
 
+def correlation_about_the_origin(found):
+    estimate, above = correlations.correlation(found), np.triu_indices(D, 1)
+    return estimate.value[above], estimate.standard_deviation[above]
+
+
+@pytest.mark.parametrize("name", [*every_statistic(False), "correlation"])
+def test_stated_errors_know_what_the_diagonal_has_in_common(name):
+    """Against the numerical gradient along the one number that moves all entries of the diagonal."""
+    statistic = {**every_statistic(False), "correlation": correlation_about_the_origin}[name]
+    matrix, scale, common = exact(False), 0.05, np.linspace(0.05, 0.2, D)
+
+    def with_common(matrix, sizes):
+        found = moments(matrix, scale, False)
+        return NoisyMoments(found.matrix, found.variance, False, found.origin, sizes)
+
+    _, own = statistic(with_common(matrix, None))
+    _, stated = statistic(with_common(matrix, common))
+    step = 0.1 * np.diag(common)
+    above, below = (statistic(with_common(matrix + way * step, None))[0] for way in (1, -1))
+    assert stated == pytest.approx(np.hypot(own, (above - below) / 0.2), rel=1e-3)
+    assert np.max(stated / own) > 1.05
+
+
+def test_noise_in_common_goes_along_with_the_features_that_are_chosen_and_is_drawn_with_the_others():
+    common = np.linspace(0.05, 0.2, D)
+    found = NoisyMoments(exact(False), np.zeros((D, D)), False, np.zeros(D), common).of([2, 0])
+    assert np.array_equal(found.common, common[[2, 0]])
+    drawn = np.concatenate(list(found._drawn(64)))
+    assert np.all(drawn[:, 0, 1] == 0.0)
+    assert drawn[:, 0, 0] / common[2] == pytest.approx(drawn[:, 1, 1] / common[0])
+    assert 0.5 < np.std(drawn[:, 0, 0]) / common[2] < 1.5
+
+
 def released(statistic, scale, trials, truth, key, wrong=1.0):
     """Errors over stated standard errors of simulated releases; NaN where none is stated."""
     rng, matrix, found = np.random.default_rng(key), exact(), []

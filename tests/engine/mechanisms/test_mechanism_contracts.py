@@ -9,6 +9,7 @@ from scipy import stats
 from blockveil.engine.answers.gradients import GradientProblem
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.auto import Auto, Metric
+from blockveil.engine.mechanisms.box_diagonal import BoxDiagonal
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.counts import workload_answers
 from blockveil.engine.mechanisms.counts.buckets import Dawa
@@ -25,7 +26,7 @@ from blockveil.engine.mechanisms.published.mvg_noise import Allocation, ExactMvg
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
-from blockveil.engine.sensitivity.problems import Counts, Rows
+from blockveil.engine.sensitivity.problems import Counts, Rows, SecondMoment
 from blockveil.testing.mechanism import ADD, PROBLEMS, REPLACE, UNITS, K, MechanismContract, ReleaseContract
 
 NOT_AUGMENTED = tuple(name for name in PROBLEMS if name != "covariance" and not name.startswith("totals"))
@@ -109,6 +110,39 @@ class TestAuto(MechanismContract):
 
 class TestAutoSpectral(MechanismContract):
     mechanism = Auto(Metric("spectral"))
+
+
+class TestBoxDiagonal(MechanismContract):
+    mechanism = BoxDiagonal()
+    applies = ("second moment, box", "second moment, box, replace-one")
+    problems: ClassVar = {
+        **PROBLEMS,
+        "second moment, box, replace-one": SecondMoment(Body.CUBE, UNITS, REPLACE, K, 1000, False),
+    }
+
+    def test_the_sampler_has_the_right_law_and_a_scale_wrong_by_5_percent_is_rejected(self):
+        """Of whole releases: entries off the diagonal, those on it, and their sum, which they share."""
+        for name in self.applies:
+            design = self.mechanism.design(self.problems[name], ApproxDP(0.5, 1e-6))
+            d = design.shape[0]
+            drawn = np.array([design.noise(NoiseKey(k.to_bytes(32)), (0, d), (0, d)) for k in range(1000)])
+            sizes = design.standard_deviations((0, d), (0, d)) / design.steps((0, d), (0, d)) * design.shifted_unit
+            apart = np.array([design.apart(one) for one in drawn]) / design.grid.standard_deviation
+            upper = np.triu_indices(d)
+            values = apart[:, *upper].ravel()
+            # alpha 1e-9 each, with fixed keys. Entries are independent where what is shared was taken apart.
+            assert stats.kstest(values, stats.norm().cdf).pvalue > 1e-9
+            bound = stats.norm.isf(0.5e-9) * np.sqrt(2.0 / values.size)
+            assert abs(np.mean(values**2) - 1.0) < bound
+            assert abs(np.mean((1.05 * values) ** 2) - 1.0) > bound
+            # Each entry by itself has the standard deviation that is stated.
+            alone = (drawn / sizes)[:, *upper]
+            each = stats.norm.isf(0.5e-9 / alone.shape[1]) * np.sqrt(2.0 / len(alone))
+            assert np.all(np.abs(np.mean(alone**2, axis=0) - 1.0) < each)
+            # The trace, of which what is shared is the most.
+            shared = design.spread.diagonal.shared
+            trace = np.trace(drawn, axis1=1, axis2=2) / design.grid.standard_deviation / np.sqrt(d * (1 + shared * d))
+            assert abs(np.mean(trace**2) - 1.0) < stats.norm.isf(0.5e-9) * np.sqrt(2.0 / trace.size)
 
 
 class TestWholeLaplace(MechanismContract):

@@ -11,7 +11,7 @@ from blockveil.pipeline.analysis import optional
 from blockveil.pipeline.analysis.opening import open_
 from blockveil.pipeline.analysis.release import Release
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError, StoreError
-from tests.pipeline.analysis.conftest import FEATURES
+from tests.pipeline.analysis.conftest import FEATURES, MOMENT, config, features, made, people
 
 
 def within(found, truth, error, reach=6.5):
@@ -367,3 +367,21 @@ def test_a_release_of_one_feature_has_what_one_feature_has(single):
     assert str(found)
     with pytest.raises(ConfigError, match="No feature is named"):
         found.regress("height")
+
+
+def test_errors_of_statistics_know_the_noise_that_a_diagonal_shares(tmp_path):
+    """The release states it, and the sum of the diagonal is as uncertain as all its entries moving together."""
+    text = config(MOMENT.format(kind="second-moment", features=features()))
+    before, _, rest = text.partition("[mechanism]")
+    text = f'{before}[mechanism]\nkind = "box-diagonal"\n\n' + rest[rest.index("[compute]") :]
+    release = made(tmp_path, text, people(500)).release
+    stated = release.opened.attributes["mechanism"]["diagonal"]
+    moments = release.moments("A test")
+    deviation = np.diagonal(np.asarray(release.standard_error.second_moment))
+    own = np.diagonal(moments.variance)
+    assert stated["shared"] == 3
+    assert own * (1.0 + stated["shared"]) == pytest.approx(deviation**2)
+    assert own + moments.common**2 == pytest.approx(deviation**2)
+    together = np.sqrt(np.sum(own) + np.sum(moments.common) ** 2)
+    assert moments.deviations(np.eye(4)) == pytest.approx(together)
+    assert together > 1.3 * np.sqrt(np.sum(deviation**2))

@@ -226,6 +226,32 @@ def test_a_matrix_too_large_to_be_put_together_has_no_such_version_and_its_plan_
     assert "psd" not in plan.public["calibration"]
 
 
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_a_second_moment_that_auto_began_with_other_noise_is_finished_with_it(tmp_path, neighbours):
+    support.write_records(tmp_path, np.random.default_rng(5).uniform(0.0, 1.0, (100, 6)))
+    path = support.write_config(tmp_path, kind="second-moment", neighbours=neighbours)
+    text = path.read_text().replace(SHAPED, AUTO)
+    start, end = text.index("features = ["), text.index("[privacy]")
+    path.write_text(text[:start] + 'features = [ { name = "x", lower = 0, upper = 1, count = 6 } ]\n\n' + text[end:])
+    loaded = load_config(path)
+    support.set_budget(loaded, 3.0)
+    plan = make_plan(loaded, NIGHT)
+    assert plan.mechanism.name == "box-diagonal"
+    assert editions.earlier(plan.answer, plan.compared)[0] == 3
+    with before():
+        then = make_plan(loaded, NIGHT)
+    assert "box-diagonal" not in {row.mechanism for row in then.compared}
+    assert make_plan(loaded, NIGHT, edition=3).mechanism.name == then.mechanism.name
+    with before(), killed_after_its_commit():
+        run(loaded)
+    outcome = run(loaded)
+    assert "same noise" in outcome.resumed
+    assert len(reserved(loaded)) == 1
+    assert "diagonal" not in zarr.open_group(outcome.path, mode="r").attrs["mechanism"]
+    following = zarr.open_group(run(loaded, NEXT).path, mode="r").attrs["mechanism"]
+    assert following["diagonal"]["shared"] == (3 if neighbours == "add-remove" else 0)
+
+
 def test_rows_that_auto_began_with_other_noise_are_finished_with_it_and_new_ones_have_k_norm_noise(tmp_path):
     loaded = queries.prepare(tmp_path, queries.ROWS, queries.records(queries.ROWS), mechanism=AUTO)
     plan = make_plan(loaded, NIGHT)

@@ -9,6 +9,7 @@ import zarr
 
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
@@ -106,6 +107,19 @@ def moments(kind):
     return prepare
 
 
+def with_a_diagonal(folder):
+    """Noise of which all entries of the diagonal share some."""
+    folder.mkdir()
+    support.write_records(folder, support.records(100))
+    path = support.write_config(folder, kind="second-moment")
+    text = path.read_text()
+    start, end = text.index("[mechanism]"), text.index("[compute]")
+    path.write_text(text[:start] + '[mechanism]\nkind = "box-diagonal"\n\n' + text[end:])
+    loaded = load_config(path)
+    support.set_budget(loaded, 3.0)
+    return loaded
+
+
 def asked(query):
     def prepare(folder):
         folder.mkdir()
@@ -135,6 +149,7 @@ def tables(folder):
 KINDS = {
     "covariance, count and mean": moments("covariance"),
     "second moment": moments("second-moment"),
+    "second moment with a diagonal of its own": with_a_diagonal,
     "rows": asked(queries.ROWS),
     "rows by their largest entry": few_entries(queries.ROWS),
     "outer products": asked(queries.OUTER),

@@ -12,6 +12,7 @@ from blockveil.engine.audit.small_problems import small_problems
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.catalogue import ENTRIES, find
 from blockveil.engine.mechanisms.contract import Status
+from blockveil.engine.noise.design import NoiseDesign
 from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.study.auditing import CONFIDENCE, run_audit
@@ -59,6 +60,18 @@ def test_k_norm_noise_passes_and_every_mutant_of_it_is_refuted():
     assert all(verdict.epsilon <= verdict.claimed_epsilon for verdict in found.verdicts)
     for mutant in MUTANTS:
         assert some_case_is_flagged("k-norm", 20_000, mutant)
+
+
+def test_noise_with_a_diagonal_of_its_own_passes_and_every_mutant_of_it_is_refuted(monkeypatch):
+    found = run("box-diagonal", 20_000)
+    assert not found.flagged
+    assert len(found.verdicts) == 6
+    assert all(verdict.epsilon <= verdict.claimed_epsilon for verdict in found.verdicts)
+    for mutant in MUTANTS:
+        assert some_case_is_flagged("box-diagonal", 20_000, mutant)
+    # Without what the diagonal shares, the small noise of its entries hides no record.
+    monkeypatch.setattr(NoiseDesign, "noise", lambda self, key, *block: self.grid.draw(key, *block, self.symmetric))
+    assert some_case_is_flagged("box-diagonal", 20_000, None, "records to release")
 
 
 @pytest.mark.slow
