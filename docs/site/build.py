@@ -93,6 +93,7 @@ MENU = {
         "Known limits": "docs/known-limits",
         "Performance": "docs/performance",
         "Benchmarks": "docs/benchmarks",
+        "Papers": "docs/papers",
     },
     "Contribute": {
         "How to": "CONTRIBUTING",
