@@ -135,6 +135,17 @@ def test_the_table_of_second_moments_in_a_box_is_what_the_benchmark_prints():
         assert float(row["isotropic over auto, replace-one"]) == pytest.approx(replaced, abs=6e-4)
 
 
+def test_positive_semi_definite_versions_with_a_diagonal_of_their_own_have_the_error_of_the_page():
+    """Of six features; the others take longer."""
+    for row in rows_below("#### Their positive semi-definite versions", "features of the version"):
+        if row["features of the version"] != "6":
+            continue
+        shown = float(row["1,000 records"])
+        assert shown == pytest.approx(
+            box_moments.positive_over_isotropic(6, Neighbours(row["relation"]), 1000), abs=0.006
+        )
+
+
 def test_no_covariance_with_noise_of_three_sizes_has_less_error_than_the_benchmark_finds():
     """Against the distance of every corner, by a dense inverse, for four features."""
     d, rng = 4, np.random.default_rng(4)
