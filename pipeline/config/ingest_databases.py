@@ -129,15 +129,15 @@ class IcebergSource(Section):
     """the number of a snapshot; the newest where it is not given"""
 
 
-def check_grows(source: object, append: bool, late: str | None) -> None:
+def check_grows(source: object, append: bool) -> None:
     """Refuse a store that grows by a table without dates of arrival, and such dates where nothing grows.
 
     Parameters
     ----------
     source
         What is read.
-    append, late
-        Whether the store grows, and what becomes of records that come late.
+    append
+        Whether the store grows.
     """
     arrives = isinstance(source, DatabaseSource) and source.arrival is not None
     if append and isinstance(source, DatabaseSource | DeltaSource | IcebergSource) and not arrives:
@@ -156,13 +156,6 @@ def check_grows(source: object, append: bool, late: str | None) -> None:
             "given without append",
             "Rows are read by their dates of arrival where a store grows",
             "Set ingest.append = true, or leave arrival out",
-        )
-    if arrives and late == "next":
-        raise refusal(
-            "ingest.late",
-            '"next" with source.arrival',
-            "The date of a row says with which run it is stored, so a row of an earlier date is never read",
-            'Set late = "refuse", and let the database fill the column as it writes a row',
         )
 
 

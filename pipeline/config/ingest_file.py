@@ -86,8 +86,8 @@ class IngestSection(Section):
     added behind the records that it holds"""
     late: Literal["next", "refuse"] | None = None
     """with append only, and without a default there: what becomes of a new file whose name comes before that of a
-    stored one, or of rows of a table that are written later under a date that was read. "next", of files: its records
-    are added as those of any new file, and count from the next release on; "refuse": the ingest stops"""
+    stored one, or of rows of a table that are written later under a date that was read. "next": these records are
+    added as any new ones, and count from the next release on; "refuse": the ingest stops"""
 
 
 class _Files(Section):
@@ -274,7 +274,7 @@ class IngestConfig(Section):
     @rule
     def _coherent(self) -> None:
         check_different("columns", self.outputs)
-        check_grows(self.source, self.ingest.append, self.ingest.late)
+        check_grows(self.source, self.ingest.append)
         if isinstance(self.source, DatabaseSource):
             only = self.ingest.only
             check_inputs(self.source, self.inputs, None if only is None else only.column)

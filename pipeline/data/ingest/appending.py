@@ -21,6 +21,7 @@ The order is what makes a kill harmless::
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -36,7 +37,7 @@ from blockveil.pipeline.config.ingest_file import ChosenRows
 from blockveil.pipeline.data.grown_rows import Manifest, is_part, part_name
 from blockveil.pipeline.data.ingest import growth_state
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
-from blockveil.pipeline.data.ingest.arrivals import counted_again, new_dates
+from blockveil.pipeline.data.ingest.arrivals import Arrived, counted_again, new_dates, taken_in
 from blockveil.pipeline.data.ingest.database_table import SourceTable
 from blockveil.pipeline.data.ingest.files import SourceFile
 from blockveil.pipeline.data.ingest.growth_state import GrowthState, HeldFile
@@ -201,10 +202,17 @@ def _new_files(source: Source, before: Before | None, tell: Tell) -> dict[HeldFi
     """Files, or rows of a table, that the store does not hold, in the order in which they are read."""
     arrival, table = source.config.arrival, source.files[0] if source.files else None
     if arrival is not None and isinstance(table, SourceTable):
-        held = () if before is None else before[1].files
         if source.before is None:
             raise AssertionError("a table is read up to a date")
-        return dict.fromkeys(new_dates(table, arrival, held, source.before), table)
+        found = new_dates(
+            table,
+            arrival,
+            Arrived.of(source.loaded.target, None if before is None else before[1]),
+            source.before,
+            source.config.ingest.late,
+        )
+        table.taken_in = found.rows
+        return dict.fromkeys(found.files, table)
     return _unknown_files(source, before, tell)
 
 
@@ -238,20 +246,21 @@ def _unknown_files(source: Source, before: Before | None, tell: Tell) -> dict[He
     return new
 
 
-def held_again(source: Source, held: tuple[HeldFile, ...]) -> tuple[HeldFile, ...]:
+def held_again(source: Source, state: GrowthState) -> Arrived:
     """Files that the store holds, as they are now where the source has them still; of a table, its rows as they are."""
-    base, arrival = source.loaded.path.parent, source.config.arrival
+    base, arrival, held = source.loaded.path.parent, source.config.arrival, state.files
     for file in source.files:
         if arrival is not None and isinstance(file, SourceTable):
-            return counted_again(file, arrival, held)
+            return counted_again(file, arrival, Arrived.of(source.loaded.target, state))
     there = {_location(file.location, base): file for file in source.files if not isinstance(file, SourceTable)}
     changed = {each for each in held if each.location in there and there[each.location].identity != each.identity}
-    return tuple(
+    now = (
         HeldFile(each.location, there[each.location].identity, there[each.location].content_digest())
         if each in changed
         else each
         for each in held
     )
+    return Arrived(tuple(now))
 
 
 def _location(location: str, base: Path) -> str:
@@ -303,6 +312,8 @@ def _growing(source: Source, before: Before | None, files: dict[HeldFile, Readab
         "rules": _rules(source),
         "files": [[file.location, file.identity] for file in files],
     }
+    if (rows := taken_in(files.values())) is not None:  # an append goes on with the rows that it began with
+        spec["rows"] = hashlib.sha256(rows.tobytes()).hexdigest()
     return replace(source, files=tuple(files.values()), spec=digest(spec), continues=before is not None)
 
 
@@ -331,7 +342,9 @@ def _grow(
     held = (
         (*state.files, *files) if source.config.arrival is None else tuple(files)
     )  # dates are one stretch with those before
-    made = GrowthState(source.spec, state.rules, identifiers, held, units, owners)
+    rows_in = taken_in(files.values())
+    kept = None if rows_in is None else growth_state.with_rows(folder, rows_in)
+    made = GrowthState(source.spec, state.rules, identifiers, held, units, owners, kept)
     growth_state.write(folder, made)
     manifest = replace(manifest, parts=(*manifest.parts, (name, rows)))
     if before is None:

@@ -30,12 +30,17 @@ from blockveil.pipeline.config.query_refusal import QueryRefused
 from blockveil.pipeline.config.secrets import POSTGRES, read_secret
 from blockveil.pipeline.data.ingest.batches import TableBatch
 from blockveil.pipeline.data.ingest.database_files import not_stored
+from blockveil.pipeline.data.ingest.late_rows import Unseen, digests_of, joined
+from blockveil.pipeline.data.ingest.units import Digests
 
 if TYPE_CHECKING:
     from blockveil.pipeline.config.query_dates import Dates
     from blockveil.pipeline.config.row_query import RowQuery, TableName
 
 T = TypeVar("T")
+
+_DIGEST_ROWS = 2**16
+"""Rows that are looked at together where only their digests are wanted."""
 
 
 class Session(Protocol):
@@ -99,10 +104,14 @@ class SourceTable:
 
     size = 0
     """Unknown; the number of rows is private."""
+    taken_in: Digests | None
+    """Digests of all rows that a store holds once those that are read are added, where some may come late."""
 
     def __init__(self, session: Session, query: RowQuery, inputs: Sequence[str], location: str) -> None:
         self._session, self._query, self._inputs = session, query, tuple(inputs)
         self.location = location
+        self._stored: Digests | None = None
+        self.taken_in: Digests | None = None
         weakref.finalize(self, session.close)
         self._text, self.identity = self._guarded(self._prepared)
 
@@ -141,10 +150,32 @@ class SourceTable:
 
         return self._guarded(count)
 
-    def restrict(self, column: str, dates: Dates) -> None:
-        """Read those rows alone that arrived in a stretch of dates; parameters as :meth:`counted`."""
+    def restrict(self, column: str, dates: Dates, stored: Digests | None = None) -> None:
+        """Read those rows alone that arrived in a stretch of dates.
+
+        Parameters
+        ----------
+        column, dates
+            As for :meth:`counted`.
+        stored
+            Digests of rows that are left out, each as often as it is there; none by default.
+        """
+        self._text, self._stored = self._text_of(column, dates), stored
+
+    def digests(self, column: str, dates: Dates) -> Digests:
+        """Digests of the rows that arrived in a stretch of dates, each as often as it is there, in order.
+
+        Parameters and errors as for :meth:`counted`.
+        """
+        batches = self._session.batches(self._text_of(column, dates), _DIGEST_ROWS)
+        found: list[Digests] = []
+        while (batch := self._guarded(lambda: next(batches, None))) is not None:
+            found.append(digests_of(batch))
+        return joined(found)
+
+    def _text_of(self, column: str, dates: Dates) -> str:
         place = (self._session.schema, self._session.catalog)
-        self._text = self._guarded(lambda: self._query.arrived(column, dates).sql(self._inputs, *place))
+        return self._guarded(lambda: self._query.arrived(column, dates).sql(self._inputs, *place))
 
     def check_unchanged(self) -> None:
         """Refuse a database that changed while it was read, as far as a snapshot does not exclude it; DataError."""
@@ -165,8 +196,11 @@ class SourceTable:
             The database does not answer any more.
         """
         done, found = 0, self._session.batches(self._text, batch_rows)
+        unseen = None if self._stored is None else Unseen(self._stored)
         try:
             while (batch := self._guarded(lambda: next(found, None))) is not None:
+                if unseen is not None:
+                    batch = batch.filter(pa.array(unseen.of(digests_of(batch))))
                 first, done = done, done + batch.num_rows
                 if done > start:
                     part = batch.slice(max(0, start - first))

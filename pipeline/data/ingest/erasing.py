@@ -176,8 +176,9 @@ def _erase(
     found = list(_found(folder, manifest, state, gone, tell))
     rows = [rows_of(folder, state.units, one) for one in np.split(gone, gone.size)] if gone.size else []
     open_ends = gone[np.array(rows, np.int64) < unit.rows_at_most]
-    files = appending.held_again(source, state.files)
-    if found or open_ends.size or files != state.files:
+    now = appending.held_again(source, state)
+    rows_in = None if now.rows is None else growth_state.with_rows(folder, now.rows)
+    if found or open_ends.size or now.files != state.files or rows_in != state.rows:
         source = replace(source, spec=digest({"algorithm": _ALGORITHM, "before": state.spec}))
         manifest, made = _thinned(source, staging, before, found, tell)
         if open_ends.size:
@@ -185,7 +186,7 @@ def _erase(
             used_up["unit"], used_up["rows"] = open_ends, unit.rows_at_most
             name = folder / f"erased-{source.spec[:32]}"
             made = replace(made, units=(*made.units, written(name, 1, iter([used_up.tobytes()]))))
-        made = replace(made, spec=source.spec, files=files)
+        made = replace(made, spec=source.spec, files=now.files, rows=rows_in)
         growth_state.write(folder, made)
         new = [name for name, _ in manifest.parts if name not in dict(before[0].parts)]
         appending.publish_parts([_staged(staging, name) for name in new], source, manifest)

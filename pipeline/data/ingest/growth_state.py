@@ -10,6 +10,7 @@ old store with its old state.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable
@@ -17,10 +18,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.canonical import canonical_json, digest
 from blockveil.pipeline.data.ingest import ingest_staging
-from blockveil.pipeline.data.ingest.unit_bound import UnitFile, check, lost, open_private
+from blockveil.pipeline.data.ingest.unit_bound import UnitFile, check, lost, open_private, written
+from blockveil.pipeline.data.ingest.units import DIGEST, Digests
 
 _VERSION = 1
 
@@ -63,6 +67,8 @@ class GrowthState:
         Files of how many rows are stored of each unit.
     owners
         For each part of the store, a file of how many of its rows are of which unit, in the order of the rows.
+    rows
+        A file of the digests of all rows that were taken in, where rows of a table may come late.
     """
 
     spec: str
@@ -71,6 +77,12 @@ class GrowthState:
     files: tuple[HeldFile, ...] = ()
     units: tuple[UnitFile, ...] = ()
     owners: tuple[UnitFile, ...] = ()
+    rows: UnitFile | None = None
+
+    @property
+    def beside(self) -> tuple[UnitFile, ...]:
+        """All files that belong to it."""
+        return (*self.units, *self.owners, *(() if self.rows is None else (self.rows,)))
 
 
 def state_path(target: Path) -> Path:
@@ -110,14 +122,26 @@ def read(target: Path, spec: str) -> GrowthState:
         files = tuple(HeldFile(**file) for file in fields["files"])
         units = tuple(UnitFile(**file) for file in fields["units"])
         owners = tuple(UnitFile(**file) for file in fields.get("owners", ()))  # earlier versions did not keep them
-        found = GrowthState(fields["spec"], fields["rules"], fields["identifiers"], files, units, owners)
+        rows = None if fields.get("rows") is None else UnitFile(**fields["rows"])
+        found = GrowthState(fields["spec"], fields["rules"], fields["identifiers"], files, units, owners, rows)
         valid = seal == digest(fields) and found.spec == spec and said["version"] == _VERSION
     except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError):
         valid = False
     if not valid:
         raise lost(folder.name)
-    check(folder, found.units)
+    check(folder, (*found.units, *(() if found.rows is None else (found.rows,))))
     return found
+
+
+def rows_of(target: Path, state: GrowthState) -> Digests | None:
+    """Digests of all rows that were taken in, in order; None where they are not kept."""
+    return None if state.rows is None else np.fromfile(state_path(target) / state.rows.name, DIGEST)
+
+
+def with_rows(folder: Path, digests: Digests) -> UnitFile:
+    """Write the digests of all rows that were taken in; the file is on the disk when this returns."""
+    content = digests.tobytes()
+    return written(folder / f"rows-{hashlib.sha256(content).hexdigest()[:32]}", 1, iter([content]))
 
 
 def write(folder: Path, state: GrowthState) -> None:
@@ -135,7 +159,7 @@ def write(folder: Path, state: GrowthState) -> None:
 
 def tidy(folder: Path, state: GrowthState) -> None:
     """Remove all but one state: what an append that was killed has left, and what the last one has replaced."""
-    _remove_others(folder, {_name(state.spec), *(file.name for file in (*state.units, *state.owners))})
+    _remove_others(folder, {_name(state.spec), *(file.name for file in state.beside)})
 
 
 def forget(target: Path) -> bool:

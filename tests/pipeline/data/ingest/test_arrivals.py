@@ -257,14 +257,13 @@ def test_releases_of_such_a_store_may_not_replace_a_record_by_another(tmp_path, 
 @pytest.mark.parametrize(
     ("section", "arrival", "message"),
     [
-        ("append = true\nlate = 'next'", ARRIVAL, '"next" with source.arrival'),
         ("", ARRIVAL, "given without append"),
         ("append = true\nlate = 'refuse'", "", "true with a table"),
         ("append = true\nlate = 'refuse'", 'arrival = { column = "day" }', "source.arrival.first"),
         ("append = true\nlate = 'refuse'", 'arrival = { column = "day", first = "soon" }', "source.arrival.first"),
     ],
 )
-def test_dates_of_arrival_go_with_a_store_that_grows_and_refuses_late_rows(tmp_path, section, arrival, message):
+def test_dates_of_arrival_go_with_a_store_that_grows(tmp_path, section, arrival, message):
     (tmp_path / "ingest.toml").write_text(
         f"columns = {people.toml(grown.COLUMNS)}\n[ingest]\nstore = 'out.zarr'\n{section}\n"
         f"[source]\nkind = 'sqlite'\nfile = 'a.sqlite'\nquery = 'SELECT * FROM visits'\n{arrival}\n"
