@@ -36,7 +36,7 @@ from blockveil.pipeline.budget.event_files import plain, read_events
 from blockveil.pipeline.budget.filter import Accountant
 from blockveil.pipeline.config.fields import NAME_PATTERN
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.ledger.grants import parse_periods
+from blockveil.pipeline.ledger.grants import named_grant, parse_periods
 from blockveil.pipeline.plan import forecast as ahead
 from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.plan.balance import budget_lines
@@ -88,6 +88,8 @@ def set_(
         str | None,
         typer.Option(help="Why a budget is granted although the ledger has forgotten releases; kept for ever."),
     ] = None,
+    by: Annotated[str | None, typer.Option(help="Who grants it; kept in the ledger, with --why.")] = None,
+    why: Annotated[str | None, typer.Option(help="Why so much, in one line that the ledger keeps.")] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -107,6 +109,7 @@ def set_(
         accountant=accountant,
         periods=() if no_periods else None if per is None else parse_periods(per),
         after_loss=after_loss,
+        granted_by=named_grant(by, why),
     )
     print_answer(budget_lines(status), as_json, in_numbers=budgets.in_numbers(status))
 

@@ -55,6 +55,11 @@ COMMANDS = {
         "demo",
         "Release the covariance of 30,000 real credit-card records, with everything on this machine.",
     ),
+    "approve": Listed(
+        "approve_command",
+        "approve",
+        "Sign one release as an officer, where its config asks for signatures. Reads no records and spends nothing.",
+    ),
     "report": Listed(
         "report_command",
         "report",

@@ -24,9 +24,11 @@ from blockveil.flows.cli.common import (
     read_config,
     say,
 )
-from blockveil.pipeline.base.errors import LedgerError, StoreError
+from blockveil.pipeline.base.ed25519 import public_key, raw
+from blockveil.pipeline.base.errors import ConfigError, LedgerError, StoreError
 from blockveil.pipeline.config.secrets import read_secret
 from blockveil.pipeline.ledger import Head, Ledger, Verification
+from blockveil.pipeline.ledger.approved import signed_by_others
 from blockveil.pipeline.ledger.entries import WITHDRAWN
 from blockveil.pipeline.ledger.guessing import percent
 from blockveil.pipeline.ledger.heads import is_hash
@@ -117,10 +119,14 @@ def verify(
     key: Annotated[
         str | None, typer.Option(help="env:NAME or file:PATH of the public key or secret of a signed head.")
     ] = None,
+    officer: Annotated[
+        list[str] | None,
+        typer.Option(help="env:NAME or file:PATH of a public key; each signed approval must be by one of those given."),
+    ] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Recompute every hash and replay every state; prints the head hash, to be kept elsewhere.
+    """Recompute every hash and signature and replay every state; prints the head hash, to be kept elsewhere.
 
     With a config, the entry that paid for its newest release must be there too.
     """
@@ -132,17 +138,30 @@ def verify(
     missing = None if config is None else lost_ledger.problem(read_config(config), opened)
     if missing is not None:
         found = replace(found, problems=[*found.problems, missing])
+    if officer is not None:
+        others = signed_by_others(found.approvals, [_officer(each) for each in officer])
+        found = replace(found, problems=[*found.problems, *others])
     if found.problems:
         raise broken(found)
+    for each in () if as_json else found.approvals:
+        say(f"Approved: {each.release_id} {each.words}")
     for loss in () if as_json else found.losses:
         say(f"Granted after a loss: {loss}")
     _tell_chain(found, as_json)
+
+
+def _officer(reference: str) -> str:
+    found = public_key(read_secret("--officer", reference, Path.cwd()))
+    if found is None:
+        raise ConfigError("--officer: this is no key", "It must be an Ed25519 key in PEM", "Correct the reference")
+    return raw(found).hex()
 
 
 def _tell_chain(found: Verification, as_json: bool, **values: Any) -> None:
     """Say that a chain is intact, and its head."""
     said = f"{found.entries} entries, chain intact. Head: {found.head}"
     known = {"entries": found.entries, "head": found.head, "time": found.time, "granted_after_a_loss": found.losses}
+    values["approvals"] = [each.plain for each in found.approvals]
     print_message(said, as_json, **known, **values)
 
 

@@ -30,7 +30,7 @@ from blockveil.pipeline.base.errors import BlockveilError, LedgerError
 from blockveil.pipeline.base.extras import MissingExtra, is_installed
 from blockveil.pipeline.data import quickstart
 from blockveil.pipeline.data.preview import Looked, look
-from blockveil.pipeline.plan import balance, summary
+from blockveil.pipeline.plan import balance, signed_approval, summary
 from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.plan.planning import Plan, make_plan
 from blockveil.pipeline.releases import lost_ledger
@@ -91,8 +91,10 @@ def _release(
     if not as_json:
         _announce(workspace, store)
     question = budgets.approval_needed(made, workspace.ledger)
-    if question is not None and approve is None:
-        raise NotApproved.because(question.text, "Let who may decide give --approve NAME")
+    if question is not None:
+        approve = signed_approval.approver(made, approve, question)
+        if approve is None:
+            raise NotApproved.because(question.text, "Let who may decide give --approve NAME")
     with ProgressLine() as progress:
 
         def tell(stage: str, share: float | None) -> None:

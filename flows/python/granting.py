@@ -14,7 +14,7 @@ from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.budget.filter import Accountant
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.ledger import BudgetStatus, Ledger
-from blockveil.pipeline.ledger.grants import parse_periods
+from blockveil.pipeline.ledger.grants import named_grant, parse_periods
 from blockveil.pipeline.plan import forecast as ahead
 from blockveil.pipeline.plan.balance import budget_lines
 from blockveil.pipeline.plan.forecast import Forecast
@@ -125,6 +125,8 @@ class BudgetOfConfig:
         accountant: str | None = None,
         per: Sequence[str] | None = None,
         after_loss: str | None = None,
+        by: str | None = None,
+        why: str | None = None,
     ) -> BudgetOfConfig:
         """Grant or change the budget, for the config's privacy unit and neighbouring relation; there is no default.
 
@@ -142,6 +144,8 @@ class BudgetOfConfig:
             Epsilon of periods besides, such as ``["month:0.5"]``; an empty list lifts them.
         after_loss
             Why a budget is granted although the ledger has forgotten releases; kept for ever.
+        by, why
+            Who grants it, and why so much; kept in the ledger.
 
         Returns
         -------
@@ -169,6 +173,7 @@ class BudgetOfConfig:
             accountant=None if accountant is None else _accountant(accountant),
             periods=None if per is None else parse_periods(list(per)),
             after_loss=after_loss,
+            granted_by=named_grant(by, why),
         )
         return self
 

@@ -18,7 +18,7 @@ from blockveil.pipeline.analysis.release import Release
 from blockveil.pipeline.base.errors import BlockveilError, LedgerError
 from blockveil.pipeline.data.preview import Looked, look
 from blockveil.pipeline.data.released import open_release
-from blockveil.pipeline.plan import summary
+from blockveil.pipeline.plan import signed_approval, summary
 from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.order import plainly
@@ -86,8 +86,10 @@ def run(
     for sentence in _against(workspace):
         warnings.warn(sentence, PromiseWarning, stacklevel=2)
     question = budgets.approval_needed(workspace.plan, workspace.ledger)
-    if question is not None and approver is None:
-        raise NotApproved.because(question.text, "Let who may decide call it with approve=NAME")
+    if question is not None:
+        approver = signed_approval.approver(workspace.plan, approver, question)
+        if approver is None:
+            raise NotApproved.because(question.text, "Let who may decide call it with approve=NAME")
     tell = _quiet if progress is None else _telling(progress)
     with _signals():
         if prefect:

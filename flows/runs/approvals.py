@@ -13,7 +13,8 @@ from pydantic import Field, StringConstraints
 from blockveil.flows.runs import budgets
 from blockveil.flows.runs.steps import Steps, Stopped
 from blockveil.pipeline.base.printable import one_line
-from blockveil.pipeline.plan.approval import NotApproved
+from blockveil.pipeline.plan import signed_approval
+from blockveil.pipeline.plan.approval import ApprovalRequest, NotApproved
 from blockveil.pipeline.releases.workspace import Workspace
 
 
@@ -53,10 +54,13 @@ def ask(steps: Steps, workspace: Workspace, given: str | None) -> str | None:
     question = steps.run("ask for approval", lambda: budgets.approval_needed(workspace.plan, workspace.ledger))
     if question is None:
         return None
-    if given is not None:
-        return given
+    signed = workspace.plan.config.approval.signed
+    by = steps.run("look for a signature", lambda: _signer(workspace, question)) if signed else given
+    if by is not None:
+        return by
     if runtime.deployment.id is None:
-        raise Stopped(_refused(f"{question.text} This run has no deployment, so it cannot wait", "Give --approve NAME"))
+        remedy = signed_approval.remedy(workspace.plan) if signed else "Give --approve NAME"
+        raise Stopped(_refused(f"{question.text} This run has no deployment, so it cannot wait", remedy))
     get_run_logger().warning("%s Waiting for up to %d hours.", question.text, question.wait_hours)
     answer: Any = suspend_flow_run(
         wait_for_input=Approval.with_initial_data(description=question.text),
@@ -67,7 +71,17 @@ def ask(steps: Steps, workspace: Workspace, given: str | None) -> str | None:
     get_run_logger().info("%s: decision %r by %r", workspace.plan.release_id, answer.decision, decided_by)
     if answer.decision != "approve":
         raise Stopped(_refused(f"{workspace.plan.release_id} was refused by {decided_by}", "Run it again to ask anew"))
+    if signed:  # whoever resumes the run has the shared password alone
+        return steps.run("look for a signature", lambda: signed_approval.found(workspace.plan, question).name)
     return decided_by
+
+
+def _signer(workspace: Workspace, question: ApprovalRequest) -> str | None:
+    """Name of the officer who has signed already, or None."""
+    try:
+        return signed_approval.found(workspace.plan, question).name
+    except NotApproved:
+        return None
 
 
 def _refused(what: str, remedy: str) -> Any:

@@ -30,6 +30,7 @@ from blockveil.pipeline.base.errors import (
     ReleaseConflict,
     StoreError,
 )
+from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.releases.order import Result, may_pass
 
 
@@ -71,6 +72,7 @@ _STATE_NAMES: dict[type[BaseException], str] = {
     ComputeError: "ClusterLost",
     ClusterUnfit: "ClusterUnfit",
     KeyLost: "KeyLost",
+    NotApproved: "NotApproved",
 }
 
 
@@ -78,7 +80,6 @@ FAILURES = (
     "Failed",
     "Crashed",
     "TimedOut",
-    "NotApproved",
     "DatasetBusy",
     "Refuted",
     "BadParameter",

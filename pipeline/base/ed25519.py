@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -27,6 +29,11 @@ def public_key(pem: str) -> Ed25519PublicKey | None:
         private = private_key(pem)
         return None if private is None else private.public_key()
     return key if isinstance(key, Ed25519PublicKey) else None
+
+
+def fingerprint_of(raw_key: bytes) -> str:
+    """Short name of a public key: the first digits of the SHA-256 of its 32 bytes."""
+    return hashlib.sha256(raw_key).hexdigest()[:32]
 
 
 def raw(key: Ed25519PublicKey) -> bytes:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, StringConstraints, create_model
 
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.pipeline.config.approval_section import ApprovalSection
 from blockveil.pipeline.config.fields import (
     Label,
     LocalPath,
@@ -181,15 +182,6 @@ class Address(Section):
                 "tls_authority, tls_certificate and tls_key go together, with a tls:// address",
                 "Give all three or none",
             )
-
-
-class ApprovalSection(Section):
-    """``[approval]``: when a person must agree before a release spends."""
-
-    above_share: Annotated[Number, Field(gt=0, lt=1)]
-    """the share of what is left of the budget, such as 0.2, that a release may take without a person's approval"""
-    wait_hours: Annotated[Whole, Field(ge=1, le=720)] = 72
-    """the hours that a run waits for a person; nothing is held meanwhile"""
 
 
 class ClusterClass(Section):

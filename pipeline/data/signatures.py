@@ -6,7 +6,6 @@ these attributes, so that a copy of the release has it too.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,7 +68,7 @@ def signer_of(attributes: Mapping[str, Any]) -> Ed25519PublicKey | None:
 
 def fingerprint(key: Ed25519PublicKey) -> str:
     """Short name of a public key: the first digits of the SHA-256 of its 32 bytes."""
-    return hashlib.sha256(ed25519.raw(key)).hexdigest()[:32]
+    return ed25519.fingerprint_of(ed25519.raw(key))
 
 
 def _message(attributes: Mapping[str, Any]) -> bytes:

@@ -11,6 +11,7 @@ from typing import Any
 from blockveil.engine.guarantees.guarantee import Loss, Neighbours
 from blockveil.pipeline.budget.filter import NOTHING, Cap, Ticks
 from blockveil.pipeline.budget.parts import Part, Tally
+from blockveil.pipeline.ledger.approved import Approved
 from blockveil.pipeline.ledger.grants import Grant
 from blockveil.pipeline.ledger.periods import Period
 
@@ -328,6 +329,8 @@ class Verification:
         Time of the last row; empty where there is none.
     losses
         Budgets that were granted although charges were forgotten, one line each.
+    approvals
+        Signed approvals of charges, whose signatures fit.
     """
 
     problems: list[str]
@@ -335,3 +338,4 @@ class Verification:
     entries: int
     time: str
     losses: tuple[str, ...] = ()
+    approvals: tuple[Approved, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import sqlalchemy as sa
@@ -31,6 +32,8 @@ class BudgetChange:
         What may be spent on what.
     after_loss
         Why it is granted although charges were forgotten.
+    granted_by
+        Who grants it and why, as ``granted_by`` and ``why``; empty where nobody is named.
     nonce
         Of its entry, by which a transaction that is repeated finds it.
     """
@@ -44,6 +47,7 @@ class BudgetChange:
     accountant: Accountant | None
     periods: tuple[Period, ...] | None
     after_loss: str | None
+    granted_by: Mapping[str, str] = field(default_factory=dict)
     nonce: str = field(default_factory=identifier)
 
 
@@ -67,6 +71,10 @@ def granted(connection: sa.Connection, wanted: BudgetChange, now: str) -> Budget
         if present.charges:
             lookups.check_scope(present, wanted.neighbours, wanted.privacy_unit)
         check_change(wanted.dataset, present.cap, present.tally.total, cap)
-    said = grant.payload() | ({} if wanted.after_loss is None else {"after_loss": wanted.after_loss})
+    said = (
+        grant.payload()
+        | dict(wanted.granted_by)
+        | ({} if wanted.after_loss is None else {"after_loss": wanted.after_loss})
+    )
     append(connection, "BUDGET", wanted.dataset, said, now, nonce=wanted.nonce)
     return lookups.require_budget(connection, wanted.dataset, now)

@@ -105,6 +105,30 @@ def check_change(dataset: str, present: Cap, total: Sum, new: Cap) -> None:
         )
 
 
+def named_grant(by: str | None, why: str | None) -> dict[str, str]:
+    """Who grants a budget and why, as its entry says it; empty where neither is given.
+
+    Raises
+    ------
+    LedgerError
+        One is given without the other, or it is not a line of text.
+    """
+    if by is None and why is None:
+        return {}
+    if not all(text and text.strip() and text.isprintable() and len(text) <= 200 for text in (by, why)):
+        raise LedgerError(
+            "Who grants the budget, or why, is not said",
+            "Both are given or neither, each as a line of 1 to 200 printable characters",
+            "Give --by and --why",
+        )
+    return {"granted_by": str(by), "why": str(why)}
+
+
+def granted_words(payload: Mapping[str, Any]) -> str:
+    """Who granted a budget and why, by its BUDGET entry, as the end of a sentence; empty where nobody is named."""
+    return f"; granted by {payload['granted_by']}: {payload['why']}" if "granted_by" in payload else ""
+
+
 def parse_periods(texts: Sequence[str]) -> tuple[Period, ...]:
     """Periods as they are written on a command line."""
     return tuple(Period.parse(text) for text in texts)

@@ -20,6 +20,7 @@ from blockveil.pipeline.budget.filter import NOTHING, Accountant, Cap, Chargeabl
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import lookups, moving, refusals, same_records, shared_nights
 from blockveil.pipeline.ledger.address import open_database
+from blockveil.pipeline.ledger.approved import Approved
 from blockveil.pipeline.ledger.booking import booked, check_part
 from blockveil.pipeline.ledger.chain import append, identifier
 from blockveil.pipeline.ledger.entries import BudgetStatus, Charge, DrawnNight, Entry, Night, State, Verification
@@ -83,11 +84,12 @@ class Ledger:
         accountant: Accountant | None = None,
         periods: Sequence[Period] | None = None,
         after_loss: str | None = None,
+        granted_by: Mapping[str, str] | None = None,
     ) -> BudgetStatus:
         """Grant or change a budget; makes the ledger where there is none.
 
-        Parts that are None stay as they are, or as usual in a new budget. ``after_loss`` is recorded: why a budget is
-        granted although charges were forgotten (:mod:`.lost_ledger`).
+        Parts that are None stay as they are, or as usual in a new budget. ``granted_by`` is recorded, and so is
+        ``after_loss``: why a budget is granted although charges were forgotten (:mod:`.lost_ledger`).
 
         Raises
         ------
@@ -105,6 +107,7 @@ class Ledger:
             accountant,
             None if periods is None else tuple(periods),
             after_loss,
+            granted_by or {},
         )
         Grant(wanted.usual, neighbours, privacy_unit)
         self._database.create()
@@ -137,6 +140,7 @@ class Ledger:
         neighbours: Neighbours,
         unit: str,
         attempt: str,
+        approval: Approved | None = None,
         night: Night | None = None,
         part: Part | None = None,
     ) -> Charge:
@@ -167,13 +171,11 @@ class Ledger:
         charge_id = identifier()
 
         def work(connection: sa.Connection) -> Charge:
-            closed = lookups.closing(connection)
-            if closed is not None:
+            if (closed := lookups.closing(connection)) is not None:
                 raise refusals.closed(closed)
             now = self._time(connection)  # of the check and of the row: a period may end between two looks
             budget = lookups.require_budget(connection, dataset, now)
-            known = lookups.active(connection, release_id)
-            if known is not None:
+            if (known := lookups.active(connection, release_id)) is not None:
                 if known.spec_digest != spec_digest:
                     raise refusals.conflict(release_id, known.payload["spec"], spec)
                 shared_nights.check_paid(connection, known, dataset, charge, budget.cap, night, part)
@@ -181,6 +183,7 @@ class Ledger:
             lookups.check_scope(budget, neighbours, unit)
             lookups.check_account(connection, release_id, dataset)
             payload = {"spec": dict(spec), "spec_digest": spec_digest, "attempt": attempt}
+            payload |= {} if approval is None else {"approval": approval.plain}
             payload |= same_records.found(connection, release_id, dataset, spec, part)
             payer = None if night is None else shared_nights.paid_by(connection, release_id, spec, night)
             if payer is not None:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from blockveil.pipeline.budget.filter import NOTHING, Cap, Ticks
 from blockveil.pipeline.budget.parts import Tally
 from blockveil.pipeline.ledger.entries import WITHDRAWN, Entry, State, counted, state_of
-from blockveil.pipeline.ledger.grants import Grant
+from blockveil.pipeline.ledger.grants import Grant, granted_words
 from blockveil.pipeline.ledger.guessing import with_ticks
 
 
@@ -208,6 +208,7 @@ def _note(entry: Entry) -> str:
         return (
             f"epsilon {payload['epsilon']:g} at delta {payload['delta']:g}, {payload['neighbours']}, {payload['unit']}"
             + (f"; granted after a loss: {payload['after_loss']}" if "after_loss" in payload else "")
+            + granted_words(payload)
         )
     if entry.kind == "CLOSED":
         return "a copy, for reading" if payload.get("copy") else "it goes on at another address"

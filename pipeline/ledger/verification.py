@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from blockveil.pipeline.budget.parts import Part
+from blockveil.pipeline.ledger import approved
+from blockveil.pipeline.ledger.approved import Approved
 from blockveil.pipeline.ledger.entries import WITHDRAWN, State, Verification
 from blockveil.pipeline.ledger.heads import Head
 from blockveil.pipeline.ledger.schema import GENESIS, entry, row_hash
@@ -37,6 +39,7 @@ def verify_chain(rows: Iterable[Row], expected_head: str | Head | None) -> Verif
     """
     problems: list[str] = []
     losses: list[str] = []
+    approvals: list[Approved] = []
     previous, count, time = GENESIS, 0, ""
     replay, wanted = _Replay(), _Wanted(expected_head)
     for row in rows:
@@ -49,9 +52,10 @@ def verify_chain(rows: Iterable[Row], expected_head: str | Head | None) -> Verif
             problems.append(f"row {count}: content does not match its hash; it was edited")
         problems += [f"row {count}: {problem}" for problem in replay.problems(row)]
         losses += _loss(row)
+        approvals += approved.signed_in(row)
         previous, time = str(row["hash"]), str(row["time"])
         wanted.see(count, previous)
-    return Verification(problems + wanted.problems(), previous, count, time, tuple(losses))
+    return Verification(problems + wanted.problems(), previous, count, time, tuple(losses), tuple(approvals))
 
 
 def _loss(row: Row) -> list[str]:
@@ -100,6 +104,8 @@ class _Replay:
         """What is wrong with the next row, beside its hash."""
         kind, ticks = str(row["kind"]), {name: row[name] or 0 for name in _TICKS}
         found = [] if self._closed is (kind == "OPENED") else [f"{kind} may not follow here"]
+        unapproved = approved.problem(row)
+        found += [] if unapproved is None else [unapproved]
         found += [] if _has_its_part(row) else ["names a part of the records that it cannot be of"]
         self._closed = kind == "CLOSED"
         if kind in _OF_NO_CHARGE:

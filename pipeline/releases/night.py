@@ -29,6 +29,7 @@ from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import KeyLost
 from blockveil.pipeline.data.datasets import open_records
 from blockveil.pipeline.ledger import Charge, State
+from blockveil.pipeline.plan import signed_approval
 from blockveil.pipeline.plan.nights import Series
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.vetting import require_allowed
@@ -38,7 +39,7 @@ from blockveil.pipeline.releases.growing import growth_of, result_digest
 from blockveil.pipeline.releases.order import OrderedStep, Result, StepRunner, once
 from blockveil.pipeline.releases.publishing import Published, Staged
 from blockveil.pipeline.releases.training_steps import train
-from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace, as_charged
+from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace, as_charged, resumed_from
 
 Tell = Callable[[str, float | None], None]
 
@@ -58,9 +59,9 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
     Raises
     ------
     BlockveilError
-        Something unvetted is not allowed, bounds were not paid for, the data cannot be read or does not fit, the budget
-        does not hold the charge, the release exists with other data or config, or the ledger has forgotten one. Nothing
-        is spent then.
+        Something unvetted is not allowed, an officer must sign first, bounds were not paid for, the data cannot be read
+        or does not fit, the budget does not hold the charge, the release exists with other data or config, or the
+        ledger has forgotten one. Nothing is spent then.
     """
     plan = workspace.plan
     require_allowed(plan.loaded)
@@ -85,6 +86,7 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
         neighbours=plan.neighbours,
         unit=plan.config.privacy.unit,
         attempt=attempt,
+        approval=signed_approval.required(plan, workspace.ledger),
         night=growth.night if growth else None,
         part=dataset.part,
     )
@@ -97,17 +99,7 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
         with suppress(Exception):  # the first failure is the one to show
             workspace.ledger.void_if_reserved(charge.charge_id, type(error).__name__)
         raise
-    return Reservation(charge, dataset, None if charge.is_new else _resumed(charge, published), published, growth)
-
-
-def _resumed(charge: Charge, published: Published | None) -> str:
-    if charge.state == "RELEASED":
-        return "this release is complete already; nothing was computed, drawn or charged again"
-    if published is not None:
-        return "an earlier attempt had published this release; only the ledger entry was missing"
-    if charge.state == "COMMITTED":
-        return "an earlier attempt had committed the charge; the same noise is drawn again at no further cost"
-    return "an earlier attempt had reserved the budget; nothing had been drawn"
+    return Reservation(charge, dataset, None if charge.is_new else resumed_from(charge, published), published, growth)
 
 
 def measure(workspace: Workspace, reservation: Reservation, compute: Compute, tell: Tell) -> Staged:

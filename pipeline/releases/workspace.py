@@ -117,3 +117,14 @@ def as_charged(workspace: Workspace, dataset: Dataset) -> Dataset:
     rows = workspace.ledger.history(release_id=workspace.plan.release_id)
     (row,) = (one for one in rows if (one.charge_id, one.kind) == (charge.charge_id, State.RESERVED))
     return dataset.as_of(row.payload["spec"]["data"]["fingerprint"])
+
+
+def resumed_from(charge: Charge, published: Published | None) -> str:
+    """What an earlier attempt at a release had reached, in words."""
+    if charge.state == "RELEASED":
+        return "this release is complete already; nothing was computed, drawn or charged again"
+    if published is not None:
+        return "an earlier attempt had published this release; only the ledger entry was missing"
+    if charge.state == "COMMITTED":
+        return "an earlier attempt had committed the charge; the same noise is drawn again at no further cost"
+    return "an earlier attempt had reserved the budget; nothing had been drawn"

@@ -16,6 +16,7 @@ from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.ledger import BudgetStatus, Entry, Ledger, State
 from blockveil.pipeline.ledger.approved import approval_words
 from blockveil.pipeline.ledger.entries import WITHDRAWN
+from blockveil.pipeline.ledger.grants import granted_words
 from blockveil.pipeline.ledger.guessing import Together
 from blockveil.pipeline.plan.balance import balance
 from blockveil.pipeline.report.facts import Rows
@@ -161,7 +162,8 @@ def _night(paid: Paid) -> str:
 def _granted(entry: Entry) -> str:
     said = entry.payload
     loss = f"; after a loss: {said['after_loss']}" if "after_loss" in said else ""
-    return f"epsilon {said['epsilon']:g} at delta {said['delta']:g}, {said['neighbours']}, {said['unit']}{loss}"
+    what = f"epsilon {said['epsilon']:g} at delta {said['delta']:g}, {said['neighbours']}, {said['unit']}"
+    return f"{what}{granted_words(said)}{loss}"
 
 
 def _paid(entries: Sequence[Entry]) -> dict[str, Paid]:
@@ -180,7 +182,7 @@ def _paid(entries: Sequence[Entry]) -> dict[str, Paid]:
             str(sealed.release_id),
             (committed.sequence, committed.hash),
             digest if len(digest) == 64 else "",
-            approval_words(reserved),
+            approval_words(reserved.payload),
             None if withdrawn is None else f"on {withdrawn.time[:10]}: {withdrawn.payload['reason']}",
         )
     return found

@@ -19,6 +19,7 @@ from tests.pipeline.data.ingest import growing_support, ingest_support
 from tests.pipeline.public import test_private_bounds
 from tests.pipeline.questions.test_training import LOGISTIC, config, release
 from tests.pipeline.scaffold import scaffold_support
+from tests.pipeline.verification.test_signed_releases import key_file
 
 WITHOUT = {
     "serve": "it runs until it is stopped",
@@ -121,7 +122,7 @@ CALLS = [
     "study sampling --epsilon 1 --delta 1e-5 --rate 0.01 --epochs 1 --slack 1e-6",
     "study training --data xy.npz --epsilon 1 --delta 1e-5 --rate 0.5 --epochs 1 --slack 1e-6",
 ]
-ELSEWHERE = {"bounds read", "erase", "ingest", "init", "budget split", "ledger void", "withdraw"}
+ELSEWHERE = {"approve", "bounds read", "erase", "ingest", "init", "budget split", "ledger void", "withdraw"}
 """Commands whose call needs more of a setting, and is below."""
 
 
@@ -180,6 +181,17 @@ def test_a_split_is_shown_in_json(tmp_path):
     loaded = support.prepare(tmp_path)
     loaded.path.write_text(loaded.path.read_text().replace("[mechanism]", "share = 1.0\n\n[mechanism]", 1))
     assert answer("budget", "split", loaded.path)["releases"][0]["share"] == 1.0
+
+
+def test_an_approval_is_told_in_json(tmp_path):
+    loaded = support.prepare(tmp_path)
+    key_file(tmp_path / "officer.pem")
+    with loaded.path.open("a") as file:
+        file.write('[approval]\nabove_share = 0.01\nsigned = true\nofficers = { Ann = "file:officer.pub" }\n')
+    key = f"file:{tmp_path / 'officer.pem'}"
+    assert (
+        answer("approve", loaded.path, "--key", key, "--name", "Ann", "--why", "it is due")["approval"]["name"] == "Ann"
+    )
 
 
 def test_a_withdrawal_is_told_in_json(tmp_path):

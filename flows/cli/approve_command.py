@@ -1,0 +1,63 @@
+"""``blockveil approve``: an officer's signature under one release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from blockveil.flows.cli.common import Config, Date, Debug, Json, parse_date, parse_name, print_answer, read_config
+from blockveil.pipeline.base.ed25519 import private_key
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config.secrets import read_secret
+
+
+def approve(
+    config: Config,
+    key: Annotated[
+        str, typer.Option(help="env:NAME or file:PATH of the officer's Ed25519 private key (PEM).", show_default=False)
+    ],
+    name: Annotated[str, typer.Option(help="The officer, as approval.officers names them.", show_default=False)],
+    why: Annotated[str, typer.Option(help="Why, in one line that the ledger keeps for ever.", show_default=False)],
+    date: Date = None,
+    output: Annotated[
+        Path | None, typer.Option(help="File to write; approval.inbox of the config where it is not given.")
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Sign one release as an officer, where its config asks for signatures. Reads no records and spends nothing.
+
+    The signature holds for the very plan that is shown. Run it where your key is; the file may travel by any way.
+    """
+    del debug
+    from blockveil.flows.runs import budgets
+    from blockveil.pipeline.ledger import Ledger
+    from blockveil.pipeline.plan import signed_approval
+    from blockveil.pipeline.plan.planning import as_begun, make_plan
+    from blockveil.pipeline.report import save
+
+    if not (why.strip() and why.isprintable() and len(why) <= 200):
+        raise ConfigError("--why does not say why", "It is a line of 1 to 200 printable characters", "Correct it")
+    loaded = read_config(config)
+    ledger = Ledger(loaded.ledger_url)
+    plan = as_begun(make_plan(loaded, parse_date(date)), ledger)
+    secret = private_key(read_secret("--key", key, Path.cwd()))
+    if secret is None:
+        raise ConfigError(
+            "--key: this is no key (it is not shown)", "It is an Ed25519 private key in PEM", "Correct it"
+        )
+    made = signed_approval.sign(plan, parse_name("--name", name) or "", why, secret)
+    asked = budgets.approval_needed(plan, ledger)
+    path = output or signed_approval.inbox(plan)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save(path, signed_approval.text_of(made))
+    rows = [
+        ("Release", plan.release_id),
+        ("Promise", plan.guarantee_sentence()),
+        *([] if asked is None else [("Asked", asked.text)]),
+        ("Approved", made.words),
+        ("Written", str(path)),
+    ]
+    print_answer(rows, as_json, approval=made.plain)

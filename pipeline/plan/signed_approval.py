@@ -1,0 +1,176 @@
+"""Approvals that officers sign with keys of their own, where a config wants that: written, found, and asked for.
+
+Whoever runs releases cannot make one, and one holds for the very plan of one release alone. The file may come by any
+way, for nothing rests on where it lies.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from blockveil.pipeline.base import ed25519
+from blockveil.pipeline.base.canonical import canonical_json
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config.secrets import read_secret
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.approved import Approved
+from blockveil.pipeline.plan.approval import ApprovalRequest, NotApproved, question
+from blockveil.pipeline.plan.planning import Plan
+
+_LONGEST = 65536
+
+
+def sign(plan: Plan, name: str, why: str, key: Ed25519PrivateKey) -> Approved:
+    """Approval of a plan by an officer.
+
+    Parameters
+    ----------
+    plan
+        The release.
+    name, why
+        Who approves it, as the config names them, and why.
+    key
+        The officer's own.
+
+    Raises
+    ------
+    ConfigError
+        The config names no such officer, or another key for them.
+    """
+    section = plan.config.approval
+    if section is None or not section.signed:
+        raise ConfigError(
+            "The config asks for no signed approval",
+            "approval.signed = true, with approval.officers, says whose signature counts",
+            "Correct the config, or approve with `blockveil run --approve NAME`",
+        )
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    made = Approved(plan.release_id, plan.digest, plan.config.release.account, name, why, now).signed(key)
+    if _keys(plan).get(name) != made.key:
+        raise ConfigError(
+            f"--name {name!r} with this key is none of the config's officers",
+            f"approval.officers names {', '.join(sorted(section.officers))}, each with a public key",
+            "Give the name and the private key of one of them",
+        )
+    return made
+
+
+def inbox(plan: Plan) -> Path:
+    """File in which the approval of a release is looked for."""
+    section, release = plan.config.approval, plan.config.release
+    folder = plan.loaded.resolve("approvals" if section is None else section.inbox, "approval.inbox")
+    return folder / f"{release.dataset}.{release.name}.{plan.logical_date.isoformat()}.json"
+
+
+def text_of(approval: Approved) -> str:
+    """The approval as a file has it."""
+    return canonical_json(approval.plain).decode() + "\n"
+
+
+def required(plan: Plan, ledger: Ledger) -> Approved | None:
+    """The signed approval that a release must have before it is charged; None where it needs none.
+
+    Parameters
+    ----------
+    plan
+        The release.
+    ledger
+        The ledger that will be charged.
+
+    Raises
+    ------
+    NotApproved
+        It needs one, and there is none by an officer for this very plan.
+    """
+    section = plan.config.approval
+    if section is None or not section.signed or ledger.find(plan.release_id) is not None:
+        return None
+    if plan.series is not None and ledger.nights(plan.release_id, plan.public):
+        return None
+    asked = question(plan, ledger.budget(plan.config.release.account), charged=False)
+    return None if asked is None else found(plan, asked)
+
+
+def found(plan: Plan, asked: ApprovalRequest) -> Approved:
+    """The approval of a release in the inbox.
+
+    Parameters
+    ----------
+    plan
+        The release.
+    asked
+        Why it needs one.
+
+    Raises
+    ------
+    NotApproved
+        There is none, or it is not by an officer for this very plan.
+    """
+    approval = _read(inbox(plan))
+    if approval is None:
+        raise _refusal(asked.text, plan)
+    of = (approval.release_id, approval.plan, approval.budget)
+    if of != (plan.release_id, plan.digest, plan.config.release.account):
+        raise _refusal("The approval that was found is of another release, plan or budget", plan)
+    if not approval.holds or _keys(plan).get(approval.name) != approval.key:
+        raise _refusal("The approval that was found is not signed by an officer of the config", plan)
+    return approval
+
+
+def approver(plan: Plan, typed: str | None, asked: ApprovalRequest) -> str | None:
+    """Name of who has approved a release, or None where nobody has; where officers sign, a typed name is refused.
+
+    Parameters
+    ----------
+    plan
+        The release.
+    typed
+        Name that was given with the run.
+    asked
+        Why somebody must approve.
+
+    Raises
+    ------
+    NotApproved
+        Officers sign, and no signature is there.
+    """
+    section = plan.config.approval
+    return found(plan, asked).name if section is not None and section.signed else typed
+
+
+def remedy(plan: Plan) -> str:
+    """What to do where a signature is missing."""
+    writes = "Let an officer run `blockveil approve`, and put what it writes into"
+    return f"{writes} {inbox(plan)}; a typed name does not count"
+
+
+def _refusal(what: str, plan: Plan) -> NotApproved:
+    return NotApproved.because(what, remedy(plan))
+
+
+def _read(path: Path) -> Approved | None:
+    try:
+        with path.open("rb") as file:
+            return Approved.of(json.loads(file.read(_LONGEST)))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _keys(plan: Plan) -> dict[str, str]:
+    """Public keys of the officers by their names, in hexadecimal digits."""
+    section = plan.config.approval
+    keys = {}
+    for name, reference in ({} if section is None else section.officers).items():
+        key = ed25519.public_key(read_secret("approval.officers", reference, plan.loaded.base))
+        if key is None:
+            raise ConfigError(
+                f"approval.officers: what it refers to for {name!r} is not usable (it is not shown)",
+                "It must be an Ed25519 public key in PEM",
+                "Correct what is referred to",
+            )
+        keys[name] = ed25519.raw(key).hex()
+    return keys

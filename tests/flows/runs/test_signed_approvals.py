@@ -1,0 +1,70 @@
+"""A run that needs an officer's signature: what a person says in the browser does not stand for one."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from blockveil.flows.runs import approvals
+from blockveil.flows.runs.steps import Stopped
+from blockveil.pipeline.plan.approval import NotApproved
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.workspace import Workspace
+from tests.pipeline.plan.test_signed_approval import NIGHT, approve, asked
+
+__all__ = ["asked"]
+
+
+@pytest.fixture
+def waiting(asked, monkeypatch):
+    """Config and key, what a person answers in the browser, and what asks."""
+    loaded, key = asked
+    answer = SimpleNamespace(decision="approve", name="A. Officer", asked=0)
+
+    def suspend(**_):
+        answer.asked += 1
+        return answer
+
+    monkeypatch.setattr(approvals, "suspend_flow_run", suspend)
+    monkeypatch.setattr(approvals, "get_run_logger", lambda: logging.getLogger("test"))
+    monkeypatch.setattr(approvals, "runtime", SimpleNamespace(deployment=SimpleNamespace(id="one")))
+    steps = SimpleNamespace(run=lambda name, work: work())
+    return loaded, key, answer, lambda given=None: approvals.ask(steps, Workspace.open(make_plan(loaded, NIGHT)), given)
+
+
+def test_a_name_in_the_browser_or_on_the_command_line_is_no_signature(waiting):
+    _, _, answer, ask = waiting
+    for given in (None, "A. Officer"):
+        with pytest.raises(NotApproved, match="blockveil approve"):
+            ask(given)
+    assert answer.asked == 2
+
+
+def test_a_signature_that_is_there_asks_nobody_and_one_that_comes_lets_the_run_go_on(waiting, monkeypatch):
+    loaded, key, answer, ask = waiting
+
+    def signed_meanwhile(**_):
+        approve(loaded, key)
+        answer.name = "somebody"
+        return answer
+
+    monkeypatch.setattr(approvals, "suspend_flow_run", signed_meanwhile)
+    assert ask() == "A. Officer"
+    monkeypatch.setattr(approvals, "suspend_flow_run", lambda **_: pytest.fail("it asks"))
+    assert ask() == "A. Officer"
+
+
+def test_a_refusal_in_the_browser_ends_a_run_that_nobody_signed(waiting):
+    _, _, answer, ask = waiting
+    answer.decision = "refuse"
+    with pytest.raises(Stopped) as refused:
+        ask()
+    assert "was refused by A. Officer" in refused.value.state.message
+
+
+def test_a_run_that_cannot_wait_says_how_to_sign(waiting, monkeypatch):
+    _, _, _, ask = waiting
+    monkeypatch.setattr(approvals, "runtime", SimpleNamespace(deployment=SimpleNamespace(id=None)))
+    with pytest.raises(Stopped) as refused:
+        ask()
+    assert "blockveil approve" in refused.value.state.message

@@ -1,0 +1,191 @@
+"""Where officers sign, a release is charged for no other approval; the ledger has the signature for ever."""
+
+import io
+import json
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from blockveil.pipeline.base.ed25519 import raw
+from blockveil.pipeline.base.errors import ConfigError, LedgerError
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.approved import Approved, approval_words, problem
+from blockveil.pipeline.ledger.grants import named_grant
+from blockveil.pipeline.plan import signed_approval
+from blockveil.pipeline.plan.approval import NotApproved
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases import night
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import run_release
+from blockveil.pipeline.releases.workspace import Workspace
+from tests import support
+from tests.flows.cli.test_cli import blockveil
+from tests.pipeline.verification.test_signed_releases import key_file
+
+NIGHT = date(2026, 11, 20)
+ASKED = """
+[approval]
+above_share = 0.01
+signed = true
+officers = { "A. Officer" = "file:officer.pub" }
+"""
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """A config whose release needs a signature, with the officer's key beside it."""
+    loaded = support.prepare(tmp_path, budget=3.0)
+    key = key_file(tmp_path / "officer.pem")
+    with loaded.path.open("a") as file:
+        file.write(ASKED)
+    return load_config(loaded.path), key
+
+
+def approve(loaded, key, night=NIGHT, name="A. Officer"):
+    plan = make_plan(loaded, night)
+    made = signed_approval.sign(plan, name, "a reviewed release", key)
+    path = signed_approval.inbox(plan)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(signed_approval.text_of(made))
+    return made, path
+
+
+def reserve(loaded, night_=NIGHT, attempt="test"):
+    return night.reserve(Workspace.open(make_plan(loaded, night_)), attempt)
+
+
+def test_a_release_that_an_officer_signed_is_charged_with_the_signature(asked):
+    loaded, key = asked
+    made, _ = approve(loaded, key)
+    run_release(make_plan(loaded, NIGHT), ThreadCompute(2), "test", lambda *_: None)
+    ledger = Ledger(loaded.ledger_url)
+    reserved = next(each for each in ledger.history() if each.kind == "RESERVED")
+    assert Approved.of(reserved.payload["approval"]) == made
+    assert "A. Officer, signed with the key" in approval_words(reserved.payload)
+    assert ledger.verify().approvals == (made,)
+    assert ledger.verify().problems == []
+
+
+def test_neither_a_typed_name_nor_another_plan_key_officer_or_text_counts(asked, tmp_path):
+    loaded, key = asked
+    with pytest.raises(NotApproved, match="blockveil approve"):
+        reserve(loaded, attempt="process 1, approved by A. Officer")
+    made, path = approve(loaded, key)
+    stranger = key_file(tmp_path / "stranger.pem")
+    for other in (
+        replace(made, why="another reason"),
+        replace(made, release_id="people/covariance/2026-11-21").signed(key),
+        replace(made, plan="0" * 64).signed(key),
+        replace(made, budget="animals").signed(key),
+        replace(made, name="B. Officer").signed(key),
+        made.signed(stranger),
+        replace(made, key=raw(stranger.public_key()).hex()),
+        replace(made, signature=""),
+    ):
+        path.write_text(signed_approval.text_of(other))
+        with pytest.raises(NotApproved):
+            reserve(loaded)
+    for text in ("", "[]", "{}", json.dumps({**made.plain, "more": "1"}), json.dumps({**made.plain, "why": 1})):
+        path.write_text(text)
+        with pytest.raises(NotApproved):
+            reserve(loaded)
+    assert [each.kind for each in Ledger(loaded.ledger_url).history()] == ["BUDGET"]
+    path.write_text(signed_approval.text_of(made))
+    assert reserve(loaded).charge.is_new
+
+
+def test_an_approval_holds_for_one_night_and_for_what_was_planned(asked):
+    loaded, key = asked
+    _, path = approve(loaded, key)
+    path.rename(signed_approval.inbox(make_plan(loaded, date(2026, 11, 21))))
+    with pytest.raises(NotApproved, match="another release"):
+        reserve(loaded, date(2026, 11, 21))
+    approve(loaded, key)
+    loaded.path.write_text(loaded.path.read_text().replace("epsilon = 1.0", "epsilon = 1.5"))
+    with pytest.raises(NotApproved, match="another release"):
+        reserve(load_config(loaded.path))
+
+
+def test_what_is_charged_already_or_takes_little_asks_nobody(asked):
+    loaded, key = asked
+    _, path = approve(loaded, key)
+    assert reserve(loaded).charge.is_new
+    path.unlink()
+    assert not reserve(loaded).charge.is_new
+    loaded.path.write_text(loaded.path.read_text().replace("above_share = 0.01", "above_share = 0.99"))
+    assert reserve(load_config(loaded.path), date(2026, 11, 21)).charge.is_new
+
+
+def test_a_forged_or_moved_approval_in_a_ledger_is_found(asked, tmp_path):
+    loaded, key = asked
+    made, _ = approve(loaded, key)
+    reserve(loaded)
+    ledger = Ledger(loaded.ledger_url)
+    exported = io.StringIO()
+    ledger.export("jsonl", exported)
+    (row,) = (each for each in map(json.loads, exported.getvalue().splitlines()) if each["kind"] == "RESERVED")
+    assert problem(row) is None
+    stranger = key_file(tmp_path / "stranger.pem")
+    payload = json.loads(row["payload"])
+    for approval, words in (
+        ({**made.plain, "why": "another"}, "signature"),
+        ({**made.plain, "more": "1"}, "signature"),
+        ("yes", "signature"),
+        (replace(made, plan="0" * 64).signed(stranger).plain, "another release, plan or budget"),
+        (replace(made, release_id="people/covariance/2026-11-21").signed(key).plain, "another release"),
+        (replace(made, budget="animals").signed(key).plain, "another release"),
+    ):
+        assert words in problem({**row, "payload": json.dumps({**payload, "approval": approval})})
+    changed = {**payload, "spec": {**payload["spec"], "privacy": {}}}
+    assert "plan" in problem({**row, "payload": json.dumps(changed)})
+    assert "plan" in problem({**row, "payload": json.dumps({**payload, "spec": {}})})
+    assert "plan" in problem({**row, "kind": "COMMITTED"})
+
+
+def test_the_command_signs_and_verify_takes_only_officers_who_are_given(asked, tmp_path, monkeypatch):
+    loaded, _ = asked
+    monkeypatch.chdir(tmp_path)
+    words = ("approve", loaded.path, "--date", NIGHT, "--name", "A. Officer", "--why", "a reviewed release")
+    refused = blockveil("run", loaded.path, "--no-prefect", "--date", NIGHT, "--approve", "A. Officer")
+    assert (refused.returncode, "a typed name does not count" in refused.stderr) == (11, True)
+    assert blockveil(*words, "--key", "file:officer.pem").returncode == 0
+    assert blockveil("run", loaded.path, "--no-prefect", "--date", NIGHT).returncode == 0
+    found = blockveil("ledger", "verify", loaded.path, "--officer", "file:officer.pub")
+    assert (found.returncode, "signed with the key" in found.stdout) == (0, True)
+    key_file(tmp_path / "stranger.pem")
+    found = blockveil("ledger", "verify", loaded.path, "--officer", "file:stranger.pub")
+    assert (found.returncode != 0, "none of the officers" in found.stderr) == (True, True)
+    assert blockveil(*words, "--key", "file:stranger.pem").returncode == 2
+
+
+def test_a_signature_is_made_for_officers_of_a_config_that_wants_one_alone(asked, tmp_path):
+    loaded, key = asked
+    plan = make_plan(loaded, NIGHT)
+    for name, with_key in (("B. Officer", key), ("A. Officer", key_file(tmp_path / "stranger.pem"))):
+        with pytest.raises(ConfigError, match="officers"):
+            signed_approval.sign(plan, name, "why", with_key)
+    plain = loaded.path.read_text().partition("[approval]")[0]
+    loaded.path.write_text(plain)
+    with pytest.raises(ConfigError, match="no signed approval"):
+        signed_approval.sign(make_plan(load_config(loaded.path), NIGHT), "A. Officer", "why", key)
+    for part in ("signed = true", 'officers = { "A. Officer" = "file:officer.pub" }'):
+        loaded.path.write_text(f"{plain}[approval]\nabove_share = 0.1\n{part}\n")
+        with pytest.raises(ConfigError, match="officer"):
+            load_config(loaded.path)
+    (tmp_path / "officer.pub").write_text("no key")
+    (tmp_path / "officer.pub").chmod(0o600)
+    loaded.path.write_text(plain + ASKED)
+    with pytest.raises(ConfigError, match="Ed25519 public key"):
+        signed_approval.sign(make_plan(load_config(loaded.path), NIGHT), "A. Officer", "why", key)
+
+
+def test_who_granted_a_budget_and_why_stands_in_its_entry(asked):
+    loaded, _ = asked
+    words = ("budget", "set", loaded.path, "--epsilon", "4", "--delta", "1e-5")
+    assert blockveil(*words, "--by", "A. Chair", "--why", "agreed on Monday").returncode == 0
+    assert "granted by A. Chair: agreed on Monday" in blockveil("ledger", "show", loaded.path).stdout
+    assert Ledger(loaded.ledger_url).verify().problems == []
+    with pytest.raises(LedgerError, match="not said"):
+        named_grant("A. Chair", None)
