@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from blockveil.pipeline.base.printable import as_html
-from blockveil.pipeline.report import after, own_units, promises
+from blockveil.pipeline.report import after, evaluation, own_units, promises
 from blockveil.pipeline.report import facts as found
 from blockveil.pipeline.report.facts import Facts, Rows
 from blockveil.pipeline.report.loading import loading
@@ -154,6 +154,7 @@ def for_the_specialist(facts: Facts, folder: str) -> list[str]:
         folded("Noise and signal", pairs([*found.error_lines(facts), found.spectrum_line(facts)]), *_raw(facts)),
         *_after(facts.attributes.get("error") or {}),
         *_compared(found.comparison_rows(facts)),
+        folded("Evaluation after NIST SP 800-226", grid(evaluation.rows(facts))),
         folded("Origin of this release", pairs(found.origin_rows(facts))),
         folded(
             "How to load it",

@@ -6,8 +6,8 @@ import math
 from dataclasses import asdict
 from typing import Any
 
+from blockveil.pipeline.report import evaluation, own_units, promises
 from blockveil.pipeline.report import facts as found
-from blockveil.pipeline.report import own_units, promises
 from blockveil.pipeline.report.facts import Facts, Rows
 from blockveil.pipeline.report.loading import loading
 from blockveil.pipeline.report.reader_limits import limits
@@ -48,6 +48,7 @@ def content(facts: Facts, budget: Rows, folder: str) -> dict[str, Any]:
             "origin": {name: a[name] for name in ("output_digest", "plan_digest", "ledger", "software")},
             "budget": dict(budget),
             "limits": limits(facts),
+            "evaluation": evaluation.rows(facts),
             "loading": dict(loading(facts, folder)),
         }
     )

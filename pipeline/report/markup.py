@@ -45,6 +45,7 @@ _TEXT_COLUMNS = {
     "leading directions", "feature", "column", "entry", "mechanism", "parameters", "what", "row", "pair", "night",
     "release", "changed since the night before", "declared range", "nights left",
     "promise", "values (SHA-256)", "ledger", "approval", "state",
+    "level", "asked", "answer", "source",
 }  # fmt: skip
 
 
