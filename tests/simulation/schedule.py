@@ -204,7 +204,8 @@ class Schedule:
             secrets=SimpleNamespace(token_hex=lambda count: self.world.bytes(count).hex()),
         )
         yield mock.patch.object(night.tile_writer, "write", stand_ins.write_tiles)
-        yield mock.patch.multiple(Plan, cut=lambda *_: SimpleNamespace(layout=lambda *_: None))
+        cut = SimpleNamespace(layout=lambda *_: None, work=SimpleNamespace(narrow=False))
+        yield mock.patch.multiple(Plan, cut=lambda *_: cut)
         yield mock.patch.object(destination, "ThreadPoolExecutor", stand_ins.InlinePool)
         yield mock.patch.multiple(object_writes, client=lambda *_: self.bucket)
         yield mock.patch.multiple(obstore, **requests())
