@@ -52,7 +52,8 @@ def sizes(error: Error) -> list[dict[str, str]]:
         if any(value is not None for value in values):
             columns = ("noisy, at most", "noisy, simulated", "after, at most", "after, simulated")
             rows.append({"what": what, **dict(zip(columns, map(_shown, values), strict=True))})
-    return rows
+    # Of a covariance nothing was bounded beforehand, and a column of nothing says nothing.
+    return [{name: text for name, text in row.items() if any(each[name] for each in rows)} for row in rows]
 
 
 def explanation(error: Error) -> str:

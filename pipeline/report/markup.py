@@ -25,7 +25,7 @@ table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
 th { overflow-wrap: normal; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } td:first-child { min-width: 7rem; overflow-wrap: break-word; }
-@media (min-width: 48rem) { td.n { white-space: nowrap; } }
+@media screen and (min-width: 48rem) { td.n { white-space: nowrap; } }
 @media screen and (max-width: 48rem) { table { display: block; overflow-x: auto; } td.n { white-space: nowrap; } }
 figure { margin: 1rem 0; } img { max-width: 100%; height: auto; }
 ol.limits li { margin: .35rem 0; }
@@ -37,13 +37,14 @@ pre { background: var(--soft); padding: .8rem; overflow-x: auto; font-size: .85r
 @media print {
   body { max-width: none; margin: 0; padding: 0; font-size: 10.5pt; } pre { white-space: pre-wrap; overflow-wrap: anywhere; }
   h2, h3, summary { break-after: avoid; } figure, tr, li, .promise, .warning { break-inside: avoid; } img { max-height: 95mm; }
+  tr:first-child { break-after: avoid; }
   details::details-content { content-visibility: visible; block-size: auto; } summary { list-style: none; }
 }
 """
 
 _TEXT_COLUMNS = {
     "leading directions", "feature", "column", "entry", "mechanism", "parameters", "what", "row", "pair", "night",
-    "release", "changed since the night before", "declared range", "nights left",
+    "release", "changed since the night before", "declared range", "nights left", "why",
     "promise", "values (SHA-256)", "ledger", "approval", "state",
     "level", "asked", "answer", "source",
 }  # fmt: skip
