@@ -5,14 +5,27 @@ Numbers are strict: a text, a boolean, NaN or an infinity is never taken for a n
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from types import FunctionType
 from typing import Annotated, Any, Protocol, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, StringConstraints, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    Strict,
+    StringConstraints,
+    model_validator,
+)
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from blockveil.pipeline.base.printable import is_hidden
 
@@ -37,6 +50,24 @@ def _title(section: type[Any]) -> str:
     return section.__name__.removesuffix("Section")  # what a form calls it
 
 
+@cache
+def _docstrings(module: str) -> dict[str, dict[str, str]]:
+    """Text below each annotated name of each class of a module; Pydantic would read the file anew for each class."""
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[module]))
+    except (OSError, TypeError):  # without a source there are no texts
+        return {}
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    return {node.name: dict(_described(node.body)) for node in classes}
+
+
+def _described(body: Sequence[ast.stmt]) -> Iterator[tuple[str, str]]:
+    for named, text in itertools.pairwise(body):
+        match named, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
+                yield name, inspect.cleandoc(said)
+
+
 Rule = TypeVar("Rule", bound=Callable[[Any], None])
 
 
@@ -52,7 +83,15 @@ _RULES: set[Callable[[Any], None]] = set()
 class Section(BaseModel):
     """A table of the config: read-only, every key in it must be known, and all its rules are checked at once."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, model_title_generator=_title)
+    model_config = ConfigDict(frozen=True, extra="forbid", model_title_generator=_title)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Describe each key by the docstring below it, before the table is built."""
+        for key, text in _docstrings(cls.__module__).get(cls.__name__, {}).items():
+            if key in cls.model_fields:
+                cls.model_fields[key].description = text
+        return handler(source)
 
     @model_validator(mode="after")
     def _keeps_its_rules(self) -> Self:

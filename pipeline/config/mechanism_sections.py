@@ -216,8 +216,6 @@ def _section(declaration: MechanismDeclaration) -> type[MechanismSection]:
         __base__=base,
         __doc__=declaration.form,
         __module__=__name__,
-        # Its fields bring their descriptions; pydantic would look for docstrings in the source of every caller.
-        __cls_kwargs__={"use_attribute_docstrings": False},
         **fields,
     )
 

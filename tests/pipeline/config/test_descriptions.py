@@ -3,6 +3,7 @@
 import json
 import math
 from datetime import date
+from typing import ClassVar
 
 import pytest
 
@@ -11,6 +12,7 @@ from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.flows.service.deployments import build
 from blockveil.pipeline.config import PrivacySection, load_config
 from blockveil.pipeline.config.deployments_file import load_deployments
+from blockveil.pipeline.config.fields import Section, Whole
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.shares import guarantee_of
 from blockveil.pipeline.plan.splitting import split
@@ -79,3 +81,34 @@ def test_what_the_form_shows_is_the_description_of_the_model(tmp_path):
         assert section[key]["description"] == field.description
     whole = json.dumps(made._parameter_openapi_schema.model_dump())
     assert "may exceed epsilon" not in whole
+
+
+class Table(Section):
+    """A table of these tests."""
+
+    first: Whole
+    """what comes
+    first"""
+    second: Whole = 2
+    third: ClassVar[int] = 3
+    """of a class, and so no key"""
+
+
+class Longer(Table):
+    """A table with what another one has."""
+
+    fourth: Whole = 4
+    """what comes last"""
+
+
+def test_a_key_is_described_by_the_text_right_below_it_also_where_a_table_inherits_it():
+    found = {key: field.description for key, field in Longer.model_fields.items()}
+    assert found == {"first": "what comes\nfirst", "second": None, "fourth": "what comes last"}
+    shown = Longer.model_json_schema()["properties"]
+    assert {key: each.get("description") for key, each in shown.items()} == found
+
+
+def test_a_table_that_has_no_source_is_a_table_without_descriptions():
+    unwritten = type("Unwritten", (Section,), {"__module__": "builtins", "__annotations__": {"key": int}})
+    assert unwritten.model_validate({"key": 1}).model_dump() == {"key": 1}
+    assert unwritten.model_fields["key"].description is None
