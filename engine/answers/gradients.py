@@ -30,6 +30,7 @@ from blockveil.engine.answers.models import FEATURE_STEPS, Factors, Model, Outpu
 from blockveil.engine.answers.step_records import Batches, FixedBatches, PoissonBatches, StepRecords
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.noise.banded import Band
 from blockveil.engine.noise.sampled_noise import Sampling
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.records.quantiser import NotFiniteError, Quantiser
@@ -67,7 +68,8 @@ class GradientProblem(OuterProducts):
     Delta`` in L2, or ``T Delta`` in L1, and whose entries change in all steps. The samplers' distances add up over all
     entries drawn. QED.
 
-    Where steps are over fixed batches, :mod:`.step_records` proves in how many of them one record takes part. Where
+    Where steps are over fixed batches, :mod:`.step_records` proves in how many of them one record takes part, and
+    :mod:`.banded` what noise costs that cancels over the steps in between. Where
     they are over secret samples, the pair of a step is another one, and :mod:`.sampled_noise` composes it.
 
     Attributes
@@ -86,15 +88,37 @@ class GradientProblem(OuterProducts):
         """Refuse samples under a relation for which no pair is proven."""
         if isinstance(self.batches, PoissonBatches) and self.neighbours is not Neighbours.ADD_REMOVE:
             raise CannotCalibrate('samples have a known loss under "add-remove" alone; choose it, or other batches')
+        if isinstance(self.batches, FixedBatches) and not 1 <= self.batches.band <= min(self.batches.count, self.steps):
+            # Columns of the band that one record is in would share rows.
+            raise CannotCalibrate("noise cancels over as many steps as there are batches at most; lower band")
 
     @property
     def sampling(self) -> Sampling | None:
         """Steps over secret samples; None where there are none."""
         return Sampling(self.batches.probability, self.steps) if isinstance(self.batches, PoissonBatches) else None
 
+    @property
+    def band(self) -> Band | None:
+        """By which noise cancels from step to step; None where noise of steps is independent."""
+        width = self.batches.band if isinstance(self.batches, FixedBatches) else 1
+        return Band(width, self.steps) if width > 1 else None
+
+    @property
+    def patterns(self) -> float:
+        """How many times what a record changes in one step it changes in all, in L2, where noise cancels."""
+        # A record that enters another batch is in two patterns of steps, whose changes may have one direction.
+        return math.sqrt(self._most) * (2.0 if self.neighbours is Neighbours.REPLACE_ONE else 1.0)
+
+    def l2_of_the_band(self, spread: Spread, band: Band) -> Sensitivity:
+        """Sensitivity of what the band makes of all sums."""
+        added = [(replace(one, neighbours=Neighbours.ADD_REMOVE), part) for one, part in self._each(spread)]
+        # A record replaced by another moves a step no further than both together, which patterns count.
+        of_a_step = max(one.l2(part).bound for one, part in added)
+        return Sensitivity(of_a_step * self.patterns * math.sqrt(band.squared_norm) * (1.0 + 1e-14), 0.0)
+
     def l2(self, spread: Spread) -> Sensitivity:
         """Sensitivity of outer products in each step; whether gradients of a model attain it depends on its weights."""
-        self._check_not_sampled()
+        self._check_independent()
         if self.steps == 1:
             return Sensitivity(super().l2(spread).bound, 0.0)
         # sum over its steps of Delta_t^2 <= most max Delta_t^2; the last factor covers rounding of root and product.
@@ -102,7 +126,7 @@ class GradientProblem(OuterProducts):
 
     def l1(self, spread: Spread) -> Sensitivity:
         """The sensitivity is that of outer products, in each step."""
-        self._check_not_sampled()
+        self._check_independent()
         if self.steps == 1:
             return Sensitivity(super().l1(spread).bound, 0.0)
         # sum over its steps of Delta_t <= most max Delta_t.
@@ -112,9 +136,10 @@ class GradientProblem(OuterProducts):
         """The largest over the steps, each over all records."""
         return Sensitivity(max(one.l2(part).bound for one, part in self._each(spread)), 0.0)
 
-    def _check_not_sampled(self) -> None:
-        if self.sampling is not None:
-            raise CannotCalibrate('samples need Gaussian noise; choose "gaussian" or "shaped-gaussian"')
+    def _check_independent(self) -> None:
+        if self.sampling is not None or self.band is not None:
+            what = "samples need" if self.band is None else "a band needs"
+            raise CannotCalibrate(f'{what} Gaussian noise; choose "gaussian" or "shaped-gaussian"')
 
     @property
     def _most(self) -> int:

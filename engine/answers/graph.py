@@ -229,7 +229,8 @@ def noisy_graph(tiles: Sequence[Any], layout: Layout, design: Design, handle: st
 
     Returns
     -------
-    A value for each tile of :func:`released_layout`: int64, its shape, in grid steps. Safe to publish.
+    A value for each tile of :func:`released_layout`: int64, its shape, in grid steps. Safe to publish, unless the
+    design takes away noise of other steps of it first (:mod:`.banded`).
     """
     from dask import delayed
 

@@ -12,6 +12,7 @@ up to 2 E sums by at most D. So ``sqrt(E) max(D', sqrt(2) D)`` in L2, and ``E ma
 sum over a batch without the differing records is the same, given the weights; and given what was released, so are the
 weights. The steps of the batch in question, b, are t = b, b + B, ...: at most E of them. The rest is addition. QED.
 By position this is false: a missing first record moves a record over each boundary, and every sum changes.
+Noise that cancels from step to step counts participations that are B steps apart (:mod:`engine.noise.banded`).
 
 **A secret sample.** In each step each record takes part with probability q, decided by 32 bits of the key stream at the
 step and the *number of its row*, never by its content: equal records would otherwise be drawn together. All records are
@@ -80,10 +81,13 @@ class FixedBatches:
         B, the number of batches.
     seed
         Any text; the guarantee does not rest on its secrecy.
+    band
+        Steps over which noise cancels, at most B; one where noise of steps is independent.
     """
 
     count: int
     seed: str
+    band: int = 1
 
     def at(self, step: int, handle: str) -> FixedBatch:
         """Records of a step, counted from 0; ``handle`` is not used."""

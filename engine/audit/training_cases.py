@@ -1,4 +1,7 @@
-"""Training under audit: two steps over fixed batches, from records to the released sums of both.
+"""Training under audit: steps over two fixed batches, from records to the released sums of all.
+
+There are two steps whose noise is independent, and, with Gaussian noise, four with noise that cancels from one step to
+the next.
 
 A group of equal records is in one batch, by its hash. It is there or not, and lies far beyond its bounds, so that its
 gradients are longer than the clip by more than a mutant leaves out. The second step is at the weights that the first
@@ -11,6 +14,7 @@ half-scale   half the noise
 unclipped    gradients that are not shortened
 reseeded     the noise of the first step, once more in the second
 by-position  batches by the number of the row: each missing record moves all others
+one-epoch    noise that cancels, charged as if a record were in one step alone
 ============ =====================================================================
 """
 
@@ -33,7 +37,7 @@ from blockveil.engine.estimates.descent import Descent, Rule, Schedule, Trained
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
 from blockveil.engine.mechanisms.contract import Mechanism
 from blockveil.engine.mechanisms.declaration import MechanismDeclaration
-from blockveil.engine.noise.additive import NoiseDesign, add_noise
+from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body, Box
 from blockveil.engine.records.quantiser import Quantiser
@@ -42,14 +46,16 @@ K = 2**11 - 1
 _FEATURES = 3
 _CLIP = 0.05
 _EXCESS = 8
-_STEPS = 2
-_BATCHES = FixedBatches(_STEPS, "audit")
+_BATCHES = 2
+_STEPS = {1: 2, 2: 8}
+"""Steps by the band: with one, a record is in four of them."""
+
 _RATE = 1e-3
 _WIDTH = _FEATURES + 1
 
 Records = NDArray[np.float64]
 
-OF_TRAINING = ("by-position",)
+OF_TRAINING = ("by-position", "one-epoch")
 """Mistakes that only training over batches can make."""
 
 _TRAINS = ("gaussian", "laplace")
@@ -64,49 +70,62 @@ class _ByPosition:
 
     def taken(self, records: NDArray[Any], first: int) -> Flags:
         """Every second row."""
-        return np.asarray((first + np.arange(len(records))) % _STEPS == self.number)
+        return np.asarray((first + np.arange(len(records))) % _BATCHES == self.number)
 
 
 def mutants_of_training(declaration: MechanismDeclaration) -> tuple[str, ...]:
     """Mistakes of training that are audited with a mechanism."""
-    return OF_TRAINING if declaration.name in _TRAINS else ()
+    return tuple(one for one in OF_TRAINING if any(one in _mistakes(band) for band in _bands(declaration)))
+
+
+def _bands(declaration: MechanismDeclaration) -> tuple[int, ...]:
+    """Bands of the noise that a mechanism is tried on; a band of one is none."""
+    if declaration.name not in _TRAINS:
+        return ()
+    return (1, 2) if declaration.name == "gaussian" else (1,)
+
+
+def _mistakes(band: int) -> tuple[str, ...]:
+    """Mistakes of training that are possible with a band."""
+    return OF_TRAINING if band > 1 else ("by-position",)
 
 
 def training_cases(declaration: MechanismDeclaration, guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
     """Training under a mechanism's noise; none where it is not tried on it; parameters as for :func:`.cases_of`."""
-    if declaration.name not in _TRAINS:
-        return []
-    return [training_subject(declaration.audited[0], guarantee, mutant)]
+    possible = [band for band in _bands(declaration) if mutant not in OF_TRAINING or mutant in _mistakes(band)]
+    return [training_subject(declaration.audited[0], guarantee, mutant, band) for band in possible]
 
 
-def training_subject(mechanism: Mechanism, guarantee: ApproxDP, mutant: str | None) -> BlackBox[Records]:
-    """Two steps of a logistic regression over two fixed batches.
+def training_subject(mechanism: Mechanism, guarantee: ApproxDP, mutant: str | None, band: int = 1) -> BlackBox[Records]:
+    """Steps of a logistic regression over two fixed batches.
 
     Parameters
     ----------
     mechanism
         Makes the noise.
     guarantee
-        What it is calibrated to, of both steps together.
+        What it is calibrated to, of all steps together.
     mutant
         One of the module's mistakes; None for the released path.
+    band
+        Steps over which noise cancels; one where noise of steps is independent.
 
     Raises
     ------
     CannotCalibrate, NotApplicable
         The mechanism has no noise for it.
     """
-    query = _query()
+    query, steps, batches = _query(), _STEPS[band], FixedBatches(_BATCHES, "audit", band)
     problem = GradientProblem(
         Body.BALL,
         Body.BALL,
-        np.ones(_STEPS),
+        np.ones(steps),
         np.full(_WIDTH, float(query.units[0])),
         Neighbours.ADD_REMOVE,
         K,
         10**6,
-        steps=_STEPS,
-        batches=_BATCHES,
+        steps=steps,
+        batches=batches,
     )
     design = mechanism.design(problem, guarantee)
     group = _odd_group(design.loss)
@@ -114,16 +133,18 @@ def training_subject(mechanism: Mechanism, guarantee: ApproxDP, mutant: str | No
 
     def run(records: Records, key: NoiseKey | None) -> Array:
         noisy = mutants.half_steps(design) if mutant == "half-scale" else design
-        return _released(records, key, noisy, query, mutant)
+        if mutant == "one-epoch":
+            noisy = replace(design, scale=design.scale / problem.patterns)
+        return _released(records, key, noisy, query, batches, mutant)
 
     claim, answers = _claim(design.loss, group), (run(data[0], None), run(data[1], None))
     return BlackBox(
-        name="training over fixed batches, add-remove: records to release",
+        name=f"training over fixed batches{', with a band' * (band > 1)}, add-remove: records to release",
         claim=claim,
         run=run,
         data=data,
         answers=answers,
-        chunks=[np.arange(_WIDTH), np.arange(_WIDTH, 2 * _WIDTH)],
+        chunks=list(np.arange(steps * _WIDTH).reshape(steps, _WIDTH)),
         model=lambda factor: whole_noise(design.grid, answers, claim, factor),
     )
 
@@ -153,25 +174,35 @@ def _neighbours(group: int) -> tuple[Records, Records]:
 
 
 def _released(
-    records: Records, key: NoiseKey | None, design: NoiseDesign, query: GradientsQuery, mutant: str | None
+    records: Records,
+    key: NoiseKey | None,
+    design: NoiseDesign,
+    query: GradientsQuery,
+    batches: FixedBatches,
+    mutant: str | None,
 ) -> Array:
-    """Released integers of both steps; without noise where there is no key."""
-    trained = Trained(Descent(Rule.SGD, Schedule.CONSTANT, _RATE, _STEPS, 0.0, 0.0), {"last": np.zeros((1, _WIDTH))})
+    """Released integers of all steps, as independent noise sees them; without noise where there is no key."""
+    steps = design.shape[0]
+    trained = Trained(Descent(Rule.SGD, Schedule.CONSTANT, _RATE, steps, 0.0, 0.0), {"last": np.zeros((1, _WIDTH))})
+    away = None if key is None else design.taken_by_step(key)
     found = []
-    for step in range(_STEPS):
+    for step in range(steps):
         model = replace(query.model, last=Model.at(Output.LOGISTIC, Activation.TANH, trained.weights).last)
-        sums = _exact(records, replace(query, model=model), step, mutant)
+        sums = _exact(records, replace(query, model=model), step, batches, mutant)
         row = 0 if mutant == "reseeded" else step
-        steps = design.steps((row, row + 1), (0, _WIDTH))
-        drawn = np.zeros_like(sums) if key is None else design.grid.draw(key, (row, row + 1), (0, _WIDTH), False)
-        found.append(add_noise(sums, steps, drawn, design.shift))
-        gradient = found[-1] * steps / design.shifted_unit * float(query.units[0])
+        block = ((row, row + 1), (0, _WIDTH))
+        drawn = np.zeros_like(sums) if key is None else design.grid.draw(key, *block, False)
+        taken = np.zeros_like(sums) if away is None else away()
+        found.append(design.rounded(sums, block) + drawn - taken)
+        gradient = found[-1] * design.steps(*block) / design.shifted_unit * float(query.units[0])
         trained.follow({"last": gradient / len(records)})
-    return np.concatenate(found).ravel().astype(np.float64)
+    return design.apart(np.concatenate(found)).ravel().astype(np.float64)
 
 
-def _exact(records: Records, query: GradientsQuery, step: int, mutant: str | None) -> NDArray[np.int64]:
-    batch = _ByPosition(step) if mutant == "by-position" else _BATCHES.at(step, "")
+def _exact(
+    records: Records, query: GradientsQuery, step: int, batches: FixedBatches, mutant: str | None
+) -> NDArray[np.int64]:
+    batch = _ByPosition(step % _BATCHES) if mutant == "by-position" else batches.at(step, "")
     if mutant != "unclipped":
         return GradientsAtStep(query, step, batch).total(records, 0, len(records), len(records))
     # A clip so many times as long, in the integers of the one that was declared.

@@ -42,6 +42,7 @@ from blockveil.engine.mechanisms.declaration import (
     Parameter,
 )
 from blockveil.engine.noise.additive import Measured, NoiseDesign, add_noise
+from blockveil.engine.noise.banded import banded_design
 from blockveil.engine.noise.sampled_noise import sampled_design
 from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
 from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Problem, Rows, SecondMoment, Totals
@@ -155,6 +156,9 @@ def least_noise(problem: Problem, spread: Spread, guarantee: ApproxDP) -> NoiseD
     if isinstance(problem, GradientProblem) and problem.sampling is not None:
         step = problem.l2_of_a_step(spread)
         return sampled_design(spread, step, problem.scaling, guarantee, problem.sampling)
+    if isinstance(problem, GradientProblem) and problem.band is not None:
+        moved, band = problem.l2_of_the_band(spread, problem.band), problem.band
+        return banded_design(spread, moved, problem.scaling, guarantee, band, problem.patterns)
     return answer_itself(problem, spread).design(guarantee)
 
 

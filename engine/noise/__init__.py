@@ -5,6 +5,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.additive`: Additive noise on exact integer answers
 * :mod:`.ball_noise`: Secure noise whose probability falls with the length of the whole answer, exactly, as a pure
   function of the key
+* :mod:`.banded`: Gaussian noise of the steps of a training that cancels from step to step, where a record is in few of
+  them
 * :mod:`.compiled_levels`: Levels of Gaussian noise in one pass over their random words, compiled
 * :mod:`.continual`: A statistic of growing records, published every night, as earlier versions began it: which noise
   the nights share

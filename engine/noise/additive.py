@@ -103,6 +103,7 @@ def gaussian_design(
     guarantee: ApproxDP,
     deviation: float | None = None,
     times: int = 1,
+    moved: float | None = None,
 ) -> NoiseDesign:
     """Gaussian noise of a given spread.
 
@@ -120,6 +121,8 @@ def gaussian_design(
         Standard deviation where the spreads are one, from a published calibration; None for the least that suffices.
     times
         How many answers of this spread get such noise under the guarantee; the sensitivity is of all of them together.
+    moved
+        By how many grid steps rounding moves neighbours apart, in L2; None for one step in each entry that changes.
 
     Raises
     ------
@@ -131,7 +134,8 @@ def gaussian_design(
     usable = usable_mu(guarantee, total_variation)
     for grid in (GRID_TWO_LEVEL, GRID_THREE_LEVEL):
         # Two neighbours' answers round to grid points at most one step further apart in each entry that changes.
-        rounding = (sqrt(times * spread.changing) + _whole_shifts(spread)) / grid.privacy_scale * ROUND_UP
+        together = sqrt(times * spread.changing) if moved is None else moved
+        rounding = (together + _whole_shifts(spread)) / grid.privacy_scale * ROUND_UP
         if rounding <= ROUNDING_SHARE * usable:
             break
     else:

@@ -5,6 +5,7 @@ How these numbers are chosen, and why they are private, is in :mod:`.additive`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from math import sqrt
 from typing import Any, ClassVar, Protocol
@@ -218,6 +219,15 @@ class NoiseDesign:
         own = found[places]
         found[places] = own - np.mean(own) * (1.0 - 1.0 / sqrt(1.0 + diagonal.shared * own.size))
         return found
+
+    def rounded(self, exact: NDArray[np.int64], block: Block | None = None) -> NDArray[np.int64]:
+        """What is released where there is no noise; parameters as for :meth:`release`. Not private."""
+        rows, columns = block or ((0, self.shape[0]), (0, self.shape[1]))
+        measured = exact if self.strategy is None else self.strategy.answers(exact)
+        return add_noise(measured, self.steps(rows, columns), np.zeros_like(measured), self.shift)
+
+    def taken_by_step(self, key: NoiseKey) -> Callable[[], NDArray[np.int64]] | None:
+        """What each next step of a training takes away of the noise of those before it, secret; None if nothing."""
 
     def facts(self) -> dict[str, Any]:
         """Spread, sensitivity and law of the noise; see :class:`Design`."""

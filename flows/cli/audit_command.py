@@ -26,7 +26,7 @@ Delta = Annotated[float | None, typer.Option(help="The same.")]
 Mutant = Annotated[
     str | None,
     typer.Option(
-        help="A mistake of a mechanism to audit instead: half-scale, reseeded, unclipped, or by-position of training."
+        help="A mistake to audit instead: half-scale, reseeded, unclipped, or by-position or one-epoch of training."
     ),
 ]
 Trials = Annotated[

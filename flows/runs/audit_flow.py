@@ -36,7 +36,7 @@ def audit(
     mechanism: Auditable,
     epsilon: float,
     delta: float,
-    mutant: Literal["none", "half-scale", "reseeded", "unclipped", "by-position"] = "none",
+    mutant: Literal["none", "half-scale", "reseeded", "unclipped", "by-position", "one-epoch"] = "none",
     trials: int = 400_000,
     seed: int = 0,
 ) -> State[Any]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from blockveil.engine.answers.graph import assembled
 from blockveil.engine.estimates.directions import positive
 from blockveil.engine.noise import keyring
-from blockveil.engine.noise.design import Released, add_noise
+from blockveil.engine.noise.design import Released
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.level_strategy import as_read
 from blockveil.pipeline.accuracy.changes import with_features
@@ -207,7 +207,7 @@ def _trained(
         while not course.done:
             own = slice(course.step * rows, (course.step + 1) * rows)
             exact[own] = course.query(handle).total(records, 0, len(records), len(records)) * copies
-            released[own] = plan.design.release(key, exact[own], ((own.start, own.stop), columns))
+            released[own] = plan.design.release(key, exact[own], ((own.start, own.stop), columns)) - course.taken(key)
             course.follow(released[own])
     finally:
         keyring.forget(handle)
@@ -218,9 +218,7 @@ def _truth(plan: Plan, exact: NDArray[np.int64], rows: int) -> ReleaseArrays:
     """The arrays of a release of the same records without noise, as far as they are known."""
     noise = plan.design.additive
     if noise is not None:
-        measured = exact if noise.strategy is None else noise.strategy.answers(exact)
-        steps = noise.steps((0, measured.shape[0]), (0, measured.shape[1]))
-        return plan.answer.arrays(add_noise(measured, steps, np.zeros_like(measured), noise.shift), rows)
+        return plan.answer.arrays(noise.rounded(exact), rows)
     if isinstance(plan.answer, DrawnDirections):
         vectors = np.linalg.eigh(exact.astype(np.float64))[1][:, ::-1]
         return {"directions": (positive(vectors[:, : plan.answer.design.count]), ())}

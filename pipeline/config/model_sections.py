@@ -93,6 +93,9 @@ class TrainingSection(Section):
     batch_seed: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     """with "fixed" only, and required there: any text, which fixes the batch of each record; the guarantee does not
     rest on its secrecy"""
+    band: Annotated[Whole, Field(ge=2, le=256)] | None = None
+    """with "fixed" only: the noise of a step takes away noise of the steps before it, over so many steps, at most
+    batch_count; noise of steps is independent by default"""
     sampled: Annotated[Number, Field(ge=1e-6, lt=1)] | None = None
     """with "poisson" only, and required there: the probability of each record to take part in a step, such as 0.05"""
     examples: Annotated[Number, Field(ge=1, le=1e15)]
@@ -116,6 +119,17 @@ class TrainingSection(Section):
                 "missing" if self.momentum is None else f'given with optimiser = "{self.optimiser}"',
                 'It belongs to optimiser = "momentum"',
                 "Give momentum, such as 0.9" if self.momentum is None else "Remove it",
+            )
+
+    @rule
+    def _banded(self) -> None:
+        most = min(self.batch_count or 1, self.steps)
+        if self.band is not None and self.band > most:
+            raise refusal(
+                "band",
+                str(self.band),
+                "Noise cancels between two steps of one record, of which there is one in each epoch",
+                f"Lower it to {most} at most" if most > 1 else 'Leave it out, or set batches = "fixed"',
             )
 
     @rule

@@ -11,6 +11,7 @@ from blockveil.engine.answers.cost import GrowthKind
 from blockveil.engine.answers.rates import NOMINAL, Rates
 from blockveil.engine.answers.step_records import FixedBatches, PoissonBatches
 from blockveil.engine.mechanisms.auto import Candidate
+from blockveil.engine.noise.banded import Band
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import BoxGeometry, ReleaseConfig, Threads
 from blockveil.pipeline.data.preview import Looked
@@ -148,21 +149,25 @@ def _training(plan: Plan) -> Rows:
     loss, batches = plan.design.loss, batches_of(plan.question)
     most = batches.most(plan.steps) if isinstance(batches, FixedBatches) else plan.steps
     alone = loss.mu / math.sqrt(most)
-    of_steps = f"mu {alone:.4g}" if alone > 0 else f"epsilon {loss.epsilon / most:.4g}"
+    of_steps = "a step alone has " + (f"mu {alone:.4g}" if alone > 0 else f"epsilon {loss.epsilon / most:.4g}")
     together = f"mu {loss.mu:.4g}" if alone > 0 else f"epsilon {loss.epsilon:.4g}"
     over, noise = "all records", plan.design.additive
     if isinstance(batches, FixedBatches):
         over = f"one of {batches.count:,} batches"
         of_steps = f"{of_steps} for the records of its batch, each of which is in at most {most:,} steps"
+    if isinstance(batches, FixedBatches) and batches.band > 1:
+        share = Band(batches.band, plan.steps).share_of_the_sum
+        over = f"{over}, with noise that takes away noise of the {batches.band - 1:,} steps before"
+        of_steps = f"noise {share:.2g} times that of independent steps is left in the sum of all steps so far"
     if isinstance(batches, PoissonBatches) and noise is not None:
         over = f"a secret sample of {batches.probability:g} of the records"
         multiplier = noise.scale / noise.sensitivity.bound
-        of_steps = f"noise {multiplier:.4g} times what a record changes in a step over all"
+        of_steps = f"a step alone has noise {multiplier:.4g} times what a record changes in a step over all"
         together = f"{together} and a failure of {loss.failure:.2g} by the law of their loss"
     return [
         (
             "Training",
-            f"{plan.steps:,} steps, each over {over}; a step alone has {of_steps}, all together {together}, "
+            f"{plan.steps:,} steps, each over {over}; {of_steps}, all together {together}, "
             "booked as one charge. How good the model will be depends on the records, which a plan does not read",
         )
     ]

@@ -7,7 +7,7 @@ step follow from the released sums before it by :mod:`.descent`: whoever has the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from blockveil.engine.answers.step_records import Batches, FixedBatches, Poisson
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.descent import Descent, Rule, Schedule, Trained
 from blockveil.engine.noise.design import NoiseDesign, Released
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.config.model_sections import TrainingSection
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 
@@ -107,6 +108,7 @@ class Course:
     def __init__(self, training: Training, query: GradientsQuery, design: NoiseDesign) -> None:
         self._training, self._query, self._design = training, query, design
         self._trained = Trained(training.descent, training.start)
+        self._taken: Callable[[], NDArray[np.int64]] | None = None
 
     @property
     def step(self) -> int:
@@ -147,6 +149,15 @@ class Course:
     def _at_weights(self) -> GradientsQuery:
         return replace(self._query, model=with_weights(self._query.model, self._trained.weights))
 
+    def taken(self, key: NoiseKey) -> NDArray[np.int64]:
+        """What the next step's noise takes away of that of earlier ones, in grid steps; called once for each step.
+
+        Zero, of no axes, where noise of steps is independent.
+        """
+        if self.step == 0:
+            self._taken = self._design.taken_by_step(key)
+        return np.zeros((), np.int64) if self._taken is None else self._taken()
+
     def follow(self, released: Released) -> None:
         """Make a step along its released sum: grid integers of its rows of the whole answer."""
         first = self.step * self._query.shape[0]
@@ -165,7 +176,7 @@ class Course:
 
 def _batches(asked: TrainingSection) -> Batches | None:
     if asked.batch_count is not None and asked.batch_seed is not None:
-        return FixedBatches(asked.batch_count, asked.batch_seed)
+        return FixedBatches(asked.batch_count, asked.batch_seed, asked.band or 1)
     return None if asked.sampled is None else PoissonBatches(asked.sampled)
 
 

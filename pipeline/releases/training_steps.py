@@ -72,9 +72,10 @@ def train(
             sums = partial(_sums, compute, dataset, below, chunk_rows)
             held = sums(course.of_all_records() if step == 0 and course.secret else course.query(handle), name)
             if step == 0:
-                charge = _committed(dataset, compute, handle, commit)
+                charge, key = _committed(dataset, compute, handle, commit)
                 held = sums(course.query(handle), f"{name}-0") if course.secret else held
             _draw(held, below, plan.design, compute, handle, name, released)
+            released[first : first + rows] -= course.taken(key)
             course.follow(released[first : first + rows])
         with workspace.draft(charge) as draft:
             arrays = plan.answer.arrays(released, dataset.rows)
@@ -96,12 +97,12 @@ def _sums(
 
 def _committed(
     dataset: Dataset, compute: Compute, handle: str, commit: Callable[[], tuple[Charge, NoiseKey]]
-) -> Charge:
+) -> tuple[Charge, NoiseKey]:
     """Commit the charge, and make its key known where tasks run."""
     dataset.check_unchanged()  # the sums must be of the data that the charge is for
     charge, key = commit()
     compute.install(handle, key)
-    return charge
+    return charge, key
 
 
 def _draw(

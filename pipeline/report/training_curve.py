@@ -60,7 +60,10 @@ def _over(steps: Mapping[str, Any]) -> str:
     """The records of one step, in words."""
     match steps.get("batches"):
         case "fixed":
-            return f"one of {steps['batch_count']:,} batches each"
+            taken = (
+                f", whose noise takes away noise of the {steps['band'] - 1:,} steps before" if "band" in steps else ""
+            )
+            return f"one of {steps['batch_count']:,} batches each{taken}"
         case "poisson":
             return f"a secret sample of {100 * steps['sampled']:g} % of the records each"
     return "all records"

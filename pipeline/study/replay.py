@@ -294,7 +294,7 @@ def _drawn_twice(design: NoiseDesign) -> Released:
     return first - second
 
 
-def _repeat(noise: Released) -> bool:
+def _repeat(noise: NDArray[Any]) -> bool:
     """Whether two rows of noise are the same, in a matrix so wide that chance does not make them so."""
     if noise.shape[0] < 2 or noise.shape[1] < 8:
         return False

@@ -123,10 +123,10 @@ class ReplayPath:
         found = [np.empty(self.design.shape, np.int64) for _ in every]
         height, columns = self.design.shape[0] // self.plan.steps, (0, self.design.shape[1])
         while not course.done:
-            own = (course.step * height, (course.step + 1) * height)
+            own, taken = (course.step * height, (course.step + 1) * height), course.taken(key)
             for records, release in zip(every, found, strict=True):
                 exact = course.query().total(records, 0, len(records), _CHUNK_ROWS)
-                release[slice(*own)] = self.design.release(key, exact, (own, columns))
+                release[slice(*own)] = self.design.release(key, exact, (own, columns)) - taken
             course.follow(found[0][slice(*own)])
         return found
 

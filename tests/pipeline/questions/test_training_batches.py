@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import zarr
 
+from blockveil.engine.answers.gradients import GradientProblem
 from blockveil.flows.cluster.clusters import open_compute
 from blockveil.pipeline.accuracy.population import Supposed
 from blockveil.pipeline.accuracy.rehearsal import rehearse
@@ -15,6 +16,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
+from blockveil.pipeline.questions.gradients import course_of
 from blockveil.pipeline.releases import training_steps
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
@@ -28,14 +30,16 @@ from tests.shipped import pinned_key
 
 FIXED = 'batch_count = 3\nbatch_seed = "any text"'
 POISSON = "sampled = 0.3"
-KINDS = {"fixed": FIXED, "poisson": POISSON}
+BANDED = f"{FIXED}\nband = 3"
+KINDS = {"fixed": FIXED, "poisson": POISSON, "banded": BANDED}
 
 
 def batched(folder, kind, **changes):
     folder.mkdir(exist_ok=True)
     more = KINDS[kind] + "\n" + changes.pop("more", "")
     path = training(folder, **({"steps": 4} | changes), more=more)
-    path.write_text(path.read_text().replace('batches = "full"', f'batches = "{kind}"'))
+    named = "fixed" if kind == "banded" else kind
+    path.write_text(path.read_text().replace('batches = "full"', f'batches = "{named}"'))
     return path
 
 
@@ -44,8 +48,12 @@ def test_a_model_learns_from_a_part_of_the_records_at_a_time(tmp_path, kind):
     outcome = release(batched(tmp_path, kind, steps=30, rate=4.0, epsilon=8.0))
     assert accuracy(group_of(outcome)["last_weights"][...]) > 0.9
     page = write_report(outcome.path).path.read_text()
-    said = {"fixed": "over one of 3 batches each", "poisson": "over a secret sample of 30 % of the records each"}[kind]
-    assert said in page
+    said = {
+        "fixed": "over one of 3 batches each, by",
+        "poisson": "over a secret sample of 30 % of the records each",
+        "banded": "over one of 3 batches each, whose noise takes away noise of the 2 steps before",
+    }
+    assert said[kind] in page
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
@@ -205,6 +213,10 @@ def test_bad_records_are_found_before_the_charge_of_samples_is_committed(tmp_pat
         ("fixed", ("batch_count = 3", ""), "query.training.batch_count"),
         ("fixed", ('batch_seed = "any text"', ""), "query.training.batch_seed"),
         ("fixed", ("batch_count = 3", "batch_count = 3\nsampled = 0.1"), "query.training.sampled"),
+        ("banded", ("band = 3", "band = 4"), r"(?s)query.training.band.*Lower it to 3 at most"),
+        ("banded", ("steps = 4", "steps = 2"), r"(?s)query.training.band.*Lower it to 2 at most"),
+        ("poisson", ("sampled = 0.3", "sampled = 0.3\nband = 2"), 'Leave it out, or set batches = "fixed"'),
+        ("banded", ('kind = "gaussian"', 'kind = "laplace"\noptimise_for = "absolute-error"'), "Gaussian noise"),
     ],
 )
 def test_batches_that_are_not_declared_or_not_proven_are_refused(tmp_path, kind, change, message):
@@ -222,11 +234,47 @@ def test_a_preview_goes_through_the_steps_of_batches(tmp_path, kind):
     assert found.covered >= 10
 
 
-def test_a_replay_of_fixed_batches_finds_no_more_than_is_charged_and_says_why_there_is_none_of_samples(tmp_path):
-    plan = make_plan(load_config(batched(tmp_path / "f", "fixed")), NIGHT)
-    found = replay(plan, ThreadCompute(1), lambda *_: None)
+@pytest.mark.parametrize("kind", ["fixed", "banded"])
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_a_replay_of_fixed_batches_finds_no_more_than_is_charged(tmp_path, kind, relation):
+    path = batched(tmp_path, kind, steps=6)
+    path.write_text(path.read_text().replace("add-remove", relation))
+    found = replay(make_plan(load_config(path), NIGHT), ThreadCompute(1), lambda *_: None)
     assert found.refutations == []
-    assert 0.3 < found.share <= 1.0
+    assert 0.2 < found.share <= 1.0
+    assert abs(found.spread - 1.0) < found.sees
+
+
+def test_a_replay_finds_a_band_that_is_charged_as_if_its_noise_were_of_one_step(tmp_path, monkeypatch):
+    monkeypatch.setattr(GradientProblem, "patterns", property(lambda self: 0.5))
+    found = replay(make_plan(load_config(batched(tmp_path, "banded", steps=6)), NIGHT), ThreadCompute(1), lambda *_: 0)
+    assert found.share > 1.0
+    assert found.refutations
+
+
+def test_steps_with_a_band_have_noise_of_which_a_part_is_gone_in_their_sum(tmp_path):
+    plan = make_plan(load_config(batched(tmp_path, "banded", steps=30, epsilon=1.0)), NIGHT)
+    with pinned_key():
+        outcome = release(batched(tmp_path, "banded", steps=30, epsilon=1.0))
+    group, course, errors = group_of(outcome), course_of(plan.question, plan.design), []
+    found, deviation = group["gradients"][...], group["gradients_standard_deviation"][...]
+    step = deviation[0] / plan.design.grid.standard_deviation
+    units = plan.question.query.units[0] / plan.question.problem.largest**2
+    for number in range(30):
+        errors.append(found[number] - course.query().total(VALUES, 0, 1500, 500).ravel() * units)
+        course.follow(np.rint(found[number] / step).astype(np.int64)[None, :])
+    errors = np.array(errors) / deviation[0]
+    band = plan.design.band
+    assert np.allclose(deviation / deviation[0], band.deviations[:, None])
+    own = plan.design.apart(errors)
+    assert abs(own.std() - 1.0) < 6 / np.sqrt(2 * own.size)
+    assert np.abs(np.mean(own[1:] * own[:-1])) < 6 / np.sqrt(own.size)
+    assert np.abs(np.mean(errors[1:] * errors[:-1])) > 6 / np.sqrt(own.size), "a step takes away noise of the last one"
+    assert verify(outcome.path).holds
+    assert "with noise that takes away noise of the 2 steps before" in dict(describe(plan, None))["Training"]
+
+
+def test_a_replay_says_why_there_is_none_of_samples(tmp_path):
     plan = make_plan(load_config(batched(tmp_path / "p", "poisson")), NIGHT)
     found = replay(plan, ThreadCompute(1), lambda *_: None)
     assert found.share is None
