@@ -28,7 +28,6 @@ from blockveil.flows.cli.common import (
     read_config,
     say,
 )
-from blockveil.flows.runs import budgets
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.durable import replace_file, store_error
 from blockveil.pipeline.base.errors import ConfigError
@@ -37,6 +36,7 @@ from blockveil.pipeline.budget.filter import Accountant
 from blockveil.pipeline.config.fields import NAME_PATTERN
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.grants import named_grant, parse_periods
+from blockveil.pipeline.plan import budgets
 from blockveil.pipeline.plan import forecast as ahead
 from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.plan.balance import budget_lines

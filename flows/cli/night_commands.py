@@ -23,16 +23,16 @@ from blockveil.flows.cli.common import (
 )
 from blockveil.flows.cli.progress_line import ProgressLine
 from blockveil.flows.cli.stage_times import StageTimes, in_words
-from blockveil.flows.runs import budgets, stopping
 from blockveil.flows.runs import overrides as allowed
+from blockveil.flows.runs import stopping
 from blockveil.flows.service import server
 from blockveil.pipeline.base.errors import BlockveilError, LedgerError
 from blockveil.pipeline.base.extras import MissingExtra, is_installed
 from blockveil.pipeline.data import quickstart
 from blockveil.pipeline.data.preview import Looked, look
-from blockveil.pipeline.plan import balance, signed_approval, summary
+from blockveil.pipeline.plan import balance, budgets, promise, signed_approval, summary
 from blockveil.pipeline.plan.approval import NotApproved
-from blockveil.pipeline.plan.planning import Plan, make_plan
+from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases import lost_ledger
 from blockveil.pipeline.releases.night import Tell
 from blockveil.pipeline.releases.order import plainly
@@ -73,7 +73,7 @@ def run(
 
     quieten(debug)
     loaded = read_config(config, overrides, allowed.RELEASE)
-    workspace = Workspace.open(make_plan(loaded, day))
+    workspace = Workspace.planned(loaded, day)
     _release(workspace, overrides, no_prefect, approver, as_json, times if timings else None)
 
 
@@ -115,7 +115,7 @@ def _release(
 def _announce(workspace: Workspace, store: Looked) -> None:
     """Say what is going to be promised, and what to be warned of."""
     made = workspace.plan
-    say(f"{made.release_id}: {made.guarantee_sentence()} {store.sentence}")
+    say(f"{made.release_id}: {promise.sentence(made)} {store.sentence}")
     for warning in _warnings(made):
         say(f"Warning: {warning}")
 
@@ -187,7 +187,7 @@ def demo(debug: Debug = False) -> None:
     loaded = read_config(_demo_config())
     if quickstart.write_records(quickstart.SOURCE, loaded.store_path):
         say(f"Records written to {loaded.store_path}")
-    workspace = Workspace.open(make_plan(loaded, parse_date(None)))
+    workspace = Workspace.planned(loaded, parse_date(None))
     made, ledger = workspace.plan, workspace.ledger
     if budgets.granted(made, ledger) is None:
         lost_ledger.check_grant(loaded, ledger, after_loss=None)

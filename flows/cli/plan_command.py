@@ -20,14 +20,13 @@ from blockveil.flows.cli.common import (
     read_config,
     say,
 )
-from blockveil.flows.runs import budgets
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, GoodEnough, Rows, good_enough
 from blockveil.pipeline.accuracy.population import Supposed
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.data.preview import look
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.plan import summary
-from blockveil.pipeline.plan.drowning import drowned
+from blockveil.pipeline.plan import budgets, summary
+from blockveil.pipeline.plan.drowning import Drowned, advised
 from blockveil.pipeline.plan.machine_speed import measure as rates_of
 from blockveil.pipeline.plan.planning import Plan, make_plan
 
@@ -86,18 +85,18 @@ def plan(
     found = good_enough(made, asked)
     machine = made.machine()
     rates = rates_of(machine.slots) if measure else None
-    lines = summary.describe(made, budgets.price(made, ledger), rates, store)
+    noise = advised(made)
+    lines = summary.describe(made, budgets.price(made, ledger), rates, store, None if noise is None else noise.advice)
     if html is not None:
         _write(html, made, lines, found)
     if as_json:
-        print_json(_plain(made, found))
+        print_json(_plain(made, found, noise))
     else:
         _print(lines, found, preview, html)
 
 
-def _plain(made: Plan, found: GoodEnough) -> dict[str, object]:
+def _plain(made: Plan, found: GoodEnough, noise: Drowned | None) -> dict[str, object]:
     """The plan, its digest, and what is displayed beside it and enters neither."""
-    noise = drowned(made)
     warned = {} if noise is None else {"warning": noise.plain}
     return {**made.public, "plan_digest": made.digest, "accuracy": found.plain, **warned}
 

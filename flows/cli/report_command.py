@@ -13,11 +13,11 @@ import typer
 
 from blockveil.flows.cli.common import Debug, Json, parse_date, print_rows, read_config, say
 from blockveil.flows.cli.named_release import named_release
-from blockveil.flows.runs import budgets
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan import budgets
 from blockveil.pipeline.plan.planning import plan_near
 
 if TYPE_CHECKING:

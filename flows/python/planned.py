@@ -7,15 +7,14 @@ from datetime import date as day
 from typing import Any
 
 from blockveil.flows.python.sources import Given, config_of, day_of, fraction, guess
-from blockveil.flows.runs import budgets
 from blockveil.pipeline.accuracy.accuracy_page import accuracy_html
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, GoodEnough, good_enough
 from blockveil.pipeline.accuracy.population import Supposed
 from blockveil.pipeline.analysis.showing import as_page_part, as_text
 from blockveil.pipeline.data.preview import look
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.plan import summary
-from blockveil.pipeline.plan.drowning import drowned
+from blockveil.pipeline.plan import budgets, summary
+from blockveil.pipeline.plan.drowning import Drowned, advised
 from blockveil.pipeline.plan.machine_speed import measure as rates_of
 from blockveil.pipeline.plan.planning import Plan, make_plan
 
@@ -33,11 +32,14 @@ class PlannedRelease:
     accuracy
         Whether it is good enough: expected errors, levers, a preview and what reaches a wanted accuracy. It is
         displayed, and part of no digest and no release.
+    noise
+        Noise that exceeds anything that records can give, and what would end that; None where it does not.
     """
 
     rows: tuple[tuple[str, str], ...]
     plan: Plan = field(repr=False)
     accuracy: GoodEnough = field(repr=False)
+    noise: Drowned | None = field(repr=False, default=None)
 
     @property
     def release_id(self) -> str:
@@ -52,12 +54,11 @@ class PlannedRelease:
     @property
     def warnings(self) -> list[str]:
         """What speaks against the release, one sentence each."""
-        return summary.warnings(self.plan)
+        return [sentence for what, sentence in self.rows if what == "Warning"]
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers that decide the release, as plain JSON values; the same as ``blockveil plan --json``."""
-        noise = drowned(self.plan)
-        warned = {} if noise is None else {"warning": noise.plain}
+        warned = {} if self.noise is None else {"warning": self.noise.plain}
         return {
             **self.plan.public,
             "plan_digest": self.plan.digest,
@@ -131,5 +132,6 @@ def plan(
     store, ledger = look(made.loaded), Ledger(made.loaded.ledger_url)
     found = good_enough(made, AccuracyQuestion(supposed, levers, preview, wanted))
     rates = rates_of(made.machine().slots) if measure else None
-    lines = summary.describe(made, budgets.price(made, ledger), rates, store)
-    return PlannedRelease(tuple(lines), made, found)
+    noise = advised(made)
+    lines = summary.describe(made, budgets.price(made, ledger), rates, store, None if noise is None else noise.advice)
+    return PlannedRelease(tuple(lines), made, found, noise)

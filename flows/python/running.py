@@ -11,16 +11,15 @@ from datetime import date as day
 from typing import Any, ClassVar
 
 from blockveil.flows.python.sources import Given, config_of, day_of, person
-from blockveil.flows.runs import budgets, stopping
 from blockveil.flows.runs import overrides as allowed
+from blockveil.flows.runs import stopping
 from blockveil.flows.runs.conductor import attempt_of, conduct
 from blockveil.pipeline.analysis.release import Release
 from blockveil.pipeline.base.errors import BlockveilError, LedgerError
 from blockveil.pipeline.data.preview import Looked, look
 from blockveil.pipeline.data.released import open_release
-from blockveil.pipeline.plan import signed_approval, summary
+from blockveil.pipeline.plan import budgets, signed_approval, summary
 from blockveil.pipeline.plan.approval import NotApproved
-from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.order import plainly
 from blockveil.pipeline.releases.publishing import find_published
 from blockveil.pipeline.releases.workspace import Workspace
@@ -81,7 +80,7 @@ def run(
     """
     # A config that is given as tables is the caller's own; a file is reviewed, and changed where it is reviewed.
     loaded, approver = config_of(config, tables, allowed.RELEASE), person(approve)
-    workspace = Workspace.open(make_plan(loaded, day_of(date)))
+    workspace = Workspace.planned(loaded, day_of(date))
     store = look(workspace.plan.loaded)
     for sentence in _against(workspace):
         warnings.warn(sentence, PromiseWarning, stacklevel=2)

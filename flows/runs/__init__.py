@@ -5,7 +5,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.approvals`: A person's approval, asked before anything is read or charged
 * :mod:`.artifacts`: What a run's page shows
 * :mod:`.audit_flow`: The audit flow
-* :mod:`.budgets`: The budget that a plan would be charged to
 * :mod:`.conductor`: Conducts one release from its reservation to its report, whoever runs the steps
 * :mod:`.deployed`: The deployment that a run belongs to, as the reviewed folder has it
 * :mod:`.ingest_flow`: The ingest flow

@@ -10,10 +10,9 @@ from prefect.input import RunInput
 from prefect.states import Failed
 from pydantic import Field, StringConstraints
 
-from blockveil.flows.runs import budgets
 from blockveil.flows.runs.steps import Steps, Stopped
 from blockveil.pipeline.base.printable import one_line
-from blockveil.pipeline.plan import signed_approval
+from blockveil.pipeline.plan import budgets, signed_approval
 from blockveil.pipeline.plan.approval import ApprovalRequest, NotApproved
 from blockveil.pipeline.releases.workspace import Workspace
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import wraps
 from typing import ParamSpec, TypeVar, cast
 from uuid import UUID
@@ -26,18 +25,12 @@ from prefect.artifacts import (
 from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterKey
 
-from blockveil.flows.runs import budgets
 from blockveil.flows.runs.pace import duration, pace
-from blockveil.pipeline.accuracy.accuracy_page import errors_markdown
-from blockveil.pipeline.accuracy.kinds import assess
-from blockveil.pipeline.accuracy.population import Population, Supposed
-from blockveil.pipeline.data.preview import Looked
+from blockveil.pipeline.accuracy.plan_page import PlanPage, compared_rows
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases.night import Tell
-from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.report import Report, markdown, markup
-from blockveil.pipeline.report.mechanisms_compared import compared_text
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -75,38 +68,29 @@ def tag_run(plan: Plan) -> None:
         client.update_flow_run(runtime.flow_run.id, tags=[*dict.fromkeys([*runtime.flow_run.tags, *added])])
 
 
-def show_plan(workspace: Workspace, store: Looked | None) -> None:
+def show_plan(page: PlanPage) -> None:
     """Show cost and expected error before anything is spent, and what the store says where it was looked at."""
-    plan, ledger = workspace.plan, workspace.ledger
-    rows = summary.describe(plan, budgets.price(plan, ledger), store=store)
-    for what, sentence in rows:
+    for what, sentence in page.rows:
         if what == "Warning":
-            get_run_logger().warning("%s: %s", plan.release_id, sentence)
-    short = [row for row in rows if row[0] in _SHORT]
-    _summary(f"# {plan.release_id}\n\nPlanned: nothing has been read or spent.\n\n{markdown.pairs(short)}\n")
-    _link_site(plan)
-    _cost(plan, rows)
-    _show_compared(plan)
-    if plan.config.in_clear:
-        get_run_logger().warning("%s: the cluster is %s", plan.release_id, summary.IN_CLEAR)
-    said = dict(rows)
+            get_run_logger().warning("%s: %s", page.release_id, sentence)
+    short = [row for row in page.rows if row[0] in _SHORT]
+    _summary(f"# {page.release_id}\n\nPlanned: nothing has been read or spent.\n\n{markdown.pairs(short)}\n")
+    _link_site(page.release_id)
+    _markdown(
+        f"## Plan of {page.release_id}\n\nNothing has been read or spent.\n\n{markdown.pairs(page.rows)}\n\n"
+        f"{page.accuracy}",
+        "what-it-costs",
+        "What this release costs and how exact it will be; no data was read for it",
+    )
+    _show_compared(page.compared)
+    if page.in_clear:
+        get_run_logger().warning("%s: the cluster is %s", page.release_id, summary.IN_CLEAR)
+    said = dict(page.rows)
     get_run_logger().info(
         "%s is planned: charge %s; left: %s. Nothing has been read or spent.",
-        plan.release_id,
+        page.release_id,
         said["Charge"],
         said.get("Left", "no budget is granted yet"),
-    )
-
-
-@_optional
-def _cost(plan: Plan, rows: Sequence[tuple[str, str]]) -> None:
-    """Show the whole plan, and how exact its numbers will be for as many records as there may be."""
-    expected = assess(plan, Population.of(plan, Supposed()))
-    create_markdown_artifact(
-        f"## Plan of {plan.release_id}\n\nNothing has been read or spent.\n\n{markdown.pairs(rows)}\n\n"
-        f"{errors_markdown(expected)}",
-        key="what-it-costs",
-        description="What this release costs and how exact it will be; no data was read for it",
     )
 
 
@@ -128,12 +112,11 @@ def show_what_if(plan: Plan, rows: Sequence[tuple[str, str]], accuracy: str) -> 
         "what-if",
         f"What {plan.release_id} would cost and how exact it would be; no data was read for it",
     )
-    _show_compared(plan)
+    _show_compared(compared_rows(plan))
 
 
-def _show_compared(plan: Plan) -> None:
-    if plan.compared:
-        compared = compared_text([asdict(candidate) for candidate in plan.compared])
+def _show_compared(compared: list[dict[str, str]]) -> None:
+    if compared:
         _rows(compared, "which-mechanism", "Expected error of every mechanism; the best is used")
 
 
@@ -167,12 +150,12 @@ def _summary(text: str) -> None:
 
 
 @_optional
-def _link_site(plan: Plan) -> None:
+def _link_site(release_id: str) -> None:
     """Link to this night on the site of all releases, where the service has one."""
     address = os.environ.get(SITE)
     if address:
-        text = f"All releases and budgets, and {plan.release_id} once it is there"
-        night = f"{address}#{markup.anchor(plan.release_id)}"
+        text = f"All releases and budgets, and {release_id} once it is there"
+        night = f"{address}#{markup.anchor(release_id)}"
         create_link_artifact(night, text, key="where-all-releases-are", description="The site; it asks for the login")
 
 

@@ -12,7 +12,7 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from blockveil.flows.runs import artifacts, budgets, deployed, logical_date
+from blockveil.flows.runs import artifacts, deployed, logical_date
 from blockveil.flows.runs.reviewed import config_file
 from blockveil.flows.runs.steps import Steps, Stopped
 from blockveil.pipeline.config.deployments_file import NightSection
@@ -20,6 +20,7 @@ from blockveil.pipeline.config.ingest_file import LoadedIngest, load_ingest
 from blockveil.pipeline.data.ingest import ingest_run
 from blockveil.pipeline.data.ingest.arrivals import up_to
 from blockveil.pipeline.data.ingest.source_rows import Source, Tell
+from blockveil.pipeline.plan import budgets
 from blockveil.pipeline.releases.workspace import Workspace
 
 

@@ -9,7 +9,7 @@ from prefect import flow, runtime
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from blockveil.flows.runs import artifacts, budgets, deployed
+from blockveil.flows.runs import artifacts, deployed
 from blockveil.flows.runs import logical_date as night
 from blockveil.flows.runs.release_flow import resolve
 from blockveil.flows.runs.steps import Steps, Stopped
@@ -17,7 +17,7 @@ from blockveil.pipeline.accuracy.accuracy_page import accuracy_markdown
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, good_enough
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.ledger import BudgetStatus, Ledger
-from blockveil.pipeline.plan import summary
+from blockveil.pipeline.plan import budgets, summary
 from blockveil.pipeline.plan.planning import Plan, plan_near
 from blockveil.pipeline.plan.price import price_of
 from blockveil.pipeline.plan.what_if import WhatIf, WhatIfQuestion, parse, plan_of

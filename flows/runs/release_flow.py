@@ -11,16 +11,17 @@ from prefect.client.schemas.objects import State
 from prefect.events import emit_event
 from prefect.states import Completed
 
-from blockveil.flows.runs import approvals, artifacts, budgets, deployed, run_log, turns
+from blockveil.flows.runs import approvals, artifacts, deployed, run_log, turns
 from blockveil.flows.runs import overrides as allowed
 from blockveil.flows.runs.conductor import attempt_of, conduct
 from blockveil.flows.runs.ingest_flow import begin_night
 from blockveil.flows.runs.logical_date import of_run as night_of_run
 from blockveil.flows.runs.reviewed import config_file
 from blockveil.flows.runs.steps import Steps, Stopped
+from blockveil.pipeline.accuracy.plan_page import plan_page
 from blockveil.pipeline.config import LoadedConfig, load_config
 from blockveil.pipeline.data.preview import Looked, look
-from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.plan import budgets
 from blockveil.pipeline.releases import lineage, night
 from blockveil.pipeline.releases.night import Tell
 from blockveil.pipeline.releases.workspace import Workspace
@@ -135,7 +136,7 @@ def _plan(name: str, mode: Mode, day: date | None, overrides: dict[str, str]) ->
     """The planned release, and why it comes too late where it does."""
     here = deployed.of_run()
     loaded = resolve(name, overrides, allowed.RELEASE if mode == "release" else allowed.DRY_RUN)
-    workspace = Workspace.open(make_plan(loaded, day or night_of_run()))
+    workspace = Workspace.planned(loaded, day or night_of_run())
     # An override may name any place, and what is there must not show to whoever fills in a form.
     elsewhere = any(key.partition(".")[0] == "data" for key in overrides)
     _show(workspace, None if elsewhere else look(loaded))
@@ -147,7 +148,8 @@ def _plan(name: str, mode: Mode, day: date | None, overrides: dict[str, str]) ->
 
 def _show(workspace: Workspace, store: Looked | None) -> None:
     artifacts.tag_run(workspace.plan)
-    artifacts.show_plan(workspace, store)
+    price = budgets.price(workspace.plan, workspace.ledger)
+    artifacts.show_plan(plan_page(workspace.plan, price, store))
 
 
 def _release(steps: Steps, workspace: Workspace, given: str | None = None, heard: Tell | None = None) -> State[Any]:

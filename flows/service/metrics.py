@@ -16,12 +16,12 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from blockveil.flows.runs import budgets
 from blockveil.flows.service import login, own_secret
 from blockveil.flows.service.answering import Answering, App, listen
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.config.deployments_file import LoadedDeployments, NightSection
 from blockveil.pipeline.ledger import Ledger, State
+from blockveil.pipeline.plan import budgets
 from blockveil.pipeline.plan.planning import Plan, plan_near
 from blockveil.pipeline.releases.catch_up import charges_of, last_released
 

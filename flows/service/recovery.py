@@ -28,7 +28,6 @@ from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed
 
-from blockveil.flows.runs import budgets
 from blockveil.flows.runs.deployed import MARK, times
 from blockveil.flows.service import revival
 from blockveil.flows.service.pages import pages
@@ -37,6 +36,7 @@ from blockveil.flows.service.runner import Find
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import LoadedDeployments, NightSection
 from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan import budgets
 from blockveil.pipeline.plan.planning import plan_near
 from blockveil.pipeline.releases import catch_up
 from blockveil.pipeline.releases.catch_up import Room

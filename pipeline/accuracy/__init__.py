@@ -15,6 +15,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.moment_accuracy`: How exactly means, standard deviations and correlations will be known
 * :mod:`.number_error`: One number of a release and how exactly it will be known, in its own unit, with the words for
   it
+* :mod:`.plan_page`: What a run's page says of a plan before anything is read or spent
 * :mod:`.population`: Who the records are supposed to be, for display alone
 * :mod:`.rehearsal_picture`: The picture of a preview: the truth about simulated records beside their release
 * :mod:`.rehearsal`: A preview: simulated records go the way of a release, in memory, with a key that is thrown away

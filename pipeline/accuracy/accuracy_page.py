@@ -6,6 +6,7 @@ from blockveil.pipeline.accuracy.assessment import Assessment
 from blockveil.pipeline.accuracy.good_enough import GoodEnough, Rows
 from blockveil.pipeline.accuracy.rehearsal_picture import picture
 from blockveil.pipeline.base.printable import as_markdown
+from blockveil.pipeline.plan import promise
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.report import markdown, markup
 
@@ -27,7 +28,7 @@ def accuracy_html(plan: Plan, rows: Rows, found: GoodEnough) -> str:
     title = f"Plan of {plan.release_id}"
     parts = [
         markup.heading(title),
-        markup.promise(plan.guarantee_sentence(), _NOTHING),
+        markup.promise(promise.sentence(plan), _NOTHING),
         markup.section("Is it good enough?", markup.pairs(_together(found.all_lines))),
         *_preview(found),
         markup.section("The plan", markup.pairs(rows)),

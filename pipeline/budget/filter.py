@@ -327,7 +327,11 @@ class Cap:
     def nights(self, spent: Ticks, charge: Ticks) -> int:
         """How many more charges like this one fit."""
         first = spent == NOTHING
-        return most(lambda count: self.holds(spent + charge.times(count), 1 if first and count == 1 else None))
+        return self.further(lambda count: (spent + charge.times(count), 1 if first and count == 1 else None))
+
+    def further(self, together: Callable[[int], tuple[Ticks, int | None]]) -> int:
+        """How many further charges are held; ``together`` gives what all cost with so many, and how many all are."""
+        return most(lambda count: self.holds(*together(count)))
 
     def epsilon_of(self, mu: float) -> float:
         """Epsilon of a loss on its own at the cap's delta; 0 for no loss."""

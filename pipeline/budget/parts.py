@@ -38,7 +38,7 @@ from dataclasses import dataclass, field, replace
 from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.base.spelling import TYPES, PartType, is_canonical, type_of
-from blockveil.pipeline.budget.filter import NOTHING, Cap, Chargeable, Ticks, most
+from blockveil.pipeline.budget.filter import NOTHING, Cap, Chargeable, Ticks
 
 Column = tuple[str, str]
 """Data set and column."""
@@ -229,8 +229,7 @@ class Tally:
 
     def holds(self, cap: Cap, ticks: Ticks, part: Part | None, charges: int = 1) -> bool:
         """Whether a cap holds further charges of a part."""
-        after = self.after(ticks, part, charges)
-        return cap.holds(after.ticks, after.charges)
+        return cap.holds(*self._held(ticks, part, charges))
 
     def book(self, cap: Cap, charge: Chargeable, part: Part | None) -> Ticks:
         """What a charge of a part costs a budget; see :meth:`.filter.Cap.book`."""
@@ -244,7 +243,11 @@ class Tally:
 
     def nights(self, cap: Cap, ticks: Ticks, part: Part | None) -> int:
         """How many more equal charges, all of one part, fit."""
-        return most(lambda count: self.holds(cap, ticks.times(count), part, count))
+        return cap.further(lambda count: self._held(ticks.times(count), part, count))
+
+    def _held(self, ticks: Ticks, part: Part | None, charges: int) -> tuple[Ticks, int]:
+        after = self.after(ticks, part, charges)
+        return after.ticks, after.charges
 
     def fitting_factor(self, cap: Cap, charge: Chargeable, part: Part | None) -> float | None:
         """Factor on the noise of a release, rounded up to three digits, with which it fits; None where none does."""

@@ -310,7 +310,7 @@ class BudgetStatus:
 
     def _nights(self, cap: Cap, tally: Tally, loss: Loss, part: Part | None) -> int:
         booked = self.tally.book(self.cap, loss, part)
-        return cap.nights(tally.total.ticks, booked) if part is None else tally.nights(cap, booked, part)
+        return tally.nights(cap, booked, part)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ The README of this folder says what goes in, what comes out, and which rule hold
 
 * :mod:`.approval`: Whether a person must agree before a release spends
 * :mod:`.balance`: A budget in words and numbers: what it holds, what is spent and left of it, and what a guess reaches
-* :mod:`.begun`: How the plan of a release that an earlier version began was written down, so that it is finished under
+* :mod:`.begun`: How the ledger has a release that was begun, so that it is planned as it was begun and finished under
   its digest
+* :mod:`.budgets`: The budget that a plan would be charged to
 * :mod:`.drowning`: Whether the noise of a plan exceeds anything that records in the declared bounds can give, and what
   would change it
 * :mod:`.editions`: Which formulas a plan is made by: those of this version, or those by which an earlier version began
@@ -15,10 +16,11 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.grouping`: Several rows a unit
 * :mod:`.machine_speed`: How fast this machine is, in about a second: the rates of the cost model
 * :mod:`.mechanism_choice`: From the ``[mechanism]`` of a config to the mechanism
-* :mod:`.names_apart`: Names of compared mechanisms, no two of which are alike
+* :mod:`.names_apart`: Compared mechanisms in words: names, no two of which are alike, and errors over that of the best
 * :mod:`.nights`: Nights that share one charge and noise
 * :mod:`.planning`: The plan of one release: every number that decides it, complete before any record is read
 * :mod:`.price`: What a planned release takes of the budget that would pay
+* :mod:`.promise`: What a plan promises, in words
 * :mod:`.published_epsilons`: What published deployments promise
 * :mod:`.rounded`: What the rounding of records adds to the error of a release, beside its noise, and how few bits are
   enough

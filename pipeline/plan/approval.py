@@ -14,7 +14,8 @@ from blockveil.pipeline.ledger import BudgetStatus
 from blockveil.pipeline.plan.balance import guesses, share_text
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.price import price_of
-from blockveil.pipeline.plan.summary import guess_alone, warnings
+from blockveil.pipeline.plan.promise import guess_alone
+from blockveil.pipeline.plan.summary import warnings
 
 
 @dataclass(frozen=True)

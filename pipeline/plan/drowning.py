@@ -1,7 +1,8 @@
 """Whether the noise of a plan exceeds anything that records in the declared bounds can give, and what would change it.
 
-The largest value follows from the bounds and ``rows_at_most`` alone, so this reads no data. Advice is found by
-inverting how the noise grows, and is planned before it is given: the plan that it leads to has no such warning.
+The largest value follows from the bounds and ``rows_at_most`` alone, so this reads no data. Advice is for whoever
+plans, not for a run: it is found by inverting how the noise grows, and is planned before it is given, so the plan that
+it leads to has no such warning.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ class Drowned:
     rows
         The number of records that this is for.
     advice
-        What would change it.
+        What would change it; None where nobody has looked for it.
     """
 
     least: float
     largest: float
     rows: int
-    advice: tuple[Advice, ...]
+    advice: tuple[Advice, ...] | None = None
 
     @property
     def sentence(self) -> str:
@@ -71,13 +72,18 @@ class Drowned:
         times = (
             f"{self.least:.3g} to {self.largest:.3g}" if self.least < 0.999 * self.largest else f"{self.largest:.3g}"
         )
-        enough = " or ".join(one.words for one in self.advice)
-        none = 'No change of rows, epsilon or norm alone ends this; mechanism "auto" may know a better one'
-        remedy = f"Enough to end this: {enough}" if enough else none
         return (
             f"The noise of {which} exceeds anything that {self.rows:,} records in these bounds can give: its standard "
-            f"deviation is {times} times the largest possible value. {remedy}."
+            f"deviation is {times} times the largest possible value. {self._remedy}."
         )
+
+    @property
+    def _remedy(self) -> str:
+        if self.advice is None:
+            return "What would be enough to end this is found by `blockveil plan`"
+        if not self.advice:
+            return 'No change of rows, epsilon or norm alone ends this; mechanism "auto" may know a better one'
+        return f"Enough to end this: {' or '.join(one.words for one in self.advice)}"
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -85,7 +91,7 @@ class Drowned:
         return {
             "sentence": self.sentence,
             "noise_over_largest_value": [self.least, self.largest],
-            "enough": {one.key: one.value for one in self.advice},
+            "enough": {one.key: one.value for one in self.advice or ()},
         }
 
 
@@ -94,8 +100,13 @@ def drowned(plan: Plan) -> Drowned | None:
     least, largest = _ratio(plan)
     if not largest > 1.0:
         return None
-    rows = plan.config.query.rows_at_most
-    return Drowned(least, largest, rows, tuple(_advice(plan, largest)))
+    return Drowned(least, largest, plan.config.query.rows_at_most)
+
+
+def advised(plan: Plan) -> Drowned | None:
+    """The same with what would change it, for which other plans are made."""
+    found = drowned(plan)
+    return None if found is None else replace(found, advice=tuple(_advice(plan, found.largest)))
 
 
 def _ratio(plan: Plan) -> tuple[float, float]:

@@ -17,38 +17,40 @@ edition what is new in it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import TypeVar
 
-from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.mechanisms.auto import Auto, Candidate
+from blockveil.engine.mechanisms.auto import Auto
 from blockveil.engine.mechanisms.contract import Designer
 from blockveil.engine.sensitivity.problems import OuterProducts, Rows, SecondMoment
-from blockveil.pipeline.questions import Answer, Question
-from blockveil.pipeline.questions.moment import Moment, MomentAnswer
+from blockveil.pipeline.questions import Question
+from blockveil.pipeline.questions.moment import Moment
 from blockveil.pipeline.questions.outer import Outer
 from blockveil.pipeline.questions.rows import RowsQuestion
 
 NEWEST = 4
 
+NEWEST_FIRST = tuple(range(NEWEST, -1, -1))
+
 _COMPARED_SINCE = {"k-norm": 3, "box-diagonal": 4}
 """Mechanisms that ``auto`` did not compare before an edition."""
 
-Mechanism = TypeVar("Mechanism", bound=Designer)
 
+def by_edition(question: Question, mechanism: Designer, edition: int) -> tuple[Question, Designer]:
+    """A question and a mechanism as an edition has them; the same objects where the edition has nothing else.
 
-def by_edition(question: Question, edition: int) -> Question:
-    """The question as an edition has it; the same object where the edition has nothing else."""
+    Parameters
+    ----------
+    question, mechanism
+        As the newest edition has them.
+    edition
+        Of the formulas.
+    """
+    unknown = tuple(name for name, since in _COMPARED_SINCE.items() if edition < since)
+    if unknown and isinstance(mechanism, Auto):
+        mechanism = replace(mechanism, without=unknown)
     if edition < 2 and isinstance(question, Moment) and question.shrinks:
         question = replace(question, shrinks=False)
-    return _without_ends(question) if edition < 1 else question
-
-
-def mechanism_by_edition(mechanism: Mechanism, edition: int) -> Mechanism:
-    """The mechanism as an edition has it: ``auto`` compares what it did then; the same object otherwise."""
-    unknown = tuple(name for name, since in _COMPARED_SINCE.items() if edition < since)
-    return replace(mechanism, without=unknown) if unknown and isinstance(mechanism, Auto) else mechanism
+    return _without_ends(question) if edition < 1 else question, mechanism
 
 
 def _without_ends(question: Question) -> Question:
@@ -61,23 +63,3 @@ def _without_ends(question: Question) -> Question:
         case Outer(problem=OuterProducts() as problem) if problem.left_ends is not None:
             return replace(question, problem=replace(problem, left_ends=None, right_ends=None))
     return question
-
-
-def earlier(answer: Answer, compared: Iterable[Candidate] = ()) -> tuple[int, ...]:
-    """Earlier editions that may have planned the same otherwise, the newest first.
-
-    Parameters
-    ----------
-    answer
-        As the newest edition has it.
-    compared
-        What ``auto`` compared, where it chose.
-    """
-    question = answer.question
-    replaced = question.problem.neighbours is Neighbours.REPLACE_ONE
-    changed = {_COMPARED_SINCE[row.mechanism] for row in compared if row.mechanism in _COMPARED_SINCE}
-    if isinstance(answer, MomentAnswer) and answer.shrinks:
-        changed.add(2)
-    if replaced and _without_ends(question) is not question:
-        changed.add(1)
-    return tuple(edition - 1 for edition in sorted(changed, reverse=True))

@@ -1,12 +1,24 @@
-"""Names of compared mechanisms, no two of which are alike."""
+"""Compared mechanisms in words: names, no two of which are alike, and errors over that of the best."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
+from blockveil.engine.mechanisms.auto import Candidate
+
 _SHORT_CHOICE = 40
+
+
+def comparison_text(compared: Sequence[Candidate]) -> str:
+    """Expected error of each mechanism over that of the best."""
+    best = compared[0].error or 1.0
+    named = zip(names_apart([asdict(row) for row in compared]), compared, strict=True)
+    shown = [f"{name} {row.error / best:.4g}" for name, row in named if row.error is not None]
+    left_out = sorted({row.mechanism for row in compared if row.error is None})
+    return ", ".join(shown) + (f"; not applicable: {', '.join(left_out)}" if left_out else "")
 
 
 def names_apart(compared: Sequence[dict[str, Any]]) -> list[str]:

@@ -8,8 +8,6 @@ the budget is reserved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
@@ -30,7 +28,7 @@ from blockveil.pipeline.config import LoadedConfig, LocalCluster, ReleaseConfig,
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.guessing import with_loss, with_promise
 from blockveil.pipeline.plan import editions, nights
-from blockveil.pipeline.plan.begun import Begun, series_begun, specification
+from blockveil.pipeline.plan.begun import Begun, begun_of
 from blockveil.pipeline.plan.describing import Described, describe
 from blockveil.pipeline.plan.designing import Designed, design
 from blockveil.pipeline.plan.resolving import resolve
@@ -65,6 +63,8 @@ class Plan:
         share a charge, it is that of all of them, and booked once.
     described
         The plan written down.
+    begun
+        How the ledger had the release when it was planned; None where it was planned as one that nobody has begun.
     """
 
     loaded: LoadedConfig
@@ -72,6 +72,7 @@ class Plan:
     designed: Designed
     charge: Loss
     described: Described
+    begun: Begun | None = None
 
     @property
     def release_id(self) -> str:
@@ -212,13 +213,13 @@ class Plan:
         ConfigError
             It does not fit the memory bound.
         """
-        most = self.config.query.rows_at_most
-        try:
-            return self._cut(machine, rows or most)
-        except TooLarge as error:
-            failure = str(error)
-        if rows is not None:  # the number of records may be private, so the message is about the most there may be
-            return self.cut(machine)
+        most, failure = self.config.query.rows_at_most, ""
+        # The number of records may be private, so the message is about the most there may be.
+        for count in (rows or most, most):
+            try:
+                return self._cut(machine, count)
+            except TooLarge as error:
+                failure = str(error)
         raise ConfigError("The release does not fit in memory", failure, "Change [compute] or [cluster] accordingly")
 
     def _cut(self, machine: Machine, rows: int) -> Cut:
@@ -233,31 +234,11 @@ class Plan:
         """Bound of a guess with this release, or with all nights that share its charge."""
         return min(with_promise(self.guarantee), with_loss(self.charge))
 
-    def guarantee_sentence(self, part: Part | None = None) -> str:
-        """Return the guarantee in one sentence; in another one, which part of the records it is of."""
-        change = "adding or removing" if self.neighbours is Neighbours.ADD_REMOVE else "replacing"
-        drawn = "this release" if self.series is None else f"all {self.series.nights} nights of this release together"
-        return (
-            f"Whatever an attacker knows already, {change} {self.config.privacy.unit} multiplies the probability of "
-            f"any conclusion drawn from {drawn} by at most e^{self.guarantee.epsilon:g} and adds at most "
-            f"{self.guarantee.delta:g} to it.{self._part_sentence(part)}"
-        )
-
-    def _part_sentence(self, part: Part | None) -> str:
-        column = self.config.data.part_of
-        if column is None:
-            return ""
-        which = f"one {column}, which its store names," if part is None else part.words
-        return (
-            f" It is of the records of {which} alone, and as each unit has one record, with one {column}, the budget "
-            f"counts such releases once, for the {column} that costs most."
-        )
-
 
 def make_plan(
     loaded: LoadedConfig,
     logical_date: date,
-    found: nights.InLedger | None = None,
+    begun: Begun | None = None,
     edition: int = editions.NEWEST,
 ) -> Plan:
     """Plan a release; reads no data.
@@ -268,8 +249,8 @@ def make_plan(
         Config of the release.
     logical_date
         Night that it is for.
-    found
-        How the ledger has the nights that share its charge; None plans them as new (:func:`as_begun`).
+    begun
+        How the ledger has it (:func:`plan_begun`); None plans it as one that nobody has begun.
     edition
         Of the formulas; an earlier one finishes what was begun by it.
 
@@ -280,12 +261,12 @@ def make_plan(
         charge; the message says what to change.
     """
     try:
-        designed = design(resolve(loaded, logical_date, found, edition))
+        designed = design(resolve(loaded, logical_date, None if begun is None else begun.night, edition))
         charge = designed.charge
     except (GeometryError, CannotCalibrate, OverflowError, ValueError) as error:
         raise ConfigError("This release cannot be planned", str(error), "Change the config accordingly") from None
-    described = describe(designed, charge, release_id(loaded.config, logical_date))
-    plan = Plan(loaded, logical_date, designed, charge, described)
+    described = describe(designed, charge, release_id(loaded.config, logical_date), begun)
+    plan = Plan(loaded, logical_date, designed, charge, described, begun)
     plan.cut(plan.machine())  # a plan fits the memory bound before it starts
     _check_blocks(plan)
     return plan
@@ -296,51 +277,53 @@ def release_id(config: ReleaseConfig, logical_date: date) -> str:
     return f"{config.release.dataset}/{config.release.name}/{logical_date.isoformat()}"
 
 
-def as_written(plan: Plan, begun: Begun) -> Plan:
-    """The same plan, written down as an entry of the ledger has it."""
-    return replace(plan, described=describe(plan.designed, plan.charge, plan.release_id, begun))
+def plan_begun(loaded: LoadedConfig, logical_date: date, ledger: Ledger) -> Plan:
+    """Plan a release as a ledger has it: which of the nights of its charge it is, and how an earlier version made it.
+
+    It is planned once. Only what was begun by formulas of an earlier version is planned anew, by those.
+
+    Parameters
+    ----------
+    loaded, logical_date
+        As for :func:`make_plan`.
+    ledger
+        Where the release may have been begun.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`make_plan`.
+    LedgerError
+        The ledger cannot be read.
+    """
+    return _as_it_stands(loaded, logical_date, begun_of(ledger, loaded.config, release_id(loaded.config, logical_date)))
 
 
 def as_begun(plan: Plan, ledger: Ledger) -> Plan:
-    """The plan as the ledger has it: which of the nights of its charge it is, and how an earlier version made it.
+    """The plan as a ledger has it; the same object where it was planned so.
 
     Raises
     ------
     LedgerError
         The ledger cannot be read.
     """
-    found = None
-    if plan.series is not None:
-        found = series_begun(ledger, plan.config.release.account, plan.release_id, plan.series.first)
-        if found is None and plan.series.scheme.levels is not None:
-            found = nights.InLedger(chained=False, number=1)  # whichever date runs first is the first night
-        if found is not None and (found.chained or found.number != plan.series.night):
-            plan = make_plan(plan.loaded, plan.logical_date, found)
-    now = Begun.of(plan.public["calibration"])
-    others = editions.earlier(plan.answer, plan.compared)
-    if not now.mapped and now.exact is not False and not others:
-        return plan  # earlier versions wrote the same
-    first = None if plan.series is None else plan.series.first
-    spec = specification(ledger, plan.config.release.account, plan.release_id, first)
-    if spec is None:
-        return plan
-    then = Begun.of(spec["calibration"])
-    newest = plan if then == now else as_written(plan, then)
-    if others and not _is_of(newest, spec):
-        for edition in others:
-            with suppress(ConfigError):  # what cannot be planned by it was not begun by it
-                made = as_written(make_plan(plan.loaded, plan.logical_date, found, edition), then)
-                if _is_of(made, spec):
-                    return made
-    return newest
+    begun = begun_of(ledger, plan.config, plan.release_id)
+    return plan if begun == plan.begun else _as_it_stands(plan.loaded, plan.logical_date, begun)
 
 
-def _is_of(plan: Plan, spec: Mapping[str, Any]) -> bool:
-    """Whether a specification in the ledger, of the release or of another night of its series, has the plan's noise."""
-    ours, theirs = plan.public["calibration"], spec["calibration"]
-    if plan.series is not None:
-        return bool(plan.series.digest == theirs["continual"]["series"])
-    return digest(ours) == digest(theirs)
+def _as_it_stands(loaded: LoadedConfig, logical_date: date, begun: Begun | None) -> Plan:
+    newest = None
+    for edition in editions.NEWEST_FIRST:
+        try:
+            plan = make_plan(loaded, logical_date, begun, edition)
+        except ConfigError:
+            if newest is None:
+                raise
+            continue  # what cannot be planned by it was not begun by it
+        if begun is None or begun.has(plan.public["calibration"], plan.series):
+            return plan
+        newest = newest or plan
+    return newest or plan
 
 
 def plan_near(loaded: LoadedConfig, day: date) -> Plan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.ledger import BudgetStatus
 from blockveil.pipeline.ledger.guessing import Together, bounds_of
 from blockveil.pipeline.plan.balance import Rows, balance, nights_left, share_text
@@ -81,3 +82,14 @@ def price_of(plan: Plan, budget: BudgetStatus, paid: bool = False) -> Price:
         Together.of(budget, charge if adds else None, part),
         [*balance(budget), *([] if each is None else [nights_left(budget, each, part)])],
     )
+
+
+def charge_text(plan: Plan, price: Price | None) -> str:
+    """A plan's loss in its own terms, and as an epsilon at one delta: that of the budget where there is one."""
+    loss = plan.charge
+    parts = [f"mu {loss.mu:.6g}"] if loss.mu else []
+    parts += [f"pure epsilon {loss.epsilon:.6g}"] if loss.epsilon else []
+    own = " and ".join(parts)
+    if price is not None:
+        return f"{own}, {price.charge}"
+    return f"{own} (epsilon {Ticks.of(loss).epsilon(plan.guarantee.delta):.4g} at delta {plan.guarantee.delta:g})"

@@ -12,7 +12,7 @@ from datetime import date
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.contract import Designer
 from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
-from blockveil.pipeline.plan.editions import NEWEST, by_edition, mechanism_by_edition
+from blockveil.pipeline.plan.editions import NEWEST, by_edition
 from blockveil.pipeline.plan.grouping import guarantee_of_a_row
 from blockveil.pipeline.plan.mechanism_choice import mechanism_of
 from blockveil.pipeline.plan.nights import InLedger, SharedNight
@@ -73,6 +73,5 @@ def resolve(
     guarantee = guarantee_of(privacy)
     of_a_row = guarantee_of_a_row(guarantee, privacy)
     for made in by_bits(loaded):
-        question, settled = by_edition(ask(made), edition), made is loaded
-        mechanism = mechanism_by_edition(mechanism_of(made.config), edition)
-        yield Resolved(made.config, question, mechanism, guarantee, of_a_row, night, settled)
+        question, mechanism = by_edition(ask(made), mechanism_of(made.config), edition)
+        yield Resolved(made.config, question, mechanism, guarantee, of_a_row, night, settled=made is loaded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,9 +13,10 @@ from blockveil.engine.answers import gram
 from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.gradients import GradientProblem, GradientsQuery
 from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Output
-from blockveil.engine.answers.step_records import Batches
+from blockveil.engine.answers.step_records import Batches, FixedBatches, PoissonBatches
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
+from blockveil.engine.noise.banded import Band
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Body, Vector
 from blockveil.engine.records.quantiser import Quantiser
@@ -236,3 +238,35 @@ def _start(loaded: LoadedConfig, asked: declared.GradientsSection, width: int) -
 def _model(asked: declared.GradientsSection, at: weights.Weights) -> Model:
     model = asked.model
     return Model.at(Output(model.predicts), Activation(model.activation or "tanh"), at)
+
+
+def training_lines(question: Question, design: Design) -> list[tuple[str, str]]:
+    """Lines (what, value) of what one step of a training costs, and all of them; none where nothing is trained."""
+    steps = steps_of(question)
+    if steps == 1:
+        return []
+    loss, batches = design.loss, batches_of(question)
+    most = batches.most(steps) if isinstance(batches, FixedBatches) else steps
+    alone = loss.mu / math.sqrt(most)
+    of_steps = "a step alone has " + (f"mu {alone:.4g}" if alone > 0 else f"epsilon {loss.epsilon / most:.4g}")
+    together = f"mu {loss.mu:.4g}" if alone > 0 else f"epsilon {loss.epsilon:.4g}"
+    over, noise = "all records", design.additive
+    if isinstance(batches, FixedBatches):
+        over = f"one of {batches.count:,} batches"
+        of_steps = f"{of_steps} for the records of its batch, each of which is in at most {most:,} steps"
+    if isinstance(batches, FixedBatches) and batches.band > 1:
+        share = Band(batches.band, steps).share_of_the_sum
+        over = f"{over}, with noise that takes away noise of the {batches.band - 1:,} steps before"
+        of_steps = f"noise {share:.2g} times that of independent steps is left in the sum of all steps so far"
+    if isinstance(batches, PoissonBatches) and noise is not None:
+        over = f"a secret sample of {batches.probability:g} of the records"
+        multiplier = noise.scale / noise.sensitivity.bound
+        of_steps = f"a step alone has noise {multiplier:.4g} times what a record changes in a step over all"
+        together = f"{together} and a failure of {loss.failure:.2g} by the law of their loss"
+    return [
+        (
+            "Training",
+            f"{steps:,} steps, each over {over}; {of_steps}, all together {together}, "
+            "booked as one charge. How good the model will be depends on the records, which a plan does not read",
+        )
+    ]

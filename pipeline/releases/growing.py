@@ -29,7 +29,7 @@ from blockveil.pipeline.data.released import damaged
 from blockveil.pipeline.data.zarr_arrays import content_digest
 from blockveil.pipeline.ledger import Ledger, Night, refusals
 from blockveil.pipeline.ledger.shared_nights import has_own_key, night_number
-from blockveil.pipeline.plan.begun import specification, standing
+from blockveil.pipeline.plan.begun import standing
 from blockveil.pipeline.plan.nights import Series
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.arrays import ReleaseArrays
@@ -213,8 +213,10 @@ def growth_of(plan: Plan, series: Series, ledger: Ledger, root: Path, dataset: D
     unfinished = next((drawn[number].reserved for number in needed if not drawn[number].released), None)
     if unfinished is not None:
         raise refusals.unfinished_night(str(unfinished.release_id))
-    begun = specification(ledger, plan.config.release.account, plan.release_id, None)
-    own = None if begun is None else begun["data"]
+    begun = standing(ledger, plan.config.release.account, plan.release_id)
+    own = begun[0].payload["spec"]["data"] if begun else None
+    if own is not None and "history" not in own:  # of a release that was begun alone: the ledger refuses the night
+        own = None
     histories = {number: drawn[number].reserved.payload["spec"]["data"]["history"] for number in needed}
     compared = [histories[number] for number in sorted(needed)]
     history = history_of(dataset, compared, own and own["history"], thinned=True)  # each night draws noise of its own

@@ -13,6 +13,7 @@ from typing import Any
 from blockveil.engine.estimates.bands import CONFIDENCE
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import Charge
+from blockveil.pipeline.plan import promise
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.rounded import rounding_sentence
 from blockveil.pipeline.questions.arrays import ReleaseArrays
@@ -65,7 +66,7 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
             "privacy_unit": config.privacy.unit,
             "contribution": contribution.facts(),
             **({} if plan.series is None else {"nights": plan.series.nights}),
-            "sentence": f"{plan.guarantee_sentence(part)} {contribution.sentence}",
+            "sentence": f"{promise.sentence(plan, part)} {contribution.sentence}",
         },
         **({} if part is None else {"part": {"column": part.column, "equals": part.value}}),
         "mechanism": {**public["mechanism"], **public["calibration"], "algorithms": public["algorithms"]},

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import BudgetStatus, Charge, Ledger, State
-from blockveil.pipeline.plan.planning import Plan, as_begun
+from blockveil.pipeline.plan.planning import Plan, as_begun, plan_begun
 from blockveil.pipeline.releases.growing import Growth
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.publishing import Draft, Published, draft
@@ -26,8 +27,22 @@ class Workspace:
     root: Path
 
     @classmethod
+    def planned(cls, loaded: LoadedConfig, logical_date: date) -> Workspace:
+        """Open the ledger and the key store that a config names, and plan the release as the ledger has it already.
+
+        Raises
+        ------
+        ConfigError
+            The release cannot be planned.
+        LedgerError
+            The ledger cannot be read.
+        """
+        ledger = Ledger(loaded.ledger_url)
+        return cls(plan_begun(loaded, logical_date, ledger), ledger, KeyStore(loaded.keys_root), loaded.output_root)
+
+    @classmethod
     def open(cls, plan: Plan) -> Workspace:
-        """Open the ledger and the key store that the config names; the plan is as the ledger has it already.
+        """The same of a plan that was made without the ledger; it is planned anew only where the ledger has another.
 
         Raises
         ------

@@ -22,6 +22,7 @@ from blockveil.pipeline.config.loaded import LoadedConfig
 from blockveil.pipeline.data.released import open_release
 from blockveil.pipeline.ledger import BudgetStatus, Entry, Ledger, State
 from blockveil.pipeline.ledger.entries import WITHDRAWN
+from blockveil.pipeline.plan import promise
 from blockveil.pipeline.plan.planning import Plan, plan_near
 
 Tree = dict[str, Any]
@@ -204,7 +205,7 @@ def _loss(found: DisclosedDeployment) -> Tree:
         else f"All releases together stay within epsilon {budget.epsilon:g} at delta {budget.delta:g}."
     )
     stated = found.newest.get("guarantee", {})
-    sentence = stated.get("sentence") or plan.guarantee_sentence(None)
+    sentence = stated.get("sentence") or promise.sentence(plan, None)
     epsilon, delta = float(plan.guarantee.epsilon), float(plan.guarantee.delta)
     return {
         "privacy_unit": plan.config.privacy.unit,

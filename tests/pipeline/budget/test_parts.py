@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.flows.cli import app, night_commands
-from blockveil.flows.runs import budgets
 from blockveil.pipeline.base.errors import (
     BudgetExhausted,
     ConfigError,
@@ -26,7 +25,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data import datasets
 from blockveil.pipeline.data.ingest import readers
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.plan import approval, summary
+from blockveil.pipeline.plan import approval, budgets, summary
 from blockveil.pipeline.plan.forecast import forecast
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.price import price_of

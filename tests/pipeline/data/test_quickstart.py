@@ -13,6 +13,7 @@ from blockveil.pipeline.base.errors import DataError, StoreError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data import quickstart
 from blockveil.pipeline.data.zarr_arrays import missing_chunks
+from blockveil.pipeline.plan import promise
 from blockveil.pipeline.plan.planning import make_plan
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -149,4 +150,4 @@ def test_every_example_config_plans_without_its_data(example):
     loaded = load_config(CONFIGS / example)
     plan = make_plan(loaded, date(2026, 11, 20))
     assert plan.charge.mu + plan.charge.epsilon > 0
-    assert str(loaded.config.privacy.epsilon).removesuffix(".0") in plan.guarantee_sentence()
+    assert str(loaded.config.privacy.epsilon).removesuffix(".0") in promise.sentence(plan)

@@ -14,7 +14,7 @@ from blockveil.flows.cli import app
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.approval import question
-from blockveil.pipeline.plan.drowning import drowned, with_epsilon, with_norm, with_rows
+from blockveil.pipeline.plan.drowning import advised, drowned, with_epsilon, with_norm, with_rows
 from blockveil.pipeline.plan.planning import make_plan, plan_near
 from blockveil.pipeline.plan.summary import describe
 from tests import support
@@ -58,7 +58,7 @@ def test_each_advice_ends_the_warning_and_a_little_less_does_not(tmp_path, kind,
         text = loaded.path.read_text().replace(shaped, 'kind = "gaussian"').replace("add-remove", "replace-one")
         loaded.path.write_text(text)
         loaded = load_config(loaded.path)
-    found = drowned(make_plan(loaded, NIGHT))
+    found = advised(make_plan(loaded, NIGHT))
     assert found is not None
     assert found.largest > 1.0
     assert keys <= {advice.key for advice in found.advice}
@@ -110,7 +110,7 @@ def asked(folder, query, rows, mechanism, epsilon):
 )
 def test_advice_for_products_gradients_and_counts_is_rows_or_epsilon(tmp_path, query, rows, mechanism, epsilon):
     loaded = asked(tmp_path, query, rows, mechanism, epsilon)
-    found = drowned(make_plan(loaded, NIGHT))
+    found = advised(make_plan(loaded, NIGHT))
     assert [advice.key for advice in found.advice] == ["query.rows_at_most", "privacy.epsilon"]
     for advice in found.advice:
         change, little = CHANGES[advice.key]
@@ -119,7 +119,7 @@ def test_advice_for_products_gradients_and_counts_is_rows_or_epsilon(tmp_path, q
 
 
 def test_advised_rows_are_whole_in_words_and_as_json_and_can_be_written_down(tmp_path):
-    found = drowned(make_plan(asked(tmp_path, GRADIENTS, 4, GAUSSIAN, 1.0), NIGHT))
+    found = advised(make_plan(asked(tmp_path, GRADIENTS, 4, GAUSSIAN, 1.0), NIGHT))
     rows = found.plain["enough"]["query.rows_at_most"]
     assert json.dumps(rows) == "5"
     assert "query.rows_at_most = 5 (with as many records)" in found.sentence
@@ -128,17 +128,17 @@ def test_advised_rows_are_whole_in_words_and_as_json_and_can_be_written_down(tmp
 
 def test_where_equal_noise_meets_very_unequal_bounds_there_may_be_no_advice(tmp_path):
     wide = OUTER.replace("20 }]", '20 }, { name = "w", lower = -1000, upper = 1000 }]', 1)
-    found = drowned(make_plan(asked(tmp_path, wide, 100, GAUSSIAN, 0.01), NIGHT))
+    found = advised(make_plan(asked(tmp_path, wide, 100, GAUSSIAN, 0.01), NIGHT))
     assert found.advice == ()
     assert "No change of rows, epsilon or norm alone ends this" in found.sentence
-    shaped = drowned(make_plan(asked(tmp_path, wide, 100, 'kind = "auto"\nminimise = "relative"', 0.01), NIGHT))
+    shaped = advised(make_plan(asked(tmp_path, wide, 100, 'kind = "auto"\nminimise = "relative"', 0.01), NIGHT))
     assert shaped.largest < found.largest / 100
 
 
 def test_rows_are_no_advice_where_delta_would_allow_to_publish_one(tmp_path):
     loaded = config(tmp_path)
     loaded.path.write_text(loaded.path.read_text().replace("delta = 1e-6", "delta = 4e-3"))
-    found = drowned(make_plan(load_config(loaded.path), NIGHT))
+    found = advised(make_plan(load_config(loaded.path), NIGHT))
     assert "query.rows_at_most" not in {advice.key for advice in found.advice}
     assert found.advice
 
@@ -174,8 +174,9 @@ def test_no_admissible_record_has_a_larger_product_than_the_bound(norm):
 def test_the_plan_says_it_first_in_words_and_as_json(tmp_path):
     loaded = config(tmp_path, more="\n[approval]\nabove_share = 0.01\n")
     plan = make_plan(loaded, NIGHT)
-    sentence = drowned(plan).sentence
-    assert describe(plan, None)[0] == ("Warning", sentence)
+    found = advised(plan)
+    sentence = found.sentence
+    assert describe(plan, None, advice=found.advice)[0] == ("Warning", sentence)
     told = CliRunner().invoke(app, ["plan", str(loaded.path), "--date", NIGHT.isoformat(), "--json"])
     content = json.loads(told.output)
     assert content["warning"]["sentence"] == sentence
@@ -183,7 +184,16 @@ def test_the_plan_says_it_first_in_words_and_as_json(tmp_path):
     assert content["warning"]["enough"].keys() == CHANGES.keys()
     support.set_budget(loaded)
     asked = question(plan, Ledger(loaded.ledger_url).budget("people"), charged=False)
-    assert sentence in asked.text
+    assert drowned(plan).sentence in asked.text
+
+
+def test_a_run_warns_without_another_plan_and_says_where_advice_is(tmp_path, monkeypatch):
+    plan = make_plan(config(tmp_path), NIGHT)
+    monkeypatch.setattr("blockveil.pipeline.plan.drowning.make_plan", lambda *_: pytest.fail("another plan is made"))
+    what, sentence = describe(plan, None)[0]
+    assert what == "Warning"
+    assert "exceeds anything that" in sentence
+    assert sentence.endswith("What would be enough to end this is found by `blockveil plan`.")
 
 
 @pytest.mark.parametrize("name", ["quickstart", "nightly", "training", "visits", "pickups", "durations", "growing"])

@@ -58,13 +58,9 @@ def run(loaded, night=NIGHT):
 def before():
     """As versions before the first edition planned."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(editions, "earlier", lambda answer, compared: ())
         patch.setattr(
-            "blockveil.pipeline.plan.resolving.by_edition", lambda question, _: editions.by_edition(question, 0)
-        )
-        patch.setattr(
-            "blockveil.pipeline.plan.resolving.mechanism_by_edition",
-            lambda mechanism, _: editions.mechanism_by_edition(mechanism, 0),
+            "blockveil.pipeline.plan.resolving.by_edition",
+            lambda question, mechanism, _: editions.by_edition(question, mechanism, 0),
         )
         yield
 
@@ -106,7 +102,6 @@ def test_where_records_are_added_or_removed_nothing_is_new(tmp_path):
     loaded = prepare(tmp_path, neighbours="add-remove")
     plan = make_plan(loaded, NIGHT)
     assert plan.digest == make_plan(loaded, NIGHT, edition=0).digest
-    assert editions.earlier(plan.answer) == ()
 
 
 @pytest.mark.parametrize("mechanism", [SHAPED, AUTO])
@@ -165,6 +160,18 @@ def test_another_config_under_what_was_begun_is_refused_as_ever(tmp_path):
     assert len(reserved(loaded)) == 1
 
 
+@pytest.mark.parametrize(("then", "now"), [("", SERIES), (SERIES, "")])
+def test_a_release_that_was_begun_alone_is_no_night_of_a_series_and_the_other_way_round(tmp_path, then, now):
+    loaded = prepare(tmp_path, then)
+    with killed_after_its_commit():
+        run(loaded)
+    path = tmp_path / "people.toml"
+    path.write_text(path.read_text().removesuffix(then) + now)
+    with pytest.raises(ReleaseConflict):
+        run(load_config(path))
+    assert len(reserved(loaded)) == 1
+
+
 def test_a_charge_that_was_given_back_leaves_the_newest_edition(tmp_path):
     loaded = prepare(tmp_path)
 
@@ -202,7 +209,6 @@ def test_eigenvalues_are_shrunk_from_ten_features_on_and_the_plan_says_so(tmp_pa
 def test_with_fewer_features_nothing_is_new(tmp_path):
     plan = make_plan(prepare_wide(tmp_path, features=9), NIGHT)
     assert "psd" not in plan.public["calibration"]
-    assert editions.earlier(plan.answer) == ()
     assert plan.digest == make_plan(plan.loaded, NIGHT, edition=0).digest
 
 
@@ -256,7 +262,6 @@ def test_rows_that_auto_began_with_other_noise_are_finished_with_it_and_new_ones
     loaded = queries.prepare(tmp_path, queries.ROWS, queries.records(queries.ROWS), mechanism=AUTO)
     plan = make_plan(loaded, NIGHT)
     assert plan.mechanism.name == "k-norm"
-    assert editions.earlier(plan.answer, plan.compared)[0] == 2
     with before():
         then = make_plan(loaded, NIGHT)
     assert then.mechanism.name == "laplace"

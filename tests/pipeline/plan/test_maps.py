@@ -1,6 +1,7 @@
 """The whole numbers of a map belong to a plan: another linear algebra library gives a refusal, not other numbers."""
 
 import shutil
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -14,7 +15,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.begun import Begun
 from blockveil.pipeline.plan.nights import ByChains, InLedger
-from blockveil.pipeline.plan.planning import as_begun, as_written, make_plan
+from blockveil.pipeline.plan.planning import as_begun, make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from tests import support
@@ -45,8 +46,7 @@ def prepare(folder, matrix=TURNED, section="", kind="second-moment"):
 
 
 def run(loaded, night=NIGHT, begun=None):
-    plan = make_plan(loaded, night) if begun is None else as_written(make_plan(loaded, night), begun)
-    return run_release(plan, ThreadCompute(1), "test", lambda *a: None)
+    return run_release(make_plan(loaded, night, begun), ThreadCompute(1), "test", lambda *a: None)
 
 
 def run_as_before(monkeypatch, loaded, night=NIGHT):
@@ -140,9 +140,9 @@ def test_a_night_of_a_series_never_has_another_map_than_those_before(tmp_path, m
 def test_what_an_earlier_version_began_has_the_digest_that_it_booked(tmp_path):
     loaded = prepare(tmp_path, AXES, SERIES)
     chained = InLedger(chained=True, number=2)
-    old = as_written(make_plan(loaded, NEXT, chained), OLD)
+    old = make_plan(loaded, NEXT, replace(OLD, night=chained))
     assert (old.digest, old.series.digest) == (OLD_DIGEST, OLD_SERIES)
-    new = make_plan(loaded, NEXT, chained)
+    new = make_plan(loaded, NEXT, Begun(night=chained))
     assert new.digest != old.digest
     assert new.series.digest != old.series.digest
 
@@ -166,7 +166,7 @@ def test_a_series_that_an_earlier_version_began_goes_on_under_its_charge_and_key
     with monkeypatch.context() as patch:
         patch.setattr("blockveil.pipeline.plan.nights.ByWeights", lambda levels: ByChains(best(levels.nights)))
         run_as_before(monkeypatch, loaded)
-        old = as_written(make_plan(loaded, NIGHT), OLD)
+        old = make_plan(loaded, NIGHT, OLD)
     spent = Ledger(loaded.ledger_url).budget("people").spent
     run(loaded, NEXT)
     assert Ledger(loaded.ledger_url).budget("people").spent == spent

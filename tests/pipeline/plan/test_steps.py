@@ -10,10 +10,13 @@ from blockveil.pipeline.plan import planning
 from blockveil.pipeline.plan.begun import Begun
 from blockveil.pipeline.plan.designing import design
 from blockveil.pipeline.plan.nights import SharedNight
-from blockveil.pipeline.plan.planning import as_written, make_plan
+from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.resolving import resolve
 from blockveil.pipeline.questions.cells import BucketsAnswer, CellsAnswer
 from blockveil.pipeline.questions.directions import DrawnDirections, NoisyDirections
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.night import run_release
+from blockveil.pipeline.releases.workspace import Workspace
 from tests import support
 from tests.pipeline.plan.test_planning import NIGHT
 from tests.pipeline.releases.test_bits import wide
@@ -60,16 +63,33 @@ def test_a_question_whose_bits_are_settled_is_resolved_once(tmp_path):
     assert only.settled
 
 
-def test_a_plan_is_worded_as_it_was_begun_without_being_asked_or_designed_again(tmp_path, monkeypatch):
-    plan = make_plan(load_config(support.write_config(tmp_path)), NIGHT)
-    for step in ("resolve", "design"):
-        monkeypatch.setattr(planning, step, lambda *_: pytest.fail("the step is taken again"))
+def test_a_plan_is_written_as_it_was_begun(tmp_path):
+    loaded = load_config(support.write_config(tmp_path))
+    plan = make_plan(loaded, NIGHT)
     exact = plan.public["calibration"]["sensitivity_exact"]
-    again = as_written(plan, Begun(mapped=False, exact=not exact))
-    assert again.designed is plan.designed
+    again = make_plan(loaded, NIGHT, Begun(mapped=False, exact=not exact))
     assert again.public["calibration"]["sensitivity_exact"] is not exact
     assert again.digest != plan.digest
-    assert as_written(again, Begun(mapped=True, exact=exact)).digest == plan.digest
+    assert make_plan(loaded, NIGHT, Begun(mapped=True, exact=exact)).digest == plan.digest
+
+
+@pytest.mark.parametrize("section", ["", f"\n[continual]\nnights = 4\nfirst = {NIGHT}\n"])
+def test_a_run_plans_once_whether_or_not_the_ledger_has_its_release(tmp_path, monkeypatch, section):
+    path = support.write_config(tmp_path)
+    path.write_text(path.read_text() + section)
+    support.write_records(tmp_path, support.records(100))
+    loaded, plans = load_config(path), []
+    support.set_budget(loaded, 3.0)
+    monkeypatch.setattr(planning, "design", lambda ways: plans.append(1) or design(ways))
+    first = Workspace.planned(loaded, NIGHT)
+    assert len(plans) == 1
+    run_release(first.plan, ThreadCompute(1), "test", lambda *_: None)
+    plans.clear()
+    again = Workspace.planned(loaded, NIGHT)
+    assert again.plan.begun.calibration == again.plan.public["calibration"]
+    assert again.plan.digest == first.plan.digest
+    assert Workspace.open(again.plan).plan is again.plan
+    assert len(plans) == 1
 
 
 def counts(folder, mechanism):

@@ -18,7 +18,7 @@ from blockveil.engine.records.geometry import Ball, Box, Ellipsoid
 from blockveil.pipeline.base.errors import ConfigError, DataError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.plan.drowning import drowned
+from blockveil.pipeline.plan.drowning import advised, drowned
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.rounded import rounding_sentence
 from blockveil.pipeline.plan.summary import describe
@@ -342,7 +342,7 @@ def test_the_plan_says_the_error_in_the_units_of_the_columns(tmp_path):
 
 def test_noise_that_drowns_everything_is_warned_of_with_a_remedy_that_helps(tmp_path):
     plan = planned(tmp_path, CAPPED, neighbours="add-remove", epsilon=0.01)
-    found = drowned(plan)
+    found = advised(plan)
     assert found.largest > 1.0
     changes = {one.key: one.value for one in found.advice}
     assert {"query.rows_at_most", "privacy.epsilon"} <= set(changes)

@@ -13,7 +13,6 @@ from blockveil.engine.answers.gram import partial_gram
 from blockveil.engine.noise.design import add_noise
 from blockveil.engine.noise.discrete_gaussian import NoiseKey, noise_block
 from blockveil.engine.noise.level_strategy import of_change
-from blockveil.flows.runs import budgets
 from blockveil.pipeline.base.errors import (
     BlockveilError,
     ConfigError,
@@ -28,6 +27,7 @@ from blockveil.pipeline.data.datasets import open_records
 from blockveil.pipeline.data.history import history_of
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.statement import statement
+from blockveil.pipeline.plan import budgets
 from blockveil.pipeline.plan.forecast import forecast
 from blockveil.pipeline.plan.planning import as_begun, make_plan, plan_near
 from blockveil.pipeline.plan.price import price_of

@@ -18,6 +18,7 @@ from blockveil.pipeline.data.ingest import erasing
 from blockveil.pipeline.data.ingest.ingest_run import look
 from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan.begun import Begun
 from blockveil.pipeline.plan.nights import InLedger
 from blockveil.pipeline.plan.planning import as_begun, make_plan
 from blockveil.pipeline.releases import night
@@ -168,7 +169,7 @@ def test_a_series_whose_nights_share_noise_ends_with_an_erasure_of_its_records(t
     loaded = of_persons(tmp_path, "continual = {nights = 5, first = 2026-11-01}")
 
     def chained(number):
-        plan = make_plan(loaded, FIRST + timedelta(days=number), InLedger(chained=True, number=number + 1))
+        plan = make_plan(loaded, FIRST + timedelta(days=number), Begun(night=InLedger(chained=True, number=number + 1)))
         return run_release(plan, ThreadCompute(2), "test", lambda *_: None)
 
     grow_by_person(tmp_path, 0)

@@ -41,8 +41,9 @@ def is_paid(plan: Plan, ledger: Ledger) -> bool:
 
 def price(plan: Plan, ledger: Ledger) -> Price | None:
     """What a release takes of its budget, or None where nobody has granted one yet."""
+    paid = is_paid(plan, ledger)
     status = granted(plan, ledger)
-    return None if status is None else price_of(plan, status, is_paid(plan, ledger))
+    return None if status is None else price_of(plan, status, paid)
 
 
 def nights_left(plan: Plan, ledger: Ledger, status: BudgetStatus) -> int:
