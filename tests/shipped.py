@@ -24,6 +24,7 @@ import zarr
 
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.config import LoadedConfig, load_config
+from blockveil.pipeline.plan.begun import Begun
 from blockveil.pipeline.plan.nights import InLedger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
@@ -48,7 +49,9 @@ def digests(name: str) -> dict[str, Any]:
     """Digest of a shipped config's plan, and of each array that it releases from made-up records."""
     with tempfile.TemporaryDirectory() as folder, pinned_key():
         loaded = _moved(name.partition(",")[0], Path(folder))
-        plan = make_plan(loaded, NIGHT, InLedger(chained=True, number=NIGHT.day) if name == CHAINED else None)
+        plan = make_plan(
+            loaded, NIGHT, Begun(night=InLedger(chained=True, number=NIGHT.day)) if name == CHAINED else None
+        )
         support.write_records(Path(folder), _records(loaded))
         support.set_budget(loaded, epsilon=10.0, delta=1e-5)
         outcome = run_release(plan, ThreadCompute(1), "shipped", lambda _stage, _share: None)

@@ -42,7 +42,7 @@ from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.plan.balance import budget_lines
 from blockveil.pipeline.plan.planning import Plan, plan_near
 from blockveil.pipeline.plan.splitting import split as split_plans
-from blockveil.pipeline.releases import lost_ledger, night
+from blockveil.pipeline.releases import charged_steps, lost_ledger
 from blockveil.pipeline.releases.workspace import Workspace
 
 app = typer.Typer(help="Grant a data set's budget, see what is left of it and how long it lasts.", no_args_is_help=True)
@@ -234,12 +234,12 @@ def _hold(plans: tuple[Plan, ...]) -> None:
     held = []
     try:
         for workspace in workspaces:
-            held.append((workspace, night.reserve(workspace, f"process {os.getpid()}")))  # noqa: PERF401 - what is held
+            held.append((workspace, charged_steps.reserve(workspace, f"process {os.getpid()}")))  # noqa: PERF401 - what is held
     except BaseException as error:
         for workspace, reservation in held:
             if reservation.charge.is_new:
                 with suppress(Exception):  # the others are given back too, and the first failure is the one to show
-                    night.abandon(workspace, reservation, type(error).__name__)
+                    charged_steps.abandon(workspace, reservation, type(error).__name__)
         raise
 
 

@@ -34,7 +34,7 @@ from blockveil.pipeline.plan import balance, budgets, promise, signed_approval, 
 from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases import lost_ledger
-from blockveil.pipeline.releases.night import Tell
+from blockveil.pipeline.releases.compute import Tell
 from blockveil.pipeline.releases.order import plainly
 from blockveil.pipeline.releases.workspace import Workspace
 

@@ -29,7 +29,7 @@ from blockveil.flows.runs.pace import duration, pace
 from blockveil.pipeline.accuracy.plan_page import PlanPage, compared_rows
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.releases.night import Tell
+from blockveil.pipeline.releases.compute import Tell
 from blockveil.pipeline.report import Report, markdown, markup
 
 Arguments = ParamSpec("Arguments")

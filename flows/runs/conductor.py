@@ -7,7 +7,8 @@ from functools import partial
 
 from blockveil.flows.cluster.clusters import open_compute
 from blockveil.pipeline.ledger.approved import with_approver
-from blockveil.pipeline.releases.night import Attempt, Tell, walk
+from blockveil.pipeline.releases.compute import Tell
+from blockveil.pipeline.releases.night import Attempt, walk
 from blockveil.pipeline.releases.order import StepRunner
 from blockveil.pipeline.releases.workspace import Outcome, Workspace
 from blockveil.pipeline.report import Report, make_report

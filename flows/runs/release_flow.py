@@ -22,12 +22,12 @@ from blockveil.pipeline.accuracy.plan_page import plan_page
 from blockveil.pipeline.config import LoadedConfig, load_config
 from blockveil.pipeline.data.preview import Looked, look
 from blockveil.pipeline.plan import budgets
-from blockveil.pipeline.releases import lineage, night
-from blockveil.pipeline.releases.night import Tell
+from blockveil.pipeline.releases import charged_steps, lineage
+from blockveil.pipeline.releases.compute import Tell
 from blockveil.pipeline.releases.workspace import Workspace
 
 run_log.show(lineage.__name__)
-run_log.show(night.__name__)
+run_log.show(charged_steps.__name__)
 
 Mode = Literal["dry-run", "release"]
 Fields = ParamSpec("Fields")

@@ -300,7 +300,7 @@ def plan_begun(loaded: LoadedConfig, logical_date: date, ledger: Ledger) -> Plan
 
 
 def as_begun(plan: Plan, ledger: Ledger) -> Plan:
-    """The plan as a ledger has it; the same object where it was planned so.
+    """The plan as a ledger has it; the same object where it was planned so, or as begun and the ledger has nothing.
 
     Raises
     ------
@@ -308,7 +308,10 @@ def as_begun(plan: Plan, ledger: Ledger) -> Plan:
         The ledger cannot be read.
     """
     begun = begun_of(ledger, plan.config, plan.release_id)
-    return plan if begun == plan.begun else _as_it_stands(plan.loaded, plan.logical_date, begun)
+    stands = begun is not None and begun.calibration is not None
+    if begun == plan.begun or (plan.begun is not None and not stands):
+        return plan
+    return _as_it_stands(plan.loaded, plan.logical_date, begun)
 
 
 def _as_it_stands(loaded: LoadedConfig, logical_date: date, begun: Begun | None) -> Plan:

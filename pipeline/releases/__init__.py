@@ -3,6 +3,7 @@
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
 * :mod:`.catch_up`: Which nights are due although their time has passed
+* :mod:`.charged_steps`: The steps of a night as plain functions: reserve, measure, publish, seal, or abandon
 * :mod:`.compute`: What a release needs from whatever runs its graph
 * :mod:`.destination`: A place in an object store that published releases are sent to, where readers of other
   machines find them
@@ -11,7 +12,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.keys`: The secret of one release
 * :mod:`.lineage`: Tells a lineage catalogue of a run when the run ends
 * :mod:`.lost_ledger`: A ledger that has forgotten charges
-* :mod:`.night`: One release, start to end, as plain functions: reserve, measure, publish, seal
+* :mod:`.night`: One night, start to end: the order of its steps, and one try to take them
 * :mod:`.order`: Steps as data, which any runner walks in their order
 * :mod:`.outputs`: What a published release holds
 * :mod:`.paid_bounds`: Bounds that a config takes from a release: the ledger must know that release, or its report

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from dask.delayed import Delayed
 
 Progress = Callable[[float], None]
+Tell = Callable[[str, float | None], None]
+"""Receives a stage in the user's words, and the fraction of it that is done where that is known."""
+
 Consume = Callable[[int, NDArray[Any]], None]
 """Receives the position of a value and the value."""
 

@@ -1,4 +1,4 @@
-"""One release, start to end, as plain functions: reserve, measure, publish, seal.
+"""One night, start to end: the order of its steps, and one try to take them.
 
 The order is the guarantee::
 
@@ -6,233 +6,24 @@ The order is the guarantee::
 
 * Before *commit* nothing has been drawn: any failure voids the reservation and costs nothing.
 * After *commit* the charge stands for ever. A re-run finds the same key, draws the same bits and costs nothing more.
-* The commit row holds a check value of the key, so an attempt that lost a race can never draw with another key.
 
-Of nights that share a charge, the first holds and commits it for all. Each later night is a charge of nothing with a
-key of its own, for records that begin with those of the nights before (:mod:`.growing`).
+What each step does to the charge, the key and the release is in :mod:`.charged_steps`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import logging
-import secrets
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
-from blockveil.engine.answers.graph import exact_graph, noisy_graph, released_layout
-from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.base import interrupts
-from blockveil.pipeline.base.canonical import digest
-from blockveil.pipeline.base.errors import KeyLost
-from blockveil.pipeline.data.datasets import open_records
-from blockveil.pipeline.ledger import Charge, State
-from blockveil.pipeline.plan import signed_approval
-from blockveil.pipeline.plan.nights import Series
+from blockveil.pipeline.ledger import State
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.plan.vetting import require_allowed
-from blockveil.pipeline.releases import lineage, lost_ledger, outputs, paid_bounds, publishing, tile_writer, uploading
-from blockveil.pipeline.releases.compute import Compute
-from blockveil.pipeline.releases.growing import growth_of, result_digest
+from blockveil.pipeline.releases import charged_steps, uploading
+from blockveil.pipeline.releases.compute import Compute, Tell
 from blockveil.pipeline.releases.order import OrderedStep, Result, StepRunner, once
 from blockveil.pipeline.releases.publishing import Published, Staged
-from blockveil.pipeline.releases.training_steps import train
-from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace, as_charged, resumed_from
-
-Tell = Callable[[str, float | None], None]
-
-_log = logging.getLogger(__name__)
-
-
-def reserve(workspace: Workspace, attempt: str) -> Reservation:
-    """Open the data, fingerprint it and hold the budget.
-
-    Parameters
-    ----------
-    workspace
-        Ledger, keys and output of the release.
-    attempt
-        Name of this attempt, for the ledger's record.
-
-    Raises
-    ------
-    BlockveilError
-        Something unvetted is not allowed, an officer must sign first, bounds were not paid for, the data cannot be read
-        or does not fit, the budget does not hold the charge, the release exists with other data or config, or the
-        ledger has forgotten one. Nothing is spent then.
-    """
-    plan = workspace.plan
-    require_allowed(plan.loaded)
-    publishing.sweep_staging(workspace.root, plan.release_id)
-    lost_ledger.require_none(plan.loaded, workspace.ledger)
-    paid_bounds.require_paid(plan.loaded, workspace.ledger)
-    dataset = as_charged(workspace, open_records(plan.loaded))
-    workspace.expire()
-    growth = None
-    if plan.series is not None:
-        growth = growth_of(plan, plan.series, workspace.ledger, workspace.root, dataset)
-        dataset = growth.dataset
-    fingerprint = growth.fingerprint if growth else dataset.fingerprint
-    spec = plan.spec(fingerprint, growth.history if growth else None, dataset.part)
-    uploading.require_places(plan.loaded, workspace.root, plan.release_id)
-    charge = workspace.ledger.reserve(
-        release_id=plan.release_id,
-        dataset=plan.config.release.account,
-        spec=spec,
-        spec_digest=digest(spec),
-        charge=plan.charge,
-        neighbours=plan.neighbours,
-        unit=plan.config.privacy.unit,
-        attempt=attempt,
-        approval=signed_approval.required(plan, workspace.ledger),
-        night=growth.night if growth else None,
-        part=dataset.part,
-    )
-    if charge.warning is not None:
-        _log.warning("%s: %s", plan.release_id, charge.warning)
-    try:
-        published = uploading.find_published(plan.loaded, workspace.root, plan.release_id, charge.charge_id)
-    except BaseException as error:
-        # Another ledger paid for what is published, or it is damaged: nothing may be drawn beside it.
-        with suppress(Exception):  # the first failure is the one to show
-            workspace.ledger.void_if_reserved(charge.charge_id, type(error).__name__)
-        raise
-    return Reservation(charge, dataset, None if charge.is_new else resumed_from(charge, published), published, growth)
-
-
-def measure(workspace: Workspace, reservation: Reservation, compute: Compute, tell: Tell) -> Staged:
-    """Compute the exact sum, commit the charge, draw the noise and stage the release.
-
-    Parameters
-    ----------
-    workspace, reservation
-        The release and its charge.
-    compute
-        Runs the graph.
-    tell
-        Receives progress in the user's words.
-
-    Raises
-    ------
-    BlockveilError
-        Bad data or a lost cluster before the commit (nothing drawn), or a failure after it (a re-run resumes).
-    """
-    plan, dataset, handle = workspace.plan, reservation.dataset, reservation.charge.charge_id
-    if plan.trains:
-        return train(workspace, reservation, compute, tell, partial(_commit, workspace, reservation))
-    chunk_rows = plan.chunk_rows(dataset.chunk_rows)
-    cut = plan.cut(plan.machine(compute.workers, compute.threads), dataset.rows)
-    layout = cut.layout(dataset.rows, chunk_rows)
-    # A scheduler takes tasks of one name for one task. Two attempts at once may cut the records differently: a part of
-    # the one in a sum of the other would count records twice.
-    name = f"blockveil-{handle[:12]}-{secrets.token_hex(4)}"
-    ages = reservation.growth and reservation.growth.ages
-    query = ages.query(plan) if ages else plan.question.query
-    reader = ages.reader(released_layout(layout, plan.design).tiles) if ages else None
-    exact = exact_graph(dataset.source, query, layout, chunk_rows, name, cut.work.narrow and not ages)
-    held = compute.hold(exact, partial(tell, "reading, clipping and adding up"))
-    del exact
-    dataset.check_unchanged()  # the sum must be of the data that the charge is for
-    charge, key = _commit(workspace, reservation)
-    tell("drawing the noise", None)
-    compute.install(handle, key)
-    try:
-        noisy = noisy_graph(held, layout, plan.design, handle, name)
-        layout = released_layout(layout, plan.design)
-        with workspace.draft(charge) as draft:
-            small = tile_writer.write(
-                draft, plan, dataset.rows, layout, tile_writer.Tiles(noisy, compute, tell, reader)
-            )
-            # The part of a worker that died after the commit is read again. Of other records, the release would mix
-            # two states of a record, and could count one twice: the sensitivity is that of a single state.
-            dataset.check_unchanged(committed=True)
-            tell("closing the release", None)
-            return draft.finish(outputs.attributes(plan, charge, small, dataset))
-    finally:
-        compute.forget(handle)
-
-
-def _commit(workspace: Workspace, reservation: Reservation) -> tuple[Charge, NoiseKey]:
-    """Make the key, then make the charge irrevocable; only the holder of the committed key may go on."""
-    charge_id, state = reservation.charge.charge_id, reservation.charge.state
-    shared = _with_shared_key(workspace.plan)
-    payer = reservation.charge.continues if shared else None
-    if payer is None and state == "RESERVED":
-        secret: bytes | None = workspace.keys.create(charge_id)
-    else:
-        secret = workspace.keys.read(payer or charge_id)
-    if secret is None:
-        raise _lost(workspace.plan.release_id)
-    charge = workspace.ledger.commit(charge_id, key_check=_check_value(secret))
-    if charge.key_check != _check_value(secret):
-        if payer is None and state == "RESERVED":
-            # Another attempt committed, published and destroyed its key; ours was never used.
-            workspace.keys.destroy(charge_id)
-        raise _lost(workspace.plan.release_id)
-    # Noise of nights that share a key is bound to what they have in common: an increment has one noise in all.
-    return charge, NoiseKey.derive(secret, bytes.fromhex(shared.digest if shared else charge.spec_digest))
-
-
-def _with_shared_key(plan: Plan) -> Series | None:
-    """The nights that draw under one key, as an earlier version began them; None where each has a key of its own."""
-    return plan.series if plan.series is not None and plan.series.scheme.levels is None else None
-
-
-def _check_value(secret: bytes) -> str:
-    """A public commitment to the key: reveals nothing of a 256-bit secret, and two keys never share one."""
-    return hmac.new(secret, b"blockveil key check", hashlib.sha256).hexdigest()
-
-
-def _lost(release_id: str) -> KeyLost:
-    return KeyLost(
-        f"The noise key of '{release_id}' is gone although its charge is committed",
-        "Noise is drawn once, with the committed key",
-        "If another attempt has just finished, run again; else restore the key store, or release another date "
-        "(of nights that share a charge: plan new ones under another continual.first)",
-    )
-
-
-def publish(workspace: Workspace, staged: Staged) -> Published:
-    """Make the staged release visible at once; the same bits may be published again without effect."""
-    return publishing.publish(workspace.root, workspace.plan.release_id, staged)
-
-
-def seal(workspace: Workspace, reservation: Reservation, published: Published) -> Outcome:
-    """Destroy the key, unless later nights draw with it, and mark the charge as released."""
-    charge_id, shared = reservation.charge.charge_id, _with_shared_key(workspace.plan)
-    publishing.sweep_staging(workspace.root, workspace.plan.release_id)
-    if shared is None:
-        workspace.keys.destroy(charge_id)
-    elif shared.is_last:
-        workspace.keys.destroy(reservation.charge.continues or charge_id)
-    growth = reservation.growth
-    result = result_digest(published.path) if growth and growth.ages else None
-    workspace.ledger.released(charge_id, published.output_digest, published.path.name, result)
-    lineage.tell(workspace.plan.loaded, workspace.ledger, reservation.charge)
-    return Outcome(
-        workspace.plan.release_id,
-        published.path,
-        published.pointer,
-        published.output_digest,
-        charge_id,
-        reservation.resumed,
-    )
-
-
-def abandon(workspace: Workspace, reservation: Reservation, reason: str) -> bool:
-    """After a failure: give the budget back if nothing was drawn.
-
-    Returns
-    -------
-    True if the charge is void, False if it is committed and stands.
-    """
-    voided = workspace.ledger.void_if_reserved(reservation.charge.charge_id, reason)
-    if voided:
-        workspace.keys.destroy(reservation.charge.charge_id)
-    lineage.tell(workspace.plan.loaded, workspace.ledger, reservation.charge)
-    return voided
+from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace
 
 
 class Attempt:
@@ -265,8 +56,8 @@ class Attempt:
         self._settled = False
 
     def reserve(self) -> None:
-        """Hold the budget; as :func:`reserve`."""
-        self._reservation = reserve(self.workspace, self._name)
+        """Hold the budget; as :func:`.charged_steps.reserve`."""
+        self._reservation = charged_steps.reserve(self.workspace, self._name)
         self._published = self._reservation.published
         if self._reservation.resumed:
             self._tell(self._reservation.resumed, None)
@@ -276,24 +67,24 @@ class Attempt:
         return self._published is None
 
     def measure(self) -> None:
-        """Compute, commit, draw and stage; as :func:`measure`. May be tried again."""
+        """Compute, commit, draw and stage; as :func:`.charged_steps.measure`. May be tried again."""
         self._tell("starting workers", None)
         with self._compute() as compute:
-            self._staged = measure(self.workspace, _reached(self._reservation), compute, self._tell)
+            self._staged = charged_steps.measure(self.workspace, _reached(self._reservation), compute, self._tell)
 
     def publish(self) -> None:
-        """Make the release visible; as :func:`publish`."""
+        """Make the release visible; as :func:`.charged_steps.publish`."""
         self._tell("publishing", None)
-        self._published = publish(self.workspace, _reached(self._staged))
+        self._published = charged_steps.publish(self.workspace, _reached(self._staged))
 
     def upload(self) -> None:
         """Send what this or an earlier attempt published; as :func:`.uploading.send`. May be tried again."""
         uploading.send(self.workspace.plan.loaded, _reached(self._published), self._tell)
 
     def seal(self) -> None:
-        """Mark the charge of what this or an earlier attempt published as released; as :func:`seal`."""
+        """Mark the charge of what this or an earlier attempt published as released; as :func:`.charged_steps.seal`."""
         self._tell("sealing", None)
-        self._outcome = seal(self.workspace, _reached(self._reservation), _reached(self._published))
+        self._outcome = charged_steps.seal(self.workspace, _reached(self._reservation), _reached(self._published))
         self._settled = True
 
     @property
@@ -316,7 +107,7 @@ class Attempt:
             self._give_back_unseen(reason)
             voided = None
         else:
-            voided = abandon(self.workspace, self._reservation, reason)
+            voided = charged_steps.abandon(self.workspace, self._reservation, reason)
         self._settled = True
         return voided
 

@@ -11,14 +11,12 @@ from blockveil.engine.noise.design import Released
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
-from blockveil.pipeline.releases.compute import Compute
+from blockveil.pipeline.releases.compute import Compute, Tell
 from blockveil.pipeline.releases.growing import NightReader
 from blockveil.pipeline.releases.publishing import Draft
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
-
-Tell = Callable[[str, float | None], None]
 
 
 class Tiles:

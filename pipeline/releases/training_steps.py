@@ -24,11 +24,9 @@ from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import Charge
 from blockveil.pipeline.questions.gradients import course_of
 from blockveil.pipeline.releases import outputs
-from blockveil.pipeline.releases.compute import Compute
+from blockveil.pipeline.releases.compute import Compute, Tell
 from blockveil.pipeline.releases.publishing import Staged
 from blockveil.pipeline.releases.workspace import Reservation, Workspace
-
-Tell = Callable[[str, float | None], None]
 
 
 def train(

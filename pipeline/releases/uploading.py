@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.secrets import read_secret
 from blockveil.pipeline.releases import publishing, signing
+from blockveil.pipeline.releases.compute import Tell
 from blockveil.pipeline.releases.destination import KEY, Destination
 from blockveil.pipeline.releases.publishing import Published
 
@@ -78,7 +78,7 @@ def require_places(loaded: LoadedConfig, root: Path, release_id: str) -> None:
         place.require(release_id)
 
 
-def send(loaded: LoadedConfig, published: Published, tell: Callable[[str, float | None], None]) -> None:
+def send(loaded: LoadedConfig, published: Published, tell: Tell) -> None:
     """Send a published release, where it is to be; raises as :meth:`Destination.send`.
 
     Parameters

@@ -31,7 +31,7 @@ from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign
 from blockveil.engine.noise import design
 from blockveil.flows.service import server
 from blockveil.pipeline.ledger import Ledger, chain, ledger
-from blockveil.pipeline.releases import keys, night, outputs
+from blockveil.pipeline.releases import charged_steps, keys, outputs
 
 NIGHT = "2026-11-20"
 MOMENT = "2026-11-20T02:30:00+00:00"
@@ -46,7 +46,7 @@ logged = io.StringIO()
 """What was logged since the last folder."""
 
 _add_noise, _derive = design.add_noise, blockveil.engine.noise.discrete_gaussian.NoiseKey.derive.__func__
-_attributes, _measure = outputs.attributes, night.measure
+_attributes, _measure = outputs.attributes, charged_steps.measure
 
 
 def _alone(exact, steps, noise, shift=0):
@@ -90,7 +90,7 @@ blockveil.engine.noise.discrete_gaussian.NoiseKey.derive = classmethod(
 def fix():
     """Take what is random, and the clock, from one place; in the process of the command line alone."""
     numbers = itertools.count(1)
-    night.measure, outputs.attributes = _measured, _attributed
+    charged_steps.measure, outputs.attributes = _measured, _attributed
     chain.row_hash = _blinded
     chain.os = SimpleNamespace(urandom=lambda length: next(numbers).to_bytes(length))  # whoever imported what uses it
     ledger.Ledger.__init__.__defaults__ = (lambda: MOMENT,)

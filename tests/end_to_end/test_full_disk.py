@@ -41,7 +41,7 @@ def files_of_at_most(size):
 def test_a_disk_that_fills_after_some_blocks_are_written_costs_one_charge_and_no_bit(
     tmp_path, monkeypatch, stage, size
 ):
-    monkeypatch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
+    monkeypatch.setattr("blockveil.pipeline.releases.charged_steps.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
     monkeypatch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 4)
     monkeypatch.setattr(blockveil.pipeline.data.zarr_arrays, "CHUNK_SIDE", 2)
     monkeypatch.setattr(blockveil.engine.answers.layout.grid, "__defaults__", (0, 2))
@@ -81,7 +81,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from tests import support
 from tests.pipeline.releases.test_release import NIGHT, no_trace
 
-night.NoiseKey.derive = lambda *_: NoiseKey(bytes(32))
+NoiseKey.derive = lambda *_: NoiseKey(bytes(32))
 place, loaded = Path(sys.argv[1]), load_config(Path(sys.argv[2]))
 
 def sized(kibibytes):
@@ -129,7 +129,7 @@ def test_a_file_system_that_is_full_at_any_point_costs_one_charge_and_no_bit(tmp
     for folder in (alone, people, place):
         folder.mkdir()
     with monkeypatch.context() as patch:
-        patch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
+        patch.setattr("blockveil.pipeline.releases.charged_steps.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
         expected = run(support.prepare(alone)).output_digest
     support.write_records(people, support.records())
     path = support.write_config(people)

@@ -108,7 +108,7 @@ def test_nothing_private_shows_on_a_cluster_that_writes_in_blocks(tmp_path, monk
         monkeypatch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 2)
         monkeypatch.setattr(blockveil.pipeline.data.zarr_arrays, "CHUNK_SIDE", 2)
         monkeypatch.setattr(blockveil.engine.answers.layout.grid, "__defaults__", (0, 2))
-    monkeypatch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *_: NoiseKey(SECRET))
+    monkeypatch.setattr("blockveil.pipeline.releases.charged_steps.NoiseKey.derive", lambda *_: NoiseKey(SECRET))
     loaded = queries.prepare(tmp_path, QUERIES[query], values)
     plan = make_plan(loaded, NIGHT)
     assert plan.answer.work(len(values)).blocked == (not held_whole)

@@ -77,7 +77,7 @@ def scheduler():
 def test_a_scheduler_that_restarts_while_adding_up_or_drawing_costs_one_charge_and_no_bit(
     tmp_path, monkeypatch, scheduler
 ):
-    monkeypatch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
+    monkeypatch.setattr("blockveil.pipeline.releases.charged_steps.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
     alone, people = tmp_path / "alone", tmp_path / "people"
     alone.mkdir()
     people.mkdir()

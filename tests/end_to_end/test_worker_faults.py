@@ -54,7 +54,7 @@ def in_small_blocks(patch):
     patch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 4)
     patch.setattr(blockveil.pipeline.data.zarr_arrays, "CHUNK_SIDE", 2)
     patch.setattr(blockveil.engine.answers.layout.grid, "__defaults__", (0, 2))
-    patch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
+    patch.setattr("blockveil.pipeline.releases.charged_steps.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
 
 
 @pytest.fixture

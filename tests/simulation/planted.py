@@ -57,7 +57,7 @@ class Mistake:
 
 
 _KEYS = "blockveil.pipeline.releases.keys:KeyStore."
-_NIGHT = "blockveil.pipeline.releases.night:"
+_STEPS = "blockveil.pipeline.releases.charged_steps:"
 _PUBLISHING = "blockveil.pipeline.releases.publishing:"
 _LEDGER = "blockveil.pipeline.ledger.ledger:Ledger."
 
@@ -68,7 +68,7 @@ MISTAKES = {
     "the name of the secret is not synced": Mistake(_KEYS + "_link", (("    sync(self._root)\n", ""),)),
     "the name of the key store is not synced": Mistake(_KEYS + "_link", (("    sync_names(self._root)", "    pass"),)),
     "noise is drawn before the commit": Mistake(
-        _NIGHT + "measure",
+        _STEPS + "measure",
         (
             (
                 "    charge, key = _commit(workspace, reservation)\n",
@@ -88,10 +88,10 @@ MISTAKES = {
         unguarded=True,
     ),
     "the key is wiped before the release is published": Mistake(
-        _NIGHT + "measure", (("        compute.forget(handle)\n", "        workspace.keys.destroy(handle)\n"),)
+        _STEPS + "measure", (("        compute.forget(handle)\n", "        workspace.keys.destroy(handle)\n"),)
     ),
     "the key outlives the seal": Mistake(
-        _NIGHT + "seal",
+        _STEPS + "seal",
         (
             ("        workspace.keys.destroy(charge_id)\n", "        pass\n"),
             ("    lineage.tell", "    workspace.keys.destroy(charge_id)\n    lineage.tell"),
@@ -127,10 +127,10 @@ MISTAKES = {
         (("ticks = booked(budget, charge, part)", "ticks = budget.tally.book(budget.cap, charge, part)"),),
     ),
     "two attempts draw with two keys": Mistake(
-        _NIGHT + "_commit", (("    if charge.key_check != _check_value(secret):\n", "    if False:\n"),)
+        _STEPS + "_commit", (("    if charge.key_check != _check_value(secret):\n", "    if False:\n"),)
     ),
     "records are not looked at after the draw": Mistake(
-        _NIGHT + "measure", (("            dataset.check_unchanged(committed=True)\n", ""),)
+        _STEPS + "measure", (("            dataset.check_unchanged(committed=True)\n", ""),)
     ),
     "the pointer is sent before what it points to": Mistake(
         "blockveil.pipeline.releases.destination:Destination.send",

@@ -27,7 +27,7 @@ from blockveil.pipeline.data import known_content, object_writes, released, zarr
 from blockveil.pipeline.ledger import chain, database, line
 from blockveil.pipeline.ledger import ledger as ledger_module
 from blockveil.pipeline.plan.planning import Plan, make_plan
-from blockveil.pipeline.releases import destination, keys, night, publishing, workspace
+from blockveil.pipeline.releases import charged_steps, destination, keys, publishing, workspace
 from blockveil.pipeline.releases.night import Attempt, walk
 from blockveil.pipeline.releases.order import plainly
 from blockveil.pipeline.releases.workspace import Workspace
@@ -196,14 +196,14 @@ class Schedule:
         yield mock.patch.object(zarr_arrays, "_ahead", iter)  # without a thread that reads ahead
         yield mock.patch.object(released, "zarr", SimpleNamespace(open_group=stand_ins.open_group))
         yield mock.patch.multiple(
-            night,
+            charged_steps,
             open_records=lambda _: stand_ins.Records(self, self.version),
             exact_graph=lambda *_: None,
             noisy_graph=lambda held, layout, design, handle, name: (handle, held),
             released_layout=lambda *_: None,
             secrets=SimpleNamespace(token_hex=lambda count: self.world.bytes(count).hex()),
         )
-        yield mock.patch.object(night.tile_writer, "write", stand_ins.write_tiles)
+        yield mock.patch.object(charged_steps.tile_writer, "write", stand_ins.write_tiles)
         cut = SimpleNamespace(layout=lambda *_: None, work=SimpleNamespace(narrow=False))
         yield mock.patch.multiple(Plan, cut=lambda *_: cut)
         yield mock.patch.object(destination, "ThreadPoolExecutor", stand_ins.InlinePool)

@@ -166,7 +166,7 @@ def test_a_restarted_worker_receives_the_key_and_the_bits_stay_the_same(setting)
 
 def test_two_attempts_at_once_on_one_cluster_never_share_parts_of_their_sums(setting, tmp_path, monkeypatch):
     _, compute = setting
-    monkeypatch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *a: NoiseKey(bytes(32)))
+    monkeypatch.setattr("blockveil.pipeline.releases.charged_steps.NoiseKey.derive", lambda *a: NoiseKey(bytes(32)))
     alone, together = tmp_path / "alone", tmp_path / "together"
     alone.mkdir()
     together.mkdir()

@@ -15,7 +15,7 @@ from blockveil.flows.runs.conductor import attempt_of, conduct
 from blockveil.pipeline.base.errors import ComputeError
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import planning
-from blockveil.pipeline.releases import night
+from blockveil.pipeline.releases import charged_steps, night
 from blockveil.pipeline.releases.compute import ThreadCompute, translate
 from blockveil.pipeline.releases.workspace import Workspace
 from tests import support
@@ -57,8 +57,10 @@ def test_a_run_plans_once_opens_the_ledger_once_and_takes_the_steps_in_order(run
         if vars(module).get("make_plan") is plan:
             monkeypatch.setattr(module, "make_plan", planned)
     for name in ("reserve", "measure", "publish", "seal"):
-        work = getattr(night, name)
-        monkeypatch.setattr(night, name, lambda *args, work=work, name=name: (taken.append(name), work(*args))[1])
+        work = getattr(charged_steps, name)
+        monkeypatch.setattr(
+            charged_steps, name, lambda *args, work=work, name=name: (taken.append(name), work(*args))[1]
+        )
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "__init__", opening)
         run()

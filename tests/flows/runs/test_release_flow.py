@@ -33,7 +33,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases import night, publishing
+from blockveil.pipeline.releases import charged_steps, night, publishing
 from blockveil.pipeline.releases.compute import ThreadCompute, translate
 from tests import support
 
@@ -268,7 +268,7 @@ def test_an_unexpected_error_in_the_measurement_is_not_tried_again_and_gives_the
         calls.append(1)
         raise OSError(f"record {support.CANARY}")
 
-    monkeypatch.setattr(night, "measure", fail)
+    monkeypatch.setattr(charged_steps, "measure", fail)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "home"))
     state = run()
     assert state.name == "Unexpected"
@@ -328,7 +328,7 @@ def test_an_interrupt_gives_the_budget_back_and_goes_on(people, monkeypatch, err
 
 def test_an_error_between_two_steps_gives_the_budget_back(people, monkeypatch):
     loaded = people()
-    night.reserve(night.Workspace.open(make_plan(loaded, NIGHT)), "killed")
+    charged_steps.reserve(night.Workspace.open(make_plan(loaded, NIGHT)), "killed")
     first, second, *_ = night.ORDER
     monkeypatch.setattr(night, "ORDER", (first, replace(second, due=lambda _: 1 / 0)))
     assert run().is_failed()
@@ -354,7 +354,7 @@ def test_a_cluster_that_stays_lost_is_a_named_state_that_gives_the_budget_back(p
 def test_a_failure_after_the_commit_says_that_the_charge_stands_and_the_next_run_finishes(people, monkeypatch):
     loaded = people()
     with monkeypatch.context() as patch:
-        patch.setattr(night, "publish", lambda *_: 1 / 0)
+        patch.setattr(charged_steps, "publish", lambda *_: 1 / 0)
         state = run()
     assert "The charge stands" in state.message
     before = spent(loaded)

@@ -32,7 +32,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import load_deployments
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases.night import reserve
+from blockveil.pipeline.releases.charged_steps import reserve
 from blockveil.pipeline.releases.workspace import Workspace
 from tests import support
 

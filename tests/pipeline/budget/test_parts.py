@@ -511,7 +511,9 @@ class TestRelease:
         Ledger(loaded.ledger_url).set_budget("patients", 1.0, 1e-9, Neighbours.ADD_REMOVE, UNIT)
         release(load_config(path), DATES[0])
         (said,) = [
-            record.getMessage() for record in caplog.records if record.name == "blockveil.pipeline.releases.night"
+            record.getMessage()
+            for record in caplog.records
+            if record.name == "blockveil.pipeline.releases.charged_steps"
         ]
         assert said.startswith("patients/costs/2026-11-20: The same records stand in the ledger for ")
         assert "'people/costs/2026-11-20' (budget 'people')" in said

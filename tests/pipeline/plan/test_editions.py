@@ -71,7 +71,7 @@ def killed_after_its_commit():
         raise StoreError("a", "b", "c")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("blockveil.pipeline.releases.night.noisy_graph", dies)
+        patch.setattr("blockveil.pipeline.releases.charged_steps.noisy_graph", dies)
         with pytest.raises(StoreError):
             yield
 
@@ -179,7 +179,7 @@ def test_a_charge_that_was_given_back_leaves_the_newest_edition(tmp_path):
         raise StoreError("a", "b", "c")
 
     with before(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("blockveil.pipeline.releases.night.exact_graph", dies)
+        patch.setattr("blockveil.pipeline.releases.charged_steps.exact_graph", dies)
         with pytest.raises(StoreError):
             run(loaded)
     assert Workspace.open(make_plan(loaded, NIGHT)).plan.digest == make_plan(loaded, NIGHT).digest

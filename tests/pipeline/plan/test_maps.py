@@ -60,7 +60,8 @@ def killed(monkeypatch, release):
     """A release that ends between the commit of its charge and its noise."""
     with monkeypatch.context() as patch:
         patch.setattr(
-            "blockveil.pipeline.releases.night.noisy_graph", lambda *a: (_ for _ in ()).throw(StoreError("a", "b", "c"))
+            "blockveil.pipeline.releases.charged_steps.noisy_graph",
+            lambda *a: (_ for _ in ()).throw(StoreError("a", "b", "c")),
         )
         with pytest.raises(StoreError):
             release()
@@ -188,7 +189,8 @@ def test_a_charge_that_was_given_back_binds_no_later_plan(tmp_path, monkeypatch)
     loaded = prepare(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(
-            "blockveil.pipeline.releases.night.exact_graph", lambda *a: (_ for _ in ()).throw(StoreError("a", "b", "c"))
+            "blockveil.pipeline.releases.charged_steps.exact_graph",
+            lambda *a: (_ for _ in ()).throw(StoreError("a", "b", "c")),
         )
         with pytest.raises(StoreError):
             run_as_before(monkeypatch, loaded)

@@ -16,12 +16,13 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.datasets import open_records
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.statement import statement
+from blockveil.pipeline.plan.begun import Begun
 from blockveil.pipeline.plan.nights import InLedger
 from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.charged_steps import reserve as reserve_night
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.night import Workspace, run_release
-from blockveil.pipeline.releases.night import reserve as reserve_night
 from tests import support, warm
 
 FIRST = date(2026, 11, 1)
@@ -48,7 +49,7 @@ def prepare(folder, rows=100, section=SECTION, **config):
 
 def plan_of(loaded, number):
     """As an earlier version planned it."""
-    return make_plan(loaded, on(number), InLedger(chained=True, number=number))
+    return make_plan(loaded, on(number), Begun(night=InLedger(chained=True, number=number)))
 
 
 def run(loaded, number):
@@ -155,6 +156,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan.begun import Begun
 from blockveil.pipeline.plan.nights import InLedger
 from blockveil.pipeline.plan.planning import make_plan
 
@@ -171,7 +173,7 @@ def after(owner, name):
 owner, name = sys.argv[2].split()
 after({"Ledger": Ledger, "KeyStore": KeyStore, "Draft": publishing.Draft, "publishing": publishing}[owner], name)
 day = date.fromisoformat(sys.argv[3])
-plan = make_plan(load_config(Path(sys.argv[1])), day, InLedger(chained=True, number=day.day))
+plan = make_plan(load_config(Path(sys.argv[1])), day, Begun(night=InLedger(chained=True, number=day.day)))
 night.run_release(plan, ThreadCompute(2), "killed", lambda *a: None)
 """
 

@@ -34,12 +34,12 @@ from blockveil.pipeline.plan.price import price_of
 from blockveil.pipeline.plan.splitting import split
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases import retention
+from blockveil.pipeline.releases.charged_steps import measure as measure_night
+from blockveil.pipeline.releases.charged_steps import reserve as reserve_night
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.growing import needed_later
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.night import Workspace, run_release
-from blockveil.pipeline.releases.night import measure as measure_night
-from blockveil.pipeline.releases.night import reserve as reserve_night
 from tests import support, warm
 
 FIRST = date(2026, 11, 1)
@@ -226,7 +226,7 @@ def test_histories_and_where_nights_end_are_the_same_whatever_the_chunks(tmp_pat
 
 
 def test_compute_settings_and_chunks_do_not_change_a_bit_of_a_night(tmp_path, monkeypatch):
-    monkeypatch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *a: NoiseKey(bytes(32)))
+    monkeypatch.setattr("blockveil.pipeline.releases.charged_steps.NoiseKey.derive", lambda *a: NoiseKey(bytes(32)))
     found = set()
     for position, (block_rows, chunks) in enumerate([("7", (50, 3)), ("400", (50, 3)), ("60", (13, 2))]):
         folder = tmp_path / str(position)

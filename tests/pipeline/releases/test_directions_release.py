@@ -11,8 +11,9 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.charged_steps import measure, reserve
 from blockveil.pipeline.releases.compute import ThreadCompute
-from blockveil.pipeline.releases.night import Workspace, measure, reserve, run_release
+from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import make_report
 from tests import support
 

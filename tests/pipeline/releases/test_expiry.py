@@ -9,8 +9,9 @@ from blockveil.pipeline.base.errors import BudgetExhausted
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.charged_steps import reserve
 from blockveil.pipeline.releases.keys import KeyStore
-from blockveil.pipeline.releases.night import Workspace, reserve
+from blockveil.pipeline.releases.night import Workspace
 from tests import support
 
 LONG_AGO = "2020-01-01T00:00:00+00:00"

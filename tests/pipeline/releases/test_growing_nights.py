@@ -21,7 +21,7 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.begun import Begun
 from blockveil.pipeline.plan.nights import InLedger
 from blockveil.pipeline.plan.planning import as_begun, make_plan
-from blockveil.pipeline.releases import night
+from blockveil.pipeline.releases import charged_steps
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.growing import growth_of
 from blockveil.pipeline.releases.night import Workspace, run_release
@@ -96,7 +96,9 @@ def test_a_night_that_was_killed_after_its_commit_is_finished_though_the_store_h
     grow(tmp_path, 0, layout)
     plan = make_plan(loaded, FIRST)
     workspace = Workspace.open(plan)
-    staged = night.measure(workspace, night.reserve(workspace, "killed"), ThreadCompute(1), lambda *_: None)
+    staged = charged_steps.measure(
+        workspace, charged_steps.reserve(workspace, "killed"), ThreadCompute(1), lambda *_: None
+    )
     for number in (1, 2):
         grow(tmp_path, number, layout)
     outcome = run(loaded, 0)
@@ -117,7 +119,9 @@ def test_a_night_of_a_series_that_was_killed_is_finished_after_appends_and_the_s
     run(loaded, 0)
     grow(tmp_path, 1)
     workspace = Workspace.open(make_plan(loaded, FIRST + timedelta(days=1)))
-    staged = night.measure(workspace, night.reserve(workspace, "killed"), ThreadCompute(1), lambda *_: None)
+    staged = charged_steps.measure(
+        workspace, charged_steps.reserve(workspace, "killed"), ThreadCompute(1), lambda *_: None
+    )
     grow(tmp_path, 2)
     spent = Ledger(loaded.ledger_url).budget("people").spent
     assert run(loaded, 1).output_digest == staged.output_digest
@@ -196,7 +200,7 @@ def test_a_night_whose_records_were_erased_before_it_was_finished_is_refused_in_
     run(loaded, 0)
     grow_by_person(tmp_path, 1)
     workspace = Workspace.open(make_plan(loaded, FIRST + timedelta(days=1)))
-    reserved = night.reserve(workspace, "killed")
+    reserved = charged_steps.reserve(workspace, "killed")
     erase(tmp_path, [3, 17])
     with pytest.raises(DataError, match="Some of the records with which this night began were erased"):
         run(loaded, 1)
@@ -208,7 +212,7 @@ def test_a_single_night_that_was_begun_before_an_erasure_is_not_finished_on_othe
     loaded = of_persons(tmp_path)
     grow_by_person(tmp_path, 0)
     workspace = Workspace.open(make_plan(loaded, FIRST))
-    night.measure(workspace, night.reserve(workspace, "killed"), ThreadCompute(1), lambda *_: None)
+    charged_steps.measure(workspace, charged_steps.reserve(workspace, "killed"), ThreadCompute(1), lambda *_: None)
     erase(tmp_path, [3])
     with pytest.raises(ReleaseConflict, match="another specification"):
         run(loaded, 0)
@@ -235,7 +239,7 @@ def test_a_reservation_from_before_an_append_is_used_for_the_records_that_it_was
     loaded = prepared(tmp_path)
     grow(tmp_path, 0)
     plan = make_plan(loaded, FIRST)
-    night.reserve(Workspace.open(plan), "killed")
+    charged_steps.reserve(Workspace.open(plan), "killed")
     grow(tmp_path, 1)
     assert "reserved" in run(loaded, 0).resumed
 

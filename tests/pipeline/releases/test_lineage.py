@@ -16,8 +16,9 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import lineage
+from blockveil.pipeline.releases.charged_steps import abandon, reserve
 from blockveil.pipeline.releases.compute import ThreadCompute
-from blockveil.pipeline.releases.night import Workspace, abandon, reserve, run_release
+from blockveil.pipeline.releases.night import Workspace, run_release
 from tests import support
 from tests.pipeline.ledger.test_transfer import RUN_EVENT
 

@@ -28,7 +28,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data import datasets
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases import night, publishing
+from blockveil.pipeline.releases import charged_steps, night, publishing
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.night import run_release
@@ -103,7 +103,7 @@ def cluster(tmp_path_factory):
 @pytest.mark.slow
 def test_compute_settings_do_not_change_a_bit_of_the_release(tmp_path, monkeypatch, cluster):
     # One key for all: whatever differs then comes from chunks, threads or processes.
-    monkeypatch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *a: NoiseKey(bytes(32)))
+    monkeypatch.setattr("blockveil.pipeline.releases.charged_steps.NoiseKey.derive", lambda *a: NoiseKey(bytes(32)))
     digests = set()
     settings = [("7", None), ("50", None), ("400", None), ("90", cluster)]
     for position, (block_rows, compute) in enumerate(settings):
@@ -131,7 +131,7 @@ KILL = """
 import os, signal, sys
 from datetime import date
 from pathlib import Path
-from blockveil.pipeline.releases import night, publishing
+from blockveil.pipeline.releases import charged_steps, night, publishing
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.releases.keys import KeyStore
@@ -161,7 +161,7 @@ if point == "middle of the graph":
     SecondMomentQuery.partial = some
 if point == "after the key": after(KeyStore, "create")
 if point == "after commit": after(Ledger, "commit")
-if point == "middle of the noise": night.NoiseKey = type("K", (), {"derive": staticmethod(die)})
+if point == "middle of the noise": charged_steps.NoiseKey = type("K", (), {"derive": staticmethod(die)})
 if point == "after staging": after(publishing.Draft, "finish")
 if point == "after the name": after(publishing, "_settle")
 if point == "after publish": after(publishing, "publish")
@@ -282,8 +282,8 @@ def test_whatever_ends_a_night_nothing_stays_reserved_or_unfinished(tmp_path, mo
 
 def test_a_night_that_fails_before_it_reserves_leaves_that_of_another_attempt(tmp_path, monkeypatch):
     loaded = support.prepare(tmp_path)
-    night.reserve(night.Workspace.open(make_plan(loaded, NIGHT)), "another")
-    monkeypatch.setattr(night, "open_records", lambda *_: 1 / 0)
+    charged_steps.reserve(night.Workspace.open(make_plan(loaded, NIGHT)), "another")
+    monkeypatch.setattr(charged_steps, "open_records", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run(loaded)
     assert Ledger(loaded.ledger_url).history()[-1].kind == "RESERVED"

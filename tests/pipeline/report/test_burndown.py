@@ -6,8 +6,9 @@ import pytest
 
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.charged_steps import abandon, reserve
 from blockveil.pipeline.releases.compute import ThreadCompute
-from blockveil.pipeline.releases.night import Workspace, abandon, reserve, run_release
+from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import burndown
 from blockveil.pipeline.report.pictures import CARD, DARK
 from tests import support

@@ -130,7 +130,9 @@ OTHERS = {
 def released(folder, monkeypatch, kind, values):
     """A release of another kind with noise of a fixed key; three columns at most are read."""
     query, columns, mechanism, _ = OTHERS[kind]
-    monkeypatch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *a: NoiseKey(bytes(range(32))))
+    monkeypatch.setattr(
+        "blockveil.pipeline.releases.charged_steps.NoiseKey.derive", lambda *a: NoiseKey(bytes(range(32)))
+    )
     text = support.CONFIG.format(kind="rows", epsilon=0.05, neighbours="add-remove", cluster='kind = "threads"')
     start, end = text.index("kind ="), text.index("[privacy]")
     text = f'{text[:start]}rows_at_most = 9000\nmissing = "refuse"\n{query}\n{text[end:]}'

@@ -29,7 +29,9 @@ def released(folder, monkeypatch, query, values, *, day=20, secret=1, **settings
     """A release with noise of a fixed key."""
     folder.mkdir(exist_ok=True)
     np.save(folder / "shape.npy", totals.MATRIX)
-    monkeypatch.setattr("blockveil.pipeline.releases.night.NoiseKey.derive", lambda *_: NoiseKey(bytes([secret] * 32)))
+    monkeypatch.setattr(
+        "blockveil.pipeline.releases.charged_steps.NoiseKey.derive", lambda *_: NoiseKey(bytes([secret] * 32))
+    )
     support.write_records(folder, values)
     loaded = queries.config(folder, query, **settings)
     support.set_budget(loaded, 40.0)

@@ -208,7 +208,7 @@ def test_a_release_that_was_killed_is_finished_with_the_same_signature(tmp_path,
     key_file(tmp_path / "signer.pem")
     loaded = signed_config(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr("blockveil.pipeline.releases.night.seal", lambda *_: 1 / 0)
+        patch.setattr("blockveil.pipeline.releases.charged_steps.seal", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             run(loaded)
     (group,) = (tmp_path / "releases").rglob("*.zarr")
