@@ -10,7 +10,7 @@ import zarr
 from typer.testing import CliRunner
 
 from blockveil.flows.cli import app
-from blockveil.pipeline.config.row_query import checked
+from blockveil.pipeline.config.query_reading import checked
 from blockveil.pipeline.data.sparse_store import open_rows
 
 PAGE = (Path(__file__).parents[1] / "docs" / "how-to" / "databases.md").read_text()

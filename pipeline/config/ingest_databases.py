@@ -1,4 +1,4 @@
-"""``[source]`` of an ingest that reads a table of a database by a query; :mod:`.row_query` says which queries."""
+"""``[source]`` of an ingest that reads a table of a database by a query; :mod:`.query_reading` says which queries."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DatabaseSource(Section):
     def checked(self) -> RowQuery:
         """The query as it was accepted."""
         try:
-            from blockveil.pipeline.config.row_query import checked
+            from blockveil.pipeline.config.query_reading import checked
         except ModuleNotFoundError as missing:
             raise MissingExtra.of(missing) or missing from None
         return checked(self.query, self.dialect, tuple((one.table, one.key) for one in self.public))

@@ -1,4 +1,4 @@
-"""Which kinds of nodes a query may be made of, and which parts each of them may have; :mod:`.row_query` has the proof.
+"""Which kinds of nodes a query may be made of, and which parts each may have; :mod:`.query_reading` has the proof.
 
 A node that is added here must map the values of one row to one value, whatever other rows there are, without side
 effects, clock or chance, in each database that is read.

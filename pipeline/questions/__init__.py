@@ -1,4 +1,21 @@
-"""What a config asks, ready to be planned, computed and shown: one module a kind of query."""
+"""What a config asks, ready to be planned, computed and shown: one module a kind of query.
+
+* :mod:`.arrays`: The arrays of a release, by name
+* :mod:`.blocks`: Large answers, published tile by tile
+* :mod:`.cell_blocks`: Counts of a large grid, published tile by tile
+* :mod:`.cells`: Counts in the cells of a grid, and the answers of a declared workload
+* :mod:`.column_histograms`: A histogram of each column, from which bounds of unknown columns are chosen
+* :mod:`.directions`: Principal directions
+* :mod:`.gradients`: Sums of clipped gradients of a model at public weights
+* :mod:`.marginals`: Tables of counts over chosen columns, which agree with each other
+* :mod:`.moment`: Covariance and second moment
+* :mod:`.outer`: Sums of outer products
+* :mod:`.question`: What every question and its answer offer, and what questions share: quantisers and names
+* :mod:`.rows`: The records themselves
+* :mod:`.totals`: The number of records, and the total and the mean of each column
+* :mod:`.training`: Training of a model: the sums of gradients of all its steps, and the weights that they give
+* :mod:`.weights`: Public weights of a model
+"""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from blockveil.pipeline.config.query_reading import checked
 from blockveil.pipeline.config.query_refusal import QueryRefused
-from blockveil.pipeline.config.row_query import checked
 from tests.pipeline.config.refused_queries import REFUSED
 
 DIALECTS = ("duckdb", "sqlite", "postgres")

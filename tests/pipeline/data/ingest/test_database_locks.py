@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError, DataError, StoreError, StoreUnreachable
-from blockveil.pipeline.config.row_query import checked
+from blockveil.pipeline.config.query_reading import checked
 from blockveil.pipeline.data.ingest.duckdb_session import DuckdbSession
 from blockveil.pipeline.data.ingest.ingest_run import ingest, look
 from blockveil.pipeline.data.ingest.postgres_session import PostgresSession
