@@ -32,17 +32,16 @@ def approve(
     The signature holds for the very plan that is shown. Run it where your key is; the file may travel by any way.
     """
     del debug
-    from blockveil.flows.runs import budgets
     from blockveil.pipeline.ledger import Ledger
-    from blockveil.pipeline.plan import signed_approval
-    from blockveil.pipeline.plan.planning import as_begun, make_plan
+    from blockveil.pipeline.plan import budgets, promise, signed_approval
+    from blockveil.pipeline.plan.planning import plan_begun
     from blockveil.pipeline.report import save
 
     if not (why.strip() and why.isprintable() and len(why) <= 200):
         raise ConfigError("--why does not say why", "It is a line of 1 to 200 printable characters", "Correct it")
     loaded = read_config(config)
     ledger = Ledger(loaded.ledger_url)
-    plan = as_begun(make_plan(loaded, parse_date(date)), ledger)
+    plan = plan_begun(loaded, parse_date(date), ledger)
     secret = private_key(read_secret("--key", key, Path.cwd()))
     if secret is None:
         raise ConfigError(
@@ -55,7 +54,7 @@ def approve(
     save(path, signed_approval.text_of(made))
     rows = [
         ("Release", plan.release_id),
-        ("Promise", plan.guarantee_sentence()),
+        ("Promise", promise.sentence(plan)),
         *([] if asked is None else [("Asked", asked.text)]),
         ("Approved", made.words),
         ("Written", str(path)),

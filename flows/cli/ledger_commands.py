@@ -334,7 +334,7 @@ def void(
 ) -> None:
     """Give back a reservation of a run that died before anything was drawn, instead of resuming it."""
     del debug
-    from blockveil.pipeline.releases.keys import KeyStore
+    from blockveil.pipeline.releases.keys import open_keys
 
     loaded = read_config(config)
     ledger = Ledger(loaded.ledger_url)
@@ -346,5 +346,5 @@ def void(
             "Only a reservation on which nothing was drawn can be given back",
             "Run `blockveil ledger show` to see where it stands",
         )
-    KeyStore(loaded.keys_root).destroy(charge.charge_id)
+    open_keys(loaded).destroy(charge.charge_id)
     print_message(f"{release_id}: the reservation was given back", as_json, release=release_id)

@@ -8,6 +8,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.errors`: Errors a caller can act on
 * :mod:`.extras`: Libraries that only some uses need: which extra of the package brings each of them
 * :mod:`.interrupts`: What must be done although a person or a service manager asks the process to end, and asks again
+* :mod:`.offers`: Classes that other packages offer as entry points
 * :mod:`.permissions`: Who may write to a ledger in a file
 * :mod:`.places`: Paths that people write
 * :mod:`.printable`: Text from outside, such as a config, a path or a published file, made harmless for whatever shows

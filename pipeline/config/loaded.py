@@ -19,7 +19,7 @@ from blockveil.pipeline.config.geometry_section import BoxGeometry, EllipsoidGeo
 from blockveil.pipeline.config.mechanism_sections import AllocatedSection
 from blockveil.pipeline.config.model import Address, ReleaseConfig
 from blockveil.pipeline.config.query_sections import USUAL_BITS, Asked
-from blockveil.pipeline.config.secrets import check_private, read_address
+from blockveil.pipeline.config.secrets import check_private, read_address, read_key_store
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,21 @@ class LoadedConfig:
         return self.resolve(self.config.output.root, "output.root")
 
     @property
-    def keys_root(self) -> Path:
-        """Folder of noise keys."""
-        return self.resolve(self.config.output.keys, "output.keys")
+    def keys_root(self) -> Path | None:
+        """Folder of noise keys; None where another package keeps them, at an address that is named by reference."""
+        written = self.config.output.keys
+        return None if written.startswith(REFERENCES) else self.resolve(written, "output.keys")
+
+    @property
+    def keys_address(self) -> str:
+        """Address of the key store of another package. It may hold a password: it is for opening the store only.
+
+        Raises
+        ------
+        ConfigError
+            What ``output.keys`` refers to cannot be read, or is no address of a key store of an installed package.
+        """
+        return read_key_store("output.keys", self.config.output.keys, self.base)
 
     @property
     def ledger_path(self) -> Path | None:

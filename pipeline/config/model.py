@@ -211,8 +211,9 @@ class OutputSection(Section):
     ledger: PathOrReference
     """the ledger's SQLite file, relative to the config file; or "env:NAME" or "file:PATH" of a variable or a private
     file that holds the address of a PostgreSQL database"""
-    keys: LocalPath
-    """the private folder of noise keys, relative to the config file"""
+    keys: PathOrReference
+    """the private folder of noise keys, relative to the config file; or "env:NAME" or "file:PATH" of a variable or a
+    private file that holds the address of a key store of another package"""
     upload: RemoteLocation | None = None
     """the address in an object store that each release and its report are sent to, such as "s3://bucket/folder"; a
     release counts as released once readers see it there"""

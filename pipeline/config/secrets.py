@@ -115,6 +115,23 @@ def is_of_another_package(address: str) -> bool:
     return scheme not in ("sqlite", *POSTGRES) and bool(entry_points(group=LEDGERS, name=scheme))
 
 
+KEY_STORES = "blockveil.key_stores"
+"""Group of entry points of key stores in other packages, each under the scheme of its addresses."""
+
+
+def read_key_store(key: str, reference: str, base: Path) -> str:
+    """Return the address of a key store that a reference stands for; raises as :func:`read_secret`."""
+    address = read_secret(key, reference, base)
+    scheme, found, _ = address.partition("://")
+    if not found or not entry_points(group=KEY_STORES, name=scheme):
+        raise ConfigError(
+            f"{key}: what it refers to is not the address of a key store of an installed package (it is not shown)",
+            "It begins with a scheme that a package offers, and ://",
+            "Install the package, or correct it; a folder is written in the config itself",
+        )
+    return address
+
+
 def read_address(key: str, reference: str, base: Path) -> str:
     """Return the address of a ledger's database that a reference stands for; raises as :func:`read_secret`."""
     address = read_secret(key, reference, base)

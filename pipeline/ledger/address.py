@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
 from blockveil.pipeline.base.errors import LedgerError
+from blockveil.pipeline.base.offers import offered
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.secrets import LEDGERS, POSTGRES, is_of_another_package
 from blockveil.pipeline.ledger.database import Database
@@ -54,22 +54,14 @@ def _backend(scheme: str) -> Any:
     LedgerError
         Two packages offer it, or it cannot be imported.
     """
-    found = list(entry_points(group=LEDGERS, name=scheme))
-    problem = f"{len(found)} packages offer it"
-    if len(found) == 1:
-        try:
-            backend = found[0].load()
-        except Exception as error:  # noqa: BLE001 - a foreign module may raise anything
-            problem = type(error).__name__
-        else:
-            if isinstance(backend, type) and issubclass(backend, Database):
-                return backend
-            problem = "it is no Database"
-    raise LedgerError(
-        f'The ledger of addresses "{scheme[:20]}://..." cannot be used: {problem}',
-        "One installed package keeps the ledgers of a scheme",
-        "Correct the installation, or use an SQLite file or a PostgreSQL database",
-    )
+    found = offered(LEDGERS, scheme, Database)  # type: ignore[type-abstract]
+    if isinstance(found, str):
+        raise LedgerError(
+            f'The ledger of addresses "{scheme[:20]}://..." cannot be used: {found}',
+            "One installed package keeps the ledgers of a scheme",
+            "Correct the installation, or use an SQLite file or a PostgreSQL database",
+        )
+    return found
 
 
 def digest_of_place(url: str) -> str:

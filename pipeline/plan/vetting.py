@@ -22,14 +22,17 @@ def require_allowed(loaded: LoadedConfig) -> None:
     Raises
     ------
     ConfigError
-        The config names a kind of another package, or its ledger is kept by one, without ``allow_unvetted = true``.
+        The config names a kind of another package, or its ledger or its keys are kept by one, without
+        ``allow_unvetted = true``.
     """
     words = unvetted_words(loaded.config)
     if words is None and is_of_another_package(loaded.ledger_url):
         words = "unvetted: another package keeps its ledger; that no charge is forgotten was not checked"
+    if words is None and loaded.keys_root is None:
+        words = "unvetted: another package keeps its noise keys; whether they stay secret was not checked"
     if words is not None and not loaded.config.release.allow_unvetted:
         raise ConfigError(
             f"This release is {words}",
-            "A release with an unvetted mechanism, query or ledger says so in its config",
+            "A release with an unvetted mechanism, query, ledger or key store says so in its config",
             "Review the package, then set allow_unvetted = true in [release], or choose what the product has",
         )

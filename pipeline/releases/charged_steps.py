@@ -18,7 +18,7 @@ from functools import partial
 from blockveil.engine.answers.graph import exact_graph, noisy_graph, released_layout
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.base.canonical import digest
-from blockveil.pipeline.base.errors import KeyLost
+from blockveil.pipeline.base.errors import KeyLost, StoreError
 from blockveil.pipeline.data.datasets import open_records
 from blockveil.pipeline.ledger import Charge
 from blockveil.pipeline.plan import signed_approval
@@ -28,6 +28,7 @@ from blockveil.pipeline.plan.vetting import require_allowed
 from blockveil.pipeline.releases import lineage, lost_ledger, outputs, paid_bounds, publishing, tile_writer, uploading
 from blockveil.pipeline.releases.compute import Compute, Tell
 from blockveil.pipeline.releases.growing import growth_of, result_digest
+from blockveil.pipeline.releases.keys import SECRET_BYTES
 from blockveil.pipeline.releases.publishing import Published, Staged
 from blockveil.pipeline.releases.training_steps import train
 from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace, as_charged, resumed_from
@@ -154,6 +155,12 @@ def _commit(workspace: Workspace, reservation: Reservation) -> tuple[Charge, Noi
         secret = workspace.keys.read(payer or charge_id)
     if secret is None:
         raise _lost(workspace.plan.release_id)
+    if len(secret) != SECRET_BYTES:  # of a key store of another package: noise under it could be guessed
+        raise StoreError(
+            f"The key store gave a noise key of {len(secret)} bytes",
+            f"It has {SECRET_BYTES}, of the operating system's randomness",
+            "Ask who maintains the package of the key store, or name a folder in output.keys",
+        )
     charge = workspace.ledger.commit(charge_id, key_check=_check_value(secret))
     if charge.key_check != _check_value(secret):
         if payer is None and state == "RESERVED":

@@ -1,5 +1,7 @@
-"""The secret of one release: made from the operating system's randomness, kept in a file of its own, destroyed at the
-seal.
+"""The secret of one release: made from the operating system's randomness, kept until the seal, and destroyed then.
+
+The product keeps each in a file of its own (:class:`KeyStore`); other packages may keep them elsewhere
+(:class:`NoiseKeys`).
 """
 
 from __future__ import annotations
@@ -9,11 +11,16 @@ import os
 import re
 import stat
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 from secrets import token_bytes
+from typing import Any
 
 from blockveil.pipeline.base.durable import sync, sync_names
 from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.base.offers import offered
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.config.secrets import KEY_STORES
 
 SECRET_BYTES = 32
 _TRIES = 100
@@ -25,7 +32,51 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _CHARGE = re.compile(r"[0-9a-f]{16,64}")
 
 
-class KeyStore:
+class NoiseKeys(ABC):
+    """Secrets by charge, wherever they are kept; a class of another package is made from an address.
+
+    A charge is named by 16 to 64 hexadecimal digits; another name is refused with ``ValueError``. No secret, and
+    nothing that follows from one, stands in an error or a log.
+    """
+
+    @abstractmethod
+    def create(self, charge_id: str) -> bytes:
+        """Secret of a charge, 32 bytes: a new one, durable when this returns, or the one that is there.
+
+        Of attempts that race, all get one secret. A new one is of the operating system's randomness.
+
+        Raises
+        ------
+        StoreError
+            The store cannot be written, or others may read it.
+        """
+
+    @abstractmethod
+    def read(self, charge_id: str) -> bytes | None:
+        """Secret of a charge, or None where there is none.
+
+        Raises
+        ------
+        StoreError
+            It cannot be read, has the wrong size, or others may read it.
+        """
+
+    @abstractmethod
+    def destroy(self, charge_id: str) -> None:
+        """Destroy a secret for good; silent when it is gone.
+
+        Raises
+        ------
+        StoreError
+            It cannot be destroyed.
+        """
+
+    @abstractmethod
+    def list(self) -> list[str]:
+        """Charges that have a secret."""
+
+
+class KeyStore(NoiseKeys):
     """Secrets by charge, in files of mode 0600 inside a folder of mode 0700.
 
     Parameters
@@ -170,6 +221,32 @@ class KeyStore:
                 "Whoever owns a noise key may read it",
                 "Run as its owner, or give the key store to the account that releases with chown",
             )
+
+
+def open_keys(loaded: LoadedConfig) -> NoiseKeys:
+    """The key store that a config names; a package that keeps one is imported now.
+
+    Raises
+    ------
+    ConfigError
+        What ``output.keys`` refers to is no address of a key store.
+    StoreError
+        The class of the package cannot be used.
+    """
+    root = loaded.keys_root
+    if root is not None:
+        return KeyStore(root)
+    address = loaded.keys_address
+    scheme = address.partition("://")[0]
+    found: Any = offered(KEY_STORES, scheme, NoiseKeys)
+    if isinstance(found, str):
+        raise StoreError(
+            f'The key store of addresses "{scheme[:20]}://..." cannot be used: {found}',
+            "One installed package keeps the key stores of a scheme",
+            "Correct the installation, or name a folder",
+        )
+    keys: NoiseKeys = found(address)
+    return keys
 
 
 def _failure(error: OSError) -> StoreError:

@@ -52,7 +52,7 @@ def train(
     Raises
     ------
     BlockveilError
-        As :func:`.night.measure`.
+        As :func:`.charged_steps.measure`.
     """
     plan, dataset, charge = workspace.plan, reservation.dataset, reservation.charge
     course, handle = course_of(plan.question, plan.design), reservation.charge.charge_id

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 
 from blockveil.pipeline.config import LoadedConfig
@@ -12,7 +13,7 @@ from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import BudgetStatus, Charge, Ledger, State
 from blockveil.pipeline.plan.planning import Plan, as_begun, plan_begun
 from blockveil.pipeline.releases.growing import Growth
-from blockveil.pipeline.releases.keys import KeyStore
+from blockveil.pipeline.releases.keys import NoiseKeys, open_keys
 from blockveil.pipeline.releases.publishing import Draft, Published, draft
 from blockveil.pipeline.releases.signing import signer
 
@@ -23,12 +24,11 @@ class Workspace:
 
     plan: Plan
     ledger: Ledger
-    keys: KeyStore
     root: Path
 
     @classmethod
     def planned(cls, loaded: LoadedConfig, logical_date: date) -> Workspace:
-        """Open the ledger and the key store that a config names, and plan the release as the ledger has it already.
+        """Open the ledger that a config names, and plan the release as the ledger has it already.
 
         Raises
         ------
@@ -38,7 +38,7 @@ class Workspace:
             The ledger cannot be read.
         """
         ledger = Ledger(loaded.ledger_url)
-        return cls(plan_begun(loaded, logical_date, ledger), ledger, KeyStore(loaded.keys_root), loaded.output_root)
+        return cls(plan_begun(loaded, logical_date, ledger), ledger, loaded.output_root)
 
     @classmethod
     def open(cls, plan: Plan) -> Workspace:
@@ -50,7 +50,12 @@ class Workspace:
             The ledger cannot be read.
         """
         loaded, ledger = plan.loaded, Ledger(plan.loaded.ledger_url)
-        return cls(as_begun(plan, ledger), ledger, KeyStore(loaded.keys_root), loaded.output_root)
+        return cls(as_begun(plan, ledger), ledger, loaded.output_root)
+
+    @cached_property
+    def keys(self) -> NoiseKeys:
+        """The key store that the config names, opened when a step first needs it."""
+        return open_keys(self.plan.loaded)
 
     @property
     def is_sent(self) -> bool:

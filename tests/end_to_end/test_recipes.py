@@ -1,4 +1,4 @@
-"""The recipes for contributors, followed to the letter: a package with a mechanism, a query and a ledger releases."""
+"""The recipes for contributors, followed to the letter: a package with one of each releases."""
 
 import json
 import os
@@ -26,11 +26,13 @@ version = "1.2"
 where = ["src"]
 """
 NIGHT = "2026-11-20"
+RECIPE_TESTS = {"mechanism": "mechanism", "query": "query", "ledger": "ledger", "key-store": "keys"}
+"""Name of the tests of each recipe."""
 
 
 def shown():
     """Path and text of every file that the recipes show; parts of one file follow one another."""
-    for recipe in ("mechanism", "query", "ledger"):
+    for recipe in RECIPE_TESTS:
         text = (RECIPES / f"{recipe}.md").read_text()
         for found in re.finditer(r"```(?:python|toml)\n# (\S+)\n(.*?)```", text, re.DOTALL):
             yield recipe, *found.groups()
@@ -57,6 +59,7 @@ def toy(package, tmp_path):
 
     def run(*arguments):
         env = {**os.environ, "PYTHONPATH": str(package / "site"), "TOY_LEDGER": f"toyfile://{tmp_path}/toy.db"}
+        env["TOY_KEYS"] = f"toykeys://{tmp_path}/toy-keys"
         command = [sys.executable, *arguments]
         return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600, check=False)
 
@@ -76,10 +79,12 @@ def config(folder, release=""):
     text = text.replace(
         'kind = "shaped-gaussian"\noptimise_for = "relative-error"', 'kind = "toy-cautious"\ncaution = 2'
     )
-    (folder / "people.toml").write_text(text.replace('"ledger.db"', '"env:TOY_LEDGER"'))
+    (folder / "people.toml").write_text(
+        text.replace('"ledger.db"', '"env:TOY_LEDGER"').replace('"keys"', '"env:TOY_KEYS"')
+    )
 
 
-@pytest.mark.parametrize("recipe", ["mechanism", "query", "ledger"])
+@pytest.mark.parametrize("recipe", RECIPE_TESTS)
 def test_a_recipe_touches_at_most_three_files(recipe):
     files = {path for of, path, _ in shown() if of == recipe}
     assert 2 < len(files) <= 3
@@ -87,9 +92,11 @@ def test_a_recipe_touches_at_most_three_files(recipe):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", ["mechanism", "query", "ledger"])
+@pytest.mark.parametrize("recipe", RECIPE_TESTS)
 def test_the_package_passes_the_tests_and_contracts_of_its_recipe(package, toy, recipe):
-    done = toy("-m", "pytest", "-q", "-p", "no:cacheprovider", str(package / "tests" / f"test_{recipe}.py"))
+    done = toy(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", str(package / "tests" / f"test_{RECIPE_TESTS[recipe]}.py")
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
 
@@ -122,6 +129,7 @@ def test_it_plans_and_is_refused_a_release_that_does_not_allow_it(toy, tmp_path)
     assert code != 0
     assert "allow_unvetted = true in [release]" in " ".join(said.split())
     assert not (tmp_path / "releases" / "people").exists()
+    assert not (tmp_path / "toy-keys").exists()
 
 
 @pytest.mark.slow
@@ -136,5 +144,6 @@ def test_it_releases_where_the_config_allows_it_and_everything_says_unvetted(toy
     payloads = [json.loads(json.loads(line)["payload"]) for line in entries.splitlines()]
     named = [payload["spec"]["unvetted"] for payload in payloads if "spec" in payload]
     assert [each["kind"] for each in named[0]] == ["toy-cautious", "toy-products"]
+    assert list((tmp_path / "toy-keys").iterdir()) == []  # the key was kept there, and is destroyed
     pages = "".join(path.read_text() for path in (tmp_path / "releases").rglob("*.html"))
     assert "Unvetted" in pages

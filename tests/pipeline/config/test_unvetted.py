@@ -1,13 +1,21 @@
 """Kinds of other packages: one origin each, none of our names, nothing imported unasked, and refusals with a remedy."""
 
 import sys
+from datetime import date
 
 import pytest
 
-from blockveil.pipeline.base.errors import ConfigError, LedgerError
+from blockveil.pipeline.base.errors import ConfigError, LedgerError, StoreError
 from blockveil.pipeline.config import load_config, unvetted
+from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.address import open_database
+from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.vetting import require_allowed
+from blockveil.pipeline.releases.charged_steps import reserve
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.keys import open_keys
+from blockveil.pipeline.releases.night import run_release
+from blockveil.pipeline.releases.workspace import Workspace
 from tests import support
 
 SOUND = """
@@ -141,3 +149,67 @@ def test_a_ledger_that_two_packages_offer_is_refused(installed):
         installed(name, "BACKEND = dict", "blockveil.ledgers", theirs="BACKEND")
     with pytest.raises(LedgerError, match="2 packages offer it"):
         open_database("theirs://host/place")
+
+
+KEYS = """
+from blockveil.pipeline.releases.keys import NoiseKeys
+
+class Keys(NoiseKeys):
+    def __init__(self, address): pass
+    def create(self, charge_id): return b"31415926"
+    def read(self, charge_id): return None
+    def destroy(self, charge_id): pass
+    def list(self): return []
+"""
+
+
+def with_keys(folder, monkeypatch, release=""):
+    """A config whose keys another package keeps, and the night's records."""
+    support.write_records(folder, support.records())
+    path = support.write_config(folder)
+    text = path.read_text().replace('keys = "keys"', 'keys = "env:THEIR_KEYS"')
+    path.write_text(text.replace('name = "covariance"', f'name = "covariance"\n{release}'))
+    monkeypatch.setenv("THEIR_KEYS", "theirs://host/31415926")
+    loaded = load_config(path)
+    support.set_budget(loaded, 3.0)
+    return loaded
+
+
+def test_keys_of_another_package_need_leave_and_are_not_opened_for_a_plan(tmp_path, installed, monkeypatch):
+    module = installed("their-keys", KEYS, "blockveil.key_stores", theirs="Keys")
+    loaded = with_keys(tmp_path, monkeypatch)
+    workspace = Workspace.planned(loaded, date(2026, 11, 20))
+    with pytest.raises(ConfigError, match="another package keeps its noise keys"):
+        reserve(workspace, "test")
+    assert module not in sys.modules
+    assert not Ledger(loaded.ledger_url).history(release_id=workspace.plan.release_id)
+
+
+def test_a_key_of_another_size_is_refused_before_the_charge_is_committed(tmp_path, installed, monkeypatch):
+    installed("their-keys", KEYS, "blockveil.key_stores", theirs="Keys")
+    loaded = with_keys(tmp_path, monkeypatch, "allow_unvetted = true")
+    with pytest.raises(StoreError, match="a noise key of 8 bytes") as caught:
+        run_release(make_plan(loaded, date(2026, 11, 20)), ThreadCompute(1), "test", lambda *_: None)
+    assert "31415926" not in str(caught.value)
+    kinds = [entry.kind for entry in Ledger(loaded.ledger_url).history()]
+    assert kinds[-1] == "VOID"
+    assert "COMMITTED" not in kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("Keys = dict", "it is no NoiseKeys"), ('raise OSError("31415926")', "OSError"), ("", "AttributeError")],
+)
+def test_a_key_store_of_another_package_that_cannot_be_used_is_refused(tmp_path, installed, monkeypatch, text, problem):
+    installed("their-keys", text, "blockveil.key_stores", theirs="Keys")
+    with pytest.raises(StoreError) as caught:
+        open_keys(with_keys(tmp_path, monkeypatch))
+    said = str(caught.value)
+    assert f'"theirs://..." cannot be used: {problem}' in said
+    assert "31415926" not in said
+
+
+def test_an_address_of_no_installed_key_store_is_refused_and_not_shown(tmp_path, monkeypatch):
+    with pytest.raises(ConfigError, match="is not the address of a key store") as caught:
+        open_keys(with_keys(tmp_path, monkeypatch))
+    assert "31415926" not in str(caught.value)

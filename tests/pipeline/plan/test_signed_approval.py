@@ -16,7 +16,7 @@ from blockveil.pipeline.ledger.grants import named_grant
 from blockveil.pipeline.plan import signed_approval
 from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases import night
+from blockveil.pipeline.releases import charged_steps
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.workspace import Workspace
@@ -53,7 +53,7 @@ def approve(loaded, key, night=NIGHT, name="A. Officer"):
 
 
 def reserve(loaded, night_=NIGHT, attempt="test"):
-    return night.reserve(Workspace.open(make_plan(loaded, night_)), attempt)
+    return charged_steps.reserve(Workspace.open(make_plan(loaded, night_)), attempt)
 
 
 def test_a_release_that_an_officer_signed_is_charged_with_the_signature(asked):

@@ -35,7 +35,7 @@ def die(loaded, day):
     """Reserve, long ago, and end there."""
     dead = workspace(loaded, day)
     old = Ledger(loaded.ledger_url, now=lambda: LONG_AGO)
-    return reserve(Workspace(dead.plan, old, dead.keys, dead.root), "dead").charge
+    return reserve(Workspace(dead.plan, old, dead.root), "dead").charge
 
 
 def test_the_next_release_gets_the_budget_of_a_dead_run(loaded):

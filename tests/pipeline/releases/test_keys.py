@@ -8,6 +8,7 @@ import pytest
 
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.releases.keys import KeyStore
+from blockveil.testing.key_store import KeyStoreContract
 
 CHARGE = "ab" * 16
 STRANGER = 4321
@@ -17,6 +18,14 @@ STRANGER = 4321
 @pytest.fixture
 def store(tmp_path):
     return KeyStore(tmp_path / "keys")
+
+
+class TestKeyStoreInAFolder(KeyStoreContract):
+    """The contract of all key stores, on the product's own."""
+
+    @pytest.fixture
+    def opened(self, tmp_path):
+        return lambda: KeyStore(tmp_path / "keys")
 
 
 def mode(path):
