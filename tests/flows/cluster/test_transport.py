@@ -183,4 +183,5 @@ def test_plan_and_report_of_an_encrypted_cluster_say_nothing_of_the_kind(tmp_pat
     assert done.returncode == 0, done.stderr
     assert "encrypted" not in done.stdout
     page = Path(report_path(next(loaded.output_root.rglob("*.zarr")))).read_text()
-    assert "encrypted" not in page
+    assert "not encrypted" not in page
+    assert "The parts of the cluster talked to each other encrypted" in page
