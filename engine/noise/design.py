@@ -222,8 +222,8 @@ class NoiseDesign:
 
     def rounded(self, exact: NDArray[np.int64], block: Block | None = None) -> NDArray[np.int64]:
         """What is released where there is no noise; parameters as for :meth:`release`. Not private."""
-        rows, columns = block or ((0, self.shape[0]), (0, self.shape[1]))
         measured = exact if self.strategy is None else self.strategy.answers(exact)
+        rows, columns = block or ((0, measured.shape[0]), (0, measured.shape[1]))
         return add_noise(measured, self.steps(rows, columns), np.zeros_like(measured), self.shift)
 
     def taken_by_step(self, key: NoiseKey) -> Callable[[], NDArray[np.int64]] | None:

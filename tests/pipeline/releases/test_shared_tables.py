@@ -12,6 +12,7 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.accuracy.changes import changes
 from blockveil.pipeline.accuracy.population import Supposed
 from blockveil.pipeline.accuracy.rehearsal import rehearse
+from blockveil.pipeline.accuracy.rhythm import rhythm_of
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
@@ -154,5 +155,5 @@ def test_where_the_best_is_chosen_tables_of_residuals_are_offered_for_shared_nig
     query = QUERY.replace(" ]\n", f"{more} ]\n")
     auto = config(tmp_path, query, neighbours="add-remove", mechanism='kind = "auto"\nminimise = "total"', epsilon=0.9)
     plan = make_plan(auto, date(2026, 11, 20))
-    offered = [change for change in changes(plan, 400) if "in one shared charge" in change.what]
+    offered = [change for change in changes(plan, 400, rhythm_of(auto)) if "in one shared charge" in change.what]
     assert [change.loaded.config.mechanism.kind for change in offered] == ["residuals"]
