@@ -157,6 +157,7 @@ def test_without_a_place_the_code_is_compiled_in_memory(cache, tmp_path):
     assert not files(cache)
 
 
+@pytest.mark.slow
 def test_damaged_files_are_compiled_anew_or_left_aside(cache):
     in_a_process()
     for path in files(cache):
@@ -164,6 +165,7 @@ def test_damaged_files_are_compiled_anew_or_left_aside(cache):
     assert in_a_process()[0].startswith("True")
 
 
+@pytest.mark.slow
 def test_processes_that_begin_together_share_a_folder(cache):
     with ThreadPoolExecutor(3) as pool:
         done = list(pool.map(lambda _: in_a_process(), range(3)))
@@ -263,6 +265,7 @@ def in_use():
     return [kernel.__module__ for kernel in [*kernels, *compiled_levels._in_use]]
 
 
+@pytest.mark.slow
 def test_workers_have_compiled_code_before_their_first_task(cache, tmp_path, monkeypatch):
     monkeypatch.setattr(compiled, "WORTH_VALUES", 1)
     with clusters.open_compute(support.prepare(tmp_path, cluster="local")) as compute:

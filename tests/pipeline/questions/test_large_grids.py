@@ -82,6 +82,7 @@ def released(loaded, monkeypatch, compute=None):
     return plan, {name: array[...] for name, array in group.arrays()}, dict(group.attrs), outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("grid", "mechanism"),
     [((90, 70), "gaussian"), ((5, 40, 30), "gaussian"), ((4, 6, 5, 50), "discrete-laplace"), ((7000,), "gaussian")],

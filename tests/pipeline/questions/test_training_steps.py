@@ -291,6 +291,7 @@ def trained(tmp_path_factory):
     return bv.open(release(training(tmp_path_factory.mktemp("trained"), steps=2)).pointer)
 
 
+@pytest.mark.slow
 def test_a_number_is_predicted_in_its_unit(tmp_path):
     values = np.column_stack([X, 50 + 20 * (X @ [0.5, -0.2, 0.1])])
     model = 'predicts = "squared"\ntarget = { name = "y", lower = 30, upper = 70 }\n'
@@ -325,6 +326,7 @@ def test_the_plan_says_what_a_step_costs_and_what_all_of_them(tmp_path):
     assert "in each of 16 steps" in lines["Expected error"]
 
 
+@pytest.mark.slow
 def test_several_hidden_layers_are_trained_and_used(tmp_path):
     (tmp_path / "w").mkdir()
     start = weights.random(weights.shapes(4, (6, 4), 2), seed=1)

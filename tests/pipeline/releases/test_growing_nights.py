@@ -147,6 +147,7 @@ def of_persons(folder, more=""):
     return prepared(folder, more, unit="one person", rows_per_unit=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["rows", "entries"])
 def test_a_series_goes_on_after_an_erasure_with_the_nights_where_they_were_among_the_records(tmp_path, layout):
     loaded = of_persons(tmp_path, "continual = {nights = 5, first = 2026-11-01}")

@@ -78,6 +78,7 @@ def test_no_claim_of_a_shipped_config_is_refuted_and_its_charge_is_attained(name
         assert found.untold == ()
 
 
+@pytest.mark.slow
 def test_nights_in_one_charge_spend_together_what_is_charged(tmp_path):
     text = (ROOT / "configs" / "growing.toml").read_text().replace("nights = 365", "nights = 21")
     (tmp_path / "growing.toml").write_text(text)
@@ -120,6 +121,7 @@ def k_norm(folder, query):
     return planned(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["rows", "gradients"])
 def test_k_norm_noise_keeps_its_charge_and_half_of_it_is_refuted(query, tmp_path):
     plan = k_norm(tmp_path, query)
