@@ -119,7 +119,7 @@ MISTAKES = {
     ),
     "a retry is charged again": Mistake(
         _LEDGER + "reserve",
-        (("known = lookups.active(connection, release_id)", "known = None"),),
+        (("(known := lookups.active(connection, release_id))", "(known := None)"),),
         unguarded=True,
     ),
     "the cap is not looked at": Mistake(

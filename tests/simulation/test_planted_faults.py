@@ -22,6 +22,12 @@ def test_a_mistake_is_found_within_ten_thousand_schedules(name):
         assert first_violation(range(10_000)) is not None
 
 
+@pytest.mark.parametrize("name", sorted(MISTAKES))
+def test_a_mistake_can_be_planted_into_what_the_product_says_now(name):
+    with MISTAKES[name].planted():
+        pass
+
+
 def test_a_mistake_in_text_that_is_gone_is_an_error():
     gone = Mistake("blockveil.pipeline.base.durable:sync", (("no such text", ""),))
     with pytest.raises(LookupError, match="has 0 times"), gone.planted():
