@@ -165,6 +165,10 @@ class StandardErrors(Results):
     def __init__(self, release: EstimatedResults) -> None:
         self._release = release
 
+    def __repr__(self) -> str:
+        """How one of them is read."""
+        return "standard errors of the noise, by result: standard_error.covariance, standard_error.correlation, ..."
+
     def __getitem__(self, name: str) -> Any:
         """That of a result, infinite where it cannot be stated.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from blockveil.pipeline.analysis.joint_noise import positions
 from blockveil.pipeline.analysis.linear_classifier import Names
 from blockveil.pipeline.analysis.release import Release
 from blockveil.pipeline.base.errors import ConfigError
+
+Target = TypeVar("Target", bound=Names)
 
 
 class FittedOnRelease:
@@ -100,7 +102,9 @@ class Ridge(FittedOnRelease):
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
 
-    def fit(self, release: Release, y: None = None, *, target: str, features: Sequence[str] | None = None) -> Self:
+    def fit(
+        self, release: Release, y: None = None, *, target: str | None = None, features: Sequence[str] | None = None
+    ) -> Self:
         """Fit a release.
 
         Parameters
@@ -110,16 +114,16 @@ class Ridge(FittedOnRelease):
         y
             Nothing: the target is named, and a list of its values is refused.
         target
-            What is explained.
+            What is explained; it must be given.
         features
             What explains it; all other features where not given.
 
         Raises
         ------
         ConfigError
-            This is no release, or it cannot be regressed on so; see :meth:`.Release.regress`.
+            This is no release, no target is named, or it cannot be regressed on so; see :meth:`.Release.regress`.
         """
-        found: Regression = only_release(release, y).regress(target, features, float(self.alpha))
+        found: Regression = only_release(release, y).regress(_named(target), features, float(self.alpha))
         self.regression_ = found
         self.intercept_, self.coef_ = found.intercept, found.fit.values[1:].copy()
         self.intercept_standard_error_ = found.intercept_standard_error
@@ -251,7 +255,9 @@ class MomentClassifier(FittedOnRelease):
     def __init__(self, rule: str = "ridge", ridge: float = 1.0) -> None:
         self.rule, self.ridge = rule, ridge
 
-    def fit(self, release: Release, y: None = None, *, target: Names, features: Names | None = None) -> Self:
+    def fit(
+        self, release: Release, y: None = None, *, target: Names | None = None, features: Names | None = None
+    ) -> Self:
         """Fit a release.
 
         Parameters
@@ -261,14 +267,14 @@ class MomentClassifier(FittedOnRelease):
         y
             Nothing: the target is named, and a list of its values is refused.
         target, features
-            As for :meth:`.Release.classifier`.
+            As for :meth:`.Release.classifier`; the target must be given.
 
         Raises
         ------
         ConfigError
-            This is no release, or it gives no such classifier.
+            This is no release, no target is named, or it gives no such classifier.
         """
-        found = only_release(release, y).classifier(target, features, rule=self.rule, ridge=self.ridge)
+        found = only_release(release, y).classifier(_named(target), features, rule=self.rule, ridge=self.ridge)
         self.classifier_, self.classes_ = found, np.arange(len(found.classes))
         self.coef_, self.intercept_ = found.scores.weights, found.scores.constants
         self._learn(found.features)
@@ -283,6 +289,13 @@ class MomentClassifier(FittedOnRelease):
         """Score of each class, shape (rows, classes); see :meth:`Ridge.predict`."""
         self._need_fit()
         return self.classifier_.decision_function(X)
+
+
+def _named(target: Target | None) -> Target:
+    # Not left to Python: who calls fit(records, values), as of scikit-learn, is first told why records are refused.
+    if target is None:
+        raise ConfigError("fit was given no target", "A release has many columns", "Name the one to explain, target=")
+    return target
 
 
 def only_release(given: object, y: object) -> Release:

@@ -46,6 +46,16 @@ def test_values_of_a_target_are_refused(known):
         Ridge().fit(known.release, known.records[:, 1], target="weight")
 
 
+def test_records_and_values_of_a_target_are_refused_in_words_as_scikit_learn_would_call_it(known):
+    with pytest.raises(ConfigError, match="a fit of records would escape the ledger"):
+        Ridge().fit(known.records, known.records[:, 1])
+
+
+def test_a_target_that_is_not_named_is_asked_for(known):
+    with pytest.raises(ConfigError, match="no target"):
+        Ridge().fit(known.release)
+
+
 def test_what_is_not_fitted_predicts_nothing():
     for ask in (
         lambda: Ridge().predict([[1.0]]),

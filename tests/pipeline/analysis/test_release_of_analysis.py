@@ -385,3 +385,7 @@ def test_errors_of_statistics_know_the_noise_that_a_diagonal_shares(tmp_path):
     together = np.sqrt(np.sum(own) + np.sum(moments.common) ** 2)
     assert moments.deviations(np.eye(4)) == pytest.approx(together)
     assert together > 1.3 * np.sqrt(np.sum(deviation**2))
+
+
+def test_standard_errors_say_how_they_are_read(known):
+    assert "standard_error.covariance" in repr(known.release.standard_error)
