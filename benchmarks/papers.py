@@ -183,7 +183,7 @@ def _noisy(design: NoiseDesign, answer: np.ndarray, trial: int) -> np.ndarray:
 
 
 def _regression(trial: int) -> dict[str, float]:
-    """Experiment I: 248 of 345 people learn, 97 test; six columns in [-1, 1] about the middle of public bounds."""
+    """Experiment I: 248 of 345 people learn, 97 test; six columns in [-1, 1] about the middle of fixed bounds."""
     values = np.loadtxt(LIVER, delimiter=",", skiprows=1)[:, :6]
     low, high = np.array([50.0, 0, 0, 0, 0, 0]), np.array([110.0, 150, 160, 100, 300, 20])
     records = np.clip(2.0 * (values - low) / (high - low) - 1.0, -1.0, 1.0)
