@@ -1,9 +1,10 @@
-"""What NIST asks of a promise of differential privacy, as a table: guarantee, what may undermine it, and the ground.
+"""What a promise of differential privacy rests on, as a table by the three levels that NIST names.
 
-Each answer names where it comes from: a key of the release, a page of the project, or the key of a disclosure in which
-a curator says it. What only a curator knows is shown as a blank.
+They are the guarantee, what may undermine it, and how the records came to be. The questions of each level are ours, and
+the table is no certification. Each answer names where it comes from: a key of the release, a page of the project, or
+the key of a disclosure in which a curator says it. What only a curator knows is shown as a blank.
 
-**Source**: NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees, 2025, the pyramid of Section 1.
+**Source**: NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees, 2025, for the three levels.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Evaluated:
     Attributes
     ----------
     level
-        Level of the pyramid.
+        One of the three.
     asked
         What is asked.
     said
@@ -43,7 +44,7 @@ class Evaluated:
 
 
 def answers(facts: Facts) -> list[Evaluated]:
-    """Lines of the table, from the top of the pyramid to its ground."""
+    """Lines of the table, from the guarantee to what it rests on."""
     return [*_guarantee(facts), *_security(facts), *_collection()]
 
 
@@ -86,7 +87,7 @@ def _guarantee(facts: Facts) -> list[Evaluated]:
         Evaluated(
             level,
             "Bias",
-            "Records beyond their bounds count as the nearest value within; rare groups are hidden most by noise",
+            "Records beyond the stated bounds are moved within them or left out; noise hides rare groups most",
             "query",
         ),
     ]

@@ -154,7 +154,7 @@ def for_the_specialist(facts: Facts, folder: str) -> list[str]:
         folded("Noise and signal", pairs([*found.error_lines(facts), found.spectrum_line(facts)]), *_raw(facts)),
         *_after(facts.attributes.get("error") or {}),
         *_compared(found.comparison_rows(facts)),
-        folded("Evaluation after NIST SP 800-226", grid(evaluation.rows(facts))),
+        folded("Evaluation by the levels of NIST SP 800-226", grid(evaluation.rows(facts))),
         folded("Origin of this release", pairs(found.origin_rows(facts))),
         folded(
             "How to load it",

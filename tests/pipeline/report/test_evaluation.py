@@ -1,4 +1,4 @@
-"""The table after NIST SP 800-226: each answer names a source that is there, and what is not known is a blank."""
+"""The table by the levels of NIST SP 800-226: answers name a source that is there, unknown ones are blanks."""
 
 from pathlib import Path
 
@@ -56,4 +56,4 @@ def test_the_numbers_are_those_of_the_release(found, monkeypatch):
 
 
 def test_the_page_has_the_table(found):
-    assert "Evaluation after NIST SP 800-226" in page.html(found, [], "folder")
+    assert "Evaluation by the levels of NIST SP 800-226" in page.html(found, [], "folder")
