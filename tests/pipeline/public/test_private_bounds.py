@@ -105,6 +105,23 @@ def test_the_draft_has_the_records_the_privacy_and_the_places_of_the_config_and_
 
 
 @pytest.mark.parametrize(
+    ("features", "columns"),
+    [
+        (
+            '{ name = "age", lower = 0, upper = 120 }, { name = "income" }, { name = "debt", lower = 0 }',
+            ("income", "debt"),
+        ),
+        ('{ name = "age", lower = 0, upper = 120 }, { name = "income", lower = 0, upper = 9 }', ("age", "income")),
+    ],
+)
+def test_columns_whose_bounds_are_known_are_not_asked_for_unless_all_are(tmp_path, features, columns):
+    path = config(tmp_path)
+    path.write_text(path.read_text().replace(NAMES, features))
+    (tmp_path / "histograms.toml").write_text(bounds_draft(path, 0.1, (-1, 2)))
+    assert load_config(tmp_path / "histograms.toml").config.query.columns == columns
+
+
+@pytest.mark.parametrize(
     ("query", "columns"),
     [
         ('kind = "counts"\nrows_at_most = 9\naxes = [ { name = "a" }, { name = "b", cells = 3 } ]', ("a", "b")),
