@@ -11,6 +11,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.history`: Records that only ever grow
 * :mod:`.object_writes`: Writing to an object store, which has no locks and no renames
 * :mod:`.objects`: Objects in S3-compatible stores, Google Cloud Storage and Azure
+* :mod:`.plain_rows`: Rows of a Zarr array whose chunks lie on the disk as they lie in memory, read straight to where
+  they are wanted
 * :mod:`.preview`: A look at the metadata of the records, so that a plan promises nothing that a run would refuse
 * :mod:`.quickstart`: The quickstart
 * :mod:`.released`: Reading a release: nothing is returned whose content does not match its digest

@@ -23,6 +23,7 @@ from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.data.fingerprint import earlier, fingerprint
 from blockveil.pipeline.data.ingest.store_contract import Contract
+from blockveil.pipeline.data.plain_rows import rows_of
 from blockveil.pipeline.data.sparse_store import Form, Stored, open_rows, parts_of
 from blockveil.pipeline.data.stores import check_complete, is_damage, is_of_objects, unreadable
 
@@ -77,7 +78,7 @@ class Records:
     def __getitem__(self, key: Any) -> Any:
         """Some of the records; RecordsError where they are not those that were opened, or cannot be read."""
         array = self._identified_array()
-        return read(lambda: array[key])
+        return read(lambda: rows_of(array, key))
 
     def _identified_array(self) -> Any:
         with _identifying:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.answers.sparse import Entries, EntrySource
+from blockveil.pipeline.data.plain_rows import rows_of
 
 PARTED = "blockveil-parts"
 """Value of ``encoding-type``."""
@@ -207,11 +208,11 @@ class GrownRows:
         pieces = list(self._pieces(start, stop))
         if len(pieces) == 1:
             part, inside = pieces[0]
-            return np.asarray(part[inside, columns])
+            return np.asarray(rows_of(part, (inside, columns)))
         found = np.empty((max(0, stop - start), max(0, last - first)), self.dtype)
         at = 0
         for part, inside in pieces:
-            found[at : at + inside.stop - inside.start] = part[inside, columns]
+            found[at : at + inside.stop - inside.start] = rows_of(part, (inside, columns))
             at += inside.stop - inside.start
         return found
 

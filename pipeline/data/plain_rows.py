@@ -1,0 +1,87 @@
+"""Rows of a Zarr array whose chunks lie on the disk as they lie in memory, read straight to where they are wanted.
+
+Zarr reads a chunk into memory of its own and copies it from there, which for records that do not shrink takes longer
+than all else that is done with a record of few features. An ingest writes such records in chunks of whole rows, without
+compression and with a checksum, and those are read here. Whatever has another form, and whatever is not as it should
+be, such as a chunk that is missing, cut short or damaged, is left to Zarr, which says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+from zarr.codecs import BytesCodec, Crc32cCodec
+from zarr.storage import LocalStore
+
+from blockveil.pipeline.data.zarr_arrays import folder
+
+_CHECKSUM_BYTES = 4
+
+
+def rows_of(array: Any, key: Any) -> Any:
+    """What ``array[key]`` is, without the detour through Zarr where whole rows of plain chunks are wanted.
+
+    Parameters
+    ----------
+    array
+        Zarr array, or anything else that is read by slices.
+    key
+        A slice of rows, or one of rows and one of columns.
+    """
+    found = _plain(array, key)
+    return array[key] if found is None else found
+
+
+def _plain(array: Any, key: Any) -> NDArray[Any] | None:
+    """The rows, checked; None where this is Zarr's work."""
+    if not _is_plain(array):
+        return None
+    rows, columns = key if isinstance(key, tuple) and len(key) == 2 else (key, slice(None))
+    if not (isinstance(rows, slice) and isinstance(columns, slice)):
+        return None
+    start, stop, step = rows.indices(array.shape[0])
+    if step != 1 or columns.indices(array.shape[1]) != (0, array.shape[1], 1):
+        return None
+    found = np.empty((max(0, stop - start), array.shape[1]), array.dtype)
+    root, height = folder(array), array.chunks[0]
+    for number in range(start // height, -(-stop // height)):
+        first, beyond = number * height, (number + 1) * height
+        name = root / array.metadata.encode_chunk_key((number, 0))
+        low, high = max(start, first), min(stop, beyond)
+        wanted = found[low - start : high - start]
+        # The last chunk is stored whole, with rows that the array does not have.
+        whole = wanted if len(wanted) == height else np.empty((height, array.shape[1]), array.dtype)
+        if not _filled(whole, name):
+            return None
+        if whole is not wanted:
+            wanted[...] = whole[low - first : high - first]
+    return found
+
+
+def _is_plain(array: Any) -> bool:
+    """Whether chunks are whole rows, as this machine holds them, with a checksum and nothing else."""
+    if not (isinstance(array, zarr.Array) and isinstance(array.store_path.store, LocalStore) and array.ndim == 2):
+        return False
+    dtype, codecs = np.dtype(array.dtype), tuple(getattr(array.metadata, "codecs", ()))
+    if tuple(type(codec) for codec in codecs) != (BytesCodec, Crc32cCodec):
+        return False
+    own_order = dtype.itemsize == 1 or codecs[0].endian.value == sys.byteorder
+    return dtype.kind in "iuf" and dtype.isnative and own_order and 0 < array.shape[1] == array.chunks[1]
+
+
+def _filled(chunk: NDArray[Any], name: Path) -> bool:
+    """Whether a file holds this chunk and its checksum, and nothing else; the chunk is written to."""
+    content = chunk.reshape(-1).view(np.uint8)
+    try:
+        with open(name, "rb", buffering=0) as stream:
+            complete = stream.readinto(content.data) == content.size
+            checksum = stream.read(_CHECKSUM_BYTES + 1)
+    except OSError:
+        return False
+    return complete and checksum == google_crc32c.value(content).to_bytes(_CHECKSUM_BYTES, "little")
