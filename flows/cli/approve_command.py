@@ -9,7 +9,7 @@ import typer
 
 from blockveil.flows.cli.common import Config, Date, Debug, Json, parse_date, parse_name, print_answer, read_config
 from blockveil.pipeline.base.ed25519 import private_key
-from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.errors import ConfigError, LedgerError
 from blockveil.pipeline.config.secrets import read_secret
 
 
@@ -19,7 +19,12 @@ def approve(
         str, typer.Option(help="env:NAME or file:PATH of the officer's Ed25519 private key (PEM).", show_default=False)
     ],
     name: Annotated[str, typer.Option(help="The officer, as approval.officers names them.", show_default=False)],
-    why: Annotated[str, typer.Option(help="Why, in one line that the ledger keeps for ever.", show_default=False)],
+    why: Annotated[
+        str,
+        typer.Option(
+            help="Why, in one line that the ledger keeps for ever and the release states.", show_default=False
+        ),
+    ],
     date: Date = None,
     output: Annotated[
         Path | None, typer.Option(help="File to write; approval.inbox of the config where it is not given.")
@@ -47,7 +52,13 @@ def approve(
         raise ConfigError(
             "--key: this is no key (it is not shown)", "It is an Ed25519 private key in PEM", "Correct it"
         )
-    made = signed_approval.sign(plan, parse_name("--name", name) or "", why, secret)
+    if budgets.granted(plan, ledger) is None:
+        raise LedgerError(
+            f"Nobody has granted '{plan.config.release.account}' a budget yet",
+            "An approval holds for one ledger, which has to be there",
+            "Let whoever may grant it run `blockveil budget set` first",
+        )
+    made = signed_approval.sign(plan, ledger, parse_name("--name", name) or "", why, secret)
     asked = budgets.approval_needed(plan, ledger)
     path = output or signed_approval.inbox(plan)
     path.parent.mkdir(parents=True, exist_ok=True)

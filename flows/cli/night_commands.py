@@ -92,7 +92,7 @@ def _release(
         _announce(workspace, store)
     question = budgets.approval_needed(made, workspace.ledger)
     if question is not None:
-        approve = signed_approval.approver(made, approve, question)
+        approve = signed_approval.approver(made, workspace.ledger, approve, question)
         if approve is None:
             raise NotApproved.because(question.text, "Let who may decide give --approve NAME")
     with ProgressLine() as progress:

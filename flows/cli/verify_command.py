@@ -37,25 +37,35 @@ LedgerKey = Annotated[
     str | None, typer.Option(help="env:NAME or file:PATH of the Ed25519 public key that signed the proofs.")
 ]
 
+Officers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--officer", help="env:NAME or file:PATH of an officer's public key; one officer must have approved them."
+    ),
+]
+
 
 def verify_releases(
     releases: Named,
     key: Key = None,
     proof: Proofs = None,
     ledger_key: LedgerKey = None,
+    officer: Officers = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Check releases by themselves: content, promise, noise and unit. Asks no ledger, config or server.
 
     With a key, each must be signed with it. With proofs, their entries must stand in a ledger and not be withdrawn.
+    With officers, one of them must have signed the approval of each.
     """
     del debug
     places = [place for named in releases for place in releases_at(named_release(named, None))]
     given = Evidence(
-        None if key is None else _public_key(key),
+        None if key is None else _public_key("--key", key),
         tuple(_proof(path) for path in proof or ()),
         None if ledger_key is None else read_secret("--ledger-key", ledger_key, Path.cwd()),
+        tuple(_public_key("--officer", one) for one in officer or ()),
     )
     found = [verify(place, given) for place in places]
     if as_json:
@@ -73,10 +83,12 @@ def verify_releases(
         )
 
 
-def _public_key(reference: str) -> Ed25519PublicKey:
-    found = public_key(read_secret("--key", reference, Path.cwd()))
+def _public_key(option: str, reference: str) -> Ed25519PublicKey:
+    found = public_key(read_secret(option, reference, Path.cwd()))
     if found is None:
-        raise ConfigError("--key: this is no key", "It must be an Ed25519 key in PEM", "Correct what is referred to")
+        raise ConfigError(
+            f"{option}: this is no key", "It must be an Ed25519 key in PEM", "Correct what is referred to"
+        )
     return found
 
 

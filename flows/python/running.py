@@ -86,7 +86,7 @@ def run(
         warnings.warn(sentence, PromiseWarning, stacklevel=2)
     question = budgets.approval_needed(workspace.plan, workspace.ledger)
     if question is not None:
-        approver = signed_approval.approver(workspace.plan, approver, question)
+        approver = signed_approval.approver(workspace.plan, workspace.ledger, approver, question)
         if approver is None:
             raise NotApproved.because(question.text, "Let who may decide call it with approve=NAME")
     tell = _quiet if progress is None else _telling(progress)

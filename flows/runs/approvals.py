@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from prefect import get_run_logger, runtime
 from prefect.flow_runs import suspend_flow_run
-from prefect.input import RunInput
+from prefect.input import RunInput, read_flow_run_input
+from prefect.input.run_input import keyset_from_base_key
 from prefect.states import Failed
 from pydantic import Field, StringConstraints
 
@@ -69,18 +70,35 @@ def ask(steps: Steps, workspace: Workspace, given: str | None) -> str | None:
     decided_by = one_line(answer.name)
     get_run_logger().info("%s: decision %r by %r", workspace.plan.release_id, answer.decision, decided_by)
     if answer.decision != "approve":
-        raise Stopped(_refused(f"{workspace.plan.release_id} was refused by {decided_by}", "Run it again to ask anew"))
+        raise Stopped(_refused(*_by_a_person(workspace, answer)))
     if signed:  # whoever resumes the run has the shared password alone
-        return steps.run("look for a signature", lambda: signed_approval.found(workspace.plan, question).name)
+        return steps.run("look for a signature", lambda: _found(workspace, question))
     return decided_by
 
 
 def _signer(workspace: Workspace, question: ApprovalRequest) -> str | None:
-    """Name of the officer who has signed already, or None."""
+    """Name of the officer who has signed already, or None; a signature does not outdo a refusal of this run."""
+    answer = _answered(question)
+    if answer is not None and answer.decision != "approve":
+        raise NotApproved.because(*_by_a_person(workspace, answer))
     try:
-        return signed_approval.found(workspace.plan, question).name
+        return _found(workspace, question)
     except NotApproved:
         return None
+
+
+def _found(workspace: Workspace, question: ApprovalRequest) -> str:
+    return signed_approval.found(workspace.plan, workspace.ledger, question).name
+
+
+def _answered(question: ApprovalRequest) -> Approval | None:
+    """What a person has said on the page of this run, if it has waited for that already."""
+    said: Any = read_flow_run_input(keyset_from_base_key(f"suspended-{question.key}")["response"])
+    return Approval(**said) if said else None
+
+
+def _by_a_person(workspace: Workspace, answer: Approval) -> tuple[str, str]:
+    return f"{workspace.plan.release_id} was refused by {one_line(answer.name)}", "Run it again to ask anew"
 
 
 def _refused(what: str, remedy: str) -> Any:

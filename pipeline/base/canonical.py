@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
+
+TIME_OF_DAY = re.compile(rb"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}")
+"""What no release may state: a resumed run could not write the same bytes."""
 
 
 def canonical_json(value: Any) -> bytes:

@@ -1,7 +1,7 @@
 """Who approved a charge, as its entry says: a name that was typed, or an officer whose signature anybody can check.
 
-An officer signs the release, its plan and the budget that pays, with name and reason. The entry of the charge has the
-signature for ever, inside the chain.
+An officer signs the release, its plan, the budget that pays and the ledger that has it, with name and reason. The entry
+of the charge has the signature for ever, inside the chain, and the release states it.
 
 **Source**: Ed25519 as in RFC 8032.
 """
@@ -36,8 +36,10 @@ class Approved:
         Digest of its plan: what is asked, what is promised, and the noise.
     budget
         Name of the budget that pays.
-    name, why, time
-        Who approves, why, and when by their clock.
+    ledger
+        Hash of the first entry of the ledger that is charged.
+    name, why, day
+        Who approves, why, and on which day by their clock; a release may state no time of day.
     key, signature
         Their public key and the signature, in hexadecimal digits.
     """
@@ -45,9 +47,10 @@ class Approved:
     release_id: str
     plan: str
     budget: str
+    ledger: str
     name: str
     why: str
-    time: str
+    day: str
     key: str = ""
     signature: str = ""
 
@@ -109,14 +112,22 @@ def approval_words(payload: Mapping[str, Any]) -> str:
     return f"by {name}; the name was typed, and nothing shows whose it is" if name else "none is recorded"
 
 
-def signed_in(row: Mapping[str, Any]) -> list[Approved]:
-    """The signed approval that a row has, if its signature fits."""
+def signed_in(row: Mapping[str, Any], ledger: str) -> list[Approved]:
+    """The signed approval that a row of a ledger has, if it is good as :func:`problem` says."""
     signed = Approved.of(_stated(row))
-    return [signed] if signed is not None and problem(row) is None else []
+    return [signed] if signed is not None and problem(row, ledger) is None else []
 
 
-def problem(row: Mapping[str, Any]) -> str | None:
-    """What is wrong with the approval that a row has; None where it has none, or a good one."""
+def problem(row: Mapping[str, Any], ledger: str) -> str | None:
+    """What is wrong with the approval that a row has; None where it has none, or a good one.
+
+    Parameters
+    ----------
+    row
+        The row.
+    ledger
+        Hash of the first entry of its ledger.
+    """
     stated = _stated(row)
     if stated is None:
         return None
@@ -124,11 +135,12 @@ def problem(row: Mapping[str, Any]) -> str | None:
     if signed is None or not signed.holds:
         return "its approval does not carry the signature that it names"
     try:
-        of = (row["kind"], row["release_id"], row["dataset"], plan_of(json.loads(row["payload"])["spec"]))
+        spec = json.loads(row["payload"])["spec"]
+        of = (row["kind"], row["release_id"], row["dataset"], ledger, plan_of(spec))
     except (AttributeError, KeyError, TypeError, ValueError):
         of = None
-    wanted = ("RESERVED", signed.release_id, signed.budget, signed.plan)
-    return None if of == wanted else "its approval is of another release, plan or budget"
+    wanted = ("RESERVED", signed.release_id, signed.budget, signed.ledger, signed.plan)
+    return None if of == wanted else "its approval is of another release, plan, budget or ledger"
 
 
 def _stated(row: Mapping[str, Any]) -> object:

@@ -145,6 +145,8 @@ class Charge:
         Where the same records stand under another data set or budget, in one line.
     withdrawn
         Why the release was withdrawn; None where it was not.
+    approval
+        The signed approval that it was reserved with, if there is one.
     """
 
     charge_id: str
@@ -158,6 +160,7 @@ class Charge:
     continues: str | None = None
     warning: str | None = None
     withdrawn: str | None = None
+    approval: Approved | None = None
 
 
 @dataclass(frozen=True)

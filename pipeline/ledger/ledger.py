@@ -121,13 +121,17 @@ class Ledger:
         LedgerError
             There is none.
         """
-        with self._database.reading() as connection:
-            return lookups.require_budget(connection, dataset, self._time(connection))
+        return self._database.read(lambda found: lookups.require_budget(found, dataset, self._time(found)))
+
+    def first(self) -> str:
+        """Hash of the first entry, which is of this ledger and its copies alone; empty where there is none."""
+        wanted = sa.select(entry.c.hash).where(entry.c.sequence == 1)
+        return str(self._database.read(lambda connection: connection.scalar(wanted)) or "")
 
     def datasets(self) -> list[str]:
         """Names that have a budget."""
-        with self._database.reading() as connection:
-            return sorted(connection.scalars(sa.select(entry.c.dataset).where(entry.c.kind == "BUDGET").distinct()))
+        named = sa.select(entry.c.dataset).where(entry.c.kind == "BUDGET").distinct()
+        return self._database.read(lambda connection: sorted(connection.scalars(named)))
 
     def reserve(
         self,
@@ -298,17 +302,14 @@ class Ledger:
     def history(self, dataset: str | None = None, release_id: str | None = None) -> list[Entry]:
         """Entries in order, all or those of a data set or a release."""
         query = sa.select(entry).order_by(entry.c.sequence)
-        if dataset is not None:
-            query = query.where(entry.c.dataset == dataset)
-        if release_id is not None:
-            query = query.where(entry.c.release_id == release_id)
+        for column, wanted in ((entry.c.dataset, dataset), (entry.c.release_id, release_id)):
+            query = query if wanted is None else query.where(column == wanted)
         with self._database.reading() as connection:
             return [Entry.of(dict(row)) for row in connection.execute(query).mappings()]
 
     def verify(self, expected_head: str | Head | None = None) -> Verification:
         """Recompute the whole chain, and look for a head that was kept elsewhere."""
-        with self._database.reading() as connection:
-            return verify_chain(lookups.rows(connection), expected_head)
+        return self._database.read(lambda connection: verify_chain(lookups.rows(connection), expected_head))
 
     def head(self) -> Head:
         """Return the last row, to be kept elsewhere; LedgerError where the chain is broken."""
@@ -327,8 +328,7 @@ class Ledger:
         return proof_of(rows, head_of(rows, verify_chain(rows, None)), release_id)
 
     def _rows(self) -> list[dict[str, Any]]:
-        with self._database.reading() as connection:
-            return list(lookups.rows(connection))
+        return self._database.read(lambda connection: list(lookups.rows(connection)))
 
     def export(self, form: Form, stream: TextIO) -> int:
         """Write all entries as JSON Lines or CSV, or releases as lineage events; returns how many."""

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.ledger import refusals
+from blockveil.pipeline.ledger.approved import Approved
 from blockveil.pipeline.ledger.entries import WITHDRAWN, BudgetStatus, Charge, Entry, PeriodStatus, State, state_of
 from blockveil.pipeline.ledger.grants import Grant
 from blockveil.pipeline.ledger.periods import Period
@@ -172,6 +173,7 @@ def charge(connection: sa.Connection, reserved: Entry, *, is_new: bool) -> Charg
         continues=reserved.payload.get("continues"),
         warning=warning(reserved),
         withdrawn=withdrawn,
+        approval=Approved.of(reserved.payload.get("approval")),
     )
 
 

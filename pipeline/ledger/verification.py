@@ -52,7 +52,7 @@ def verify_chain(rows: Iterable[Row], expected_head: str | Head | None) -> Verif
             problems.append(f"row {count}: content does not match its hash; it was edited")
         problems += [f"row {count}: {problem}" for problem in replay.problems(row)]
         losses += _loss(row)
-        approvals += approved.signed_in(row)
+        approvals += approved.signed_in(row, replay.first)
         previous, time = str(row["hash"]), str(row["time"])
         wanted.see(count, previous)
     return Verification(problems + wanted.problems(), previous, count, time, tuple(losses), tuple(approvals))
@@ -92,19 +92,27 @@ class _Wanted:
 
 
 class _Replay:
-    """What each charge and each release may do next, and what it must give back."""
+    """What each charge and each release may do next, and what it must give back.
+
+    Attributes
+    ----------
+    first
+        Hash of the first row, which names the ledger.
+    """
 
     def __init__(self) -> None:
         self._reserved: dict[str, Row] = {}
         self._states: dict[str, str] = {}
         self._active: dict[str, str] = {}
         self._closed = False
+        self.first = ""
 
     def problems(self, row: Row) -> list[str]:
         """What is wrong with the next row, beside its hash."""
         kind, ticks = str(row["kind"]), {name: row[name] or 0 for name in _TICKS}
         found = [] if self._closed is (kind == "OPENED") else [f"{kind} may not follow here"]
-        unapproved = approved.problem(row)
+        self.first = self.first or str(row["hash"])
+        unapproved = approved.problem(row, self.first)
         found += [] if unapproved is None else [unapproved]
         found += [] if _has_its_part(row) else ["names a part of the records that it cannot be of"]
         self._closed = kind == "CLOSED"

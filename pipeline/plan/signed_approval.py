@@ -13,7 +13,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from blockveil.pipeline.base import ed25519
-from blockveil.pipeline.base.canonical import canonical_json
+from blockveil.pipeline.base.canonical import TIME_OF_DAY, canonical_json
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.secrets import read_secret
 from blockveil.pipeline.ledger import Ledger
@@ -24,13 +24,15 @@ from blockveil.pipeline.plan.planning import Plan
 _LONGEST = 65536
 
 
-def sign(plan: Plan, name: str, why: str, key: Ed25519PrivateKey) -> Approved:
+def sign(plan: Plan, ledger: Ledger, name: str, why: str, key: Ed25519PrivateKey) -> Approved:
     """Approval of a plan by an officer.
 
     Parameters
     ----------
     plan
         The release.
+    ledger
+        The ledger that may be charged.
     name, why
         Who approves it, as the config names them, and why.
     key
@@ -48,8 +50,13 @@ def sign(plan: Plan, name: str, why: str, key: Ed25519PrivateKey) -> Approved:
             "approval.signed = true, with approval.officers, says whose signature counts",
             "Correct the config, or approve with `blockveil run --approve NAME`",
         )
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    made = Approved(plan.release_id, plan.digest, plan.config.release.account, name, why, now).signed(key)
+    if TIME_OF_DAY.search(why.encode()):
+        raise ConfigError(
+            "The reason states a time of day", "The release states the reason, and no time", "Leave it out"
+        )
+    day = datetime.now(UTC).date().isoformat()
+    stated = Approved(plan.release_id, plan.digest, plan.config.release.account, ledger.first(), name, why, day)
+    made = stated.signed(key)
     if _keys(plan).get(name) != made.key:
         raise ConfigError(
             f"--name {name!r} with this key is none of the config's officers",
@@ -92,42 +99,48 @@ def required(plan: Plan, ledger: Ledger) -> Approved | None:
     if plan.series is not None and ledger.nights(plan.release_id, plan.public):
         return None
     asked = question(plan, ledger.budget(plan.config.release.account), charged=False)
-    return None if asked is None else found(plan, asked)
+    return None if asked is None else found(plan, ledger, asked)
 
 
-def found(plan: Plan, asked: ApprovalRequest) -> Approved:
+def found(plan: Plan, ledger: Ledger, asked: ApprovalRequest) -> Approved:
     """The approval of a release in the inbox.
 
     Parameters
     ----------
     plan
         The release.
+    ledger
+        The ledger that will be charged.
     asked
         Why it needs one.
 
     Raises
     ------
     NotApproved
-        There is none, or it is not by an officer for this very plan.
+        There is none, or it is not by an officer for this very plan and ledger.
     """
     approval = _read(inbox(plan))
     if approval is None:
         raise _refusal(asked.text, plan)
-    of = (approval.release_id, approval.plan, approval.budget)
-    if of != (plan.release_id, plan.digest, plan.config.release.account):
-        raise _refusal("The approval that was found is of another release, plan or budget", plan)
+    of = (approval.release_id, approval.plan, approval.budget, approval.ledger)
+    if of != (plan.release_id, plan.digest, plan.config.release.account, ledger.first()):
+        raise _refusal("The approval that was found is of another release, plan, budget or ledger", plan)
     if not approval.holds or _keys(plan).get(approval.name) != approval.key:
         raise _refusal("The approval that was found is not signed by an officer of the config", plan)
+    if TIME_OF_DAY.search(text_of(approval).encode()):
+        raise _refusal("The approval that was found states a time of day, which no release may", plan)
     return approval
 
 
-def approver(plan: Plan, typed: str | None, asked: ApprovalRequest) -> str | None:
+def approver(plan: Plan, ledger: Ledger, typed: str | None, asked: ApprovalRequest) -> str | None:
     """Name of who has approved a release, or None where nobody has; where officers sign, a typed name is refused.
 
     Parameters
     ----------
     plan
         The release.
+    ledger
+        The ledger that will be charged.
     typed
         Name that was given with the run.
     asked
@@ -139,7 +152,7 @@ def approver(plan: Plan, typed: str | None, asked: ApprovalRequest) -> str | Non
         Officers sign, and no signature is there.
     """
     section = plan.config.approval
-    return found(plan, asked).name if section is not None and section.signed else typed
+    return found(plan, ledger, asked).name if section is not None and section.signed else typed
 
 
 def remedy(plan: Plan) -> str:

@@ -76,6 +76,7 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
         **({"computed_in_clear": True} if config.in_clear else {}),
         "plan_digest": plan.digest,
         "ledger": {"charge_id": charge.charge_id, "sequence": charge.sequence, "row_hash": charge.row_hash},
+        **({} if charge.approval is None else {"approval": charge.approval.plain}),
         "software": dict(_software()),
     }
 

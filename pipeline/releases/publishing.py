@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import errno
 import json
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ import numpy as np
 import zarr
 
 from blockveil.pipeline.base import durable, staging
-from blockveil.pipeline.base.canonical import canonical_json
+from blockveil.pipeline.base.canonical import TIME_OF_DAY, canonical_json
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.base.permissions import open_as
 from blockveil.pipeline.data import signatures, zarr_arrays
@@ -58,7 +57,6 @@ __all__ = [
 ]
 
 
-_TIME_OF_DAY = re.compile(rb"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}")
 _POINTER_ATTRIBUTES = ("title", "guarantee", "ledger")
 
 
@@ -148,7 +146,7 @@ class Draft:
         if self._signer is not None:
             stated[signatures.ATTRIBUTE] = self._signer.signature(stated)
         text = canonical_json(stated)
-        if _TIME_OF_DAY.search(text):
+        if TIME_OF_DAY.search(text):
             raise ValueError("an attribute holds a time of day; a resumed run could not write the same bytes")
         self._group.attrs.put(json.loads(text))
         durable.sync_tree(self._held.path)

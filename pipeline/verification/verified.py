@@ -21,9 +21,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from blockveil.pipeline.base.ed25519 import raw
 from blockveil.pipeline.base.errors import BlockveilError, LedgerError, StoreError
+from blockveil.pipeline.base.printable import one_line
 from blockveil.pipeline.data.released import POINTER, RELEASE_FOLDER, OpenRelease, open_release, withdrawal_of
 from blockveil.pipeline.data.signatures import fingerprint, signer_of
 from blockveil.pipeline.data.stores import Location
+from blockveil.pipeline.ledger.approved import Approved
 from blockveil.pipeline.ledger.proofs import Proof
 from blockveil.pipeline.verification.exact_gaussian import delta_of
 
@@ -44,11 +46,14 @@ class Evidence:
         Places of the entries that paid for releases.
     ledger_key
         Public key (PEM) that the heads of the proofs must be signed with; None where there is none.
+    officers
+        Public keys, one of which must have signed the approval of each release; empty where none is asked for.
     """
 
     key: Ed25519PublicKey | None = None
     proofs: tuple[Proof, ...] = ()
     ledger_key: str | None = None
+    officers: tuple[Ed25519PublicKey, ...] = ()
 
     @property
     def not_checked(self) -> str:
@@ -154,6 +159,7 @@ def verify(place: Location, given: Evidence = Evidence()) -> Verified:
         _told(_unit, stated),
         _signature(stated, given.key),
         *([_told(_by_proofs(given), stated)] if given.proofs else []),
+        *([_approval(stated, given.officers)] if given.officers or "approval" in stated else []),
     )
     return Verified(str(stated.get("release_id", release.name)), findings, given.not_checked)
 
@@ -181,6 +187,21 @@ def _signature(stated: Mapping[str, Any], key: Ed25519PublicKey | None) -> Findi
     if raw(found) != raw(key):
         return Finding(what, False, f"signed with another key than the one that was given, {name}")
     return Finding(what, True, f"signed with the key that was given, {name}")
+
+
+def _approval(stated: Mapping[str, Any], officers: tuple[Ed25519PublicKey, ...]) -> Finding:
+    """An officer signed this very plan of it; without an officer's key, nobody is known to have done so."""
+    what, signed = "Approval", Approved.of(stated.get("approval"))
+    if signed is None:
+        words = "it states no signed approval" if "approval" not in stated else "its approval is not one"
+        return Finding(what, False, words)
+    if not signed.holds or (signed.release_id, signed.plan) != (stated.get("release_id"), stated.get("plan_digest")):
+        return Finding(what, False, "its approval is not signed, or is of another release or plan")
+    if not officers:
+        return Finding(what, None, f"{one_line(signed.words)}; nobody vouched for that key here")
+    if signed.key not in [raw(officer).hex() for officer in officers]:
+        return Finding(what, False, f"{one_line(signed.words)}, which is none of the officers given")
+    return Finding(what, True, f"{one_line(signed.words)}, an officer given")
 
 
 def _by_proofs(given: Evidence) -> Callable[[Mapping[str, Any]], Finding]:

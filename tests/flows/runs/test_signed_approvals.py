@@ -4,10 +4,12 @@ import logging
 from types import SimpleNamespace
 
 import pytest
+from prefect.input import keyset_from_paused_state
+from prefect.states import Suspended
 
 from blockveil.flows.runs import approvals
 from blockveil.flows.runs.steps import Stopped
-from blockveil.pipeline.plan.approval import NotApproved
+from blockveil.pipeline.plan.approval import ApprovalRequest, NotApproved
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.workspace import Workspace
 from tests.pipeline.plan.test_signed_approval import NIGHT, approve, asked
@@ -26,6 +28,7 @@ def waiting(asked, monkeypatch):
         return answer
 
     monkeypatch.setattr(approvals, "suspend_flow_run", suspend)
+    monkeypatch.setattr(approvals, "read_flow_run_input", lambda key: None)
     monkeypatch.setattr(approvals, "get_run_logger", lambda: logging.getLogger("test"))
     monkeypatch.setattr(approvals, "runtime", SimpleNamespace(deployment=SimpleNamespace(id="one")))
     steps = SimpleNamespace(run=lambda name, work: work())
@@ -60,6 +63,24 @@ def test_a_refusal_in_the_browser_ends_a_run_that_nobody_signed(waiting):
     with pytest.raises(Stopped) as refused:
         ask()
     assert "was refused by A. Officer" in refused.value.state.message
+
+
+def test_a_refusal_in_the_browser_ends_a_run_that_an_officer_signed_meanwhile(waiting, monkeypatch):
+    loaded, key, _, ask = waiting
+    approve(loaded, key)
+    said = {"decision": "refuse", "name": "B. Clerk"}
+    monkeypatch.setattr(approvals, "read_flow_run_input", lambda name: said if name.endswith("-response") else None)
+    with pytest.raises(NotApproved, match="was refused by B"):
+        ask()
+    said["decision"] = "approve"
+    assert ask() == "A. Officer"
+
+
+def test_the_answer_is_looked_for_where_prefect_keeps_it(monkeypatch):
+    state, asked_for = Suspended(pause_key="approve-1"), []
+    monkeypatch.setattr(approvals, "read_flow_run_input", asked_for.append)
+    approvals._answered(ApprovalRequest("approve-1", "", 1))
+    assert asked_for == [keyset_from_paused_state(state)["response"]]
 
 
 def test_a_run_that_cannot_wait_says_how_to_sign(waiting, monkeypatch):

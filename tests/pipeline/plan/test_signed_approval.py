@@ -10,6 +10,7 @@ import pytest
 from blockveil.pipeline.base.ed25519 import raw
 from blockveil.pipeline.base.errors import ConfigError, LedgerError
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.data.released import open_release
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.approved import Approved, approval_words, problem
 from blockveil.pipeline.ledger.grants import named_grant
@@ -20,6 +21,7 @@ from blockveil.pipeline.releases import charged_steps
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.workspace import Workspace
+from blockveil.pipeline.verification.verified import Evidence, verify
 from tests import support
 from tests.flows.cli.test_cli import blockveil
 from tests.pipeline.verification.test_signed_releases import key_file
@@ -45,7 +47,7 @@ def asked(tmp_path):
 
 def approve(loaded, key, night=NIGHT, name="A. Officer"):
     plan = make_plan(loaded, night)
-    made = signed_approval.sign(plan, name, "a reviewed release", key)
+    made = signed_approval.sign(plan, Ledger(loaded.ledger_url), name, "a reviewed release", key)
     path = signed_approval.inbox(plan)
     path.parent.mkdir(exist_ok=True)
     path.write_text(signed_approval.text_of(made))
@@ -79,6 +81,9 @@ def test_neither_a_typed_name_nor_another_plan_key_officer_or_text_counts(asked,
         replace(made, release_id="people/covariance/2026-11-21").signed(key),
         replace(made, plan="0" * 64).signed(key),
         replace(made, budget="animals").signed(key),
+        replace(made, ledger="0" * 64).signed(key),
+        replace(made, ledger="").signed(key),
+        replace(made, why="agreed 2026-11-20 10:30").signed(key),
         replace(made, name="B. Officer").signed(key),
         made.signed(stranger),
         replace(made, key=raw(stranger.public_key()).hex()),
@@ -108,6 +113,70 @@ def test_an_approval_holds_for_one_night_and_for_what_was_planned(asked):
         reserve(load_config(loaded.path))
 
 
+def test_an_approval_for_a_ledger_is_refused_by_another_and_taken_by_the_same_one_elsewhere(asked, tmp_path):
+    loaded, key = asked
+    approve(loaded, key)
+    file, first = loaded.resolve("ledger.db", "ledger"), tmp_path / "first.db"
+    file.rename(first)
+    support.set_budget(loaded, 3.0, 1e-5)
+    with pytest.raises(NotApproved, match="or ledger"):
+        reserve(loaded)
+    assert [each.kind for each in Ledger(loaded.ledger_url).history()] == ["BUDGET"]
+    first.replace(file)
+    assert reserve(loaded).charge.is_new
+
+
+def test_the_release_states_its_approval_and_readers_take_only_officers_who_are_given(asked, tmp_path):
+    loaded, key = asked
+    made, _ = approve(loaded, key)
+    released = run_release(make_plan(loaded, NIGHT), ThreadCompute(2), "test", lambda *_: None)
+
+    def finding(*officers):
+        found = verify(released.path, Evidence(officers=officers))
+        return found.holds, next(each for each in found.findings if each.what == "Approval")
+
+    assert Approved.of(open_release(released.path).attributes["approval"]) == made
+    assert finding()[1].holds is None
+    assert "A. Officer" in finding()[1].words
+    stranger = key_file(tmp_path / "stranger.pem").public_key()
+    assert (finding(stranger, key.public_key())[0], finding(key.public_key())[1].holds) == (True, True)
+    assert finding(stranger)[0] is False
+
+
+@pytest.mark.parametrize("change", ["why", "release_id", "plan", "signature", "more", None])
+def test_a_release_whose_approval_is_another_s_or_was_changed_does_not_verify(asked, change):
+    loaded, key = asked
+    approve(loaded, key)
+    released = run_release(make_plan(loaded, NIGHT), ThreadCompute(2), "test", lambda *_: None)
+    file = released.path / "zarr.json"
+    stored = json.loads(file.read_text())
+    stated = stored["attributes"]["approval"]
+    if change in ("release_id", "plan"):
+        stored["attributes"]["approval"] = replace(Approved.of(stated), **{change: "0" * 64}).signed(key).plain
+    elif change is None:
+        del stored["attributes"]["approval"]
+    else:
+        stated[change] = "0" * 128
+    file.write_text(json.dumps(stored))
+    found = verify(released.path, Evidence(officers=(key.public_key(),)))
+    assert [each.holds for each in found.findings if each.what == "Approval"] == [False]
+
+
+def test_a_release_that_needed_no_signature_states_none(tmp_path):
+    loaded = support.prepare(tmp_path, budget=3.0)
+    released = run_release(make_plan(loaded, NIGHT), ThreadCompute(2), "test", lambda *_: None)
+    assert "approval" not in open_release(released.path).attributes
+    assert not any(each.what == "Approval" for each in verify(released.path).findings)
+
+
+def test_nobody_signs_for_a_ledger_that_is_not_there(asked):
+    loaded, _ = asked
+    loaded.resolve("ledger.db", "ledger").unlink()
+    words = ("approve", loaded.path, "--date", NIGHT, "--name", "A. Officer", "--why", "a reviewed release")
+    refused = blockveil(*words, "--key", f"file:{loaded.path.parent / 'officer.pem'}")
+    assert (refused.returncode, "budget yet" in refused.stderr) == (6, True)
+
+
 def test_what_is_charged_already_or_takes_little_asks_nobody(asked):
     loaded, key = asked
     _, path = approve(loaded, key)
@@ -126,22 +195,24 @@ def test_a_forged_or_moved_approval_in_a_ledger_is_found(asked, tmp_path):
     exported = io.StringIO()
     ledger.export("jsonl", exported)
     (row,) = (each for each in map(json.loads, exported.getvalue().splitlines()) if each["kind"] == "RESERVED")
-    assert problem(row) is None
+    first = ledger.first()
+    assert problem(row, first) is None
+    assert "or ledger" in problem(row, "0" * 64)
     stranger = key_file(tmp_path / "stranger.pem")
     payload = json.loads(row["payload"])
     for approval, words in (
         ({**made.plain, "why": "another"}, "signature"),
         ({**made.plain, "more": "1"}, "signature"),
         ("yes", "signature"),
-        (replace(made, plan="0" * 64).signed(stranger).plain, "another release, plan or budget"),
+        (replace(made, plan="0" * 64).signed(stranger).plain, "another release, plan, budget or ledger"),
         (replace(made, release_id="people/covariance/2026-11-21").signed(key).plain, "another release"),
         (replace(made, budget="animals").signed(key).plain, "another release"),
     ):
-        assert words in problem({**row, "payload": json.dumps({**payload, "approval": approval})})
+        assert words in problem({**row, "payload": json.dumps({**payload, "approval": approval})}, first)
     changed = {**payload, "spec": {**payload["spec"], "privacy": {}}}
-    assert "plan" in problem({**row, "payload": json.dumps(changed)})
-    assert "plan" in problem({**row, "payload": json.dumps({**payload, "spec": {}})})
-    assert "plan" in problem({**row, "kind": "COMMITTED"})
+    assert "plan" in problem({**row, "payload": json.dumps(changed)}, first)
+    assert "plan" in problem({**row, "payload": json.dumps({**payload, "spec": {}})}, first)
+    assert "plan" in problem({**row, "kind": "COMMITTED"}, first)
 
 
 def test_the_command_signs_and_verify_takes_only_officers_who_are_given(asked, tmp_path, monkeypatch):
@@ -152,9 +223,11 @@ def test_the_command_signs_and_verify_takes_only_officers_who_are_given(asked, t
     assert (refused.returncode, "a typed name does not count" in refused.stderr) == (11, True)
     assert blockveil(*words, "--key", "file:officer.pem").returncode == 0
     assert blockveil("run", loaded.path, "--no-prefect", "--date", NIGHT).returncode == 0
+    for officer, code in (("officer", 0), ("stranger", 7)):
+        key_file(tmp_path / "stranger.pem")
+        assert blockveil("verify", "releases", "--officer", f"file:{officer}.pub").returncode == code
     found = blockveil("ledger", "verify", loaded.path, "--officer", "file:officer.pub")
     assert (found.returncode, "signed with the key" in found.stdout) == (0, True)
-    key_file(tmp_path / "stranger.pem")
     found = blockveil("ledger", "verify", loaded.path, "--officer", "file:stranger.pub")
     assert (found.returncode != 0, "none of the officers" in found.stderr) == (True, True)
     assert blockveil(*words, "--key", "file:stranger.pem").returncode == 2
@@ -162,14 +235,16 @@ def test_the_command_signs_and_verify_takes_only_officers_who_are_given(asked, t
 
 def test_a_signature_is_made_for_officers_of_a_config_that_wants_one_alone(asked, tmp_path):
     loaded, key = asked
-    plan = make_plan(loaded, NIGHT)
+    plan, ledger = make_plan(loaded, NIGHT), Ledger(loaded.ledger_url)
     for name, with_key in (("B. Officer", key), ("A. Officer", key_file(tmp_path / "stranger.pem"))):
         with pytest.raises(ConfigError, match="officers"):
-            signed_approval.sign(plan, name, "why", with_key)
+            signed_approval.sign(plan, ledger, name, "why", with_key)
+    with pytest.raises(ConfigError, match="time of day"):
+        signed_approval.sign(plan, ledger, "A. Officer", "agreed 2026-11-20T10:30", key)
     plain = loaded.path.read_text().partition("[approval]")[0]
     loaded.path.write_text(plain)
     with pytest.raises(ConfigError, match="no signed approval"):
-        signed_approval.sign(make_plan(load_config(loaded.path), NIGHT), "A. Officer", "why", key)
+        signed_approval.sign(make_plan(load_config(loaded.path), NIGHT), ledger, "A. Officer", "why", key)
     for part in ("signed = true", 'officers = { "A. Officer" = "file:officer.pub" }'):
         loaded.path.write_text(f"{plain}[approval]\nabove_share = 0.1\n{part}\n")
         with pytest.raises(ConfigError, match="officer"):
@@ -178,7 +253,7 @@ def test_a_signature_is_made_for_officers_of_a_config_that_wants_one_alone(asked
     (tmp_path / "officer.pub").chmod(0o600)
     loaded.path.write_text(plain + ASKED)
     with pytest.raises(ConfigError, match="Ed25519 public key"):
-        signed_approval.sign(make_plan(load_config(loaded.path), NIGHT), "A. Officer", "why", key)
+        signed_approval.sign(make_plan(load_config(loaded.path), NIGHT), ledger, "A. Officer", "why", key)
 
 
 def test_who_granted_a_budget_and_why_stands_in_its_entry(asked):
