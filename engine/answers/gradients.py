@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from blockveil.engine.answers.gram import RowSource
 from blockveil.engine.answers.layout import Tile
-from blockveil.engine.answers.models import FEATURE_STEPS, Factors, Model, Output
+from blockveil.engine.answers.models import FEATURE_STEPS, Model, Output
 from blockveil.engine.answers.step_records import Batches, FixedBatches, PoissonBatches, StepRecords
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import Neighbours
@@ -41,7 +41,7 @@ from blockveil.engine.sensitivity.spread import Spread
 
 Array = NDArray[np.float64]
 
-_PIECE_BYTES = 16 * 2**20
+_PIECE_BYTES = 4 * 2**20
 _FINE_BITS = 20
 _FURTHEST = 8.0
 _LEAST_CLIP = 1e-200
@@ -270,12 +270,16 @@ class GradientsQuery:
             A value is missing or infinite.
         """
         factors = self.model.factors(self.features.quantise(records[:, :-1]), self._labels(records[:, -1]))
-        together = np.concatenate([_lengthened(part) for part in factors], axis=1) / self.clip
+        lengths = [np.sqrt(squared_norms(part.inputs)) for part in factors]
+        lengthened = [part.errors * (own / part.steps)[:, None] for part, own in zip(factors, lengths, strict=True)]
+        together = np.concatenate(lengthened, axis=1) / self.clip
         bounded = _fine(together)
         pull_inside_ball(bounded, self.largest)
         borders = np.cumsum([part.errors.shape[1] for part in factors])[:-1]
         errors = np.split(bounded, borders, axis=1)
-        return [(k, _directions(part.inputs, self.largest)) for k, part in zip(errors, factors, strict=True)]
+        for part, own in zip(factors, lengths, strict=True):
+            _turn_into_directions(part.inputs, own, self.largest)
+        return [(k, part.inputs) for k, part in zip(errors, factors, strict=True)]
 
     def split(self, matrix: Array) -> list[Array]:
         """Parts of an answer (or of anything of its shape) by layer, in the layer's shape."""
@@ -337,12 +341,6 @@ def _radius(inputs: int, largest: int) -> float:
     return largest - (math.sqrt(inputs) / 2.0) * (1.0 + 1e-9) - 1e-3
 
 
-def _lengthened(part: Factors) -> Array:
-    """Errors of a layer times the length of its inputs, shape (n, outputs)."""
-    lengths = np.sqrt(squared_norms(part.inputs)) / part.steps
-    return part.errors * lengths[:, None]
-
-
 def _fine(values: Array) -> Array:
     """Coordinates in steps of 2**-20, pulled along their ray to at most 8 in each; a maximum has no order of sums."""
     furthest = np.max(np.abs(values), axis=1, keepdims=True)
@@ -350,11 +348,10 @@ def _fine(values: Array) -> Array:
     return np.rint(np.ldexp(values, _FINE_BITS))
 
 
-def _directions(inputs: Array, largest: int) -> Array:
-    """Integers of length at most ``largest`` along each row; no row is zero, for each has the constant."""
-    lengths = np.sqrt(squared_norms(inputs))
+def _turn_into_directions(inputs: Array, lengths: Array, largest: int) -> None:
+    """Turn rows of these lengths into integers of length at most ``largest``, in place; each has the constant."""
     # |m| <= R (1 + 4 ulp) before rounding, which adds at most sqrt(inputs) / 2, so |m| <= largest.
-    rounded = np.rint(inputs * (_radius(inputs.shape[1], largest) / lengths)[:, None])
-    if not np.all(squared_norms(rounded) <= largest * largest):
+    inputs *= (_radius(inputs.shape[1], largest) / lengths)[:, None]
+    np.rint(inputs, out=inputs)
+    if not np.all(squared_norms(inputs) <= largest * largest):
         raise ArithmeticError("an input left its ball; the machine's rounding is not IEEE 754")
-    return rounded
