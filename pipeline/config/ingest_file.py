@@ -29,7 +29,7 @@ from blockveil.pipeline.config.ingest_databases import (
     check_grows,
     check_inputs,
 )
-from blockveil.pipeline.config.map_columns import FourierColumn, GradientsColumn
+from blockveil.pipeline.config.map_columns import FourierColumn, GradientsColumn, OnnxColumn
 from blockveil.pipeline.config.toml import read_toml
 from blockveil.pipeline.config.toml_lines import lines_of
 
@@ -305,7 +305,7 @@ class IngestConfig(Section):
                 "Records that are stored never change, and the record of a unit would with its next row",
                 'Set unit.kind = "choose", or leave append out and ingest all files again',
             )
-        real = NumberColumn | FourierColumn | GradientsColumn
+        real = NumberColumn | FourierColumn | GradientsColumn | OnnxColumn
         if self.integer and (isinstance(self.unit, AggregatedRows) or any(isinstance(c, real) for c in self.columns)):
             raise refusal(
                 "ingest.dtype",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, Number, Section, Whole, refusal, rule
+from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, LocalPath, Number, Section, Whole, refusal, rule
 
 
 class MapInput(Section):
@@ -81,6 +82,60 @@ class FourierColumn(_Mapped):
     def outputs(self) -> tuple[str, ...]:
         """Columns of the store."""
         return tuple(f"{self.name}{i + 1}" for i in range(self.features))
+
+
+class OnnxColumn(_Mapped):
+    """Features by a public network, a file of ONNX, that takes one record at a time."""
+
+    kind: Literal["onnx"]
+    """the map"""
+    of: Annotated[tuple[MapInput, ...], Field(min_length=1)]
+    """the numbers that the network takes, with their public bounds"""
+    file: LocalPath
+    """the file of the network"""
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    """the SHA-256 of that file, 64 hexadecimal digits"""
+    trained_on: Label
+    """what the network was trained on, such as "ImageNet, 2012" """
+    shape: Annotated[tuple[Annotated[Whole, Field(ge=1, le=10**6)], ...], Field(min_length=1, max_length=8)] | None = (
+        None
+    )
+    """the shape in which the network takes one record, such as [1, 28, 28]; without it a row of numbers"""
+    output: Label | None = None
+    """the name of the output that holds the features; without it the first one"""
+    features: Annotated[Whole, Field(ge=1, le=2**14)]
+    """the number of features that it gives"""
+    lower: Bound
+    """the least value of a feature; those below count as this one"""
+    upper: Bound
+    """the largest value of a feature; those above count as this one"""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Columns of the source."""
+        return tuple(name for each in self.of for name in each.names)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Columns of the store."""
+        return tuple(f"{self.name}{i + 1}" for i in range(self.features))
+
+    @property
+    def taken(self) -> tuple[int, ...]:
+        """The shape in which the network takes one record."""
+        return self.shape or (len(self.inputs),)
+
+    @rule
+    def _fits(self) -> None:
+        if self.upper - self.lower < SMALLEST:
+            raise refusal("upper", f"{self.upper:g}", "It is above lower", "Correct the bounds")
+        if math.prod(self.taken) != len(self.inputs):
+            raise refusal(
+                "shape",
+                f"{list(self.taken)}",
+                f"It holds the {len(self.inputs):,} columns of one record",
+                "Correct shape or of",
+            )
 
 
 class GradientsColumn(_Mapped):
@@ -159,5 +214,5 @@ class CrossColumn(_Mapped):
             raise refusal("of", f"{size:,} combinations", "There are at most 100,000", "Cross fewer categories")
 
 
-MappedColumn = FourierColumn | GradientsColumn | CrossColumn
+MappedColumn = FourierColumn | GradientsColumn | OnnxColumn | CrossColumn
 """A column that a public map makes."""

@@ -6,8 +6,9 @@ less in the source is one row more or less here, and batches do not matter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,9 @@ from blockveil.pipeline.config.ingest_columns import (
     WholeColumn,
 )
 from blockveil.pipeline.config.ingest_file import AggregatedRows, IngestConfig
-from blockveil.pipeline.config.map_columns import CrossColumn, FourierColumn, GradientsColumn
+from blockveil.pipeline.config.map_columns import CrossColumn, FourierColumn, GradientsColumn, OnnxColumn
 from blockveil.pipeline.data.ingest.batches import ABSENT, UNKNOWN, Batch, Unfit
+from blockveil.pipeline.data.ingest.networks import Network, networks
 
 Flags = NDArray[np.bool_]
 Rows = NDArray[Any]
@@ -41,14 +43,22 @@ class Encoder:
     ----------
     config
         Config of the ingest.
+    folder
+        Where paths of the config start from.
+
+    Raises
+    ------
+    ConfigError, MissingExtra
+        As :class:`.networks.Network`.
     """
 
-    def __init__(self, config: IngestConfig) -> None:
+    def __init__(self, config: IngestConfig, folder: Path) -> None:
         # Rows that are still to be added up are kept in float64.
         aggregated = isinstance(config.unit, AggregatedRows)
         self.dtype = np.dtype(np.float64 if aggregated else config.ingest.dtype)
         self.width = len(config.outputs)
         self._columns = config.columns
+        self._networks = networks(config, folder)
 
     def encode(self, batch: Batch) -> tuple[Rows, Flags | None]:
         """Rows of the store and which of them to keep (None: all).
@@ -67,14 +77,14 @@ class Encoder:
         start = 0
         for column in self._columns:
             stop = start + len(column.outputs)
-            gone = _encode(column, batch, rows[:, start:stop])
+            gone = _encode(column, batch, rows[:, start:stop], self._networks)
             if gone is not None:
                 dropped = _either(dropped, gone)
             start = stop
         return rows, None if dropped is None else ~dropped
 
 
-def _encode(column: Column, batch: Batch, out: Rows) -> Flags | None:
+def _encode(column: Column, batch: Batch, out: Rows, made: Mapping[str, Network]) -> Flags | None:
     """Fill the columns of one declaration; return which rows to drop."""
     match column:
         case NumberColumn():
@@ -89,7 +99,7 @@ def _encode(column: Column, batch: Batch, out: Rows) -> Flags | None:
             return _bins(column, batch, out)
         case DateColumn():
             return _dates(column, batch, out)
-    return _crossed(column, batch, out) if isinstance(column, CrossColumn) else _mapped(column, batch, out)
+    return _crossed(column, batch, out) if isinstance(column, CrossColumn) else _mapped(column, batch, out, made)
 
 
 def _numbers(column: NumberColumn, batch: Batch, out: Rows) -> Flags | None:
@@ -208,18 +218,33 @@ def _crossed(column: CrossColumn, batch: Batch, out: Rows) -> Flags | None:
     return dropped
 
 
-def _mapped(column: FourierColumn | GradientsColumn, batch: Batch, out: Rows) -> Flags | None:
+def _taken(column: FourierColumn | GradientsColumn | OnnxColumn, batch: Batch) -> tuple[Rows, Flags | None]:
+    """What a map takes, shape (rows, inputs) in float64, and which rows to drop."""
     values = batch.numbers(column.inputs).astype(np.float64)
     missing = ~np.isfinite(values)
-    dropped: Flags | None = None
-    if missing.any():
-        dropped = _settle(column.missing, column.inputs, missing, None, "holds a missing or infinite value")
-        values = np.where(missing, 0.0, values)  # of dropped rows; any number will do
-    made = _map_of(column)
+    if not missing.any():
+        return values, None
+    dropped = _settle(column.missing, column.inputs, missing, None, "holds a missing or infinite value")
+    return np.where(missing, 0.0, values), dropped  # of dropped rows; any number will do
+
+
+def _mapped(
+    column: FourierColumn | GradientsColumn | OnnxColumn, batch: Batch, out: Rows, networks: Mapping[str, Network]
+) -> Flags | None:
+    values, dropped = _taken(column, batch)
+    made = networks[column.name] if isinstance(column, OnnxColumn) else _map_of(column)
     # The features of a record are a function of it alone, so that pieces change nothing.
     piece = max(1, _PIECE // (values.shape[1] * getattr(column, "directions", 1) + out.shape[1]))
     for start in range(0, batch.rows, piece):
         out[start : start + piece] = made.of(values[start : start + piece])
+    if not isinstance(column, OnnxColumn):
+        return dropped
+    lacking: Flags = np.logical_not(np.isfinite(out).all(axis=1))  # where the network gave no number
+    if dropped is not None:
+        lacking &= np.logical_not(dropped)
+    if lacking.any():
+        gone = _settle(column.missing, (column.name,), lacking[:, None], None, "has features that are no numbers")
+        dropped = _either(dropped, gone)
     return dropped
 
 

@@ -28,6 +28,7 @@ from blockveil.pipeline.data.ingest.database_table import SourceTable, open_tabl
 from blockveil.pipeline.data.ingest.delta_files import find_delta
 from blockveil.pipeline.data.ingest.files import find
 from blockveil.pipeline.data.ingest.iceberg_files import find_iceberg
+from blockveil.pipeline.data.ingest.networks import networks
 from blockveil.pipeline.data.ingest.readers import SUFFIXES, Readable
 from blockveil.pipeline.data.ingest.source_rows import ALGORITHM, Source, Tell, run_bytes
 from blockveil.pipeline.data.ingest.store_contract import Contract
@@ -71,10 +72,13 @@ def look(loaded: LoadedIngest, *, needed: bool = True, before: date | None = Non
     DataError
         A Zarr array is incomplete.
     ConfigError
-        The memory is too little.
+        The memory is too little, or a public network is not the declared one.
+    MissingExtra
+        A public network needs a library that is not installed.
     """
     config, base = loaded.config, loaded.path.parent
     run_bytes(config)  # before anything is read
+    networks(config, base)  # they can be had
     files: tuple[Readable, ...]
     if isinstance(config.source, DatabaseSource):
         files = (open_table(loaded),)

@@ -37,7 +37,7 @@ from blockveil.pipeline.config.ingest_file import (
     RowUnit,
     ScipySource,
 )
-from blockveil.pipeline.config.map_columns import CrossColumn, FourierColumn, GradientsColumn
+from blockveil.pipeline.config.map_columns import CrossColumn, FourierColumn, GradientsColumn, OnnxColumn
 from blockveil.pipeline.data.ingest.batches import Batch, MatrixBatch, TableBatch
 from blockveil.pipeline.data.ingest.database_table import SourceTable
 from blockveil.pipeline.data.ingest.files import SourceFile, unreadable
@@ -288,7 +288,7 @@ def _csv_types(config: IngestConfig) -> dict[str, pa.DataType]:
 def _csv_type(column: Column, long: bool) -> pa.DataType:
     """What a column of the store reads from a CSV file: whole numbers as floats unless the store holds long ones."""
     match column:
-        case NumberColumn() | BinsColumn() | FourierColumn() | GradientsColumn():
+        case NumberColumn() | BinsColumn() | FourierColumn() | GradientsColumn() | OnnxColumn():
             return pa.float64()
         case CrossColumn() if isinstance(column.of[0].categories[0], str):
             return pa.string()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from blockveil.engine.answers.models import Activation, Model, Output
+from blockveil.engine.answers.public_encoder import OnnxEncoder
 from blockveil.engine.answers.public_features import FourierFeatures, OrientedGradients
+from blockveil.engine.records.geometry import Box
+from blockveil.pipeline.analysis import model_files
 from blockveil.pipeline.base.errors import ConfigError, DataError
+from blockveil.pipeline.data.ingest.ingest_run import look
 from tests.pipeline.data.ingest import ingest_support as people
 
 CSV = 'kind = "csv"\nfiles = ["in"]'
@@ -27,6 +33,20 @@ CROSS: dict[str, Any] = {
     "name": "both", "kind": "cross",
     "of": [{"name": "ward", "categories": ["a", "b"]}, {"name": "shift", "categories": ["day", "night"]}], **PUBLIC,
 }  # fmt: skip
+
+
+def network(folder: Path, **changed: Any) -> dict[str, Any]:
+    """A column of a network in the folder that takes two columns, and gives the probabilities of three classes."""
+    weights = {"hidden": np.random.default_rng(3).normal(size=(8, 3)), "last": np.arange(27.0).reshape(3, 9) / 9}
+    box = Box(-np.ones(2), np.ones(2), np.zeros(2))
+    content = model_files.onnx(Model.at(Output.SOFTMAX, Activation.TANH, weights), box, (0.0, 2.0), {})
+    folder.mkdir(exist_ok=True)
+    (folder / "net.onnx").write_bytes(content)
+    return {
+        "name": "net", "kind": "onnx", "file": "net.onnx", "sha256": hashlib.sha256(content).hexdigest(),
+        "trained_on": "photographs", "of": [{"name": "p", "count": 2, "lower": 0, "upper": 1}],
+        "output": "probabilities", "features": 3, "lower": 0, "upper": 1, **PUBLIC, **changed,
+    }  # fmt: skip
 
 
 def table(rows: int = 300) -> pa.Table:
@@ -71,6 +91,48 @@ def test_shuffled_or_alone_a_record_is_stored_with_the_same_features(tmp_path: P
     order = np.random.default_rng(1).permutation(300)
     assert np.array_equal(made(tmp_path / "shuffled", source.take(pa.array(order)), columns), whole[order])
     assert np.array_equal(made(tmp_path / "alone", source.slice(17, 1), columns), whole[17:18])
+
+
+def test_a_store_holds_what_a_public_network_makes_of_each_record_by_itself(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    source, columns = table(), [network(tmp_path / name) for name in ("whole", "shuffled", "alone")]
+    whole = made(tmp_path / "whole", source, columns[:1])
+    pixels = np.column_stack([source["p1"].to_numpy(), source["p2"].to_numpy()])
+    content = (tmp_path / "whole" / "net.onnx").read_bytes()
+    wanted = OnnxEncoder(content, (2,), 3, (0.0, 1.0), "probabilities").of(pixels)
+    assert np.array_equal(whole, wanted.astype(np.float32))
+    order = np.random.default_rng(1).permutation(300)
+    assert np.array_equal(made(tmp_path / "shuffled", source.take(pa.array(order)), columns[1:2]), whole[order])
+    assert np.array_equal(made(tmp_path / "alone", source.slice(17, 1), columns[2:]), whole[17:18])
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"sha256": "0" * 64}, "differs from its sha256"),
+        ({"file": "none.onnx"}, "cannot be read"),
+        ({"features": 4}, "3 numbers for one record"),
+        ({"output": "other"}, "no output"),
+        ({"shape": [1, 2]}, "shape"),
+        ({"shape": [3]}, "holds the 2 columns"),
+        ({"learnt_from": "these-records"}, "at no charge"),
+        ({"lower": 1}, "above lower"),
+    ],
+)
+def test_a_network_that_is_not_the_declared_one_is_refused_before_anything_is_read(
+    tmp_path: Path, changed: dict[str, Any], message: str
+) -> None:
+    pytest.importorskip("onnxruntime")
+    people.write_parquet(tmp_path, table())
+    with pytest.raises(ConfigError, match=message):
+        look(people.configure(tmp_path, [network(tmp_path, **changed)]))
+
+
+def test_who_trained_a_network_and_on_what_is_required(tmp_path: Path) -> None:
+    column = network(tmp_path)
+    for key in ("made_by", "trained_on", "learnt_from", "sha256"):
+        with pytest.raises(ConfigError, match=key):
+            people.configure(tmp_path, [{name: value for name, value in column.items() if name != key}])
 
 
 def test_the_names_of_features_are_those_that_a_release_declares(tmp_path: Path) -> None:
