@@ -11,6 +11,7 @@
 * :mod:`.moment`: Covariance and second moment
 * :mod:`.outer`: Sums of outer products
 * :mod:`.question`: What every question and its answer offer, and what questions share: quantisers and names
+* :mod:`.routes`: Steps or a covariance: which of two releases tells classes apart better, by public numbers alone
 * :mod:`.rows`: The records themselves
 * :mod:`.totals`: The number of records, and the total and the mean of each column
 * :mod:`.training`: Training of a model: the sums of gradients of all its steps, and the weights that they give

@@ -26,6 +26,7 @@ from blockveil.pipeline.questions import weights
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
 from blockveil.pipeline.questions.question import Answer, Question, additive, extent, geometry, span, text
+from blockveil.pipeline.questions.routes import route
 from blockveil.pipeline.questions.training import Course, Training, arrays, layer_axes
 
 
@@ -268,5 +269,18 @@ def training_lines(question: Question, design: Design) -> list[tuple[str, str]]:
             "Training",
             f"{steps:,} steps, each over {over}; {of_steps}, all together {together}, "
             "booked as one charge. How good the model will be depends on the records, which a plan does not read",
-        )
+        ),
+        *_route_lines(question, loss.mu),
     ]
+
+
+def _route_lines(question: Question, mu: float) -> list[tuple[str, str]]:
+    """Whether steps or a covariance is the better way to a linear classifier; nothing of other models."""
+    match question:
+        case Gradients(training=Training() as training, query=query):
+            classes = int(query.label[1]) + 1
+            if query.model.output is Output.SQUARED or query.model.hidden or mu <= 0.0:
+                return []
+            found = route(training.all_examples, len(question.features), classes, mu, training.steps)
+            return [("Route", found.sentence)]
+    return []

@@ -91,6 +91,11 @@ class Training:
         """Number of sums."""
         return self.descent.steps
 
+    @property
+    def all_examples(self) -> float:
+        """Public number of all records."""
+        return self.examples / (1.0 if self.batches is None else self.batches.share)
+
 
 class Course:
     """Training under way: which sum comes next, and what follows from it.
