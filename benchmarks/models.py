@@ -1,24 +1,25 @@
 """How good models are that one release trains, beside the same models without privacy and other libraries.
 
-``python -m benchmarks.models FILE_OR_FOLDER ... [--seeds 5]`` takes ``adult.npz`` (``num``, ``cat``, ``income`` and the
+``python -m benchmarks.training FILE_OR_FOLDER ...`` takes ``adult.npz`` (``num``, ``cat``, ``income`` and the
 number of levels of each category, the last 16,281 rows for tests) and files or folders of images: NPZ with ``X``
 (images) and ``y``, or IDX as ``*-images-idx3-ubyte`` and ``*-labels-idx1-ubyte``, ``t10k`` for tests. At epsilon 1 and
-delta 1e-5; each seed is another key. Where diffprivlib or scikit-learn is installed, it stands beside.
+delta 1e-5; each seed is another key. CPU seconds a step are those of all threads, reading and noise included, so that
+other work on the machine does not count. :mod:`.other_trainers` says what stands beside.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib
 import os
-import tempfile
+import re
+import resource
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks import other_trainers
 from blockveil.engine.answers.public_features import OrientedGradients
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.analysis.opening import open_
@@ -30,7 +31,13 @@ from blockveil.pipeline.questions import weights
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 
-EPSILON, DELTA, FIRST = 1.0, 1e-5, date(2026, 11, 20)
+FIRST, FEW = date(2026, 11, 20), 10_000
+SCHEMES = {
+    "full": 'batches = "full"',
+    "fixed": 'batches = "fixed"\nbatch_count = 20\nbatch_seed = "benchmark"',
+    "band": 'batches = "fixed"\nbatch_count = 20\nbatch_seed = "benchmark"\nband = 20',
+    "poisson": 'batches = "poisson"\nsampled = 0.05',
+}
 ADULT = ((0, 90), (0, 1_500_000), (0, 16), (0, 99_999), (0, 4_500), (0, 99))
 
 CONFIG = """[release]
@@ -43,7 +50,7 @@ array = "records"
 kind = "gradients"
 rows_at_most = {most}
 missing = "refuse"
-largest_gradient = 1.0
+largest_gradient = {clip}
 [query.geometry]
 kind = "box"
 origin = "{origin}"
@@ -53,7 +60,7 @@ predicts = "{predicts}"
 target = {{ name = "y", classes = {classes} }}
 {hidden}
 [query.training]
-batches = "full"
+{batches}
 examples = {examples}
 {training}
 [privacy]
@@ -88,6 +95,21 @@ class Task:
     origin: str
     training: str
     hidden: tuple[int, ...] = ()
+    clip: float = 1.0
+
+    @property
+    def model(self) -> str:
+        """The model in words."""
+        return f"{self.hidden[0]} hidden" if self.hidden else "linear"
+
+    def setting(self, key: str) -> str | None:
+        """What the config of the training says of a key."""
+        found = re.search(rf'^{key} = "?([^"\n]+)', self.training, re.MULTILINE)
+        return None if found is None else found[1]
+
+    def with_steps(self, steps: int) -> Task:
+        """The same over so many steps."""
+        return replace(self, training=re.sub(r"steps = \d+", f"steps = {steps}", self.training))
 
 
 def adult(path: Path) -> list[Task]:
@@ -99,7 +121,7 @@ def adult(path: Path) -> list[Task]:
     bounds = [f'{{ name = "n{i}", lower = {low}, upper = {high} }}' for i, (low, high) in enumerate(ADULT)]
     features = ", ".join([*bounds, f'{{ name = "c", lower = 0, upper = 1, count = {x.shape[1] - 6} }}'])
     x[:, 3:5] = np.log1p(x[:, 3:5]) / np.log1p([99_999, 4_500]) * [99_999, 4_500]  # of each record by itself
-    steps = 'steps = 200\noptimiser = "momentum"\nmomentum = 0.9\nrate = 3.0\nschedule = "linear"'
+    steps = _steps("momentum", 200, 3.0)
     cut = len(x) - 16_281
     return [Task("adult", x[:cut], label[:cut], x[cut:], label[cut:], features, "zero", steps)]
 
@@ -113,15 +135,22 @@ def images(path: Path) -> list[Task]:
     flat, tested = x.reshape(len(x), -1), tested_x.reshape(len(tested_x), -1)
     pixels = f'{{ name = "p", lower = 0, upper = {top:g}, count = {flat.shape[1]} }}'
     edges = f'{{ name = "e", lower = 0, upper = 1, count = {made.count} }}'
-    adam = 'steps = 100\noptimiser = "adam"\nrate = {rate}\nschedule = "linear"'
+    few = len(x) < FEW
+    ways = [_steps("momentum", 40, 1.0), _steps("adam", 50, 0.1), _steps("momentum", 20, 4.0)]
+    ways = ways if few else [_steps("adam", steps, rate) for steps, rate in ((100, 0.02), (400, 0.01), (100, 0.1))]
     gradients = [
         np.concatenate([made.of(part[i : i + 2000]) for i in range(0, len(part), 2000)]) for part in (flat, tested)
     ]
     return [
-        Task("pixels", flat, y, tested, tested_y, pixels, "zero", adam.format(rate=0.02)),
-        Task("pixels-64-hidden", flat, y, tested, tested_y, pixels, "zero", adam.format(rate=0.01), (64,)),
-        Task("oriented-gradients", gradients[0], y, gradients[1], tested_y, edges, "zero", adam.format(rate=0.1)),
+        Task("pixels", flat, y, tested, tested_y, pixels, "zero", ways[0]),
+        Task("pixels-64-hidden", flat, y, tested, tested_y, pixels, "zero", ways[1], (64,), 0.3 if few else 1.0),
+        Task("oriented-gradients", gradients[0], y, gradients[1], tested_y, edges, "zero", ways[2]),
     ]
+
+
+def _steps(optimiser: str, steps: int, rate: float) -> str:
+    kept = "momentum = 0.9\n" if optimiser == "momentum" else ""
+    return f'steps = {steps}\noptimiser = "{optimiser}"\n{kept}rate = {rate}\nschedule = "linear"'
 
 
 def _images(path: Path):
@@ -142,28 +171,30 @@ def _images(path: Path):
     return x[:cut], y[:cut], x[cut:], y[cut:]
 
 
-def released(task: Task, folder: Path, seed: int) -> tuple[float, float]:
-    """Share of right predictions of one release, and the seconds that it took."""
+def released(task: Task, folder: Path, scheme: str, seed: int) -> tuple[float, float]:
+    """Share of right predictions of one release, and the CPU seconds of a step."""
     classes = int(task.y.max()) + 1
-    hidden = ""
+    hidden, name = "", f"{task.name}-{scheme}"
     if task.hidden:
         shapes = weights.shapes(task.x.shape[1] + 1, task.hidden, classes)
         digest = weights.save(weights.random(shapes, seed=1), folder / f"{task.name}-start.npz")
         hidden = f'hidden_units = {task.hidden[0]}\nactivation = "tanh"\nweights = "{task.name}-start.npz"\n'
         hidden += f'weights_sha256 = "{digest}"'
     text = CONFIG.format(
-        name=task.name,
+        name=name,
         most=len(task.x) + len(task.x) // 5,
         origin=task.origin,
         features=task.features,
         predicts="logistic" if classes == 2 else "softmax",
         classes=classes,
         hidden=hidden,
+        clip=task.clip,
         examples=len(task.x),
+        batches=SCHEMES[scheme],
         training=task.training,
     )
-    path = folder / f"{task.name}.toml"
-    path.write_text(text)
+    path = folder / f"{name}.toml"
+    path.write_text(text.replace(f'store = "{name}.zarr"', f'store = "{task.name}.zarr"'))
     if not (folder / f"{task.name}.zarr").exists():
         table = np.column_stack([task.x, task.y]).astype(np.float32)
         write_array(create_group(folder / f"{task.name}.zarr", {}), "records", table, ("record", "feature"))
@@ -171,63 +202,36 @@ def released(task: Task, folder: Path, seed: int) -> tuple[float, float]:
     ledger = Ledger(loaded.ledger_url)
     if seed == 0:
         ledger.set_budget(
-            dataset=task.name, epsilon=20.0, delta=1e-3, neighbours=Neighbours.ADD_REMOVE, privacy_unit="one record"
+            dataset=name, epsilon=20.0, delta=1e-3, neighbours=Neighbours.ADD_REMOVE, privacy_unit="one record"
         )
-    begun = time.perf_counter()
     plan = make_plan(loaded, FIRST + timedelta(days=seed))
+    begun = time.process_time()
     outcome = run_release(plan, ThreadCompute(2), "models", lambda *_: None)
-    took = time.perf_counter() - begun
+    took = (time.process_time() - begun) / plan.steps
     return float(np.mean(open_(outcome.path).predict(task.tested_x) == task.tested_y)), took
 
 
-def others(task: Task, seeds: int) -> dict[str, float]:
-    """The same linear model by other libraries, where they are installed."""
-    found, scale = {}, np.abs(task.x).max(axis=0)
-    x, tested = task.x / np.maximum(scale, 1e-9), task.tested_x / np.maximum(scale, 1e-9)
-    if _installed("sklearn"):
-        model = importlib.import_module("sklearn.linear_model").LogisticRegression(max_iter=1000).fit(x, task.y)
-        found["scikit-learn, not private"] = float(model.score(tested, task.tested_y))
-    if _installed("diffprivlib"):
-        made = importlib.import_module("diffprivlib.models").LogisticRegression
-        norm = float(np.linalg.norm(x, axis=1).max())
-        runs = [made(epsilon=EPSILON, data_norm=norm, max_iter=500, random_state=seed) for seed in range(seeds)]
-        found["diffprivlib, pure epsilon"] = float(
-            np.mean([each.fit(x, task.y).score(tested, task.tested_y) for each in runs])
-        )
-    return found
-
-
-def _installed(name: str) -> bool:
-    try:
-        importlib.import_module(name)
-    except ImportError:
-        return False
-    return True
-
-
-def main(paths: list[Path], seeds: int, folder: Path) -> None:
-    """Print a line for each model."""
+def compared(paths: list[Path], folder: Path, seeds: int, schemes: list[str], steps: int | None) -> None:
+    """Print a line for each model and each way to train it; ``steps`` takes the place of a task's own number."""
     os.chdir(folder)
-    print(f"{'records':>20}  {'model':>28}  {'epsilon':>8}  {'accuracy':>8}  {'least':>7}  {'seconds':>8}")
+    print(f"{'records':>20}  {'way':>32}  {'epsilon':>7}  {'accuracy':>8}  {'least':>7}  {'CPU s a step':>12}")
     for path in paths:
         for task in adult(path) if path.name == "adult.npz" else images(path):
-            runs = [released(task, folder, seed) for seed in range(seeds)]
-            right, took = zip(*runs, strict=True)
-            model = f"{task.hidden[0]} hidden" if task.hidden else "linear"
-            scores = f"{EPSILON:8.3f}  {np.mean(right):8.4f}  {min(right):7.4f}  {np.median(took):8.1f}"
-            print(f"{task.name:>20}  {model:>28}  {scores}", flush=True)
-            if not task.hidden:
-                for name, score in others(task, seeds).items():
-                    epsilon = "none" if "not private" in name else f"{EPSILON:.3f}"
-                    print(f"{task.name:>20}  {name:>28}  {epsilon:>8}  {score:8.4f}", flush=True)
-            most = max(np.mean(task.tested_y == code) for code in np.unique(task.tested_y))
-            print(f"{task.name:>20}  {'always the largest class':>28}  {'':>8}  {most:8.4f}", flush=True)
+            asked = task if steps is None else task.with_steps(steps)
+            for scheme in schemes:
+                _line(asked, f"{asked.model}, {scheme}", [released(asked, folder, scheme, i) for i in range(seeds)])
+            for way, runs in other_trainers.of(asked, seeds, schemes):
+                _line(asked, way, runs)
+            most = max(np.mean(asked.tested_y == code) for code in np.unique(asked.tested_y))
+            _line(asked, "always the largest class, exact", [(float(most), float("nan"))])
+            for what, ratio in other_trainers.passes(asked).items():
+                print(f"{asked.name:>20}  {what}: {ratio:.2f}", flush=True)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"largest memory of all that, other libraries and the records in memory included: {peak:.2f} GiB")
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("paths", nargs="+", type=Path)
-    parser.add_argument("--seeds", type=int, default=5)
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
-        main([path.resolve() for path in given.paths], given.seeds, Path(temporary))
+def _line(task: Task, way: str, runs: list[tuple[float, float]]) -> None:
+    right, took = zip(*runs, strict=True)
+    epsilon = "none" if "exact" in way else f"{other_trainers.EPSILON:.3f}"
+    scores = f"{epsilon:>7}  {np.mean(right):8.4f}  {min(right):7.4f}  {np.median(took):12.4f}"
+    print(f"{task.name:>20}  {way:>32}  {scores}", flush=True)

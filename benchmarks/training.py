@@ -1,13 +1,16 @@
 """A logistic regression trained over ten nights, and in one release of many steps, beside training without noise.
 
-``python -m benchmarks.training [FOLDER]`` trains on 24,000 credit-card holders and tests on 6,000 others. Records,
-configs, releases and weights stay in FOLDER, a temporary one where it is not given. Classifiers that follow from one
-covariance, without steps, stand beside them.
+``python -m benchmarks.training [--folder FOLDER]`` trains on 24,000 credit-card holders and tests on 6,000 others.
+Records, configs, releases and weights stay in FOLDER, a temporary one where it is not given. Classifiers that follow
+from one covariance, without steps, stand beside them.
+
+``python -m benchmarks.training FILE_OR_FOLDER ... [--seeds 5] [--schemes full,fixed,band,poisson] [--steps 400]``
+trains on records that the reader has, beside other libraries: see :mod:`.models`.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
 import time
 from datetime import date, timedelta
@@ -19,6 +22,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import rankdata
 
+from benchmarks import models
 from blockveil.engine.answers.models import FEATURE_STEPS
 from blockveil.engine.estimates.class_rules import ClassRule
 from blockveil.engine.guarantees.guarantee import Neighbours
@@ -175,10 +179,26 @@ def exact_step(question, before, rows):
     return {"last": found["last"] - RATE / len(rows) * errors.T @ features}
 
 
+def called() -> None:
+    """Do what the command line asks for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.training")
+    parser.add_argument("paths", nargs="*", type=Path)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--schemes", default="full,fixed,band")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        if given.folder is not None:
+            folder = given.folder.resolve()
+            folder.mkdir(parents=True)
+        if given.paths:
+            paths, schemes = [path.resolve() for path in given.paths], given.schemes.split(",")
+            models.compared(paths, folder, given.seeds, schemes, given.steps)
+        else:
+            main(folder)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).mkdir(parents=True)
-        main(Path(sys.argv[1]))
-    else:
-        with tempfile.TemporaryDirectory() as temporary:
-            main(Path(temporary))
+    called()
