@@ -62,7 +62,7 @@ def approve(
     asked = budgets.approval_needed(plan, ledger)
     path = output or signed_approval.inbox(plan)
     path.parent.mkdir(parents=True, exist_ok=True)
-    save(path, signed_approval.text_of(made))
+    save(path, signed_approval.text_of(made), "The approval")
     rows = [
         ("Release", plan.release_id),
         ("Promise", promise.sentence(plan)),

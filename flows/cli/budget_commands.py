@@ -28,8 +28,8 @@ from blockveil.flows.cli.common import (
     read_config,
     say,
 )
+from blockveil.pipeline.base import named_files
 from blockveil.pipeline.base.canonical import digest
-from blockveil.pipeline.base.durable import replace_file, store_error
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.budget.event_files import plain, read_events
 from blockveil.pipeline.budget.filter import Accountant
@@ -144,7 +144,8 @@ def forecast(
     if picture is not None:
         from blockveil.pipeline.plan import forecast_picture
 
-        _write(picture, forecast_picture.picture(found, budget, history, today, _form(picture)))
+        made = forecast_picture.picture(found, budget, history, today, _form(picture))
+        named_files.write(picture, made, "The picture")
     if as_json:
         print_json(found.plain())
     else:
@@ -164,16 +165,6 @@ def _form(picture: Path) -> str:
     if form not in ("svg", "png"):
         raise ConfigError(f'"{picture.name}" is not a picture', "A burn-down is .svg or .png", "Name it so")
     return form
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        replace_file(path, content, path.with_name(f".{path.name}.{os.getpid()}"))
-    except OSError as error:
-        failure = store_error(error, "The picture cannot be written")
-    else:
-        return
-    raise failure
 
 
 def _plans(configs: list[Path], date: str | None) -> list[Plan]:

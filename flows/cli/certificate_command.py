@@ -92,7 +92,7 @@ def _of_release(
         if proof is not None and sign is not None:
             proof = replace(proof, head=proof.head.signed(read_secret("--sign", sign, Path.cwd())))
         text = certificate.of_release(found, account, proof)
-    save(path, text)
+    save(path, text, "The certificate")
     said = f"Certificate of {found.release_id} written to {path}"
     print_message(said, as_json, written=path, releases=[found.release_id], proof=proof)
 
@@ -117,7 +117,7 @@ def _of_period(loaded: LoadedConfig, days: tuple[date | None, date | None], outp
     words = f"nights {'from the first' if first is None else f'from {first}'} to {last or 'the newest'}"
     with stating(loaded.output_root):
         text = certificate.of_period(account, paid, found, words)
-    save(output, text)
+    save(output, text, "The certificate")
     said = f"Certificate of {len(found):,} of {len(paid):,} releases of '{account.status.dataset}' written to {output}"
     print_message(said, as_json, written=output, releases=sorted(found), not_here=len(paid) - len(found))
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from blockveil.pipeline.base.errors import ConfigError, LedgerError
+from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.base.printable import one_line, printable
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from blockveil.pipeline.config import LoadedConfig
     from blockveil.pipeline.ledger import Ledger
 
-_DATABASE = b"SQLite format 3"
 
 Config = Annotated[Path, typer.Argument(help="Config file of a release, TOML.", show_default=False)]
 Date = Annotated[str | None, typer.Option("--date", help="Logical date, YYYY-MM-DD; today where it is not given.")]
@@ -84,17 +83,6 @@ def parse_address(option: str, text: str) -> str:
         "It is written s3://bucket/folder, gs://... or az://..., without credentials",
         "Correct it",
     )
-
-
-def check_output(output: Path) -> None:
-    """Refuse to write over a database, which may be a ledger or its backup."""
-    if not output.is_file():
-        return
-    with output.open("rb") as stream:
-        if stream.read(len(_DATABASE)) == _DATABASE:
-            raise LedgerError(
-                f'"{output.name}" is a database', "A ledger and its backups are never written over", "Name another file"
-            )
 
 
 def parse_overrides(pairs: Sequence[str] | None) -> dict[str, str]:

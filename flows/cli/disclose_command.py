@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Config, Debug, Json, check_output, parse_date, print_json, read_config, say
-from blockveil.pipeline.base.errors import ConfigError
+from blockveil.flows.cli.common import Config, Debug, Json, parse_date, print_json, read_config, say
+from blockveil.pipeline.base import named_files
 
 
 def disclose(
@@ -35,25 +35,15 @@ def disclose(
     from blockveil.pipeline.report.registry_record import DisclosedDeployment, record
 
     if output is not None:
-        check_output(output)
+        named_files.check(output)
     said, digest = load_disclosure(disclosure)
     found, blank = record(DisclosedDeployment.of(read_config(config), parse_date(None)), said, digest, tier)
     if as_json:
         print_json({"record": found, "blank": blank})
     text = yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=100)
     if output is not None:
-        _write(output, text)
+        named_files.write(output, text.encode(), "The record")
     elif not as_json:
         say(text, nl=False)
     if blank and not as_json:
         say(f"Blank for tier 3: {', '.join(blank)}", err=True)
-
-
-def _write(output: Path, text: str) -> None:
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError:
-        failure = ConfigError(f'"{output}" cannot be written', "The record is a new file", "Correct the path")
-    else:
-        return
-    raise failure

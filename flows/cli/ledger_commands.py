@@ -16,7 +16,6 @@ from blockveil.flows.cli.common import (
     Debug,
     Json,
     address_of,
-    check_output,
     open_ledger,
     parse_day,
     print_json,
@@ -24,6 +23,7 @@ from blockveil.flows.cli.common import (
     read_config,
     say,
 )
+from blockveil.pipeline.base import named_files
 from blockveil.pipeline.base.ed25519 import public_key, raw
 from blockveil.pipeline.base.errors import ConfigError, LedgerError, StoreError
 from blockveil.pipeline.config.secrets import read_secret
@@ -200,8 +200,7 @@ def head_(
     if output is None:
         say(found.to_json())
     else:
-        check_output(output)
-        output.write_text(found.to_json() + "\n", encoding="utf-8")
+        named_files.write(output, f"{found.to_json()}\n".encode(), "The head")
         print_message(f"Head of {found.entries} entries written to {output}", as_json, written=output, **asdict(found))
 
 
@@ -224,8 +223,7 @@ def prove(
     if output is None:
         say(found.to_json())
     else:
-        check_output(output)
-        output.write_text(found.to_json() + "\n", encoding="utf-8")
+        named_files.write(output, f"{found.to_json()}\n".encode(), "The proof")
         print_message(f"Proof of entry {found.sequence} written to {output}", as_json, written=output, **asdict(found))
 
 
@@ -248,7 +246,7 @@ def export(
     del debug
     opened = open_ledger(config, ledger)
     if output is not None:
-        check_output(output)
+        named_files.check(output)
     if close_for is not None:
         if form == "openlineage" or output is None:
             raise LedgerError(
@@ -265,10 +263,13 @@ def export(
         opened.export(form, shown)
         say(shown.getvalue(), nl=False)
         return
-    # A new file is for its owner alone, as the ledger is.
-    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
-        count = opened.export(form, stream)
+    # For its owner alone, as the ledger is.
+    with named_files.writing(output, "The export", private=True) as file:
+        stream = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        try:
+            count = opened.export(form, stream)
+        finally:
+            stream.detach()
     say(f"{count} {'events' if form == 'openlineage' else 'entries'} written to {output}")
 
 

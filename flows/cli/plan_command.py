@@ -123,4 +123,4 @@ def _write(path: Path, made: Plan, lines: Rows, found: GoodEnough) -> None:
     from blockveil.pipeline.accuracy.accuracy_page import accuracy_html  # only a page waits for the pictures' library
     from blockveil.pipeline.report import save
 
-    save(path, accuracy_html(made, lines, found))
+    save(path, accuracy_html(made, lines, found), "The page")

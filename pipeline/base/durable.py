@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from blockveil.pipeline.base import staging
 from blockveil.pipeline.base.errors import StoreError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+_FORBIDDEN = {errno.EACCES, errno.EPERM}
 _IN_THE_WAY = {errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 _NO_LOCKS = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS}
 
 
@@ -47,34 +50,40 @@ def sync_names(folder: Path) -> None:
             return
 
 
-def replace_file(target: Path, content: bytes, scratch: Path) -> None:
+@contextlib.contextmanager
+def replacing(target: Path, scratch: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     """Give a file new content: a reader sees the old or the new, never a part, also after a power loss.
 
     Parameters
     ----------
     target
         File to replace or create.
-    content
-        What it shall hold.
     scratch
         Name for the unfinished file, in the same folder.
+    mode
+        Mode of the new file, less what the umask takes away.
+
+    Yields
+    ------
+    BinaryIO
+        All of the new content is written here.
     """
-    try:
-        with os.fdopen(staging.claim(scratch), "wb") as file:  # no sweep takes it from here on
-            file.truncate(0)
-            file.write(content)
-            file.flush()
-            sync(scratch)
-            scratch.replace(target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            scratch.unlink()
-        raise
+    with _unfinished(scratch, mode) as file:
+        yield file
+        file.flush()
+        sync(scratch)
+        scratch.replace(target)
     sync(target.parent)
 
 
+def replace_file(target: Path, content: bytes, scratch: Path) -> None:
+    """Give a file new content at once, ``content``; the rest as for :func:`replacing`."""
+    with replacing(target, scratch) as file:
+        file.write(content)
+
+
 def write_new(target: Path, content: bytes, what: str, rule: str) -> None:
-    """Write a file that does not exist yet.
+    """Write a file that does not exist yet: whole or not at all, also after a power loss.
 
     Parameters
     ----------
@@ -92,16 +101,47 @@ def write_new(target: Path, content: bytes, what: str, rule: str) -> None:
     StoreError
         The file exists or cannot be written.
     """
+    scratch = staging.scratch_path(target.parent, "new")
     try:
-        with target.open("xb") as file:
+        with _unfinished(scratch, 0o666) as file:
             file.write(content)
+            file.flush()
+            sync(scratch)
+            _name(scratch, target)
+        sync(target.parent)
     except FileExistsError:
         failure = StoreError(f'"{target.name}" exists', rule, "Choose another name")
     except OSError as error:
-        failure = store_error(error, f"{what} cannot be written")
+        failure = store_error(error, f"{what} cannot be written", f'the folder of "{target.name}"')
     else:
         return
     raise failure
+
+
+@contextlib.contextmanager
+def _unfinished(scratch: Path, mode: int) -> Iterator[BinaryIO]:
+    """A file that no sweep takes meanwhile, and that is gone if anything is raised."""
+    with os.fdopen(staging.claim(scratch, mode), "wb") as file:
+        try:
+            file.truncate(0)
+            yield file
+        except BaseException:
+            with contextlib.suppress(OSError):
+                scratch.unlink()
+            raise
+
+
+def _name(scratch: Path, target: Path) -> None:
+    """Give a finished file its name, where nothing has it; FileExistsError otherwise."""
+    try:
+        target.hardlink_to(scratch)
+        scratch.unlink()
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if os.path.lexists(target):
+            raise FileExistsError from None
+        scratch.replace(target)
 
 
 def store_error(error: OSError, doing: str, place: str = "output.root") -> StoreError:
@@ -122,6 +162,12 @@ def store_error(error: OSError, doing: str, place: str = "output.root") -> Store
             "What is made is written whole or not at all",
             f"Free some space under {place} and run again",
         )
+    if error.errno == errno.EROFS:
+        return StoreError(
+            f"{doing}: the file system is read-only",
+            f"Blockveil must be able to write to {place}",
+            "Mount it for writing, or name another place",
+        )
     if error.errno in _FORBIDDEN:
         return StoreError(
             f"{doing}: no permission",
@@ -133,6 +179,10 @@ def store_error(error: OSError, doing: str, place: str = "output.root") -> Store
             f"{doing}: a file is where a folder is needed",
             f"{place} is in a folder",
             f"Move the file away, or correct {place}",
+        )
+    if error.errno == errno.ENOENT:
+        return StoreError(
+            f"{doing}: a folder is missing", f"{place} must be there", "Make the folder, or correct its path"
         )
     if error.errno in _NO_LOCKS:
         return StoreError(

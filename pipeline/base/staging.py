@@ -9,6 +9,7 @@ because network file systems lock no folders. An unfinished file, which replaces
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -56,8 +57,16 @@ def scratch_path(folder: Path, attempt: str) -> Path:
     return folder / f".staging-{word}-{secrets.token_hex(6)}"
 
 
-def claim(path: Path) -> int:
+def claim(path: Path, mode: int = 0o600) -> int:
     """Make a file and lock it; its descriptor, which holds the lock.
+
+    Parameters
+    ----------
+    path
+        The file.
+    mode
+        Its mode, less what the umask takes away. Whoever may read a file can hold its lock, and so keep others waiting
+        for it; therefore a file that is a lock and no more is its owner's alone.
 
     Raises
     ------
@@ -65,7 +74,7 @@ def claim(path: Path) -> int:
         The file cannot be made, or the file system has no locks.
     """
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, mode)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if _is_still(descriptor, path):
@@ -119,8 +128,10 @@ def _removed(path: Path) -> bool:
         descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:  # an earlier version's folder, or gone meanwhile
         return _gone(path)
-    except PermissionError:  # another user's: this one could not remove it either
-        return False
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.ELOOP):
+            raise
+        return False  # another user's: this one could not remove it either; or a link, which no attempt makes
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not _is_still(descriptor, lock):

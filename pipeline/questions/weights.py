@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.answers.models import layer_names
-from blockveil.pipeline.base import durable, staging
+from blockveil.pipeline.base import named_files
 from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.released import read_release
@@ -80,13 +80,8 @@ def save(weights: Mapping[str, NDArray[np.float64]], path: Path) -> str:
             part = io.BytesIO()
             np.lib.format.write_array(part, np.ascontiguousarray(weights[layer], dtype="<f8"), allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{layer}.npy"), part.getvalue())  # a ZipInfo's own date is fixed
-    try:
-        durable.replace_file(path, stream.getvalue(), staging.scratch_path(path.parent, "weights"))
-    except OSError as error:
-        failure = durable.store_error(error, "the weights cannot be written")
-    else:
-        return hashlib.sha256(stream.getvalue()).hexdigest()
-    raise failure
+    named_files.write(path, stream.getvalue(), "The weights")
+    return hashlib.sha256(stream.getvalue()).hexdigest()
 
 
 def random(wanted: Mapping[str, tuple[int, int]], seed: int) -> Weights:

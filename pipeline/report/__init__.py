@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blockveil.pipeline.base import durable, staging
+from blockveil.pipeline.base import named_files
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.data.released import OpenRelease, open_release, stating
 from blockveil.pipeline.data.stores import Location
@@ -159,6 +159,7 @@ def _written(opened: OpenRelease, balance: Balance, output: Path | None) -> Repo
     found, budget = facts.Facts(opened, balance.together), balance.rows
     path = output or report_path(opened.path)
     data = path.with_suffix(".json" if output else ".report.json")
+    _check_places(path, data)
     text = page.html(found, budget, opened.name, balance.spent)
     content = text_of(machine_readable.content(found, budget, opened.name))
     made = Report(
@@ -180,20 +181,20 @@ def _written(opened: OpenRelease, balance: Balance, output: Path | None) -> Repo
     return made
 
 
+def _check_places(path: Path, data: Path) -> None:
+    """Refuse places that may not be written before either is."""
+    for place in (path, data):
+        named_files.check(place)
+
+
 def text_of(content: dict[str, Any]) -> str:
     """JSON for a file."""
     return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def save(path: Path, text: str) -> None:
-    """Replace a file by new text at once; StoreError where the file system refuses."""
-    try:
-        durable.replace_file(path, text.encode(), staging.scratch_path(path.parent, "report"))
-    except OSError as error:
-        failure = durable.store_error(error, "the report cannot be written")
-    else:
-        return
-    raise failure
+def save(path: Path, text: str, what: str = "The report") -> None:
+    """Write a page or its JSON at once, over an older one; ``what`` it is, and errors, as in `named_files.write`."""
+    named_files.write(path, text.encode(), what)
 
 
 def write_comparison(release: Location, earlier: Location, output: Path | None = None) -> tuple[Comparison, Path, Path]:
@@ -220,6 +221,7 @@ def write_comparison(release: Location, earlier: Location, output: Path | None =
         found = compare(opened, before)
     path = output or _beside(opened.path).with_name(f"{_stem(opened)}.against-{_stem(before)}.html")
     data = path.with_suffix(".json")
+    _check_places(path, data)
     save(path, comparison_page.html(found))
     save(data, text_of(comparison_page.content(found)))
     return found, path, data

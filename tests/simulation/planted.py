@@ -114,7 +114,10 @@ MISTAKES = {
     "a pointer is written in place": Mistake(
         "blockveil.pipeline.base.durable:replace_file",
         (
-            ("    try:\n", "    target.write_bytes(content)\n    return sync(target), sync(target.parent)\n    try:\n"),
+            (
+                "    with replacing",
+                "    target.write_bytes(content)\n    return sync(target), sync(target.parent)\n    with replacing",
+            ),
         ),
     ),
     "a retry is charged again": Mistake(
