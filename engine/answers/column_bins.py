@@ -2,7 +2,7 @@
 
 Each value falls in exactly one bin of its column, whatever it is; a missing or infinite one in none, or in a bin of its
 own, as is declared. So a row that is added or removed changes one bin of each of the d columns by one, and a row that
-is replaced at most two:
+is replaced at most two (columns of the records that no histogram is of change nothing):
 
 ========== =================== =====================
 relation   L1                  L2
@@ -192,15 +192,22 @@ class HistogramQuery:
         Bins of each column, in the order of the columns.
     missing
         What becomes of a missing or infinite value.
+    at
+        Place of each of these columns in the records, ascending, where there are others besides; None where there are
+        no others.
     """
 
     bins: tuple[ColumnBins, ...]
     missing: MissingValue
+    at: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a query of nothing."""
+        """Refuse a query of nothing, and places that are not those of its columns."""
         if not self.bins:
             raise ValueError("there are no columns to count; declare at least one")
+        # A column that was counted twice would make a row change more bins than the sensitivity says.
+        if self.at is not None and (len(self.at) != len(self.bins) or sorted(set(self.at)) != list(self.at)):
+            raise ValueError("each column that is counted has a place of its own in the records, in ascending order")
 
     @property
     def _counts_missing(self) -> int:
@@ -213,7 +220,7 @@ class HistogramQuery:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Columns of the records, and the largest number of places."""
+        """Columns that are counted, and the largest number of places."""
         return len(self.bins), max(self.sizes)
 
     def borders(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -245,6 +252,8 @@ class HistogramQuery:
             A value is missing or infinite and the policy is to refuse.
         """
         width, found = self.shape[1], list[NDArray[np.intp]]()
+        if self.at is not None:
+            records = records[:, list(self.at)]
         for bins, columns in self._alike:
             part = records if columns.size == len(self.bins) else records[:, columns]
             values = np.ascontiguousarray(part, dtype=np.float64)

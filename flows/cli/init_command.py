@@ -8,7 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from blockveil.flows.cli.column_questions import ColumnQuestions
 from blockveil.flows.cli.common import Date, Debug, Json, parse_date, print_json, print_rows, say
+from blockveil.flows.cli.typed_words import BACK, MORE, Back, typed
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, GoodEnough, good_enough
 from blockveil.pipeline.accuracy.population import Supposed
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError
@@ -16,7 +18,6 @@ from blockveil.pipeline.config.toml import read_toml
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.scaffold import interview
 from blockveil.pipeline.scaffold.answers import Answers
-from blockveil.pipeline.scaffold.column_answers import HELP
 from blockveil.pipeline.scaffold.folder import BegunFolder, FirstRelease, begin, compose, write
 from blockveil.pipeline.scaffold.interview import Decision, answered
 from blockveil.pipeline.scaffold.promised import levels
@@ -25,13 +26,8 @@ GuessedRows = Annotated[
     int | None,
     typer.Option("--rows", min=1, help="A guess of the number of records, to say how exact the release would be."),
 ]
-_MORE, _BACK = "?", "<"
 _OF_ALL = ("target", "directions", "ways")
 """Answers that are about all columns together."""
-
-
-class _Back(Exception):
-    """The question before is to be asked again."""
 
 
 def init(
@@ -95,7 +91,7 @@ class _Asking:
         if self._source.names:
             names = ", ".join(self._source.names)
             say(f"The source has {len(self._source.names)} columns: {names}. Nothing else of it was read.")
-        say(f"Type {_MORE} for help with a question, and {_BACK} to go back to the one before. Every answer is public,")
+        say(f"Type {MORE} for help with a question, and {BACK} to go back to the one before. Every answer is public,")
         say("and must not be taken from the records.\n")
         while True:
             self._ask()
@@ -112,7 +108,7 @@ class _Asking:
         while (question := next(interview.due(self._given[-1], self._source), None)) is not None:
             try:
                 self._given.append(self._answer(self._given[-1], question))
-            except _Back:
+            except Back:
                 if len(self._given) == 1:
                     say("  This is the first question.")
                 else:
@@ -141,50 +137,19 @@ class _Asking:
     def _values(self, given: Answers, question: Decision) -> Mapping[str, Any]:
         if question.key == "columns":
             return {"columns": self._columns(given)}
-        return question.read(_words(question.text, question.suggestion(given), question.help))
+        return question.read(typed(question.text, question.suggestion(given), question.help))
 
     def _columns(self, given: Answers) -> dict[str, str]:
         """Ask about each column that can be released."""
-        names = [name for name in self._source.names or given.names or () if name != given.unit_column]
-        found: dict[str, str] = {}
-        at = 0
-        while at < len(names):
-            found.pop(names[at], None)
-            try:
-                words = self._column(given, found, names[at])
-            except _Back:
-                if at == 0:
-                    raise
-                at -= 1
-                continue
-            if words is not None:
-                found[names[at]] = words
-            at += 1
-        return found
-
-    def _column(self, given: Answers, so_far: Mapping[str, str], name: str) -> str | None:
         # Of few columns so far a target may be missing yet, and there may be fewer than directions.
         without = given.model_copy(update=dict.fromkeys(_OF_ALL))
-        while True:
-            words = _words(f"  {name}", "skip", HELP)
-            if words.lower() in interview.SKIP:
-                return None
-            try:
-                answered(without, self._source, {"columns": {**so_far, name: words}, **dict.fromkeys(_OF_ALL)})
-            except BlockveilError as error:
-                say(f"    {interview.at_question(error)}")
-            else:
-                return words
 
+        def check(columns: Mapping[str, str]) -> None:
+            if columns:
+                answered(without, self._source, {"columns": columns, **dict.fromkeys(_OF_ALL)})
 
-def _words(text: str, suggestion: str, more: str) -> str:
-    while True:
-        found: Any = typer.prompt(text, default=suggestion or None, show_default=bool(suggestion))
-        if str(found).strip() == _BACK:
-            raise _Back
-        if str(found).strip() != _MORE:
-            return str(found).strip()
-        say(f"  {more}")
+        names = interview.released(self._source.names or given.names or (), given.unit_column)
+        return ColumnQuestions(names, check, given.counted).answers()
 
 
 def _show(made: FirstRelease, accuracy: GoodEnough) -> None:

@@ -22,6 +22,7 @@ from blockveil.pipeline.scaffold import interview
 from blockveil.pipeline.scaffold.answers import Answers, Every, Purpose
 from blockveil.pipeline.scaffold.column_names import SourceColumns, pasted
 from blockveil.pipeline.scaffold.folder import FirstRelease, compose
+from blockveil.pipeline.scaffold.many_columns import column_lines
 from blockveil.pipeline.scaffold.promised import levels
 
 _FOLDER = Path("/my-release")
@@ -98,7 +99,7 @@ def _compose(words: dict[str, Any]) -> FirstRelease:
     deployed.of_run()
     source = SourceColumns("records.csv", "csv", pasted(str(words["names"])))
     values = {key: words[key] for key in _AS_GIVEN if words[key] is not None}
-    values |= {"first": words["first"] or night.of_run(), "columns": interview.column_lines(str(words["columns"]))}
+    values |= {"first": words["first"] or night.of_run(), "columns": column_lines(str(words["columns"]))}
     for key in ("rows_of_each", "strictness"):
         if words[key] is not None:
             question = next(each for each in interview.DECISIONS if each.key == key)

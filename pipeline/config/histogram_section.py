@@ -22,6 +22,8 @@ class BinnedFeature(Section):
     """the name of the feature in the release: printable text of at most 120 characters"""
     edges: Annotated[tuple[Bound, ...], Field(min_length=2, max_length=2**12 + 1)] | None = None
     """the edges of this column's bins, ascending, in its unit, with a bin beyond each end; powers of two by default"""
+    counted: bool | None = None
+    """whether this column is counted; false for one that the records have beside those whose histograms are wanted"""
 
     @rule
     def _ascending(self) -> None:
@@ -60,9 +62,27 @@ class ColumnHistogramsSection(Section):
         """Names of the columns of the records."""
         return tuple(feature.name for feature in self.features)
 
+    @property
+    def counted(self) -> tuple[BinnedFeature, ...]:
+        """Columns that have a histogram."""
+        return tuple(feature for feature in self.features if feature.counted is not False)
+
+    @rule
+    def _something_is_counted(self) -> None:
+        if not self.counted:
+            raise refusal("features", "none is counted", "A histogram is of a column", "Leave counted out of one")
+        for feature in self.features:
+            if feature.counted is False and feature.edges is not None:
+                raise refusal(
+                    "edges",
+                    f'given for feature "{feature.name}", which is not counted',
+                    "Edges are borders of bins",
+                    "Leave them out",
+                )
+
     @rule
     def _bordered(self) -> None:
-        by_powers = [feature.name for feature in self.features if feature.edges is None]
+        by_powers = [feature.name for feature in self.counted if feature.edges is None]
         if (self.powers is not None) != bool(by_powers):
             raise refusal(
                 "powers",
@@ -76,11 +96,11 @@ class ColumnHistogramsSection(Section):
     @rule
     def _within_memory(self) -> None:
         low, high = self.powers or (0, 0)
-        widest = max(2 * (high - low) + 5 if each.edges is None else len(each.edges) + 1 for each in self.features)
-        if len(self.features) * (widest + 1) > MOST_BINS:
+        widest = max(2 * (high - low) + 5 if each.edges is None else len(each.edges) + 1 for each in self.counted)
+        if len(self.counted) * (widest + 1) > MOST_BINS:
             raise refusal(
                 "features",
-                f"{len(self.features)} columns with up to {widest + 1} bins each",
+                f"{len(self.counted)} columns with up to {widest + 1} bins each",
                 f"Histograms have at most {MOST_BINS} bins together",
                 "Declare fewer powers or edges, or ask for fewer columns at once",
             )

@@ -37,7 +37,7 @@ def bounds_draft(config: Path, share: float, powers: tuple[int, int]) -> str:
     Parameters
     ----------
     config
-        Config of the release whose bounds are wanted. Features that have both are left out, unless all have them.
+        Config of the release whose bounds are wanted. Features that have both are not counted, unless all have them.
     share
         Share of mu squared of that release's guarantee, above 0 and below 1.
     powers
@@ -136,7 +136,7 @@ def _table(tree: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _features(query: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Columns of the records whose bounds are not known, by name alone; all where the bounds of all are."""
+    """Columns of the records; those whose bounds are known are not counted, unless the bounds of all are."""
     listed: list[Any] = []
     for key in ("geometry", "left", "right"):
         features = _table(query, key).get("features")
@@ -153,8 +153,12 @@ def _features(query: Mapping[str, Any]) -> list[dict[str, Any]]:
         )
     tables = [each for each in listed if isinstance(each, dict)]
     # Each column asked for adds noise to all of them.
-    wanted = [each for each in tables if not {"lower", "upper"} <= each.keys()] or tables
-    return [{key: each[key] for key in ("name", "count") if key in each} for each in wanted]
+    known = [{"lower", "upper"} <= each.keys() for each in tables]
+    return [
+        {key: each[key] for key in ("name", "count") if key in each}
+        | ({"counted": False} if is_known and not all(known) else {})
+        for each, is_known in zip(tables, known, strict=True)
+    ]
 
 
 def _text(drafted: dict[str, Any], source: str, share: float) -> str:

@@ -27,11 +27,24 @@ _AXES = ("feature", "bin")
 
 @dataclass(frozen=True, eq=False)
 class ColumnHistograms:
-    """A histogram of each column."""
+    """A histogram of each column that is counted.
+
+    Attributes
+    ----------
+    problem
+        Its sensitivity.
+    query
+        Bins of each column that is counted, and where it stands in the records.
+    names
+        Names of the columns that are counted.
+    stored
+        Number of columns of the records.
+    """
 
     problem: Histograms
     query: HistogramQuery
     names: tuple[str, ...]
+    stored: int
 
     @property
     def origin(self) -> Vector:
@@ -80,7 +93,7 @@ class HistogramsAnswer:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Columns of the records, and the largest number of bins."""
+        """Columns that are counted, and the largest number of bins."""
         return self.question.problem.shape
 
     def facts(self) -> dict[str, Any]:
@@ -93,7 +106,7 @@ class HistogramsAnswer:
 
     def work(self, rows: int) -> Work:
         """Work of reading and counting; all bins are counted in one pass."""
-        return Work(GrowthKind.CELLS, rows, self.shape[0], self.shape)
+        return Work(GrowthKind.CELLS, rows, self.question.stored, self.shape)
 
     def error(self) -> ErrorReport:
         """Expected error of all counts."""
@@ -130,9 +143,12 @@ class HistogramsAnswer:
 
 def build(loaded: LoadedConfig, asked: ColumnHistogramsSection) -> ColumnHistograms:
     """Question of a config."""
-    query = HistogramQuery(tuple(_bins(asked, feature) for feature in asked.features), MissingValue(asked.missing))
+    counted, stored = asked.counted, asked.columns
+    names = tuple(feature.name for feature in counted)
+    at = None if names == stored else tuple(stored.index(name) for name in names)
+    query = HistogramQuery(tuple(_bins(asked, feature) for feature in counted), MissingValue(asked.missing), at)
     problem = Histograms(query.sizes, loaded.config.privacy.neighbours, asked.rows_at_most)
-    return ColumnHistograms(problem, query, asked.columns)
+    return ColumnHistograms(problem, query, names, len(stored))
 
 
 def _bins(asked: ColumnHistogramsSection, feature: BinnedFeature) -> ColumnBins:

@@ -26,6 +26,7 @@ from blockveil.pipeline.scaffold.column_answers import (
     ColumnAnswer,
     DateRange,
     Numbers,
+    Unknown,
     YesNo,
     parse_column,
 )
@@ -64,7 +65,7 @@ def _column(value: Any) -> Any:
         return parse_column(f"{value[0]!r} to {value[1]!r}")
     if isinstance(value, list | tuple) and value and all(isinstance(part, str) for part in value):
         return Categories(tuple(value))
-    if isinstance(value, Numbers | DateRange | Calendar | Categories | YesNo):
+    if isinstance(value, Numbers | DateRange | Calendar | Categories | YesNo | Unknown):
         return value
     raise refusal("", "this is no answer about a column", f"It is {HELP}", "Write one of these as text")
 
@@ -139,6 +140,11 @@ class Answers(Section):
     def counted(self) -> bool:
         """Whether records are counted in cells."""
         return self.purpose in ("counts", "tables")
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Columns whose bounds a charged release is to find."""
+        return tuple(name for name, answer in (self.columns or {}).items() if isinstance(answer, Unknown))
 
     @property
     def called(self) -> str:
@@ -238,6 +244,13 @@ class Answers(Section):
                 "Keep some rows of each",
             )
         for name, answer in (self.columns or {}).items():
+            if self.counted and isinstance(answer, Unknown):
+                raise refusal(
+                    f"columns.{name}",
+                    "unknown",
+                    "Counts are of cells between bounds that are public beforehand",
+                    "Write it as 0 to 120 in 12, or leave it out",
+                )
             if self.counted and isinstance(answer, Numbers | DateRange) and answer.cells is None:
                 raise refusal(
                     f"columns.{name}",
@@ -262,6 +275,13 @@ class Answers(Section):
             )
         if self.target is not None and len(self.columns) < 2:
             raise refusal("columns", "only the target", "A model predicts from other columns", "Name one more")
+        if self.target is not None and isinstance(self.columns[self.target], Unknown):
+            raise refusal(
+                f"columns.{self.target}",
+                "unknown",
+                "What a model predicts has bounds that are public beforehand",
+                "Write the lowest and the highest value that you can defend",
+            )
         if self.target is not None and not isinstance(self.columns[self.target], Numbers | YesNo):
             raise refusal(
                 "target",

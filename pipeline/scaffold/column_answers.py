@@ -15,23 +15,29 @@ from pydantic import TypeAdapter, ValidationError
 
 from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, refusal
 from blockveil.pipeline.config.ingest_columns import CALENDAR
+from blockveil.pipeline.scaffold.named_ranges import NAMED, in_words
 
 HELP = (
     "the lowest and the highest value that you can defend without having looked, such as 0 to 120; with `in 12` behind "
-    "it, that many cells for counts. A list of texts or codes, such as F, M. yes-no. Of a date: weekday, month, or "
-    "2025-01-01 to 2026-12-31. Records beyond a bound are moved to it"
+    f"it, that many cells for counts. Or a range with a name: {', '.join(NAMED)}. A list of texts or codes, such as "
+    "F, M. yes-no. Of a date: weekday, month, or 2025-01-01 to 2026-12-31. Records beyond a bound are moved to it. Of "
+    "a number whose bounds you do not know: unknown; a first release finds them, and is charged for it"
 )
 """How a column can be answered."""
 
 YES_NO = "yes-no"
+UNKNOWN = "unknown"
 
 _TWO = (YES_NO, "yes/no", "yes or no", "true-false", "true/false", "true or false")
+
+_NOT_KNOWN = (UNKNOWN, "not known", "don't know", "do not know")
 
 _NUMBER = r"[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?"
 _DAY = r"\d{4}-\d{2}-\d{2}"
 _BETWEEN, _IN = r"\s*(?:to|\.\.|…)\s*", r"(?:\s+in\s+(\d+)(?:\s+cells)?)?"
 _RANGE = re.compile(rf"({_NUMBER}){_BETWEEN}({_NUMBER}){_IN}", re.ASCII)
 _DATES = re.compile(rf"({_DAY}){_BETWEEN}({_DAY}){_IN}", re.ASCII)
+_NAMED = re.compile(rf"^({'|'.join(NAMED)})((?:\s+in\s+\d+(?:\s+cells)?)?)$", re.IGNORECASE)
 _BOUND = TypeAdapter(Bound)
 _LABEL = TypeAdapter(Label)
 _MOST_CELLS = 2**20
@@ -108,7 +114,12 @@ class YesNo:
     """True or false."""
 
 
-ColumnAnswer = Numbers | DateRange | Calendar | Categories | YesNo
+@dataclass(frozen=True)
+class Unknown:
+    """A number whose bounds nobody knows: a charged release finds them."""
+
+
+ColumnAnswer = Numbers | DateRange | Calendar | Categories | YesNo | Unknown
 
 
 def parse_column(text: str) -> ColumnAnswer:
@@ -122,8 +133,11 @@ def parse_column(text: str) -> ColumnAnswer:
     words = " ".join(text.split())
     if words.lower() in _TWO:
         return YesNo()
+    if words.lower() in _NOT_KNOWN:
+        return Unknown()
     if words.lower() in CALENDAR:
         return Calendar(words.lower())
+    words = _NAMED.sub(lambda found: in_words(found[1].lower()) + found[2], words)
     if (dates := _DATES.fullmatch(words)) is not None:
         return _days(*dates.groups())
     if (numbers := _RANGE.fullmatch(words)) is not None:
@@ -191,6 +205,8 @@ def words_of(answer: ColumnAnswer) -> str | list[str]:
         case Categories(values):
             texts = [each for each in values if isinstance(each, str)]
             return texts or "".join(f"{each}, " for each in values).rstrip(" ")
+        case Unknown():
+            return UNKNOWN
     return YES_NO
 
 

@@ -28,11 +28,16 @@ from blockveil.pipeline.data.objects import is_remote
 from blockveil.pipeline.plan.planning import Plan, make_plan
 from blockveil.pipeline.scaffold import texts
 from blockveil.pipeline.scaffold.answers import Answers
+from blockveil.pipeline.scaffold.column_answers import Numbers
 from blockveil.pipeline.scaffold.column_names import SourceColumns, read_columns
 from blockveil.pipeline.scaffold.interview import answered
 
 RELEASE = "release.toml"
 INGEST = "ingest.toml"
+FIND_BOUNDS = "find-bounds.toml"
+
+SHARE_OF_BOUNDS = 0.1
+"""Share of mu squared of the promise that a release of bounds takes: the others' noise grows by a twentieth."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -102,11 +107,15 @@ class FirstRelease:
     files
         Text of each by its name.
     plan
-        Plan of the first night.
+        Plan of what is released first: of the release of bounds where columns lack them, else of the first night.
     commands
         What to run, in this order, and why.
     rhythm
         How often it is released.
+    charge
+        What all releases together cost.
+    mechanism
+        Name of the mechanism of a night.
     """
 
     folder: Path
@@ -114,6 +123,8 @@ class FirstRelease:
     plan: Plan
     commands: tuple[tuple[str, str], ...]
     rhythm: Rhythm
+    charge: Ticks
+    mechanism: str
 
 
 def compose(answers: Answers, source: SourceColumns, folder: Path, base: Path) -> FirstRelease:
@@ -140,11 +151,14 @@ def compose(answers: Answers, source: SourceColumns, folder: Path, base: Path) -
         location = os.path.relpath(base / location, folder)
     ingest_text = texts.ingest_text(answers, source, location)
     ingest = _model(ingest_text, INGEST, IngestConfig)
-    plan, release_text = _planned(answers, folder)
+    paid = _finding_bounds(answers, folder) if answers.unknown else None
+    spent = NOTHING if paid is None else Ticks.of(paid[0].charge)
+    plan, release_text = _planned(answers, folder, spent)
     if ingest.outputs != plan.columns:
         raise AssertionError("the ingest makes other columns than the release reads")
     files = {
         INGEST: ingest_text,
+        **({} if paid is None else {FIND_BOUNDS: paid[1]}),
         RELEASE: release_text,
         "deployments.toml": texts.deployments_text(answers),
         "answers.toml": texts.answers_text(answers),
@@ -152,24 +166,38 @@ def compose(answers: Answers, source: SourceColumns, folder: Path, base: Path) -
         ".gitignore": "/private/\n/releases/\n",
     }
     commands = _commands(answers, Path(os.path.relpath(folder, base)))
-    return FirstRelease(folder, files, plan, commands, Rhythm(answers.every or "once"))
+    return FirstRelease(
+        folder,
+        files,
+        plan if paid is None else paid[0],
+        commands,
+        Rhythm("once" if paid is not None else answers.every or "once"),
+        spent + Ticks.of(plan.charge).times(answers.nights or 1),
+        plan.mechanism.name,
+    )
 
 
-def _planned(answers: Answers, folder: Path) -> tuple[Plan, str]:
+def _finding_bounds(answers: Answers, folder: Path) -> tuple[Plan, str]:
+    """Plan and text of the release that finds bounds."""
+    text = texts.find_bounds_text(answers, SHARE_OF_BOUNDS)
+    return _plan_of(text, folder / FIND_BOUNDS, answers), text
+
+
+def _planned(answers: Answers, folder: Path, spent: Ticks) -> tuple[Plan, str]:
     """Plan and text of the first night, with the largest share that lets the budget hold all nights."""
     nights = answers.nights or 1
-    if nights == 1:
+    if nights == 1 and spent == NOTHING:
         return _plan(answers, folder, None)
     cap = Cap(answers.epsilon or 0.0, answers.delta or 0.0)
-    share = 1.0 / nights
+    share = (1.0 if spent == NOTHING else 1.0 - SHARE_OF_BOUNDS) / nights
     for _ in range(8):
         share = _rounded_down(share)
         plan, text = _plan(answers, folder, share)
         charge = Ticks.of(plan.charge)
-        # The same sum as the ledger's: all nights together stay within the budget that is granted.
-        if cap.nights(NOTHING, charge) >= nights:
+        # The same sum as the ledger's: all releases together stay within the budget that is granted.
+        if cap.nights(spent, charge) >= nights:
             return plan, text
-        share *= min(0.999, cap.most_loss / (nights * max(charge.loss, 1)))
+        share *= min(0.999, (cap.most_loss - spent.loss) / (nights * max(charge.loss, 1)))
     raise ConfigError(
         f"{nights} nights",
         "No share of the promise lets all of them fit",
@@ -184,11 +212,17 @@ def _rounded_down(share: float) -> float:
 
 
 def _plan(answers: Answers, folder: Path, share: float | None) -> tuple[Plan, str]:
-    text = texts.release_text(answers, share)
-    loaded = LoadedConfig(_model(text, RELEASE, ReleaseConfig), folder / RELEASE)
+    """Plan and text of a night. What it costs depends on no bounds, so that any stand for those to be found."""
+    stand_in = {name: Numbers(-1.0, 1.0) for name in answers.unknown}
+    supposed = answers.model_copy(update={"columns": {**(answers.columns or {}), **stand_in}})
+    plan = _plan_of(texts.release_text(supposed, share), folder / RELEASE, answers)
+    return plan, texts.release_text(answers, share)
+
+
+def _plan_of(text: str, path: Path, answers: Answers) -> Plan:
     if answers.first is None:
         raise AssertionError("the answers are complete")
-    return make_plan(loaded, answers.first), text
+    return make_plan(LoadedConfig(_model(text, path.name, ReleaseConfig), path), answers.first)
 
 
 def _model(text: str, name: str, model: type[Model]) -> Model:
@@ -204,16 +238,15 @@ def _model(text: str, name: str, model: type[Model]) -> Model:
 def _commands(answers: Answers, folder: Path) -> tuple[tuple[str, str], ...]:
     release, ingest = shlex.quote(str(folder / RELEASE)), shlex.quote(str(folder / INGEST))
     once = answers.every == "once"
+    night = f"blockveil plan {release}", f"shows what {'it' if once else 'a night'} costs and how exact it is; "
+    look = (night[0], f"{night[1]}reads no data")
+    grant = (
+        f"blockveil budget set {release} --epsilon {answers.epsilon:g} --delta {answers.delta:g}",
+        "grants the promise" if once else "grants the promise once, for all nights",
+    )
     found = [
         (f"blockveil ingest {ingest}", "reads the records and checks every value"),
-        (
-            f"blockveil plan {release}",
-            f"shows what {'it' if once else 'a night'} costs and how exact it is; reads no data",
-        ),
-        (
-            f"blockveil budget set {release} --epsilon {answers.epsilon:g} --delta {answers.delta:g}",
-            "grants the promise" if once else "grants the promise once, for all nights",
-        ),
+        *([look, grant] if not answers.unknown else [*_to_bounds(answers, folder, grant), look]),
         (
             f"blockveil run {release} --date {answers.first} --no-prefect",
             f"makes the {'' if once else 'first '}release",
@@ -226,6 +259,20 @@ def _commands(answers: Answers, folder: Path) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
+def _to_bounds(answers: Answers, folder: Path, grant: tuple[str, str]) -> list[tuple[str, str]]:
+    """From no bounds to those of a charged release."""
+    finding = shlex.quote(str(folder / FIND_BOUNDS))
+    grant = (grant[0].replace(shlex.quote(str(folder / RELEASE)), finding), grant[1])
+    released = folder / "releases" / str(answers.dataset) / f"{answers.purpose}-bounds" / f"{answers.first}.json"
+    written = shlex.quote(str(folder / texts.BOUNDS))
+    return [
+        (f"blockveil plan {finding}", "shows how many values must lie together to be found; reads no data"),
+        grant,
+        (f"blockveil run {finding} --date {answers.first} --no-prefect", "finds the bounds, and is charged for them"),
+        (f"blockveil bounds read {shlex.quote(str(released))} --output {written}", "writes them for release.toml"),
+    ]
+
+
 def _readme(answers: Answers, commands: tuple[tuple[str, str], ...]) -> str:
     lines = "\n".join(f"{command}   # {why}" for command, why in commands)
     return (
@@ -235,9 +282,16 @@ def _readme(answers: Answers, commands: tuple[tuple[str, str], ...]) -> str:
         "In this order, from the folder above:\n\n"
         f"```\n{lines}\n```\n\n"
         "`ingest.toml` says what is read, `release.toml` what is released and promised, `deployments.toml` what runs "
-        "when.\n`private/` will hold the records, the ledger and the keys of the noise: nobody else may read it. "
+        f"when.\n{_of_bounds(answers)}"
+        "`private/` will hold the records, the ledger and the keys of the noise: nobody else may read it. "
         "`releases/` is what\nothers may read.\n"
     )
+
+
+def _of_bounds(answers: Answers) -> str:
+    if not answers.unknown:
+        return ""
+    return f"`{FIND_BOUNDS}` finds the bounds of columns that have none, and `{texts.BOUNDS}` will hold them.\n"
 
 
 def write(composed: FirstRelease) -> None:

@@ -6,7 +6,7 @@ An answer is checked together with all before it, so that what would be refused 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -18,11 +18,9 @@ from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.scaffold.answers import AVERAGE, EACH_ROW, Answers, check_columns
 from blockveil.pipeline.scaffold.column_answers import HELP
 from blockveil.pipeline.scaffold.column_names import SourceColumns, pasted
+from blockveil.pipeline.scaffold.many_columns import column_lines, each_column, is_skip
 
 PLACE = "the answers"
-
-SKIP = ("", "skip", "-")
-"""Answers that leave a column out."""
 
 
 @dataclass(frozen=True)
@@ -205,8 +203,7 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(
         "columns",
         "What do you know of each column without having looked?",
-        f"It is {HELP}. Leave a column out with an empty line. Bounds that nobody knows are found by a charged "
-        "release: blockveil bounds.",
+        f"It is {HELP}.",
         lambda given, source: given.columns is None,
         lambda words: {"columns": column_lines(words)},
     ),
@@ -254,15 +251,24 @@ def answered(given: Answers, source: SourceColumns, values: Mapping[str, Any]) -
     if tree.get("unit_column") == EACH_ROW:
         _require_each_row_is_meant(source, given)
         tree["unit_column"] = None
+    names = source.names or tree.get("names")
+    if isinstance(said := values.get("columns"), Mapping) and isinstance(names, list | tuple):
+        found = each_column(said, released(names, tree.get("unit_column")))
+        tree["columns"] = {name: answer for name, answer in found.items() if not is_skip(answer)}
     try:
-        found = Answers.model_validate(tree)
+        complete = Answers.model_validate(tree)
     except ValidationError as error:
         failure = explain(error, tree, PLACE, Answers)
     else:
-        check_columns(found, source)
-        return found
+        check_columns(complete, source)
+        return complete
     # Raised outside the handler: a chained pydantic error would print the whole input again.
     raise failure
+
+
+def released(names: Sequence[str], unit_column: str | None) -> list[str]:
+    """Columns that can be released: all but the one that identifies whom the release protects."""
+    return [name for name in names if name != unit_column]
 
 
 def _require_each_row_is_meant(source: SourceColumns, given: Answers) -> None:
@@ -289,31 +295,6 @@ def require_complete(given: Answers, source: SourceColumns) -> None:
     ]
     if found:
         raise ConfigError(found[0].value, found[0].rule, found[0].remedy, found[1:])
-
-
-def column_lines(text: str) -> dict[str, str]:
-    """Answers about columns from lines such as ``age: 0 to 120``; empty ones and those without an answer are left out.
-
-    Raises
-    ------
-    ConfigError
-        A line names no column, or one that had a line already.
-    """
-    found: dict[str, str] = {}
-    for line in filter(str.strip, text.splitlines()):
-        name, mark, words = line.partition(":") if ":" in line else line.partition("=")
-        name, words = name.strip().strip('"'), words.strip()
-        if not mark or not name:
-            raise ConfigError(
-                f'"{line.strip()[:60]}" names no column',
-                "A line is a name, a colon and what it holds",
-                "Write age: 0 to 120",
-            )
-        if name in found:
-            raise ConfigError(f'Two lines are about "{name}"', "Each column is described once", "Remove one")
-        if words.lower() not in SKIP:
-            found[name] = words
-    return found
 
 
 def at_question(error: BlockveilError) -> str:

@@ -12,7 +12,6 @@ from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.ledger.guessing import percent, with_promise, with_ticks
-from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.scaffold.answers import LEVELS, Answers
 from blockveil.pipeline.scaffold.column_names import SourceColumns
 from blockveil.pipeline.scaffold.folder import compose
@@ -44,15 +43,15 @@ def _line(name: str, answers: Answers, source: SourceColumns, folder: Path, base
     head = f"{name}: epsilon {promise.epsilon:g}, delta {promise.delta:g}. A guess about one bit of {answers.called} is"
     coin = "a coin, half of the time."
     try:
-        plan = compose(answers, source, folder, base).plan
+        made = compose(answers, source, folder, base)
     except BlockveilError:
         return f"{head} right at most {alone} of the time with {over}; {coin}"
     return (
-        f"{head} right at most {percent(guess_of_nights(plan, nights, promise))} of the time with {over} and the noise "
-        f"that these answers lead to ({plan.mechanism.name}), and with any noise at most {alone}; {coin}"
+        f"{head} right at most {percent(guess_of_all(made.charge, promise))} of the time with {over} and the noise "
+        f"that these answers lead to ({made.mechanism}), and with any noise at most {alone}; {coin}"
     )
 
 
-def guess_of_nights(plan: Plan, nights: int, promise: ApproxDP) -> float:
-    """Bound of a guess with so many releases of a plan, which together keep a promise."""
-    return min(with_ticks(Ticks.of(plan.charge).times(nights)), with_promise(promise))
+def guess_of_all(charge: Ticks, promise: ApproxDP) -> float:
+    """Bound of a guess with releases that together cost so much, and keep a promise."""
+    return min(with_ticks(charge), with_promise(promise))

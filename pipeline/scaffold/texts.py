@@ -15,6 +15,7 @@ from blockveil.pipeline.scaffold.column_answers import (
     ColumnAnswer,
     DateRange,
     Numbers,
+    Unknown,
     YesNo,
     words_of,
 )
@@ -22,6 +23,9 @@ from blockveil.pipeline.scaffold.column_names import SourceColumns, table_place
 
 MISSING = ("", "NA", "N/A", "NaN", "null", "NULL", "None")
 """Texts by which programs write a missing value, unless one of them is a category."""
+
+BOUNDS = "bounds.toml"
+"""The file that takes up the bounds that a release has found."""
 
 OTHER = "other"
 """Last category of counts: every text that the public list does not name."""
@@ -112,7 +116,7 @@ def _column(name: str, answer: ColumnAnswer, answers: Answers) -> str:
     encode = "code" if answers.counted else "one-hot"
     found: dict[str, Any] = {"name": name}
     match answer:
-        case Numbers():
+        case Numbers() | Unknown():
             found |= {"kind": "number", "missing": answers.policy}
         case DateRange():
             found |= {"kind": "date", "stored": "days", "since": answer.first, "missing": answers.policy}
@@ -137,6 +141,52 @@ def release_text(answers: Answers, share: float | None) -> str:
     share
         Share of the promise that one night takes; None for all of it.
     """
+    return _joined(
+        f"# The {answers.purpose} of {answers.dataset}: one night's release. `blockveil plan` shows what it costs.",
+        _table("release", {"dataset": answers.dataset, "name": answers.purpose}),
+        _table("data", {"store": "private/records.zarr"}),
+        *_query(answers),
+        _privacy(answers, share),
+        _mechanism(answers),
+        "# [continual] in place of privacy.share pays for all nights over growing records at once: docs/continual.md.",
+        _output(),
+    )
+
+
+def find_bounds_text(answers: Answers, share: float) -> str:
+    """``find-bounds.toml``: the release that finds the bounds of the columns that have none.
+
+    Parameters
+    ----------
+    answers
+        All that was answered; at least one column is unknown.
+    share
+        Share of the promise that it takes.
+    """
+    stored = [each["name"] for name, answer in ordered(answers) for each in _features(name, answer)]
+    features = [{"name": name} | ({} if name in answers.unknown else {"counted": False}) for name in stored]
+    query = {"kind": "column-histograms", "rows_at_most": answers.rows_at_most, "missing": answers.policy}
+    words = (
+        "# How many values lie between which powers of two, of either sign. No bin depends on the records, and\n"
+        "# columns that are not counted add no noise."
+    )
+    return _joined(
+        f"# Where do the values lie whose bounds nobody knows? It is released once and takes {100.0 * share:g} % of mu "
+        "squared\n# of the promise. `blockveil bounds read` makes the bounds of release.toml from it.",
+        _table("release", {"dataset": answers.dataset, "name": f"{answers.purpose}-bounds"}),
+        _table("data", {"store": "private/records.zarr"}),
+        _table("query", {**query, "powers": [-10, 40]}, words) + _rows("features", features),
+        _privacy(answers, share),
+        _table("mechanism", {"kind": "gaussian"}),
+        _output(),
+    )
+
+
+def _output() -> str:
+    return _table("output", {"root": "releases", "ledger": "private/ledger.db", "keys": "private/keys"})
+
+
+def _privacy(answers: Answers, share: float | None) -> str:
     privacy: dict[str, Any] = {
         "epsilon": answers.epsilon,
         "delta": answers.delta,
@@ -147,16 +197,7 @@ def release_text(answers: Answers, share: float | None) -> str:
         privacy["rows_per_unit"] = answers.rows_per_unit
     if share is not None:
         privacy["share"] = share
-    return _joined(
-        f"# The {answers.purpose} of {answers.dataset}: one night's release. `blockveil plan` shows what it costs.",
-        _table("release", {"dataset": answers.dataset, "name": answers.purpose}),
-        _table("data", {"store": "private/records.zarr"}),
-        *_query(answers),
-        _table("privacy", privacy, *_privacy_words(answers)),
-        _mechanism(answers),
-        "# [continual] in place of privacy.share pays for all nights over growing records at once: docs/continual.md.",
-        _table("output", {"root": "releases", "ledger": "private/ledger.db", "keys": "private/keys"}),
-    )
+    return _table("privacy", privacy, *_privacy_words(answers))
 
 
 def _privacy_words(answers: Answers) -> Iterator[str]:
@@ -191,9 +232,12 @@ def _query(answers: Answers) -> Iterator[str]:
                 {"kind": "covariance", **common},
                 "# Count, means and covariances, hence correlations, regressions and linear classifiers.",
             )
-    rows = [{"name": name, "lower": low, "upper": high} for name, low, high in features]
-    words = "# Public bounds, in the columns' own units. What lies outside is moved to them."
-    yield _table("query.geometry", {"kind": "box", "origin": "midpoint"}, words) + _rows("features", rows)
+    about = ["# Public bounds, in the columns' own units. What lies outside is moved to them."]
+    box: dict[str, Any] = {"kind": "box", "origin": "midpoint"}
+    if answers.unknown:
+        box["bounds"] = BOUNDS
+        about.append("# Features without lower and upper take theirs from the file, which a charged release pays for.")
+    yield _table("query.geometry", box, *about) + _rows("features", features)
     if answers.target is not None:
         yield _model(answers)
     if answers.purpose == "training":
@@ -202,18 +246,24 @@ def _query(answers: Answers) -> Iterator[str]:
         yield _table("query.training", {**steps, "momentum": 0.9, "rate": 2.0, "schedule": "linear"}, words)
 
 
-def _features(name: str, answer: ColumnAnswer) -> list[tuple[str, float, float]]:
+def _features(name: str, answer: ColumnAnswer) -> list[dict[str, Any]]:
     """Columns of the store and their bounds."""
     match answer:
+        case Unknown():
+            return [{"name": name}]
         case Numbers():
-            return [(name, answer.lowest, answer.highest)]
+            return [_feature(name, answer.lowest, answer.highest)]
         case DateRange():
-            return [(name, 0.0, float(answer.span))]
+            return [_feature(name, 0.0, float(answer.span))]
         case YesNo():
-            return [(name, 0.0, 1.0)]
+            return [_feature(name)]
         case Calendar():
-            return [(f"{name}={label}", 0.0, 1.0) for label in CALENDAR[answer.part]]
-    return [(f"{name}={label}", 0.0, 1.0) for label in answer.values]
+            return [_feature(f"{name}={label}") for label in CALENDAR[answer.part]]
+    return [_feature(f"{name}={label}") for label in answer.values]
+
+
+def _feature(name: str, lower: float = 0.0, upper: float = 1.0) -> dict[str, Any]:
+    return {"name": name, "lower": lower, "upper": upper}
 
 
 def _axis(name: str, answer: ColumnAnswer) -> dict[str, Any]:
@@ -226,7 +276,9 @@ def _axis(name: str, answer: ColumnAnswer) -> dict[str, Any]:
             return {"name": name, "cells": 2}
         case Calendar():
             return {"name": name, "cells": len(CALENDAR[answer.part])}
-    return {"name": name, "cells": len(answer.values) + 1}  # and the other texts
+        case Categories():
+            return {"name": name, "cells": len(answer.values) + 1}  # and the other texts
+    raise AssertionError("columns that are counted have public bounds")
 
 
 def _model(answers: Answers) -> str:

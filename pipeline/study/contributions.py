@@ -61,8 +61,8 @@ def rows_of_a_unit(plan: Plan) -> list[Row]:
     match question:
         case CellsQuestion(query=CountQuery() as query) | MarginalsQuestion(query=TablesQuery(grid=query)):
             return list(_in_cells(query, rng))
-        case ColumnHistograms(query=HistogramQuery() as query):
-            return list(_in_bins(query, rng))
+        case ColumnHistograms(query=HistogramQuery() as query, stored=stored):
+            return [_in_records(row, query, stored) for row in _in_bins(query, rng)]
         case Outer():
             sides = (question.query.left.coordinates, question.query.right.coordinates)
             return _beside(*(list(_in_shape(side, rng)) for side in sides))
@@ -163,6 +163,13 @@ def _first_and_last(axis: object) -> tuple[float, float]:
 def _somewhere(axis: object, rng: np.random.Generator) -> float:
     first, last = _first_and_last(axis)
     return float(rng.uniform(first, last)) if isinstance(axis, Edges) else float(rng.integers(int(last) + 1))
+
+
+def _in_records(row: Row, query: HistogramQuery, stored: int) -> Row:
+    """A row of the columns that are counted, with zero in all others."""
+    values = np.zeros(stored)
+    values[list(query.at or range(stored))] = row.values
+    return Row(row.where, values)
 
 
 def _in_bins(query: HistogramQuery, rng: np.random.Generator) -> Iterator[Row]:

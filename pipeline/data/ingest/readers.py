@@ -160,8 +160,8 @@ class Reader:
                     column_types=types,
                     null_values=list(source.missing_values),
                     strings_can_be_null=True,
-                    true_values=["true", "True", "TRUE", "1"],
-                    false_values=["false", "False", "FALSE", "0"],
+                    true_values=["true", "True", "TRUE", "yes", "Yes", "YES", "1", "1.0"],
+                    false_values=["false", "False", "FALSE", "no", "No", "NO", "0", "0.0"],
                 ),
             )
             done = 0

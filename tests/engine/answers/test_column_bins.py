@@ -184,3 +184,21 @@ def test_no_neighbours_differ_by_more_than_the_sensitivity_and_some_by_all_of_it
         assert largest <= sensitivity.bound
         assert sensitivity.exact
     assert max(np.count_nonzero(change) for change in changes) == spread.changing
+
+
+def test_columns_that_are_not_counted_change_nothing():
+    rng = np.random.default_rng(5)
+    records = rng.normal(0.0, 9.0, (200, 4))
+    records[3, 2] = np.nan
+    some = HistogramQuery((EDGES, POWERS), MissingValue.REFUSE, (0, 3))
+    alone = HistogramQuery((EDGES, POWERS), MissingValue.REFUSE)
+    wanted = column_histograms(np.ascontiguousarray(records[:, [0, 3]]), 0, 200, alone, 50)
+    assert np.array_equal(column_histograms(records, 0, 200, some, 30), wanted)
+    records[:, 1:3] = 1e9
+    assert np.array_equal(column_histograms(records, 0, 200, some, 200), wanted)
+
+
+@pytest.mark.parametrize("at", [(0,), (0, 0), (3, 1), (0, 1, 2)])
+def test_a_column_is_counted_at_one_place_alone(at):
+    with pytest.raises(ValueError, match="a place of its own"):
+        HistogramQuery((EDGES, POWERS), MissingValue.DROP, at)

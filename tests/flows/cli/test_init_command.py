@@ -17,7 +17,7 @@ from blockveil.pipeline.base.errors import BlockveilError, ConfigError
 from tests.pipeline.scaffold import scaffold_support as first
 
 WORDS = [
-    "persn", "?", "person", "3", "5000", "correlations",
+    "persn", "?", "person", "3", "5000", "correlations", "no",
     "skip", "a, b", "120 to 0", "0 to 120", "-10.5 to 1e4", "yes-no",
     "every night until 2026-12-31", "usual",
 ]  # fmt: skip
@@ -183,6 +183,40 @@ def test_tables_and_models_are_released_by_the_commands_that_are_shown(visits, a
         assert abs(release.linear({("age", "urgent"): np.ones((6, 2))}).value - 600) < 200
     else:
         assert len(release.predict(np.asarray([[30.0], [60.0]]))) == 2
+
+
+def test_a_wide_frame_whose_bounds_nobody_knows_takes_ten_decisions_and_no_edit(visits):
+    rng = np.random.default_rng(3)
+    names = ["person", "age", *(f"q{i}" for i in range(6)), "is_new", *(f"cost{i}" for i in range(16))]
+    columns = [rng.integers(1500, size=3000), rng.integers(90, size=3000), *rng.integers(1, 6, (6, 3000))]
+    columns += [rng.integers(2, size=3000), *rng.uniform(100, 1000, (16, 3000))]
+    np.savetxt("wide.csv", np.stack(columns, axis=1), "%.6g", ",", header=",".join(names), comments="")
+    typed = ["person", "2", "5000", "correlations", "perhaps", "yes", "q*: 1 to 5", "*: unknown", "once", "loose"]
+    assert len(set(typed) - {"perhaps"}) == 9
+    shown = blockveil("init", "wide.csv", "--date", "2026-12-01", typed=typed)
+    assert "Answer yes or no" in shown
+    assert "16 columns: cost0, cost1" in shown
+    commands = [line.split("#")[0].split() for line in shown.splitlines() if line.strip().startswith("blockveil ")]
+    for words in commands:
+        blockveil(*words[1:])
+    group = zarr.open_group(next((visits / "wide" / "releases" / "wide" / "correlations").glob("*.zarr")), mode="r")
+    assert group["covariance"].shape == (24, 24)
+    query = group.attrs["query"]
+    bounds = {each["name"]: (each["lower"], each["upper"]) for each in query["geometry"]["features"]}
+    assert bounds["q3"] == (1.0, 5.0)
+    assert bounds["is_new"] == (0.0, 1.0)
+    assert bounds["cost7"][1] == 1024.0
+
+
+def test_a_line_may_correct_a_suggestion_and_what_names_no_column_is_said(visits):
+    lines = ["wrd: a, b", "ag*: 0 to 99", "age: 18 to 99", "<", "age: 20 to 99", "*: skip"]
+    typed = ["person", "3", "5000", "correlations", "yes", *lines, "once", "usual"]
+    shown = blockveil("init", "visits.csv", "--date", "2026-12-01", typed=typed)
+    assert 'Did you mean "ward"?' in shown
+    assert "0 columns" in shown, "a pattern does not replace what is answered"
+    answers = (visits / "visits" / "answers.toml").read_text()
+    assert '[columns]\n"age" = "20 to 99"\n' in answers
+    assert "urgent" not in answers
 
 
 def test_an_end_of_the_input_writes_nothing(visits):

@@ -118,7 +118,22 @@ def test_columns_whose_bounds_are_known_are_not_asked_for_unless_all_are(tmp_pat
     path = config(tmp_path)
     path.write_text(path.read_text().replace(NAMES, features))
     (tmp_path / "histograms.toml").write_text(bounds_draft(path, 0.1, (-1, 2)))
-    assert load_config(tmp_path / "histograms.toml").config.query.columns == columns
+    query = load_config(tmp_path / "histograms.toml").config.query
+    assert tuple(feature.name for feature in query.counted) == columns
+    assert len(query.columns) == features.count("name")
+
+
+def test_a_draft_for_some_of_the_columns_is_released_from_the_records_of_all(tmp_path):
+    support.write_records(tmp_path, support.records(9_000))
+    path = config(tmp_path, 1.0)
+    path.write_text(path.read_text().replace(NAMES, '{ name = "age", lower = 0, upper = 120 }, { name = "income" }, '
+                                             '{ name = "debt" }'))  # fmt: skip
+    (tmp_path / "histograms.toml").write_text(bounds_draft(path, 0.5, (-4, 30)))
+    drafted = load_config(tmp_path / "histograms.toml")
+    support.set_budget(drafted, 60.0)
+    assert make_plan(drafted, NIGHT).question.problem.shape[0] == 2
+    outcome = run(drafted)
+    assert [name for name, _ in private_bounds.private_bounds(outcome.path).found] == ["income", "debt"]
 
 
 @pytest.mark.parametrize(

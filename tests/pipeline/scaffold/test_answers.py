@@ -45,6 +45,10 @@ from tests.pipeline.scaffold import scaffold_support as first
         ({"purpose": "tables", "columns": {"age": "0 to 120"}}, "no number of cells"),
         ({"purpose": "tables", "columns": first.CELLS, "ways": 5}, "fewer columns (4)"),
         ({"ways": 2}, "It belongs to tables"),
+        ({"purpose": "counts", "columns": {"age": "unknown"}}, "bounds that are public beforehand"),
+        ({"purpose": "gradients", "target": "cost", "columns": {"*": "unknown"}}, "What a model predicts has bounds"),
+        ({"columns": {"z*": "0 to 1"}}, "has a name like it"),
+        ({"columns": {"*": "skip"}}, "at least 1"),
         ({"examples": 2}, "It belongs to training"),
         ({"purpose": "training", "target": "ward"}, "a classifier of categories follows"),
         ({"strictness": {"epsilon": 1.0, "delta": 0.01}}, "well below 1 / rows_at_most"),
@@ -117,6 +121,7 @@ def test_every_question_can_be_answered_in_words():
             given = answered(given, first.SCHEMA, question.read(words[question.key]))
     assert (given.rows_at_most, given.rows_known, given.rows_of_each) == (400_000, False, "average")
     assert list(given.columns or {}) == ["age", "cost"]
+    assert "person" not in (first.given(columns={"age, cost": "0 to 9", "*": "unknown"}).columns or {})
     assert (given.every, given.until, given.epsilon, given.delta) == ("week", date(2026, 12, 31), 0.5, 1e-9)
     assert next(each for each in DECISIONS if each.key == "names").read("a, b") == {"names": ["a", "b"]}
 

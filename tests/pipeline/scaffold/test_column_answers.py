@@ -14,6 +14,7 @@ from blockveil.pipeline.scaffold.column_answers import (
     Categories,
     DateRange,
     Numbers,
+    Unknown,
     YesNo,
     parse_column,
     words_of,
@@ -39,6 +40,11 @@ from blockveil.pipeline.scaffold.column_answers import (
         ("1, 2, 3", Categories((1, 2, 3))),
         ('"1", 2', Categories(("1", "2"))),
         ("only,", Categories(("only",))),
+        ("Percent", Numbers(0.0, 100.0)),
+        ("age in 12", Numbers(0.0, 120.0, 12)),
+        ("latitude", Numbers(-90.0, 90.0)),
+        ("unknown", Unknown()),
+        ("I, age", Categories(("I", "age"))),
     ],
 )
 def test_words_mean_bounds_categories_dates_or_yes_no(words, meant):

@@ -12,6 +12,7 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.budget.filter import NOTHING, Cap, Ticks
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.config.bounds_file import BoundedFeature, BoundsFile
 from blockveil.pipeline.config.deployments_file import load_deployments
 from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.config.toml import read_toml
@@ -142,3 +143,46 @@ def test_a_single_release_is_told_of_no_nights(tmp_path):
     once = first.made(tmp_path, every="once", until=None)
     assert not any("night" in why or "first" in why for _, why in once.commands)
     assert any("for all nights" in why for _, why in first.made(tmp_path).commands)
+
+
+UNKNOWN = {"columns": {"age": "0 to 120", "urgent": "yes-no", "cost, ward": "unknown"}}
+
+
+@pytest.mark.parametrize("often", [{}, {"every": "once", "until": None}], ids=["nights", "once"])
+@pytest.mark.parametrize(
+    "more", [{}, {"purpose": "totals"}, {"purpose": "training", "target": "urgent", "examples": 9}]
+)
+def test_bounds_that_nobody_knows_are_found_within_the_promise_and_nothing_is_edited(tmp_path, often, more):
+    composed = first.made(tmp_path, **UNKNOWN, **often, **more)
+    write(composed)
+    ingest = load_ingest(composed.folder / "ingest.toml").config
+    finding = load_config(composed.folder / "find-bounds.toml")
+    bounds = make_plan(finding, date(2026, 12, 1))
+    assert bounds.digest == composed.plan.digest
+    assert set(bounds.question.names) == {"cost", "ward"}
+    assert ingest.outputs == finding.config.query.columns
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_config(composed.folder / "release.toml")
+    found = BoundsFile(
+        release=bounds.release_id,
+        content_sha256="0" * 64,
+        features=tuple(BoundedFeature(name=name, lower=-1.0, upper=4096.0) for name in bounds.question.names),
+    )
+    (composed.folder / "bounds.toml").write_text(found.text())
+    loaded = load_config(composed.folder / "release.toml")
+    night = make_plan(loaded, date(2026, 12, 1))
+    assert {*ingest.outputs} == {*night.columns}
+    nights, cap = first.given(**UNKNOWN, **often, **more).nights, Cap(3.0, 1e-6)
+    spent = Ticks.of(bounds.charge)
+    assert cap.nights(spent, Ticks.of(night.charge)) == nights
+    assert composed.charge == spent + Ticks.of(night.charge).times(nights)
+    commands = [command for command, _ in composed.commands]
+    assert [command.split()[1] for command in commands[:7]] == [
+        "ingest",
+        "plan",
+        "budget",
+        "run",
+        "bounds",
+        "plan",
+        "run",
+    ]

@@ -181,6 +181,15 @@ def test_columns_with_gaps_are_whole_although_programs_write_them_with_a_point(t
     assert people.stored(tmp_path).tolist() == [[517, 1], [-1, 0], [-3, 1]]
 
 
+@pytest.mark.parametrize("words", ["true,False,TRUE", "yes,no,Yes", "1.0,0.0,1.0", "1,0,YES", "True,NO,1"])
+def test_yes_and_no_are_read_however_programs_write_them(tmp_path, words):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "visits.csv").write_text("\n".join(["urgent", *words.split(","), ""]))
+    urgent = [{"name": "urgent", "kind": "boolean", "missing": "refuse"}]
+    people.run(people.configure(tmp_path, urgent, 'kind = "csv"\nfiles = ["in"]'))
+    assert people.stored(tmp_path)[:, 0].tolist() == [1, 0, 1]
+
+
 def test_whole_numbers_of_64_bits_stay_exact_in_csv_too(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "visits.csv").write_text("id\n9223372036854775807\n-9223372036854775808\n9007199254740993.0\n")

@@ -1,0 +1,42 @@
+"""One question at a terminal: help on demand, and the way back to the question before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from blockveil.flows.cli.common import say
+
+MORE, BACK = "?", "<"
+"""What asks for help, and what goes back."""
+
+
+class Back(Exception):
+    """The question before is to be asked again."""
+
+
+def typed(text: str, suggestion: str, more: str) -> str:
+    """What somebody types.
+
+    Parameters
+    ----------
+    text
+        The question.
+    suggestion
+        What an empty line means; an empty text where an answer is asked for.
+    more
+        Help with the question.
+
+    Raises
+    ------
+    Back
+        The question before is wanted.
+    """
+    while True:
+        found: Any = typer.prompt(text, default=suggestion or None, show_default=bool(suggestion))
+        if str(found).strip() == BACK:
+            raise Back
+        if str(found).strip() != MORE:
+            return str(found).strip()
+        say(f"  {more}")
