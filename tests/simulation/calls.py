@@ -14,6 +14,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,11 @@ def parts_of(path: Any) -> tuple[str, ...] | None:
     """Parts below the mounted folder, or None where a path is elsewhere."""
     if isinstance(path, int):
         return None
-    text = os.fspath(path)
+    return _parts(os.fspath(path))
+
+
+@lru_cache(maxsize=8192)
+def _parts(text: Any) -> tuple[str, ...] | None:
     if not isinstance(text, str) or not text.startswith(MOUNT):
         return None
     return tuple(part for part in text[len(MOUNT) :].split("/") if part and part != ".")

@@ -104,6 +104,9 @@ MISTAKES = {
             ("        durable.sync_names(folder)\n", "        _settle(staged, target)\n        durable.sync(folder)\n"),
         ),
     ),
+    "the name of a release is not synced before its pointer": Mistake(
+        _PUBLISHING + "publish", (("        durable.sync(folder)\n        content", "        content"),)
+    ),
     "a release is not synced": Mistake(
         _PUBLISHING + "Draft.finish",
         (

@@ -285,7 +285,7 @@ class Schedule:
                 lost=world.one_of((0.0, rate, 4 * rate)),
                 serialisation=world.one_of((0.0, 4 * rate)),
                 bucket=world.one_of((0.0, 4 * rate)),
-                ambush=world.one_of((0.0, 0.0, 0.03, 0.1)),
+                ambush=world.one_of((0.0, 0.0, 0.1, 0.5)),
             )
             for _ in range(world.one_of((0, 1, 1, 2, 3))):
                 span = world.one_of((80, 250, 250, 600))

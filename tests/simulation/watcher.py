@@ -206,8 +206,10 @@ class Watcher:
                 self._require(check != self._checks.get(charge), "a key is there after its seal")
 
     def everything(self) -> None:
-        """All that is sealed, again: after a power loss, and at the end."""
+        """All that is sealed and all that has a pointer, again: after a power loss, and at the end."""
         self.ledger_whole()
+        for path, _ in list(self._schedule.world.disk.walk()):
+            self.named(path)
         for charge in self.released:
             self.sealed(charge)
 

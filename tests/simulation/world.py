@@ -216,7 +216,7 @@ class World:
         process = self.current
         if process is not self.machine and self.faults.ambush and self.chance() < self.faults.ambush:
             ends = (self.lose_power, self.lose_power, lambda: self.kill(process))
-            self.disasters[self.steps + self.between(1, 4)] = self.one_of(ends)
+            self.disasters[self.steps + self.between(1, 3)] = self.one_of(ends)
 
     def renamed(self, target: tuple[str, ...]) -> None:
         """Tell who watches that a name is there."""
