@@ -11,18 +11,21 @@ import glob
 import hashlib
 import io
 import os
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 from urllib.parse import unquote
 
-from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.base.errors import BlockveilError, ConfigError, DataError, StoreError
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.stores import is_of_objects
 
 _PATTERN = frozenset("*?[")
+_LOG = re.compile(r"(^|/)(_delta_log/|metadata/[^/]+\.metadata\.json$)")
+"""What a table in an object store has beside its files."""
 _HIVE_MISSING = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -118,6 +121,8 @@ def find(locations: tuple[str, ...], base: Path, suffixes: tuple[str, ...], *, n
 
     Raises
     ------
+    ConfigError
+        A folder or pattern is of a table whose log says which of its files count.
     StoreError
         A file or folder is not there, cannot be read, or holds no file of the format.
     """
@@ -170,12 +175,31 @@ def _local(location: str, base: Path, suffixes: tuple[str, ...]) -> Iterator[Sou
         for folder, folders, names in os.walk(root, onerror=_raise):
             folders[:] = [name for name in folders if not name.startswith((".", "_"))]
             below += [os.path.join(folder, name) for name in names if _wanted(name, suffixes)]
+        _require_no_table(location, below)
         for name in sorted(below, key=lambda name: name.split("/")):
             yield _look(name, root)
     elif _PATTERN & set(location):
-        for name in sorted(glob.glob(str(path), recursive=True), key=lambda name: name.split("/")):
+        like = [os.path.abspath(name) for name in glob.glob(str(path), recursive=True)]
+        _require_no_table(location, like)
+        for name in sorted(like, key=lambda name: name.split("/")):
             if os.path.isfile(name):
                 yield _look(os.path.abspath(name), str(base))
+
+
+def _require_no_table(location: str, names: Iterable[str]) -> None:
+    """Refuse files that lie in the folder of a table, whose log alone says which of them count."""
+    for folder in {parent for name in names for parent in Path(name).parents}:
+        if (folder / "_delta_log").is_dir() or next(folder.glob("metadata/*.metadata.json"), None) is not None:
+            raise _of_a_table(location)
+
+
+def _of_a_table(location: str) -> ConfigError:
+    # Rows that were replaced would be read beside the new ones: a unit would have more than it is charged for.
+    return ConfigError(
+        f'source.files "{location}" names files of a Delta or Iceberg table',
+        "Its folder keeps rows that were deleted or replaced, and its log alone says which of them count",
+        'Read it with source.kind = "delta" or "iceberg", as docs/ingest.md says',
+    )
 
 
 def _raise(error: OSError) -> None:
@@ -187,11 +211,17 @@ def _remote(address: str, suffixes: tuple[str, ...]) -> Iterator[SourceFile]:
     place = objects.client(bucket)
     if _PATTERN & set(path):
         fixed = path[: min(path.index(mark) for mark in _PATTERN & set(path))].rpartition("/")[0]
-        entries = [e for e in objects.listed(place, fixed) if _matches(e.path, path)]
+        listed = list(objects.listed(place, fixed))
+        if any(_LOG.search(e.path) for e in listed):
+            raise _of_a_table(address)
+        entries = [e for e in listed if _matches(e.path, path)]
     elif (one := objects.looked_up(place, path)) is not None:
         entries = [one]
     else:
-        entries = [e for e in objects.listed(place, path) if _wanted(e.path.rpartition("/")[2], suffixes)]
+        listed = list(objects.listed(place, path))
+        if any(_LOG.search(e.path) for e in listed):
+            raise _of_a_table(address)
+        entries = [e for e in listed if _wanted(e.path.rpartition("/")[2], suffixes)]
     for entry in sorted(entries, key=lambda entry: entry.path.split("/")):
         yield SourceFile(f"{bucket}/{entry.path}", entry.size, entry.identity, _keys(entry.path))
 

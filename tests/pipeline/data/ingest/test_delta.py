@@ -11,6 +11,7 @@ import pytest
 from blockveil.pipeline.base.errors import ConfigError, DataError, StoreError
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.ingest.ingest_run import ingest, look
+from blockveil.pipeline.scaffold.column_names import read_columns
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.data.test_objects import SECRET, bucket, server, upload  # noqa: F401 - fixtures
 
@@ -63,6 +64,17 @@ def test_values_of_partitions_are_those_of_the_log_and_may_be_missing(tmp_path):
     columns = [*COST, {**ward, "unknown": "other", "missing": "unknown"}]
     people.run(people.configure(tmp_path, columns, SOURCE))
     assert sorted(people.stored(tmp_path).tolist()) == [[1, 0], [2, 2], [3, 1]]
+
+
+@pytest.mark.parametrize("files", ["clinic", "clinic/**/*.parquet", "clinic/ward=a", "."])
+def test_files_of_a_table_are_not_read_beside_its_log(tmp_path, table, files):
+    with pytest.raises(ConfigError, match="which of them count"):
+        look(people.configure(tmp_path, COST, f'kind = "parquet"\nfiles = ["{files}"]'))
+
+
+def test_a_table_is_not_begun_as_a_folder_of_files(tmp_path, table):
+    with pytest.raises(ConfigError, match="Delta or Iceberg table"):
+        read_columns("clinic", tmp_path)
 
 
 def protocol(folder, **fields):
