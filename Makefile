@@ -61,9 +61,8 @@ test: check ## set up, check style, types and layers, and run the tests
 	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist loadfile -m "not slow" $(call again,$(B))
 
 test-slow: $(V)/.stamp ## the tests that take long
-	@# They wait for servers and clocks more than they compute: twice as many at once as there are cores. The
-	@# last ones are shared out again, for single tests take 20 minutes.
-	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal -m slow $(call again,$(B))
+	@# They wait for servers and clocks too. The longest, which tests/long.txt names, begin first.
+	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist loadfile -m slow $(call again,$(B))
 
 test-lowest: $(LOWEST)/.stamp ## the core of the tests, on the least version of each requirement
 	$(call core,$(LOWEST))

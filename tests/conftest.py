@@ -38,6 +38,7 @@ for _name in (
 from hypothesis import settings  # noqa: E402 - after the environment is set
 
 import blockveil.flows  # noqa: E402, F401 - before any test imports Prefect
+from tests.order import ByFile, longest_first  # noqa: E402
 
 # The same examples in every run, and none fails for being slow. HYPOTHESIS_PROFILE=search looks for new ones.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
@@ -78,6 +79,18 @@ def known_secrets():
             lambda length: hashlib.sha256(f"{_test} {next(_number)}".encode()).digest()[:length],
         )
         yield
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Begin with what takes long."""
+    longest_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Share the tests out in that order."""
+    return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def _empty_database(config):
