@@ -13,18 +13,6 @@ from tests import support
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = ROOT / "docs" / "contributing"
-PYPROJECT = """
-[build-system]
-requires = ["setuptools"]
-build-backend = "setuptools.build_meta"
-
-[project]
-name = "toy-blockveil"
-version = "1.2"
-
-[tool.setuptools.packages.find]
-where = ["src"]
-"""
 NIGHT = "2026-11-20"
 RECIPE_TESTS = {"mechanism": "mechanism", "query": "query", "ledger": "ledger", "key-store": "keys"}
 """Name of the tests of each recipe."""
@@ -32,7 +20,7 @@ RECIPE_TESTS = {"mechanism": "mechanism", "query": "query", "ledger": "ledger", 
 
 def shown():
     """Path and text of every file that the recipes show; parts of one file follow one another."""
-    for recipe in RECIPE_TESTS:
+    for recipe in ("README", *RECIPE_TESTS):
         text = (RECIPES / f"{recipe}.md").read_text()
         for found in re.finditer(r"```(?:python|toml)\n# (\S+)\n(.*?)```", text, re.DOTALL):
             yield recipe, *found.groups()
@@ -42,9 +30,9 @@ def shown():
 def package(tmp_path_factory):
     """The folder of the package that the recipes show, and where it is installed."""
     folder = tmp_path_factory.mktemp("toy")
-    files = {"pyproject.toml": PYPROJECT, "src/toy_blockveil/__init__.py": ""}
+    files = {}
     for _, path, text in shown():
-        files[path] = files.get(path, "") + text
+        files[path] = f"{files[path]}\n{text}" if path in files else text
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
