@@ -48,11 +48,12 @@ from threadpoolctl import threadpool_limits
 from zarr.codecs import Crc32cCodec
 
 from blockveil.engine.answers import eight_bit
-from blockveil.engine.answers.cost import GrowthKind, Machine, Work, choose
+from blockveil.engine.answers.cost import Machine, choose
 from blockveil.engine.answers.gram import arithmetic
 from blockveil.engine.answers.graph import exact_graph
 from blockveil.engine.answers.layout import row_ranges
 from blockveil.engine.answers.second_moment import SecondMomentQuery
+from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.records.dither import Dither
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import Quantiser

@@ -20,8 +20,9 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from benchmarks import covariance
-from blockveil.engine.answers.cost import GrowthKind, Machine, Work, choose
+from blockveil.engine.answers.cost import Machine, choose
 from blockveil.engine.answers.rates import Rates
+from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.records.dither import Dither
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import Quantiser

@@ -17,11 +17,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.gram import REPEATS, seconds
-from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.gram import IntegerFactor, tile_sums
 from blockveil.engine.answers.layout import grid
 from blockveil.engine.answers.sparse import entry_sums
 from blockveil.engine.answers.sparse_rows import SparseRows
+from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.pipeline.data import zarr_arrays

@@ -19,9 +19,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from blockveil.engine.answers import progress
-from blockveil.engine.answers.cost import FEW
 from blockveil.engine.answers.gram import RowSource, chunks
 from blockveil.engine.answers.layout import Tile
+from blockveil.engine.answers.work import FEW
 from blockveil.engine.records.quantiser import Quantiser
 
 ENTRIES_AT_ONCE = 2**20
@@ -58,7 +58,7 @@ def entry_sums(
     Returns
     -------
     int64, exact, one array for each tile, of its shape. Any records give it; those of which more than a share
-    :data:`.cost.FEW` is not zero are multiplied as a whole, so that they cost no more than usual.
+    :data:`.work.FEW` is not zero are multiplied as a whole, so that they cost no more than usual.
 
     Raises
     ------

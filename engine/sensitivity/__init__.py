@@ -12,6 +12,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.marginal_problem`: Marginal tables of counts, as a mechanism sees them; see :mod:`.problems`
 * :mod:`.moment_diagonal`: Sensitivity of second moments in a box where noise on the diagonal has a size of its own,
   exact
+* :mod:`.moment_problem`: Second moments, as a mechanism sees them; see :mod:`.problems`
 * :mod:`.outer_problem`: Sums of outer products, as a mechanism sees them; see :mod:`.problems`
 * :mod:`.principal_directions`: Leading principal directions as a problem
 * :mod:`.problems`: What is asked of the records, as a mechanism sees it
@@ -19,6 +20,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
   spread
 * :mod:`.rotated_box`: A box seen along dense directions
 * :mod:`.rotation`: Noise along dense directions
+* :mod:`.rows_problem`: The records themselves, as a mechanism sees them; see :mod:`.problems`
 * :mod:`.second_moment`: Sensitivity of the second moment, attained or an upper bound, over each body and both
   neighbouring relations
 * :mod:`.spread`: The relative size of noise by row and column, the size of the exact integers, and what both make of

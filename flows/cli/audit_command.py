@@ -101,7 +101,7 @@ def _replay(config: Path, of_mechanisms: tuple[object, ...], as_json: bool) -> N
     loaded = read_config(config)
     nights = loaded.config.continual
     plan = make_plan(loaded, parse_date(None) if nights is None else nights.first)
-    with open_compute(plan.loaded, plan.here) as compute, ProgressLine() as progress:
+    with open_compute(plan.loaded, plan.effort.here) as compute, ProgressLine() as progress:
         found = replay(plan, compute, progress)
     if as_json:
         print_json(found.plain)

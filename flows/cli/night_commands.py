@@ -30,7 +30,7 @@ from blockveil.pipeline.base.errors import BlockveilError, LedgerError
 from blockveil.pipeline.base.extras import MissingExtra, is_installed
 from blockveil.pipeline.data import quickstart
 from blockveil.pipeline.data.preview import Looked, look
-from blockveil.pipeline.plan import balance, budgets, promise, signed_approval, summary
+from blockveil.pipeline.plan import balance, budgets, effort, promise, signed_approval, summary
 from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases import lost_ledger
@@ -121,7 +121,7 @@ def _announce(workspace: Workspace, store: Looked) -> None:
 
 
 def _warnings(made: Plan) -> list[str]:
-    in_clear = [f"the cluster is {summary.IN_CLEAR}"] if made.config.in_clear else []
+    in_clear = [f"the cluster is {effort.IN_CLEAR}"] if made.config.in_clear else []
     return [*in_clear, *summary.warnings(made)]
 
 

@@ -83,7 +83,7 @@ def plan(
     store, ledger = look(made.loaded), Ledger(made.loaded.ledger_url)
     asked = AccuracyQuestion(Supposed(rows, correlation, spread), levers, preview or html is not None, wanted)
     found = good_enough(made, asked)
-    machine = made.machine()
+    machine = made.effort.machine()
     rates = rates_of(machine.slots) if measure else None
     noise = advised(made)
     lines = summary.describe(made, budgets.price(made, ledger), rates, store, None if noise is None else noise.advice)

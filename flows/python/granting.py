@@ -212,7 +212,7 @@ class BudgetOfConfig:
             "neighbours": status.neighbours.value,
             "privacy_unit": status.privacy_unit,
             "releases": status.charges,
-            "spent_share": status.cap.used(status.spent),
+            "spent_share": status.used,
             "spent_epsilon": status.spent_epsilon,
             "left_epsilon": status.left_epsilon,
             "nights_left": self.nights_left,

@@ -131,7 +131,7 @@ def plan(
     made = make_plan(config_of(config, tables), day_of(date))
     store, ledger = look(made.loaded), Ledger(made.loaded.ledger_url)
     found = good_enough(made, AccuracyQuestion(supposed, levers, preview, wanted))
-    rates = rates_of(made.machine().slots) if measure else None
+    rates = rates_of(made.effort.machine().slots) if measure else None
     noise = advised(made)
     lines = summary.describe(made, budgets.price(made, ledger), rates, store, None if noise is None else noise.advice)
     return PlannedRelease(tuple(lines), made, found, noise)

@@ -18,7 +18,7 @@ from blockveil.pipeline.analysis.release import Release
 from blockveil.pipeline.base.errors import BlockveilError, LedgerError
 from blockveil.pipeline.data.preview import Looked, look
 from blockveil.pipeline.data.released import open_release
-from blockveil.pipeline.plan import budgets, signed_approval, summary
+from blockveil.pipeline.plan import budgets, effort, signed_approval, summary
 from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.releases.order import plainly
 from blockveil.pipeline.releases.publishing import find_published
@@ -99,7 +99,7 @@ def run(
 
 
 def _against(workspace: Workspace) -> list[str]:
-    clear = [f"The cluster is {summary.IN_CLEAR}"] if workspace.plan.config.in_clear else []
+    clear = [f"The cluster is {effort.IN_CLEAR}"] if workspace.plan.config.in_clear else []
     return [*clear, *summary.warnings(workspace.plan)]
 
 

@@ -26,11 +26,12 @@ from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterKey
 
 from blockveil.flows.runs.pace import duration, pace
-from blockveil.pipeline.accuracy.plan_page import PlanPage, compared_rows
-from blockveil.pipeline.plan import summary
+from blockveil.pipeline.accuracy.plan_page import PlanPage
+from blockveil.pipeline.plan import effort
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases.compute import Tell
 from blockveil.pipeline.report import Report, markdown, markup
+from blockveil.pipeline.report.mechanisms_compared import compared_rows
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -59,17 +60,9 @@ def _optional(show: Callable[Arguments, Result]) -> Callable[Arguments, Result |
     return tried
 
 
-@_optional
-def tag_run(plan: Plan) -> None:
-    """Add data set, release and night to the run's tags."""
-    section = plan.config.release
-    added = [f"dataset:{section.dataset}", f"release:{section.name}", f"date:{plan.logical_date}"]
-    with get_client(sync_client=True) as client:
-        client.update_flow_run(runtime.flow_run.id, tags=[*dict.fromkeys([*runtime.flow_run.tags, *added])])
-
-
 def show_plan(page: PlanPage) -> None:
     """Show cost and expected error before anything is spent, and what the store says where it was looked at."""
+    _tag_run(page.release_id)
     for what, sentence in page.rows:
         if what == "Warning":
             get_run_logger().warning("%s: %s", page.release_id, sentence)
@@ -84,7 +77,7 @@ def show_plan(page: PlanPage) -> None:
     )
     _show_compared(page.compared)
     if page.in_clear:
-        get_run_logger().warning("%s: the cluster is %s", page.release_id, summary.IN_CLEAR)
+        get_run_logger().warning("%s: the cluster is %s", page.release_id, effort.IN_CLEAR)
     said = dict(page.rows)
     get_run_logger().info(
         "%s is planned: charge %s; left: %s. Nothing has been read or spent.",
@@ -92,6 +85,15 @@ def show_plan(page: PlanPage) -> None:
         said["Charge"],
         said.get("Left", "no budget is granted yet"),
     )
+
+
+@_optional
+def _tag_run(release_id: str) -> None:
+    """Add data set, release and night to the run's tags."""
+    parts = zip(("dataset", "release", "date"), release_id.split("/"), strict=True)
+    tags = [*runtime.flow_run.tags, *(f"{what}:{name}" for what, name in parts)]
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(runtime.flow_run.id, tags=[*dict.fromkeys(tags)])
 
 
 def show_what_if(plan: Plan, rows: Sequence[tuple[str, str]], accuracy: str) -> None:
@@ -112,7 +114,7 @@ def show_what_if(plan: Plan, rows: Sequence[tuple[str, str]], accuracy: str) -> 
         "what-if",
         f"What {plan.release_id} would cost and how exact it would be; no data was read for it",
     )
-    _show_compared(compared_rows(plan))
+    _show_compared(compared_rows(plan.compared))
 
 
 def _show_compared(compared: list[dict[str, str]]) -> None:

@@ -30,9 +30,8 @@ def attempt_of(workspace: Workspace, who: str, approver: str | None, tell: Tell)
     tell
         Receives progress in the user's words.
     """
-    return Attempt(
-        workspace, with_approver(who, approver), partial(open_compute, workspace.plan.loaded, workspace.plan.here), tell
-    )
+    compute = partial(open_compute, workspace.plan.loaded, workspace.plan.effort.here)
+    return Attempt(workspace, with_approver(who, approver), compute, tell)
 
 
 def conduct(attempt: Attempt, run: StepRunner, show: Callable[[Report], object] = lambda made: None) -> str:

@@ -141,13 +141,12 @@ def _plan(name: str, mode: Mode, day: date | None, overrides: dict[str, str]) ->
     elsewhere = any(key.partition(".")[0] == "data" for key in overrides)
     _show(workspace, None if elsewhere else look(loaded))
     late = None if here is None or day is not None else here.missed(datetime.now(UTC))
-    if late is not None and mode == "release" and budgets.has_charge(workspace.plan, workspace.ledger):
+    if mode == "release" and workspace.plan.charged:
         late = None  # what an earlier attempt began is finished, however late: it costs nothing more
     return workspace, late
 
 
 def _show(workspace: Workspace, store: Looked | None) -> None:
-    artifacts.tag_run(workspace.plan)
     price = budgets.price(workspace.plan, workspace.ledger)
     artifacts.show_plan(plan_page(workspace.plan, price, store))
 

@@ -81,7 +81,7 @@ def _values(plan: Plan) -> dict[str, float]:
         "ledger_readable": 1.0,
         "epsilon_granted": status.epsilon,
         "epsilon_spent": status.spent_epsilon,
-        "budget_spent_ratio": status.cap.used(status.spent),
+        "budget_spent_ratio": status.used,
         "nights_left": float(budgets.nights_left(plan, ledger, status)),
         "releases": float(released),
         "unfinished_nights": float(len(nights) - released),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from blockveil.pipeline.accuracy.accuracy_page import errors_markdown
 from blockveil.pipeline.accuracy.kinds import assess
@@ -12,7 +12,7 @@ from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.balance import Rows
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.price import Price
-from blockveil.pipeline.report.mechanisms_compared import compared_text
+from blockveil.pipeline.report.mechanisms_compared import compared_rows
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,9 @@ def plan_page(plan: Plan, price: Price | None, store: Looked | None) -> PlanPage
     store
         What the store says of its records; None where it was not looked at.
     """
-    rows = summary.describe(plan, price, store=store)
-    return PlanPage(plan.release_id, rows, _accuracy(plan), compared_rows(plan), plan.config.in_clear)
-
-
-def _accuracy(plan: Plan) -> str:
     try:
-        return errors_markdown(assess(plan, Population.of(plan, Supposed())))
+        accuracy = errors_markdown(assess(plan, Population.of(plan, Supposed())))
     except Exception as error:  # noqa: BLE001 - what is shown must not decide what is released
-        return f"How exact its numbers will be is not known ({type(error).__name__})."
-
-
-def compared_rows(plan: Plan) -> list[dict[str, str]]:
-    """Rows of the comparison of mechanisms; empty where none were compared."""
-    return compared_text([asdict(candidate) for candidate in plan.compared])
+        accuracy = f"How exact its numbers will be is not known ({type(error).__name__})."
+    rows, compared = summary.describe(plan, price, store=store), compared_rows(plan.compared)
+    return PlanPage(plan.release_id, rows, accuracy, compared, plan.config.in_clear)

@@ -185,7 +185,7 @@ def _both(plan: Plan, records: Table, copies: int, key: NoiseKey) -> tuple[NDArr
     if course is not None:
         return _trained(plan, course, records, copies, key)
     compute, name = ThreadCompute(), f"preview-{secrets.token_hex(8)}"
-    chunk_rows = min(plan.chunk_rows(1), len(records))
+    chunk_rows = min(plan.effort.chunk_rows(1), len(records))
     held, layout = summed(plan, plan.question.query, records, chunk_rows, compute, name)
     held = [tile * copies for tile in held]
     digits = additive(plan.design).weight_digits[1] if plan.weighs else 1

@@ -11,18 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import zarr
-from zarr.storage import ObjectStore
 
 from blockveil.engine.answers.sparse_rows import SparseRows
 from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
-from blockveil.pipeline.data import objects, stores
 from blockveil.pipeline.data.grown_rows import PARTED, GrownEntries, GrownRows, Manifest, PartRows
-from blockveil.pipeline.data.stores import Location, open_array, open_stored, unreadable
+from blockveil.pipeline.data.stores import Location, open_array, open_node, open_stored, unreadable
 
 PARTS = ("data", "indices", "indptr")
 ENCODING = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0"}
@@ -56,26 +53,20 @@ def open_rows(location: Location, member: str, name: str, key: str = "data.array
     DataError
         A sparse group, or one of parts, is not what its attributes say.
     """
-    try:
-        attributes = _attributes(location, member)
-        if attributes is not None and attributes["encoding-type"] == PARTED:
-            return _grown(location, member, attributes, name)
-    except BlockveilError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
-        failure: BlockveilError = unreadable(name, error)
-    else:
-        if attributes is None:
-            return open_stored(location, member, name, key)
-        parts = {part: open_stored(location, f"{member}/{part}", name, key) for part in PARTS}
-        if _fits(parts, attributes):
-            return StoredRows(parts, attributes)
-        failure = DataError(
-            f"{name} holds sparse records whose parts do not fit together",
-            "data and indices have one entry a value, indptr one a row and one more, and shape says rows and columns",
-            "Write the records again",
-        )
-    raise failure
+    node = open_node(location, member, name, key)
+    if isinstance(node, zarr.Array):
+        return node
+    attributes = _attributes(node, member)
+    if attributes["encoding-type"] == PARTED:
+        return _grown(location, member, attributes, name)
+    parts = {part: open_stored(location, f"{member}/{part}", name, key) for part in PARTS}
+    if _fits(parts, attributes):
+        return StoredRows(parts, attributes)
+    raise DataError(
+        f"{name} holds sparse records whose parts do not fit together",
+        "data and indices have one entry a value, indptr one a row and one more, and shape says rows and columns",
+        "Write the records again",
+    )
 
 
 @dataclass(frozen=True)
@@ -105,24 +96,17 @@ def open_form(location: Location, member: str, name: str) -> Form:
 
     Parameters and errors as for :func:`.stores.open_stored`.
     """
-    try:
-        attributes = _attributes(location, member)
-    except BlockveilError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
-        failure = unreadable(name, error)
-    else:
-        if attributes is not None and attributes["encoding-type"] == PARTED:
-            manifest = _manifest(attributes, name)
-            return Form(np.dtype(manifest.dtype), 2, (None, manifest.columns), attributes)
-        array = open_stored(location, member if attributes is None else f"{member}/data", name)
-        if attributes is None:
-            columns = int(array.shape[1]) if array.ndim == 2 else 0
-            return Form(np.dtype(array.dtype), array.ndim, (None, columns), dict(array.attrs))
-        shape = attributes.get("shape")
-        columns = shape[1] if isinstance(shape, list) and len(shape) == 2 and type(shape[1]) is int else 0
-        return Form(np.dtype(array.dtype), 2, (None, columns), attributes)
-    raise failure
+    node = open_node(location, member, name)
+    if isinstance(node, zarr.Array):
+        columns = int(node.shape[1]) if node.ndim == 2 else 0
+        return Form(np.dtype(node.dtype), node.ndim, (None, columns), dict(node.attrs))
+    attributes = _attributes(node, member)
+    if attributes["encoding-type"] == PARTED:
+        manifest = _manifest(attributes, name)
+        return Form(np.dtype(manifest.dtype), 2, (None, manifest.columns), attributes)
+    shape, values = attributes.get("shape"), open_stored(location, f"{member}/data", name)
+    columns = shape[1] if isinstance(shape, list) and len(shape) == 2 and type(shape[1]) is int else 0
+    return Form(np.dtype(values.dtype), 2, (None, columns), attributes)
 
 
 def parts_of(array: Stored) -> list[zarr.Array[Any]]:
@@ -144,8 +128,15 @@ def _grown(location: Location, member: str, attributes: dict[str, Any], name: st
     manifest = _manifest(attributes, name)
     kind = GrownEntries if manifest.sparse else GrownRows
     found = kind(manifest, partial(open_part, location, member, manifest.sparse), attributes)
-    _ = found.parts  # each is there, and is what the manifest says
-    return found
+    try:
+        _ = found.parts  # each is there, and is what the manifest says
+    except BlockveilError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
+        failure = unreadable(name, error)
+    else:
+        return found
+    raise failure
 
 
 def _manifest(attributes: dict[str, Any], name: str) -> Manifest:
@@ -159,17 +150,9 @@ def _manifest(attributes: dict[str, Any], name: str) -> Manifest:
     return found
 
 
-def _attributes(location: Location, member: str) -> dict[str, Any] | None:
-    """Attributes of an encoded group; None where there is none."""
-    if stores.kind(location, "") != "group" or stores.kind(location, member) != "group":
-        return None
-    if isinstance(location, Path):
-        group = zarr.open_group(location / member, mode="r")
-    else:
-        group = zarr.open_group(ObjectStore(objects.client(location), read_only=True), path=member, mode="r")
+def _attributes(group: zarr.Group, member: str) -> dict[str, Any]:
+    """Attributes of a group that encodes records."""
     found = dict(group.attrs)
-    if "encoding-type" not in found:
-        return None
     if found["encoding-type"] not in (ENCODING["encoding-type"], PARTED):
         raise StoreError(
             f'"{member}" is an encoded group and holds no compressed sparse rows',

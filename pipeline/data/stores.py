@@ -18,21 +18,24 @@ from zarr.storage import ObjectStore
 
 from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
 from blockveil.pipeline.data import objects
-from blockveil.pipeline.data.zarr_arrays import LayoutError, folder, missing_chunks, node_type
+from blockveil.pipeline.data.zarr_arrays import LayoutError, folder, missing_chunks
 
 Location = Path | str
 """A local folder, or the address of one in an object store."""
 
+Node = zarr.Array[Any] | zarr.Group
+"""What Zarr opens."""
 
-def open_stored(location: Location, member: str, name: str, key: str = "data.array") -> zarr.Array[Any]:
-    """Open an array read-only.
+
+def open_node(location: Location, member: str, name: str, key: str = "data.array") -> Node:
+    """Open what holds the records read-only, once: an array, or a group of arrays that encode them.
 
     Parameters
     ----------
     location
         An array, or a group that holds ``member``.
     member
-        Name of the array in a group.
+        Name of the array, or of the encoding group, in a group.
     name
         How to call the location in messages.
     key
@@ -41,32 +44,49 @@ def open_stored(location: Location, member: str, name: str, key: str = "data.arr
     Raises
     ------
     StoreError
-        There is no readable Zarr array.
+        There is neither, or it cannot be read. A group encodes records where it has an ``encoding-type``.
     """
     try:
-        kind, there = _kind(location, "")
-        inside = member if kind == "group" else ""
-        if kind == "array" or (kind == "group" and _kind(location, member)[0] == "array"):
-            return open_array(location, inside)
+        found = whole = _node(location, "")
+        if isinstance(whole, zarr.Group):
+            found = _node(location, member)
+        encodes = not isinstance(found, zarr.Group) or "encoding-type" in found.attrs
+        there = isinstance(location, Path) and location.exists()
     except BlockveilError:
         raise
     except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
         failure = unreadable(name, error)
     else:
-        if kind == "group":
-            failure = StoreError(f'{name} has no array "{member}"', "The records are one array", f"Correct {key}")
-        else:
-            failure = StoreError(
-                f"{name} is {'not a Zarr store' if there else 'not there'}",
-                "The records are a Zarr array, or an array in a Zarr group, in a local folder or an object store",
-                "Correct it; a relative path starts from the config's folder",
-            )
+        if found is not None and encodes:
+            return found
+        failure = _no_store(name, there) if whole is None else _no_array(name, member, key)
     raise failure
 
 
-def kind(location: Location, member: str) -> str | None:
-    """Whether there is an "array" or a "group" of Zarr at a place, or neither."""
-    return _kind(location, member)[0]
+def open_stored(location: Location, member: str, name: str, key: str = "data.array") -> zarr.Array[Any]:
+    """Open an array read-only; parameters as for :func:`open_node`.
+
+    Raises
+    ------
+    StoreError
+        There is no readable Zarr array.
+    """
+    found = open_node(location, member, name, key)
+    if isinstance(found, zarr.Array):
+        return found
+    raise _no_array(name, member, key)
+
+
+def _no_array(name: str, member: str, key: str) -> StoreError:
+    return StoreError(f'{name} has no array "{member}"', "The records are one array", f"Correct {key}")
+
+
+def _no_store(name: str, there: bool) -> StoreError:
+    return StoreError(
+        f"{name} is {'not a Zarr store' if there else 'not there'}",
+        "The records are a Zarr array, or an array in a Zarr group, in a local folder or an object store",
+        "Correct it; a relative path starts from the config's folder",
+    )
 
 
 def check_complete(array: zarr.Array[Any]) -> None:
@@ -157,24 +177,21 @@ def is_damage(error: BaseException) -> bool:
     return isinstance(error, ValueError | EOFError | KeyError | zlib.error | lzma.LZMAError | zipfile.BadZipFile)
 
 
-def _kind(location: Location, member: str) -> tuple[str | None, bool]:
-    """Whether there is an "array" or a "group", and whether there is anything."""
-    if isinstance(location, Path):
-        return node_type(location / member), (location / member).exists()
-    place = objects.client(location)
-    for name in ("zarr.json", ".zarray", ".zgroup"):
-        found = objects.looked_up(place, f"{member}/{name}" if member else name)
-        if found is not None:
-            if name != "zarr.json":
-                return ("array" if name == ".zarray" else "group"), True
-            fields = json.loads(bytes(objects.read_range(place, found, 0, found.size)))
-            return (str(fields["node_type"]) if isinstance(fields, dict) and "node_type" in fields else None), True
-    return None, False
-
-
 def open_array(location: Location, member: str) -> zarr.Array[Any]:
     """Open an array read-only; what a library raises where there is none is not put into words."""
     # By its own path: consolidated metadata of a group could describe an earlier state.
     if isinstance(location, Path):
         return zarr.open_array(location / member, mode="r")
     return zarr.open_array(ObjectStore(objects.client(location), read_only=True), path=member, mode="r")
+
+
+def _node(location: Location, member: str) -> Node | None:
+    """What there is at a place; None where there is nothing of Zarr."""
+    try:
+        if isinstance(location, Path):
+            path = location / member
+            return zarr.open(path, mode="r", use_consolidated=False) if path.is_dir() else None
+        store = ObjectStore(objects.client(location), read_only=True)
+        return zarr.open(store, path=member, mode="r", use_consolidated=False)
+    except FileNotFoundError:
+        return None

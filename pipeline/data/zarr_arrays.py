@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -168,22 +167,6 @@ def _chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
         sides.append(min(max(length, 1), CHUNK_SIDE, left))
         left = max(1, left // sides[-1])
     return tuple(reversed(sides))
-
-
-def node_type(path: Path) -> str | None:
-    """Return "array" or "group" for a folder that holds Zarr metadata (format 2 or 3), else None.
-
-    Raises
-    ------
-    OSError, ValueError
-        The metadata cannot be read or is not JSON.
-    """
-    if (path / "zarr.json").is_file():
-        metadata = json.loads((path / "zarr.json").read_bytes())
-        return str(metadata["node_type"]) if isinstance(metadata, dict) and "node_type" in metadata else None
-    if (path / ".zarray").is_file():
-        return "array"
-    return "group" if (path / ".zgroup").is_file() else None
 
 
 def folder(array: zarr.Array[Any]) -> Path:

@@ -226,6 +226,33 @@ class PeriodStatus:
         """How many charges there are."""
         return self.tally.charges
 
+    @property
+    def used(self) -> float:
+        """Share of the cap that is spent."""
+        return self.cap.used(self.spent)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one more release takes of a budget.
+
+    Attributes
+    ----------
+    share
+        Share of the whole budget, beside what is spent.
+    epsilon
+        Its epsilon by itself at the budget's delta.
+    nights
+        How many such releases fit, periods left aside.
+    soon
+        How many fit into what is left of each period, at most as many as fit at all.
+    """
+
+    share: float
+    epsilon: float
+    nights: int
+    soon: tuple[tuple[Period, int], ...]
+
 
 @dataclass(frozen=True)
 class BudgetStatus:
@@ -294,6 +321,11 @@ class BudgetStatus:
         return self.spent.epsilon(self.cap.delta, self.cap.accountant)
 
     @property
+    def used(self) -> float:
+        """Share of the budget that is spent."""
+        return self.cap.used(self.spent)
+
+    @property
     def left_mu(self) -> float:
         """Largest Gaussian loss that still fits."""
         return self.cap.left(self.spent)
@@ -305,15 +337,15 @@ class BudgetStatus:
 
     def nights_left(self, loss: Loss, part: Part | None = None) -> int:
         """How many more releases of this loss fit, all of one part of the records, periods left aside."""
-        return self._nights(self.cap, self.tally, loss, part)
+        return self.tally.nights(self.cap, self.tally.book(self.cap, loss, part), part)
 
-    def nights_now(self, period: PeriodStatus, loss: Loss, part: Part | None = None) -> int:
-        """How many more releases of this loss fit into what is left of a period, at most as many as fit at all."""
-        return min(self._nights(period.cap, period.tally, loss, part), self.nights_left(loss, part))
-
-    def _nights(self, cap: Cap, tally: Tally, loss: Loss, part: Part | None) -> int:
+    def taken_by(self, loss: Loss, part: Part | None = None) -> Taken:
+        """What one more release of a loss takes, of all records or of one part of them."""
         booked = self.tally.book(self.cap, loss, part)
-        return tally.nights(cap, booked, part)
+        nights = self.tally.nights(self.cap, booked, part)
+        soon = ((one.period, min(nights, one.tally.nights(one.cap, booked, part))) for one in self.periods)
+        share, epsilon = self.cap.used(booked, self.spent), booked.epsilon(self.cap.delta, self.cap.accountant)
+        return Taken(share, epsilon, nights, tuple(soon))
 
 
 @dataclass(frozen=True)

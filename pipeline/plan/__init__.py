@@ -11,6 +11,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
   would change it
 * :mod:`.editions`: Which formulas a plan is made by: those of this version, or those by which an earlier version began
   the release
+* :mod:`.effort`: What a plan asks of the machine that runs it: rows at once, threads, memory and time
 * :mod:`.forecast`: How long a budget lasts
 * :mod:`.forecast_picture`: The picture of a forecast: what is left of a budget by day, and ahead
 * :mod:`.grouping`: Several rows a unit
@@ -26,6 +27,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
   enough
 * :mod:`.shares`: What a release promises that takes a share of a guarantee
 * :mod:`.splitting`: One guarantee shared by several releases
+* :mod:`.standing`: A plan as the ledger has it: which night of its charge it is, and by which formulas an earlier
+  version began it
 * :mod:`.summary`: A plan in words and numbers, for a terminal, an artifact and a report. Reads no data
 * :mod:`.vetting`: Releases with mechanisms and queries of other packages
 * :mod:`.what_if`: What-if questions

@@ -8,7 +8,7 @@ from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.pipeline.budget.filter import Cap
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import BudgetStatus
-from blockveil.pipeline.ledger.entries import PeriodStatus
+from blockveil.pipeline.ledger.entries import PeriodStatus, Taken
 from blockveil.pipeline.ledger.guessing import Together, bounds_of, cap_sentence, listed, warning
 
 Rows = list[tuple[str, str]]
@@ -22,7 +22,7 @@ def share_text(share: float) -> str:
 def budget_lines(budget: BudgetStatus, loss: Loss | None = None, part: Part | None = None) -> Rows:
     """Lines of a budget: cap, spent, left, what a guess reaches, and how often a charge still fits."""
     together, rows = Together.of(budget), balance(budget)
-    rows += [] if loss is None else [nights_left(budget, loss, part)]
+    rows += [] if loss is None else [nights_left(budget.taken_by(loss, part), part)]
     guessed = ("Guesses", f"{guesses(bounds_of(together))} {cap_sentence(together)}")
     said = warning(budget.epsilon, together.allowed, "with all that the budget allows")
     return [*rows[:3], guessed, *rows[3:], *([] if said is None else [("Warning", said)])]
@@ -35,7 +35,7 @@ def guesses(bounds: Sequence[tuple[float, str]]) -> str:
 
 def balance(budget: BudgetStatus) -> Rows:
     """Lines of a budget without those on guesses: cap, spent and left."""
-    used = budget.cap.used(budget.spent)
+    used = budget.used
     rows: Rows = [
         ("Budget", f"epsilon {budget.epsilon:g} at delta {budget.delta:g} for '{budget.dataset}'"),
         (
@@ -53,12 +53,11 @@ def balance(budget: BudgetStatus) -> Rows:
     return [*rows, *_parts(budget.cap)]
 
 
-def nights_left(budget: BudgetStatus, loss: Loss, part: Part | None) -> tuple[str, str]:
-    """Line on how many more releases of a loss a budget and its periods hold, all of one part of the records."""
-    soon = [f"; {budget.nights_now(one, loss, part)} of them in {one.period.words}" for one in budget.periods]
+def nights_left(taken: Taken, part: Part | None) -> tuple[str, str]:
+    """Line on how many more such releases a budget and its periods hold, all of one part of the records."""
+    soon = [f"; {nights} of them in {period.words}" for period, nights in taken.soon]
     like = "like this one" if part is None else f"like this one of each {part.column} that has none yet"
-    left = budget.nights_left(loss, part)
-    return "Nights left", f"{left} more release{'' if left == 1 else 's'} {like}{''.join(soon)}"
+    return "Nights left", f"{taken.nights} more release{'' if taken.nights == 1 else 's'} {like}{''.join(soon)}"
 
 
 def _kind(budget: BudgetStatus) -> str:
@@ -67,7 +66,7 @@ def _kind(budget: BudgetStatus) -> str:
 
 
 def _period(part: PeriodStatus) -> str:
-    cap, used = part.cap, part.cap.used(part.spent)
+    cap, used = part.cap, part.used
     count = f"{part.charges} release{'' if part.charges == 1 else 's'}"
     return (
         f"{share_text(used)} of epsilon {cap.epsilon:g} by {count}; {share_text(max(0.0, 1.0 - used))} left, one more "

@@ -32,18 +32,23 @@ def has_charge(plan: Plan, ledger: Ledger) -> bool:
 
 def is_paid(plan: Plan, ledger: Ledger) -> bool:
     """Whether the release costs nothing more: it has a charge, or an earlier night has paid for it."""
-    if has_charge(plan, ledger):
-        return True
-    return plan.series is not None and bool(
-        granted(plan, ledger) is not None and ledger.nights(plan.release_id, plan.public)
-    )
+    return granted(plan, ledger) is not None and _is_paid(plan, ledger)
 
 
 def price(plan: Plan, ledger: Ledger) -> Price | None:
     """What a release takes of its budget, or None where nobody has granted one yet."""
-    paid = is_paid(plan, ledger)
     status = granted(plan, ledger)
-    return None if status is None else price_of(plan, status, paid)
+    if status is None:
+        return None
+    paid = _is_paid(plan, ledger)
+    return price_of(plan, status, paid)
+
+
+def _is_paid(plan: Plan, ledger: Ledger) -> bool:
+    """The same of a budget that was granted."""
+    if ledger.find(plan.release_id) is not None:
+        return True
+    return plan.series is not None and bool(ledger.nights(plan.release_id, plan.public))
 
 
 def nights_left(plan: Plan, ledger: Ledger, status: BudgetStatus) -> int:
@@ -67,7 +72,8 @@ def nights_left(plan: Plan, ledger: Ledger, status: BudgetStatus) -> int:
 
 def approval_needed(plan: Plan, ledger: Ledger) -> approval.ApprovalRequest | None:
     """What a person must be asked before this release is charged, or None."""
-    return approval.question(plan, granted(plan, ledger), is_paid(plan, ledger))
+    status = granted(plan, ledger)
+    return None if status is None else approval.question(plan, status, _is_paid(plan, ledger))
 
 
 def in_numbers(status: BudgetStatus) -> dict[str, Any]:
@@ -77,7 +83,7 @@ def in_numbers(status: BudgetStatus) -> dict[str, Any]:
         "epsilon": status.epsilon,
         "delta": status.delta,
         "releases": status.charges,
-        "spent_share": status.cap.used(status.spent),
+        "spent_share": status.used,
         "spent_epsilon": status.spent_epsilon,
         "left_epsilon": status.left_epsilon,
         "guess_right_at_most": Together.of(status),

@@ -71,6 +71,14 @@ def _public(designed: Designed, answer: Answer, charge: Loss, release_id: str, b
     }
     if designed.compared:
         numbers["compared"] = [asdict(candidate) for candidate in designed.compared]
-    numbers = numbers if begun is None else begun.written(numbers)
+    numbers = numbers if begun is None else _as_begun(numbers, begun)
     world = release_world(designed.resolved.config)
     return {"release_id": release_id, **world, "calibration": numbers, "algorithms": dict(ALGORITHMS)}
+
+
+def _as_begun(numbers: dict[str, Any], begun: Begun) -> dict[str, Any]:
+    """The same numbers as an earlier version wrote them."""
+    found = {name: value for name, value in numbers.items() if begun.mapped or name != "map"}
+    if begun.exact is not None and "sensitivity_exact" in found:
+        found["sensitivity_exact"] = begun.exact
+    return found

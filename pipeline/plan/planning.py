@@ -8,13 +8,11 @@ the budget is reserved.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from typing import Any
 
-from blockveil.engine.answers.cost import Cut, Machine, TooLarge, choose
-from blockveil.engine.answers.rates import NOMINAL, Rates
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
 from blockveil.engine.mechanisms.auto import Candidate
@@ -24,26 +22,16 @@ from blockveil.engine.records.geometry import GeometryError
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.budget.parts import Part
-from blockveil.pipeline.config import LoadedConfig, LocalCluster, ReleaseConfig, Threads
-from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
 from blockveil.pipeline.ledger.guessing import with_loss, with_promise
 from blockveil.pipeline.plan import editions, nights
-from blockveil.pipeline.plan.begun import Begun, begun_of
+from blockveil.pipeline.plan.begun import Begun
 from blockveil.pipeline.plan.describing import Described, describe
 from blockveil.pipeline.plan.designing import Designed, design
+from blockveil.pipeline.plan.effort import Effort
 from blockveil.pipeline.plan.resolving import resolve
 from blockveil.pipeline.questions import Answer, Question
 from blockveil.pipeline.questions.gradients import course_of, steps_of
-from blockveil.pipeline.questions.question import additive
-
-CHUNK_BYTES = 32 * 2**20
-"""Bytes of float64 records that a task reads at once, unless the config says how many rows."""
-
-SMALL_SECONDS = 3.0
-"""Seconds that one core is predicted to need for work for which no workers are started; they take longer to start."""
-
-_MOST_HERE = 8
-"""Threads that do such work."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +76,11 @@ class Plan:
     def question(self) -> Question:
         """What is asked."""
         return self.answer.question
+
+    @property
+    def charged(self) -> bool:
+        """Whether the ledger had a charge for it when it was planned: finishing it costs nothing more."""
+        return self.begun is not None and self.begun.charged
 
     @property
     def trains(self) -> bool:
@@ -172,62 +165,10 @@ class Plan:
         data |= {} if part is None else {"equals": part.value}
         return {**self.public, "data": data}
 
-    def chunk_rows(self, stored_rows: int) -> int:
-        """Rows a task reads at once: as configured, else whole stored chunks up to 32 MiB."""
-        wanted = self.config.compute.block_rows or max(1, CHUNK_BYTES // (8 * len(self.columns)))
-        return max(1, wanted // stored_rows) * stored_rows if wanted >= stored_rows else wanted
-
     @cached_property
-    def here(self) -> int | None:
-        """Threads of the process that runs it, where these do the work: as configured, or as it is small; else None.
-
-        Work is small where starting workers would take longer. Its bits are the same.
-        """
-        cluster = self.config.cluster
-        if isinstance(cluster, Threads):
-            return cluster.threads_per_worker
-        if not isinstance(cluster, LocalCluster) or cluster.always:
-            return None
-        slots = min(cluster.workers * cluster.threads_per_worker, _MOST_HERE)
-        try:
-            cut = self._cut(
-                Machine(1, slots, int(self.config.compute.memory_gib * 2**30)), self.config.query.rows_at_most
-            )
-        except TooLarge:
-            return None
-        return slots if cut.cost.seconds * self.steps * slots <= SMALL_SECONDS else None
-
-    def machine(self, workers: int | None = None, threads: int | None = None, rates: Rates = NOMINAL) -> Machine:
-        """Return what runs the release: as configured, or as found."""
-        cluster, memory = self.config.cluster, int(self.config.compute.memory_gib * 2**30)
-        if self.here is not None:
-            return Machine(workers or 1, threads or self.here, memory, rates)
-        declared = [int(getattr(cluster, name, 1)) for name in ("workers", "threads_per_worker")]
-        return Machine(workers or declared[0], threads or declared[1], memory, rates)
-
-    def cut(self, machine: Machine, rows: int | None = None) -> Cut:
-        """How the answer is computed, for this many records or for the most there may be.
-
-        Raises
-        ------
-        ConfigError
-            It does not fit the memory bound.
-        """
-        most, failure = self.config.query.rows_at_most, ""
-        # The number of records may be private, so the message is about the most there may be.
-        for count in (rows or most, most):
-            try:
-                return self._cut(machine, count)
-            except TooLarge as error:
-                failure = str(error)
-        raise ConfigError("The release does not fit in memory", failure, "Change [compute] or [cluster] accordingly")
-
-    def _cut(self, machine: Machine, rows: int) -> Cut:
-        chunk = min(rows, self.chunk_rows(1)) * 8 * len(self.columns)
-        work = self.answer.work(rows)
-        if self.weighs:
-            work = replace(work, weighted_sums=additive(self.design).weight_digits[1])
-        return choose(work, machine, chunk)
+    def effort(self) -> Effort:
+        """What it asks of the machine that runs it; no part of what is promised."""
+        return Effort(self.config, self.answer, self.weighs)
 
     @property
     def guess(self) -> float:
@@ -250,7 +191,7 @@ def make_plan(
     logical_date
         Night that it is for.
     begun
-        How the ledger has it (:func:`plan_begun`); None plans it as one that nobody has begun.
+        How the ledger has it (:func:`.standing.plan_begun`); None plans it as one that nobody has begun.
     edition
         Of the formulas; an earlier one finishes what was begun by it.
 
@@ -267,7 +208,7 @@ def make_plan(
         raise ConfigError("This release cannot be planned", str(error), "Change the config accordingly") from None
     described = describe(designed, charge, release_id(loaded.config, logical_date), begun)
     plan = Plan(loaded, logical_date, designed, charge, described, begun)
-    plan.cut(plan.machine())  # a plan fits the memory bound before it starts
+    plan.effort.cut(plan.effort.machine())  # a plan fits the memory bound before it starts
     _check_blocks(plan)
     return plan
 
@@ -275,58 +216,6 @@ def make_plan(
 def release_id(config: ReleaseConfig, logical_date: date) -> str:
     """``dataset/name/logical date``."""
     return f"{config.release.dataset}/{config.release.name}/{logical_date.isoformat()}"
-
-
-def plan_begun(loaded: LoadedConfig, logical_date: date, ledger: Ledger) -> Plan:
-    """Plan a release as a ledger has it: which of the nights of its charge it is, and how an earlier version made it.
-
-    It is planned once. Only what was begun by formulas of an earlier version is planned anew, by those.
-
-    Parameters
-    ----------
-    loaded, logical_date
-        As for :func:`make_plan`.
-    ledger
-        Where the release may have been begun.
-
-    Raises
-    ------
-    ConfigError
-        As :func:`make_plan`.
-    LedgerError
-        The ledger cannot be read.
-    """
-    return _as_it_stands(loaded, logical_date, begun_of(ledger, loaded.config, release_id(loaded.config, logical_date)))
-
-
-def as_begun(plan: Plan, ledger: Ledger) -> Plan:
-    """The plan as a ledger has it; the same object where it was planned so, or as begun and the ledger has nothing.
-
-    Raises
-    ------
-    LedgerError
-        The ledger cannot be read.
-    """
-    begun = begun_of(ledger, plan.config, plan.release_id)
-    stands = begun is not None and begun.calibration is not None
-    if begun == plan.begun or (plan.begun is not None and not stands):
-        return plan
-    return _as_it_stands(plan.loaded, plan.logical_date, begun)
-
-
-def _as_it_stands(loaded: LoadedConfig, logical_date: date, begun: Begun | None) -> Plan:
-    newest = None
-    for edition in editions.NEWEST_FIRST:
-        try:
-            plan = make_plan(loaded, logical_date, begun, edition)
-        except ConfigError:
-            if newest is None:
-                raise
-            continue  # what cannot be planned by it was not begun by it
-        if begun is None or begun.has(plan.public["calibration"], plan.series):
-            return plan
-        newest = newest or plan
-    return newest or plan
 
 
 def plan_near(loaded: LoadedConfig, day: date) -> Plan:

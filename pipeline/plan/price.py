@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.ledger import BudgetStatus
 from blockveil.pipeline.ledger.guessing import Together, bounds_of
 from blockveil.pipeline.plan.balance import Rows, balance, nights_left, share_text
@@ -51,7 +50,7 @@ class Price:
     def sentence(self) -> str:
         """What the release costs beside what is spent."""
         budget = self.budget
-        used = share_text(budget.cap.used(budget.spent))
+        used = share_text(budget.used)
         return (
             f"It costs {share_text(self.share)} of the whole budget, of which {used} is spent. At the budget's delta "
             f"of {budget.delta:g} it is epsilon {self.epsilon:.4g} by itself, and the whole budget is epsilon "
@@ -71,25 +70,9 @@ def price_of(plan: Plan, budget: BudgetStatus, paid: bool = False) -> Price:
     paid
         Whether it costs nothing more: what is spent holds its charge already.
     """
-    charge, part, each = plan.charge, plan.new_part, plan.charge_of_a_night
-    adds = not paid and budget.nights_left(charge, part) > 0
-    booked = budget.tally.book(budget.cap, charge, part)
-    return Price(
-        budget,
-        adds,
-        budget.cap.used(booked, budget.spent),
-        booked.epsilon(budget.cap.delta, budget.cap.accountant),
-        Together.of(budget, charge if adds else None, part),
-        [*balance(budget), *([] if each is None else [nights_left(budget, each, part)])],
-    )
-
-
-def charge_text(plan: Plan, price: Price | None) -> str:
-    """A plan's loss in its own terms, and as an epsilon at one delta: that of the budget where there is one."""
-    loss = plan.charge
-    parts = [f"mu {loss.mu:.6g}"] if loss.mu else []
-    parts += [f"pure epsilon {loss.epsilon:.6g}"] if loss.epsilon else []
-    own = " and ".join(parts)
-    if price is not None:
-        return f"{own}, {price.charge}"
-    return f"{own} (epsilon {Ticks.of(loss).epsilon(plan.guarantee.delta):.4g} at delta {plan.guarantee.delta:g})"
+    charge, part = plan.charge, plan.new_part
+    taken = budget.taken_by(charge, part)
+    lines = balance(budget)
+    adds = not paid and taken.nights > 0
+    lines += [] if plan.charge_of_a_night is None else [nights_left(taken, part)]
+    return Price(budget, adds, taken.share, taken.epsilon, Together.of(budget, charge if adds else None, part), lines)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from blockveil.engine.answers import eight_bit
-from blockveil.engine.answers.cost import GrowthKind
-from blockveil.engine.answers.rates import NOMINAL, Rates
-from blockveil.pipeline.config import BoxGeometry, ReleaseConfig, Threads
+from blockveil.engine.answers.rates import Rates
+from blockveil.pipeline.budget.filter import Ticks
+from blockveil.pipeline.config import BoxGeometry, ReleaseConfig
 from blockveil.pipeline.data.preview import Looked
 from blockveil.pipeline.ledger.guessing import warning
 from blockveil.pipeline.plan import nights, promise, published_epsilons
@@ -15,16 +14,10 @@ from blockveil.pipeline.plan.balance import Rows
 from blockveil.pipeline.plan.drowning import Advice, drowned
 from blockveil.pipeline.plan.names_apart import comparison_text
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.plan.price import Price, charge_text
+from blockveil.pipeline.plan.price import Price
 from blockveil.pipeline.plan.rounded import rounding_sentence
 from blockveil.pipeline.plan.vetting import unvetted_words
 from blockveil.pipeline.questions.gradients import training_lines
-
-IN_CLEAR = (
-    "not encrypted (insecure = true): whoever reaches a part of it can read un-noised sums and the key of the noise, "
-    "and run code on it"
-)
-"""What a plan and a run's log say of a cluster whose parts may talk in clear."""
 
 
 def describe(
@@ -49,15 +42,15 @@ def describe(
     advice
         What would end a warning of noise (:func:`.drowning.advised`); None where nobody has looked for it.
     """
-    config, answer = plan.config, plan.answer
+    config, answer, charge = plan.config, plan.answer, _charge(plan, price)
     m, n = answer.shape
+    bounds = [*_norms(config), *_paid_bounds(config)]
     query = f"{config.query.kind}, {m:,} x {n:,}, of at most {config.query.rows_at_most:,} rows"
     rows: Rows = [
         *(("Warning", sentence) for sentence in warnings(plan, advice)),
         ("Release", plan.release_id),
         ("Query", query),
-        *_norms(config),
-        *_paid_bounds(config),
+        *bounds,
         ("Guarantee", promise.sentence(plan)),
         ("In words", promise.in_words(plan, price)),
         ("Elsewhere", published_epsilons.nearest(plan.guarantee.epsilon)),
@@ -68,13 +61,13 @@ def describe(
         *training_lines(plan.question, plan.design),
         ("Expected error", answer.error_sentence()),
         *([] if (rounding := rounding_sentence(answer)) is None else [("Rounding", rounding)]),
-        ("Charge", charge_text(plan, price)),
+        ("Charge", charge),
     ]
     if plan.series is not None:
         rows += nights.describe(plan.series)
     rows += [("Compared", comparison_text(plan.compared))] if plan.compared else []
     rows += [("Budget", "none granted yet: blockveil budget set")] if price is None else price.lines
-    return [*rows, *_effort(plan, rates)]
+    return [*rows, *plan.effort.lines(rates)]
 
 
 def warnings(plan: Plan, advice: tuple[Advice, ...] | None = None) -> list[str]:
@@ -109,29 +102,16 @@ def _paid_bounds(config: ReleaseConfig) -> Rows:
     ]
 
 
+def _charge(plan: Plan, price: Price | None) -> str:
+    """A plan's loss in its own terms, and as an epsilon at one delta: that of the budget where there is one."""
+    loss = plan.charge
+    parts = [f"mu {loss.mu:.6g}"] if loss.mu else []
+    parts += [f"pure epsilon {loss.epsilon:.6g}"] if loss.epsilon else []
+    own = " and ".join(parts)
+    if price is not None:
+        return f"{own}, {price.charge}"
+    return f"{own} (epsilon {Ticks.of(loss).epsilon(plan.guarantee.delta):.4g} at delta {plan.guarantee.delta:g})"
+
+
 def _several(rows: int | None) -> str:
     return "" if rows is None else f", at most {rows} rows each"
-
-
-def _effort(plan: Plan, rates: Rates | None) -> Rows:
-    machine = plan.machine(rates=rates or NOMINAL)
-    cut = plan.cut(machine)
-    memory = f"at most {cut.cost.peak_bytes / 2**20:,.0f} of {machine.memory / 2**20:,.0f} MiB a worker"
-    source = "nominal rates" if rates is None else "rates measured on this machine"
-    if rates is not None and cut.work.kind is GrowthKind.PRODUCTS and cut.work.largest <= eight_bit.LARGEST_OF_HALVES:
-        from blockveil.pipeline.plan.machine_speed import products  # it was needed to measure the rates
-
-        source += f"; products in {products().reason}"
-    warning = [("Cluster", IN_CLEAR)] if plan.config.in_clear else []
-    alone = "" if plan.here is None or isinstance(plan.config.cluster, Threads) else "; too little to start workers for"
-    return [
-        *warning,
-        ("Computed by", f"{cut.explain()}{alone}"),
-        ("Cost", f"{memory}; {_time(cut.cost.seconds * plan.steps)} ({source})"),
-    ]
-
-
-def _time(seconds: float) -> str:
-    if seconds < 90:
-        return f"about {max(seconds, 1):,.0f} s"
-    return f"about {seconds / 60:,.0f} min" if seconds < 5400 else f"about {seconds / 3600:,.1f} h"

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.counts import Codes, CountQuery, Edges, Missing, Outside
+from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import cells as cell_estimates
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.answers.column_bins import ColumnBins, EdgeBins, HistogramQuery, MissingValue, PowerBins
-from blockveil.engine.answers.cost import GrowthKind, Work
+from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import cells as cell_estimates
 from blockveil.engine.estimates.chosen_bounds import BinNoise, ChosenBounds, choose_bounds
 from blockveil.engine.estimates.error_bounds import ErrorReport

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.answers import gram
-from blockveil.engine.answers.cost import Work
 from blockveil.engine.answers.second_moment import SecondMomentQuery
+from blockveil.engine.answers.work import Work
 from blockveil.engine.estimates.directions import leading_directions, positive
 from blockveil.engine.estimates.error_bounds import unit_deviation
 from blockveil.engine.mechanisms.directions.exact_bingham import STEP_BITS

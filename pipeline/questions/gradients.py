@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.answers import gram
-from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.gradients import GradientProblem, GradientsQuery
 from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Output
 from blockveil.engine.answers.step_records import Batches, FixedBatches, PoissonBatches
+from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
 from blockveil.engine.noise.banded import Band

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.counts import CountQuery, Missing, Outside
 from blockveil.engine.answers.table_counts import TablesQuery
+from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import cells as cell_estimates
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.consistent_tables import non_negative

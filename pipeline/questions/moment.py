@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from blockveil.engine.answers import gram
-from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.second_moment import SecondMomentQuery
+from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import matrices, shrunk_spectrum
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
 from blockveil.engine.guarantees.guarantee import Neighbours

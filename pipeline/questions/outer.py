@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.answers import gram
-from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.outer_products import OuterProductsQuery
+from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
 from blockveil.engine.noise.design import Design, NoiseDesign, Released

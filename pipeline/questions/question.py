@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.cost import Work
 from blockveil.engine.answers.graph import Query
+from blockveil.engine.answers.work import Work
 from blockveil.engine.estimates.error_bounds import ErrorReport
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
@@ -97,7 +97,7 @@ class Answer(Protocol):
         """Public numbers of the shape and of what is measured, as plain JSON values."""
 
     def work(self, rows: int) -> Work:
-        """What is to be computed for this many records; see :mod:`.cost`."""
+        """What is to be computed for this many records; see :mod:`.work`."""
 
     def error_sentence(self) -> str:
         """Expected size of the noise, in words."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from blockveil.engine.answers.cost import GrowthKind, Work
 from blockveil.engine.answers.record_sums import RecordSumsQuery
+from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import totals_and_means as estimates
 from blockveil.engine.estimates.error_bounds import ErrorReport
 from blockveil.engine.guarantees.guarantee import Neighbours

@@ -112,8 +112,8 @@ def measure(workspace: Workspace, reservation: Reservation, compute: Compute, te
     plan, dataset, handle = workspace.plan, reservation.dataset, reservation.charge.charge_id
     if plan.trains:
         return train(workspace, reservation, compute, tell, partial(_commit, workspace, reservation))
-    chunk_rows = plan.chunk_rows(dataset.chunk_rows)
-    cut = plan.cut(plan.machine(compute.workers, compute.threads), dataset.rows)
+    chunk_rows = plan.effort.chunk_rows(dataset.chunk_rows)
+    cut = plan.effort.cut(plan.effort.machine(compute.workers, compute.threads), dataset.rows)
     layout = cut.layout(dataset.rows, chunk_rows)
     # A scheduler takes tasks of one name for one task. Two attempts at once may cut the records differently: a part of
     # the one in a sum of the other would count records twice.

@@ -29,9 +29,9 @@ from blockveil.pipeline.data.released import damaged
 from blockveil.pipeline.data.zarr_arrays import content_digest
 from blockveil.pipeline.ledger import Ledger, Night, refusals
 from blockveil.pipeline.ledger.shared_nights import has_own_key, night_number
-from blockveil.pipeline.plan.begun import standing
 from blockveil.pipeline.plan.nights import Series
 from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.plan.standing import standing
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.question import additive
 from blockveil.pipeline.releases.publishing import Draft

@@ -39,7 +39,7 @@ def summed(
         Public beginning of the task names.
     """
     rows = source.shape[0]
-    layout = plan.cut(plan.machine(compute.workers, compute.threads), rows).layout(rows, chunk_rows)
+    layout = plan.effort.layout(rows, chunk_rows, compute.workers, compute.threads)
     return compute.hold(exact_graph(source, query, layout, chunk_rows, name), quiet), layout
 
 

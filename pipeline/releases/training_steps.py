@@ -58,8 +58,8 @@ def train(
     course, handle = course_of(plan.question, plan.design), reservation.charge.charge_id
     if course is None:
         raise RuntimeError("a question without training is measured in one step")
-    chunk_rows = plan.chunk_rows(dataset.chunk_rows)
-    layout = plan.cut(plan.machine(compute.workers, compute.threads), dataset.rows).layout(dataset.rows, chunk_rows)
+    chunk_rows = plan.effort.chunk_rows(dataset.chunk_rows)
+    layout = plan.effort.layout(dataset.rows, chunk_rows, compute.workers, compute.threads)
     released = np.empty(plan.design.shape, dtype=np.int64)
     rows, attempt = plan.design.shape[0] // plan.steps, secrets.token_hex(4)
     try:

@@ -132,7 +132,7 @@ def _numbers(status: BudgetStatus) -> dict[str, Any]:
     return {
         "epsilon": status.epsilon,
         "delta": status.delta,
-        "spent_share": status.cap.used(status.spent),
+        "spent_share": status.used,
         "spent_epsilon": status.spent_epsilon,
         "releases": status.charges,
     }

@@ -42,7 +42,7 @@ def picture(entries: Sequence[Entry], budget: BudgetStatus) -> Picture:
     """Picture of the entries of one data set beside its budget."""
     text = (
         f"Budget of {budget.dataset}, epsilon {number(budget.epsilon)} at delta {budget.delta:g}: "
-        f"{share_text(budget.cap.used(budget.spent))} of it spent by {budget.charges} releases."
+        f"{share_text(budget.used)} of it spent by {budget.charges} releases."
     )
     return burn_down(points(entries, budget.cap), text)
 

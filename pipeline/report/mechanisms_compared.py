@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
+from blockveil.engine.mechanisms.auto import Candidate
 from blockveil.engine.mechanisms.contract import Status
 from blockveil.engine.mechanisms.registry import declared
 from blockveil.pipeline.plan.names_apart import names_apart
@@ -31,6 +33,11 @@ def compared_text(compared: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
         }
         for place, (name, row) in enumerate(zip(names_apart(compared), compared, strict=True))
     ]
+
+
+def compared_rows(compared: Sequence[Candidate]) -> list[dict[str, str]]:
+    """The same of a plan's comparison; empty where none was made."""
+    return compared_text([asdict(candidate) for candidate in compared])
 
 
 def _why_not(row: Mapping[str, Any], best: float | None) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import blockveil.engine.answers.cost
 import blockveil.engine.answers.layout
+import blockveil.engine.answers.work
 import blockveil.pipeline.data.zarr_arrays
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.base.errors import StoreError
@@ -42,7 +42,7 @@ def test_a_disk_that_fills_after_some_blocks_are_written_costs_one_charge_and_no
     tmp_path, monkeypatch, stage, size
 ):
     monkeypatch.setattr("blockveil.pipeline.releases.charged_steps.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))
-    monkeypatch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 4)
+    monkeypatch.setattr(blockveil.engine.answers.work, "_WHOLE_ENTRIES", 4)
     monkeypatch.setattr(blockveil.pipeline.data.zarr_arrays, "CHUNK_SIDE", 2)
     monkeypatch.setattr(blockveil.engine.answers.layout.grid, "__defaults__", (0, 2))
     alone, people = tmp_path / "alone", tmp_path / "people"

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
-import blockveil.engine.answers.cost
 import blockveil.engine.answers.layout
+import blockveil.engine.answers.work
 import blockveil.pipeline.data.zarr_arrays
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
@@ -105,7 +105,7 @@ def test_nothing_private_shows_on_a_cluster_that_writes_in_blocks(tmp_path, monk
     values = support.records() if query == "second-moment" else queries.records(QUERIES[query])
     held_whole = query in ("counts", "totals")
     if not held_whole:
-        monkeypatch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 2)
+        monkeypatch.setattr(blockveil.engine.answers.work, "_WHOLE_ENTRIES", 2)
         monkeypatch.setattr(blockveil.pipeline.data.zarr_arrays, "CHUNK_SIDE", 2)
         monkeypatch.setattr(blockveil.engine.answers.layout.grid, "__defaults__", (0, 2))
     monkeypatch.setattr("blockveil.pipeline.releases.charged_steps.NoiseKey.derive", lambda *_: NoiseKey(SECRET))

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from distributed import Client, LocalCluster, WorkerPlugin, get_worker
 
-import blockveil.engine.answers.cost
 import blockveil.engine.answers.layout
+import blockveil.engine.answers.work
 import blockveil.pipeline.data.zarr_arrays
 from blockveil.engine.answers import graph
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
@@ -51,7 +51,7 @@ def cluster():
 
 def in_small_blocks(patch):
     """Tiles of two by two, written one by one, under one key: what differs between runs then comes from the faults."""
-    patch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 4)
+    patch.setattr(blockveil.engine.answers.work, "_WHOLE_ENTRIES", 4)
     patch.setattr(blockveil.pipeline.data.zarr_arrays, "CHUNK_SIDE", 2)
     patch.setattr(blockveil.engine.answers.layout.grid, "__defaults__", (0, 2))
     patch.setattr("blockveil.pipeline.releases.charged_steps.NoiseKey.derive", lambda *_: NoiseKey(bytes(32)))

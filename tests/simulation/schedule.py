@@ -26,6 +26,7 @@ from blockveil.pipeline.config.deployments_file import Deployments, LoadedDeploy
 from blockveil.pipeline.data import known_content, object_writes, released, zarr_arrays
 from blockveil.pipeline.ledger import chain, database, line
 from blockveil.pipeline.ledger import ledger as ledger_module
+from blockveil.pipeline.plan.effort import Effort
 from blockveil.pipeline.plan.planning import Plan, make_plan
 from blockveil.pipeline.releases import charged_steps, destination, keys, publishing, workspace
 from blockveil.pipeline.releases.night import Attempt, walk
@@ -205,7 +206,7 @@ class Schedule:
         )
         yield mock.patch.object(charged_steps.tile_writer, "write", stand_ins.write_tiles)
         cut = SimpleNamespace(layout=lambda *_: None, work=SimpleNamespace(narrow=False))
-        yield mock.patch.multiple(Plan, cut=lambda *_: cut)
+        yield mock.patch.multiple(Effort, cut=lambda *_: cut)
         yield mock.patch.object(destination, "ThreadPoolExecutor", stand_ins.InlinePool)
         yield mock.patch.multiple(object_writes, client=lambda *_: self.bucket)
         yield mock.patch.multiple(obstore, **requests())

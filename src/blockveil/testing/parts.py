@@ -31,7 +31,7 @@ ONE = Ticks.of(Loss(MU, 0.0, 300 * 2.0**-90))
 def share(ledger):
     """Share of the budget that is spent."""
     status = ledger.budget("people")
-    return status.cap.used(status.spent)
+    return status.used
 
 
 def shown(ledger):

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockveil.engine.answers.cost import GrowthKind, Machine, TooLarge, Work, choose
+from blockveil.engine.answers.cost import Machine, TooLarge, choose
 from blockveil.engine.answers.gram import arithmetic
 from blockveil.engine.answers.rates import Rates
+from blockveil.engine.answers.work import GrowthKind, Work
 
 GIB = 2**30
 

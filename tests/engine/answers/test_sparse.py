@@ -5,10 +5,11 @@ import pytest
 import scipy.sparse
 
 from blockveil.engine.answers import sparse
-from blockveil.engine.answers.cost import GrowthKind, Machine, Work, choose
+from blockveil.engine.answers.cost import Machine, choose
 from blockveil.engine.answers.gram import IntegerFactor, tile_sums
 from blockveil.engine.answers.layout import grid
 from blockveil.engine.answers.sparse import entry_sums
+from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.records.geometry import Ball, Box, Ellipsoid
 from blockveil.engine.records.quantiser import NotFiniteError, Quantiser
 

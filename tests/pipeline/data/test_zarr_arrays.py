@@ -20,7 +20,6 @@ from blockveil.pipeline.data.zarr_arrays import (
     create_group,
     folder,
     missing_chunks,
-    node_type,
     write_array,
 )
 
@@ -138,14 +137,6 @@ def test_an_array_in_memory_has_no_folder() -> None:
     array = zarr.create_array({}, shape=(2,), dtype="f8")
     with pytest.raises(LayoutError, match="local file system"):
         folder(array)
-
-
-def test_node_types_are_read_from_metadata_of_both_formats(tmp_path: Path) -> None:
-    create_group(tmp_path / "g3", {})
-    zarr.create_group(tmp_path / "g2", zarr_format=2)
-    zarr.create_array(tmp_path / "a2", shape=(1,), dtype="f8", zarr_format=2)
-    found = [node_type(tmp_path / name) for name in ("g3", "g2", "a2", "absent")]
-    assert found == ["group", "group", "array", None]
 
 
 class TestContentDigest:

@@ -275,7 +275,7 @@ def test_the_nights_that_a_period_holds_are_said_beside_those_for_ever(ledger):
     loss = Loss(0.05, 0.0, 1e-25)
     book(ledger, "first", loss)
     status = ledger.budget("people")
-    week, month = (status.nights_now(part, loss) for part in status.periods)
+    week, month = (nights for _, nights in status.taken_by(loss).soon)
     said = dict(budget_lines(status, loss))["Nights left"]
     soon = f"{week} of them in any 7 days; {month} of them in this month"
     assert said == f"{status.nights_left(loss)} more releases like this one; {soon}"

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import zarr
 
-from blockveil.engine.answers import cost
+from blockveil.engine.answers import work
 from blockveil.engine.estimates.postprocessing import nearest_psd
 from blockveil.pipeline.base.errors import ReleaseConflict, StoreError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import editions
-from blockveil.pipeline.plan.planning import as_begun, make_plan
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.plan.standing import as_begun
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from tests import support
@@ -226,7 +227,7 @@ def test_what_was_begun_with_eigenvalues_cut_at_zero_is_finished_so(tmp_path, se
 
 
 def test_a_matrix_too_large_to_be_put_together_has_no_such_version_and_its_plan_says_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(cost, "_WHOLE_ENTRIES", 100)
+    monkeypatch.setattr(work, "_WHOLE_ENTRIES", 100)
     plan = make_plan(prepare_wide(tmp_path), NIGHT)
     assert plan.answer.work(10).blocked
     assert "psd" not in plan.public["calibration"]

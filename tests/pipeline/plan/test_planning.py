@@ -156,8 +156,8 @@ def test_only_the_deciding_sections_change_the_plan(tmp_path):
 def test_no_workers_are_started_for_work_that_is_done_sooner_than_they_are(tmp_path, cluster, rows, threads):
     records = ("rows_at_most = 10_000", f"rows_at_most = {rows}")
     made = plan(tmp_path, ('kind = "threads"', cluster), records, ("delta = 1e-6", "delta = 1e-12"))
-    assert made.here == threads
-    assert threads is None or made.machine().slots == threads
+    assert made.effort.here == threads
+    assert threads is None or made.effort.machine().slots == threads
     said = dict(summary.describe(made, None))["Computed by"]
     assert ("too little to start workers for" in said) == (threads is not None and "local" in cluster)
 
@@ -166,11 +166,11 @@ def test_a_machine_that_is_too_small_is_refused_without_a_word_about_the_records
     made = plan(
         tmp_path, ("block_rows = 50", "block_rows = 100_000"), ("rows_at_most = 10_000", "rows_at_most = 100_000")
     )
-    many = made.machine(threads=4096)
+    many = made.effort.machine(threads=4096)
     said = set()
     for rows in (100, 90_000, None):
         with pytest.raises(ConfigError, match="memory_gib") as refused:
-            made.cut(many, rows)
+            made.effort.cut(many, rows)
         said.add(str(refused.value))
     assert len(said) == 1
 
@@ -187,6 +187,6 @@ def test_a_plan_shows_no_path_and_no_fingerprint(tmp_path):
 
 def test_whole_stored_chunks_are_read_where_they_fit(tmp_path):
     made = plan(tmp_path)
-    assert made.chunk_rows(20) == 40
-    assert made.chunk_rows(50) == 50
-    assert made.chunk_rows(64) == 50
+    assert made.effort.chunk_rows(20) == 40
+    assert made.effort.chunk_rows(50) == 50
+    assert made.effort.chunk_rows(64) == 50

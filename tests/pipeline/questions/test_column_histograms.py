@@ -89,7 +89,7 @@ def test_blocks_do_not_change_a_bit(tmp_path):
         folder = tmp_path / str(number)
         folder.mkdir()
         plan, _ = run(asked(folder, block_rows=block_rows))
-        layout = plan.cut(plan.machine()).layout(400, block_rows)
+        layout = plan.effort.cut(plan.effort.machine()).layout(400, block_rows)
         parts = [
             sum(
                 plan.question.query.partial(VALUES, part.start, part.stop, block_rows, layout.tiles)[0]

@@ -8,6 +8,7 @@ import xarray
 import zarr
 
 import blockveil.engine.answers.cost
+import blockveil.engine.answers.work
 from benchmarks.covariance import cluster_of, peak_memory
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.flows.cluster.distributed_compute import DistributedCompute
@@ -95,7 +96,7 @@ def test_tiles_of_a_grid_hold_the_bits_of_the_whole(tmp_path, monkeypatch, grid,
     monkeypatch.setattr("blockveil.engine.answers.layout.TILE", 8)
     found = []
     for whole_entries, groups in ((2**24, 1), (100, 1), (100, 2)):
-        monkeypatch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", whole_entries)
+        monkeypatch.setattr(blockveil.engine.answers.work, "_WHOLE_ENTRIES", whole_entries)
         monkeypatch.setattr(blockveil.engine.answers.cost, "_candidates", lambda *_, groups=groups: iter([(groups, 2)]))
         loaded, _ = prepare(tmp_path / f"{whole_entries}-{groups}", grid, mechanism=kind)
         plan, arrays, again, outcome = released(loaded, monkeypatch)

@@ -124,9 +124,9 @@ def test_the_release_is_near_the_truth_with_honest_errors_and_a_report(tmp_path,
 def test_blocks_do_not_change_a_bit(tmp_path, query):
     digests = set()
     loaded = prepare(tmp_path, query, records(query))
-    from blockveil.engine.answers.cost import GrowthKind
     from blockveil.engine.answers.graph import exact_graph
     from blockveil.engine.answers.layout import banded, grid, grouped, summed
+    from blockveil.engine.answers.work import GrowthKind
     from blockveil.engine.noise.discrete_gaussian import NoiseKey
     from blockveil.pipeline.data.datasets import open_records
 

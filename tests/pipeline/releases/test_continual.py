@@ -29,9 +29,10 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.statement import statement
 from blockveil.pipeline.plan import budgets
 from blockveil.pipeline.plan.forecast import forecast
-from blockveil.pipeline.plan.planning import as_begun, make_plan, plan_near
+from blockveil.pipeline.plan.planning import make_plan, plan_near
 from blockveil.pipeline.plan.price import price_of
 from blockveil.pipeline.plan.splitting import split
+from blockveil.pipeline.plan.standing import as_begun
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases import retention
 from blockveil.pipeline.releases.charged_steps import measure as measure_night
@@ -592,7 +593,8 @@ def test_nights_of_more_records_than_one_weighted_sum_may_have_are_released_digi
     loaded.path.write_text(text.replace('missing = "refuse"', 'missing = "refuse"\nquantisation_bits = 16'))
     narrow, loaded = loaded, load_config(loaded.path)
     counted = [of_series(one, 1) for one in (narrow, loaded)]
-    assert [plan.cut(plan.machine()).work.weighted_sums for plan in counted] == [1, 8]  # their memory is planned
+    efforts = [plan.effort for plan in counted]
+    assert [one.cut(one.machine()).work.weighted_sums for one in efforts] == [1, 8]  # their memory is planned
     for number, rows in ((1, 100), (2, 250), (3, 400)):
         grow(tmp_path, rows)
         released = zarr.open_group(run(loaded, number).path, mode="r")

@@ -5,7 +5,7 @@ import pytest
 import zarr
 
 import blockveil as bv
-import blockveil.engine.answers.cost
+import blockveil.engine.answers.work
 import blockveil.pipeline.data.zarr_arrays
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.flows.cluster.clusters import open_compute
@@ -92,7 +92,7 @@ STATED = {"noise_by_row", "noise_by_column", "noise_off_diagonal", "noise_of_a_s
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_blocks_hold_the_bits_of_the_whole(tmp_path, monkeypatch, kind):
     plan, whole, attributes = released(tmp_path / "whole", kind, monkeypatch)
-    monkeypatch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 1000)
+    monkeypatch.setattr(blockveil.engine.answers.work, "_WHOLE_ENTRIES", 1000)
     assert plan.answer.work(ROWS).blocked
     _, blocks, again = released(tmp_path / "blocks", kind, monkeypatch)
     assert set(blocks) - STATED <= set(whole)
@@ -108,7 +108,7 @@ def test_blocks_hold_the_bits_of_the_whole(tmp_path, monkeypatch, kind):
 
 @pytest.mark.parametrize("kind", sorted(set(QUESTIONS) - {"rows"}))
 def test_standard_deviations_of_a_large_matrix_are_read_in_parts_and_not_stored(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 1000)
+    monkeypatch.setattr(blockveil.engine.answers.work, "_WHOLE_ENTRIES", 1000)
     plan, whole, _ = released(tmp_path / "blocks", kind, monkeypatch)
     name = f"{plan.answer.matrix}{NOISE}"
     (path,) = (tmp_path / "blocks").rglob(f"{NIGHT.isoformat()}.json")
@@ -128,7 +128,7 @@ def test_standard_deviations_of_a_large_matrix_are_read_in_parts_and_not_stored(
 
 
 def test_entries_with_noise_are_stored_as_they_are_and_read_once_with_their_noise(tmp_path, monkeypatch):
-    monkeypatch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 1000)
+    monkeypatch.setattr(blockveil.engine.answers.work, "_WHOLE_ENTRIES", 1000)
     monkeypatch.setattr(blockveil.pipeline.data.zarr_arrays, "_PADDED", 10.0)
     released(tmp_path / "blocks", "covariance", monkeypatch)
     (path,) = (tmp_path / "blocks").rglob(f"{NIGHT.isoformat()}.json")
@@ -151,7 +151,7 @@ def test_entries_with_noise_are_stored_as_they_are_and_read_once_with_their_nois
 @pytest.mark.slow
 def test_a_cluster_writes_the_same_blocks(tmp_path, monkeypatch):
     _, whole, _ = released(tmp_path / "whole", "covariance", monkeypatch)
-    monkeypatch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 1000)
+    monkeypatch.setattr(blockveil.engine.answers.work, "_WHOLE_ENTRIES", 1000)
     # The key is derived here, not on the workers, so it is the same one.
     loaded = support.prepare(tmp_path, cluster="local")
     with open_compute(loaded) as compute:
@@ -161,7 +161,7 @@ def test_a_cluster_writes_the_same_blocks(tmp_path, monkeypatch):
 
 
 def test_a_mixing_shape_is_refused_before_anything_is_read_where_the_answer_is_too_large(tmp_path, monkeypatch):
-    monkeypatch.setattr(blockveil.engine.answers.cost, "_WHOLE_ENTRIES", 4)
+    monkeypatch.setattr(blockveil.engine.answers.work, "_WHOLE_ENTRIES", 4)
     path = support.write_config(tmp_path)
     np.save(tmp_path / "shape.npy", np.diag([1.0, 4.0, 9.0]) * 1e6 + 1.0)
     features = ",".join(f'{{ name = "{name}", origin = 0.0 }}' for name in "abc")

@@ -61,7 +61,8 @@ def asked(folder, way, rows=100, section="nights = 5\nfirst = 2026-11-20\nwindow
 
 
 def exact_of(plan, values):
-    exact = plan.question.query.partial(values, 0, len(values), 50, plan.cut(plan.machine(), 400).layout(400, 50).tiles)
+    tiles = plan.effort.cut(plan.effort.machine(), 400).layout(400, 50).tiles
+    exact = plan.question.query.partial(values, 0, len(values), 50, tiles)
     return exact[0]
 
 

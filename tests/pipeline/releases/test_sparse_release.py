@@ -52,7 +52,7 @@ def test_the_release_and_the_plan_are_the_same_with_and_without_a_declared_densi
         plan = make_plan(config(tmp_path, density, kind=kind, origin=origin), NIGHT)
         assert plan.question.query.by_entries == (density == 0.05)
         compute, name = ThreadCompute(2), f"sparse-{density}"
-        layout = plan.cut(Machine(1, 2, 2**32), 400).layout(400, 50)
+        layout = plan.effort.cut(Machine(1, 2, 2**32), 400).layout(400, 50)
         graph = exact_graph(open_records(plan.loaded).source, plan.question.query, layout, 50, name)
         held = compute.hold(graph, lambda _: None)
         compute.install("sparse", NoiseKey(bytes(32)))

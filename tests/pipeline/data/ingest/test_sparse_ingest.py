@@ -83,7 +83,7 @@ def test_exact_sums_and_releases_are_the_same_bits_from_rows_and_from_entries(tm
         assert kind == "totals" or plan.question.query.by_entries == (density is not None)
         source = pickle.loads(pickle.dumps(open_records(plan.loaded).source))
         for cuts, block in ((1, 300), (4, 17)):
-            layout, name = plan.cut(Machine(cuts, 1, 2**32), 300).layout(300, block), f"sparse-{number}-{cuts}"
+            layout, name = plan.effort.cut(Machine(cuts, 1, 2**32), 300).layout(300, block), f"sparse-{number}-{cuts}"
             held = compute.hold(exact_graph(source, plan.question.query, layout, block, name), lambda _: None)
             compute.install("sparse", NoiseKey(bytes(32)))
             released.add(support.whole(compute, held, layout, plan, "sparse", name).tobytes())

@@ -1,0 +1,176 @@
+"""Second moments, as a mechanism sees them; see :mod:`.problems`.
+
+**L1 of the distinct entries** is ``(N1^2 + N2^2) / 2`` by adding or removing a record. Cube, replace-one, y and z being
+v / r: off the diagonal ``sum |y_i y_j - z_i z_j|`` is convex in each entry, so largest at corners: twice the N1 of
+features whose signs agree times that of the others, at most ``N1^2 / 2`` and at most ``N1^2 - N2^2``; the diagonal adds
+at most ``N2^2``. Half cube: entries lie in [0, largest], so their differences do too. Where the ends of a box are
+known, :mod:`.box_moments` makes less of it.
+
+**L2** is that of :mod:`.second_moment`; of a diagonal that is not isometric, that of :mod:`.moment_diagonal`.
+
+**Source**: MVG (CCS 2018) section 4 for the query; the constants are derived here and attained unless a sensitivity
+says that it is an upper bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from blockveil.engine.guarantees.calibration import CannotCalibrate
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
+from blockveil.engine.sensitivity.box_moments import replaced_in_box
+from blockveil.engine.sensitivity.box_products import Ends, over, replaced_triangle, tighter
+from blockveil.engine.sensitivity.moment_diagonal import box_sensitivity
+from blockveil.engine.sensitivity.reach import capped_second_moment, largest_l1, largest_l2, uncapped
+from blockveil.engine.sensitivity.second_moment import Sensitivity, second_moment_sensitivity
+from blockveil.engine.sensitivity.spread import Diagonal, Scaling, Spread
+
+_ROUND_UP = 1.0 + 1e-13
+
+
+def _exact(value: float) -> Sensitivity:
+    return Sensitivity(value * _ROUND_UP, value)
+
+
+@dataclass(frozen=True, eq=False)
+class SecondMoment:
+    """``sum v v'`` over records, with a constant coordinate in front where ``constant`` is positive.
+
+    Attributes
+    ----------
+    body
+        Set of admissible coordinates.
+    scale
+        Raw units of a coordinate, shape (d,).
+    neighbours
+        Neighbouring relation.
+    largest
+        K, the integer that stands for coordinate one.
+    rows_at_most
+        Public bound on the number of records.
+    augmented
+        Whether the constant coordinate one leads each record.
+    even
+        Whether records reach both ends of a cube (:func:`.geometry.reaches_both_ends`), or it is a
+        bound.
+    ends
+        Of a box, or of one within a ball, the least and the largest value of each coordinate in integers over K, shape
+        (d,) each; None where only the body is known.
+    """
+
+    query: ClassVar[str] = "second-moment"
+    body: AnyBody
+    scale: Vector
+    neighbours: Neighbours
+    largest: int
+    rows_at_most: int
+    augmented: bool
+    even: bool = field(default=True, kw_only=True)
+    ends: Ends | None = field(default=None, kw_only=True)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the answer."""
+        width = self.scale.size + int(self.augmented)
+        return width, width
+
+    @property
+    def symmetric(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def units(self) -> tuple[Vector, Vector]:
+        """Raw units; the constant coordinate counts as one."""
+        units = np.concatenate([[1.0], self.scale]) if self.augmented else self.scale
+        return units, units
+
+    @property
+    def scaling(self) -> Scaling:
+        """Sums of products of two integers."""
+        return Scaling(self.largest**2, self.rows_at_most * self.largest**2)
+
+    def spread(self, rows: Vector, columns: Vector) -> Spread:
+        """Symmetric noise."""
+        if rows.shape != columns.shape or rows.size != self.shape[0] or not np.array_equal(rows, columns):
+            raise ValueError("a symmetric answer has equal noise by row and by column")
+        return Spread(rows, columns, True, rows.size * (rows.size + 1) // 2)
+
+    @property
+    def compared_as(self) -> str:
+        """Kind of problem for what ``auto`` compares: a plain second moment in a box has noise that others have not."""
+        plain = type(self) is SecondMoment and not self.augmented and isinstance(self.body, Body)
+        return "second moment in a box" if plain and self.body is not Body.BALL else self.query
+
+    def l2(self, spread: Spread) -> Sensitivity:
+        """See :mod:`.second_moment`; for a diagonal that is not isometric :mod:`.moment_diagonal`."""
+        if spread.diagonal is not None:
+            return self._with_diagonal(spread, spread.diagonal)
+        weights = spread.rows**-2.0
+        constant, free = (float(weights[0]), weights[1:]) if self.augmented else (0.0, weights)
+        if isinstance(self.body, CappedBox):
+            found = capped_second_moment(self.body, free, self.neighbours, constant)
+        else:
+            found = second_moment_sensitivity(self.body, free, self.neighbours, constant)
+        if self.neighbours is Neighbours.REPLACE_ONE and not self.even and uncapped(self.body) is Body.CUBE:
+            # A furthest record and one at the origin, which have the constant in common.
+            one = largest_l2(self.body, spread.rows[int(self.augmented) :]) ** 2 / _ROUND_UP
+            found = Sensitivity(found.bound, min(found.attained, sqrt(one * (one + 2.0 * constant))))
+        if self.neighbours is Neighbours.REPLACE_ONE and self.ends is not None:
+            within = replaced_in_box(*over(self.ends, spread.rows[int(self.augmented) :]), constant)
+            # Records of a box within a ball are in the box; whether they reach what it attains is not known.
+            found = tighter(found, within if isinstance(self.body, Body) else Sensitivity(within.bound, 0.0))
+        return self._of_triangle(found, weights) if spread.unscaled else found
+
+    def _with_diagonal(self, spread: Spread, diagonal: Diagonal) -> Sensitivity:
+        """L2 in the norm of noise whose diagonal has a size of its own; all spreads are the same there."""
+        if self.compared_as == self.query or not isinstance(self.body, Body):
+            raise CannotCalibrate("noise with a diagonal of its own is for second moments of records in a box")
+        found, size = box_sensitivity(self.body, self.shape[0], self.neighbours, diagonal), float(spread.rows[0]) ** 2
+        d, attained = self.shape[0], found.attained
+        if self.neighbours is Neighbours.REPLACE_ONE and not self.even:
+            # A record at one end of every feature and one at the origin.
+            attained = min(attained, sqrt(d * (d - 1.0) + diagonal.gain * d))
+        return Sensitivity(found.bound / size * _ROUND_UP, attained / size)
+
+    def _of_triangle(self, frobenius: Sensitivity, weights: Vector) -> Sensitivity:
+        """L2 of the upper triangle and diagonal of a change D: ``(|D|_F^2 + |diag D|^2) / 2``, at most ``|D|_F^2``."""
+        if self.body is Body.BALL and not self.augmented:
+            return frobenius  # attained by records along axes, whose changes are diagonal
+        if self.neighbours is Neighbours.ADD_REMOVE and not self.augmented and isinstance(self.body, Body):
+            # The corner has the largest |v|^2 and the largest entries at once.
+            return _exact(float(np.sqrt((np.sum(weights) ** 2 + np.sum(weights**2)) / 2.0)))
+        return Sensitivity(frobenius.bound, frobenius.attained * sqrt(0.5))
+
+    def l1(self, spread: Spread) -> Sensitivity:
+        """Upper triangle and diagonal."""
+        if spread.diagonal is not None:
+            raise CannotCalibrate("noise with a diagonal of its own is Gaussian; it has no L1 sensitivity")
+        first, rest = (1.0 / float(spread.rows[0]), spread.rows[1:]) if self.augmented else (0.0, spread.rows)
+        one, two = first + largest_l1(self.body, rest), first**2 + largest_l2(self.body, rest) ** 2
+        # sum over i <= j of |y_i y_j| = (|y|_1^2 + |y|_2^2) / 2; both norms are at most their own suprema.
+        value = (one**2 + two) / 2.0
+        attained = value if self.body in (Body.CUBE, Body.HALF_CUBE) else value * 0.5  # N1 alone
+        if self.neighbours is Neighbours.ADD_REMOVE:
+            return Sensitivity(value * _ROUND_UP, attained)
+        # Cube: see the module; the constant stays. Half cube: entries in [0, largest] differ by at most largest.
+        cube = min(one**2 / 2.0, one**2 - two) + two - first**2
+        if isinstance(self.body, CappedBox):
+            bound = min(2.0 * value, replace(self, body=self.body.box).l1(spread).bound)
+        else:
+            bound = {Body.HALF_CUBE: value, Body.CUBE: cube, Body.BALL: 2.0 * value}[self.body]
+        bound *= _ROUND_UP
+        if self.ends is not None:
+            within = replaced_triangle(over(self.ends, rest), first)
+            bound = within if within < bound * (1.0 - 5e-13) else bound
+        # Moving a record from the far end to the origin attains what adding it does, less its constant entry.
+        return Sensitivity(bound, max(attained - first**2, 0.0))
+
+    def largest_norm(self) -> float:
+        """``rows_at_most * sup |v|^2``."""
+        return self.rows_at_most * (float(self.augmented) + largest_l2(self.body, np.ones(self.scale.size)) ** 2)

@@ -1,0 +1,152 @@
+"""What a plan asks of the machine that runs it: rows at once, threads, memory and time.
+
+It decides no bit of a release and stands in no digest. A release that another machine finishes is the same release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from blockveil.engine.answers import eight_bit
+from blockveil.engine.answers.cost import Cut, Machine, TooLarge, choose
+from blockveil.engine.answers.layout import Layout
+from blockveil.engine.answers.rates import NOMINAL, Rates
+from blockveil.engine.answers.work import GrowthKind
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config import LocalCluster, ReleaseConfig, Threads
+from blockveil.pipeline.questions import Answer
+from blockveil.pipeline.questions.gradients import steps_of
+from blockveil.pipeline.questions.question import additive
+
+CHUNK_BYTES = 32 * 2**20
+"""Bytes of float64 records that a task reads at once, unless the config says how many rows."""
+
+SMALL_SECONDS = 3.0
+"""Seconds that one core is predicted to need for work for which no workers are started; they take longer to start."""
+
+IN_CLEAR = (
+    "not encrypted (insecure = true): whoever reaches a part of it can read un-noised sums and the key of the noise, "
+    "and run code on it"
+)
+"""What a plan and a run's log say of a cluster whose parts may talk in clear."""
+
+_MOST_HERE = 8
+"""Threads that do such work."""
+
+
+@dataclass(frozen=True, eq=False)
+class Effort:
+    """How a planned answer is computed.
+
+    Attributes
+    ----------
+    config
+        Config of the release: its machine, its memory bound and the most records that there may be.
+    answer
+        What is asked, with its design.
+    weighs
+        Whether its records count by their age.
+    """
+
+    config: ReleaseConfig
+    answer: Answer
+    weighs: bool
+
+    @property
+    def memory(self) -> int:
+        """Bytes that a worker may take."""
+        return int(self.config.compute.memory_gib * 2**30)
+
+    def chunk_rows(self, stored_rows: int) -> int:
+        """Rows a task reads at once: as configured, else whole stored chunks up to 32 MiB."""
+        wanted = self.config.compute.block_rows or max(1, CHUNK_BYTES // (8 * len(self.config.query.columns)))
+        return max(1, wanted // stored_rows) * stored_rows if wanted >= stored_rows else wanted
+
+    @cached_property
+    def here(self) -> int | None:
+        """Threads of the process that runs it, where these do the work: as configured, or as it is small; else None.
+
+        Work is small where starting workers would take longer. Its bits are the same.
+        """
+        cluster = self.config.cluster
+        if isinstance(cluster, Threads):
+            return cluster.threads_per_worker
+        if not isinstance(cluster, LocalCluster) or cluster.always:
+            return None
+        slots = min(cluster.workers * cluster.threads_per_worker, _MOST_HERE)
+        try:
+            cut = self._cut(Machine(1, slots, self.memory), self.config.query.rows_at_most)
+        except TooLarge:
+            return None
+        return slots if cut.cost.seconds * steps_of(self.answer.question) * slots <= SMALL_SECONDS else None
+
+    def machine(self, workers: int | None = None, threads: int | None = None, rates: Rates = NOMINAL) -> Machine:
+        """Return what runs the release: as configured, or as found."""
+        cluster = self.config.cluster
+        if self.here is not None:
+            return Machine(workers or 1, threads or self.here, self.memory, rates)
+        declared = [int(getattr(cluster, name, 1)) for name in ("workers", "threads_per_worker")]
+        return Machine(workers or declared[0], threads or declared[1], self.memory, rates)
+
+    def cut(self, machine: Machine, rows: int | None = None) -> Cut:
+        """How the answer is computed, for this many records or for the most there may be.
+
+        Raises
+        ------
+        ConfigError
+            It does not fit the memory bound.
+        """
+        most, failure = self.config.query.rows_at_most, ""
+        # The number of records may be private, so the message is about the most there may be.
+        for count in (rows or most, most):
+            try:
+                return self._cut(machine, count)
+            except TooLarge as error:
+                failure = str(error)
+        raise ConfigError("The release does not fit in memory", failure, "Change [compute] or [cluster] accordingly")
+
+    def layout(self, rows: int, chunk_rows: int, workers: int, threads: int) -> Layout:
+        """Tiles of the answer, and tasks that fill them.
+
+        Parameters
+        ----------
+        rows
+            Number of records.
+        chunk_rows
+            Rows that a task reads at once.
+        workers, threads
+            What was found to run the release.
+        """
+        return self.cut(self.machine(workers, threads), rows).layout(rows, chunk_rows)
+
+    def _cut(self, machine: Machine, rows: int) -> Cut:
+        chunk = min(rows, self.chunk_rows(1)) * 8 * len(self.config.query.columns)
+        work = self.answer.work(rows)
+        if self.weighs:
+            work = replace(work, weighted_sums=additive(self.answer.design).weight_digits[1])
+        return choose(work, machine, chunk)
+
+    def lines(self, rates: Rates | None = None) -> list[tuple[str, str]]:
+        """Lines (what, value) of how it is computed, and of what that takes; at nominal rates where none are given."""
+        machine = self.machine(rates=rates or NOMINAL)
+        cut = self.cut(machine)
+        memory = f"at most {cut.cost.peak_bytes / 2**20:,.0f} of {machine.memory / 2**20:,.0f} MiB a worker"
+        source = "nominal rates" if rates is None else "rates measured on this machine"
+        products = cut.work.kind is GrowthKind.PRODUCTS and cut.work.largest <= eight_bit.LARGEST_OF_HALVES
+        if rates is not None and products:
+            from blockveil.pipeline.plan.machine_speed import products as measured  # needed for the rates already
+
+            source += f"; products in {measured().reason}"
+        small = self.here is not None and not isinstance(self.config.cluster, Threads)
+        return [
+            *([("Cluster", IN_CLEAR)] if self.config.in_clear else []),
+            ("Computed by", f"{cut.explain()}{'; too little to start workers for' if small else ''}"),
+            ("Cost", f"{memory}; {_time(cut.cost.seconds * steps_of(self.answer.question))} ({source})"),
+        ]
+
+
+def _time(seconds: float) -> str:
+    if seconds < 90:
+        return f"about {max(seconds, 1):,.0f} s"
+    return f"about {seconds / 60:,.0f} min" if seconds < 5400 else f"about {seconds / 3600:,.1f} h"
