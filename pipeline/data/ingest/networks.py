@@ -15,6 +15,7 @@ from blockveil.pipeline.base.extras import MissingExtra
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.ingest_file import IngestConfig
 from blockveil.pipeline.config.map_columns import OnnxColumn
+from blockveil.pipeline.data.ingest.batches import Unfit
 
 Array = NDArray[np.float64]
 
@@ -39,6 +40,7 @@ class Network:
 
     def __init__(self, column: OnnxColumn, folder: Path) -> None:
         MissingExtra.require("onnxruntime")
+        self._name = column.name
         bounds = [(float(each.lower), float(each.upper)) for each in column.of for _ in each.names]
         self._lower, self._upper = (np.array(side, np.float64) for side in zip(*bounds, strict=True))
         content, problem = _pinned(column, absolute(folder / column.file, "file")), ""
@@ -57,8 +59,19 @@ class Network:
             )
 
     def of(self, values: Array) -> Array:
-        """Features of records, shape (n, inputs) to (n, features); NaN where the network gives no number."""
-        return self._encoder.of(np.clip(values, self._lower, self._upper))
+        """Features of records, shape (n, inputs) to (n, features); NaN where the network gives no number.
+
+        Raises
+        ------
+        Unfit
+            The network gives one of them other than the declared features.
+        """
+        problem = ""
+        try:
+            return self._encoder.of(np.clip(values, self._lower, self._upper))
+        except UnfitEncoder as error:
+            problem = str(error)
+        raise Unfit(self._name, f"holds a record for which the network {problem}", "Each record has all features")
 
 
 def networks(config: IngestConfig, folder: Path) -> dict[str, Network]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from blockveil.engine.answers.models import Activation, Model, Output
-from blockveil.engine.answers.public_encoder import OnnxEncoder
+from blockveil.engine.answers.public_encoder import OnnxEncoder, UnfitEncoder
 from blockveil.engine.answers.public_features import FourierFeatures, OrientedGradients
 from blockveil.engine.records.geometry import Box
 from blockveil.pipeline.analysis import model_files
@@ -126,6 +126,39 @@ def test_a_network_that_is_not_the_declared_one_is_refused_before_anything_is_re
     people.write_parquet(tmp_path, table())
     with pytest.raises(ConfigError, match=message):
         look(people.configure(tmp_path, [network(tmp_path, **changed)]))
+
+
+def test_a_network_that_fails_on_a_record_is_refused_without_its_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxruntime")
+    alone = OnnxEncoder._alone
+
+    def failing(self: OnnxEncoder, record: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        if record.any():  # not the record of zeros with which a network is tried
+            raise UnfitEncoder("does not take one record of this shape (Fail)")
+        return alone(self, record)
+
+    monkeypatch.setattr(OnnxEncoder, "_alone", failing)
+    with pytest.raises(DataError, match="holds a record for which the network does not take one record"):
+        made(tmp_path, table(), [network(tmp_path)])
+
+
+@pytest.mark.parametrize("policy", ["refuse", "drop"])
+def test_a_record_of_which_a_network_gives_no_number_is_one_with_a_missing_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    pytest.importorskip("onnxruntime")
+    source, of = table(), OnnxEncoder.of
+    whole = made(tmp_path / "whole", source, [network(tmp_path / "whole")])
+    gone = source["p1"].to_numpy() > 0.7
+    monkeypatch.setattr(OnnxEncoder, "of", lambda self, x: np.where(x[:, :1] > 0.7, np.nan, of(self, x)))
+    column = network(tmp_path / "none", missing=policy)
+    if policy == "refuse":
+        with pytest.raises(DataError, match="no numbers"):
+            made(tmp_path / "none", source, [column])
+    else:
+        assert np.array_equal(made(tmp_path / "none", source, [column]), whole[~gone])
 
 
 def test_who_trained_a_network_and_on_what_is_required(tmp_path: Path) -> None:
