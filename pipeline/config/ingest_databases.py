@@ -129,7 +129,7 @@ class IcebergSource(Section):
     """the number of a snapshot; the newest where it is not given"""
 
 
-def check_grows(source: object, append: bool) -> None:
+def check_grows(source: object, append: bool, late: str | None) -> None:
     """Refuse a store that grows by a table without dates of arrival, and such dates where nothing grows.
 
     Parameters
@@ -138,16 +138,24 @@ def check_grows(source: object, append: bool) -> None:
         What is read.
     append
         Whether the store grows.
+    late
+        What becomes of records that come late.
     """
     arrives = isinstance(source, DatabaseSource) and source.arrival is not None
-    if append and isinstance(source, DatabaseSource | DeltaSource | IcebergSource) and not arrives:
-        # Two queries may select the same row, and a table that is compacted has its rows in new files: a row would be
-        # stored twice, and a unit would exceed its bound.
+    if isinstance(source, DeltaSource | IcebergSource) and late == "refuse":
+        raise refusal(
+            "ingest.late",
+            f'"refuse" with source.kind = "{source.kind}"',
+            "What is appended to such a table follows what was there before: no record of it comes late",
+            'Set late = "next": records count from the next release on',
+        )
+    if append and isinstance(source, DatabaseSource) and not arrives:
+        # Two queries may select the same row: it would be stored twice, and a unit would exceed its bound.
         raise refusal(
             "ingest.append",
             "true with a table",
-            "A store grows by files, or by the dates on which the rows of a database's table were written: so each "
-            "row is stored once",
+            "A store grows by files, by what is appended to a Delta or Iceberg table, or by the dates on which rows of "
+            "another table were written: so each row is stored once",
             "Set source.arrival, write each night's rows to a file of their own, or leave append out",
         )
     if arrives and not append:

@@ -82,8 +82,8 @@ class IngestSection(Section):
     only: OnlySection | None = None
     """which records are kept, so that releases of the store are of one part of the records; all by default"""
     append: bool = False
-    """whether the store grows: files that it does not hold yet, or rows of dates that are over since the last run, are
-    added behind the records that it holds"""
+    """whether the store grows: files that it does not hold yet, what was appended to a Delta or Iceberg table, or rows
+    of dates that are over since the last run, are added behind the records that it holds"""
     late: Literal["next", "refuse"] | None = None
     """with append only, and without a default there: what becomes of a new file whose name comes before that of a
     stored one, or of rows of a table that are written later under a date that was read. "next": these records are
@@ -274,7 +274,7 @@ class IngestConfig(Section):
     @rule
     def _coherent(self) -> None:
         check_different("columns", self.outputs)
-        check_grows(self.source, self.ingest.append)
+        check_grows(self.source, self.ingest.append, self.ingest.late)
         if isinstance(self.source, DatabaseSource):
             only = self.ingest.only
             check_inputs(self.source, self.inputs, None if only is None else only.column)

@@ -12,7 +12,8 @@ The order is what makes a kill harmless::
 * A file is known by where it is. One with the same content is passed over, one with another content is refused; so is a
   new file with the content of another one, which would store its records twice. The content decides nothing else: see
   the proof in :mod:`.unit_bound`.
-* Of a database's table the rows of the dates that are over since the last append are new: :mod:`.arrivals`.
+* Of a database's table the rows of the dates that are over since the last append are new: :mod:`.arrivals`. Of a Delta
+  or Iceberg table those of the files that were appended to it: :mod:`.table_growth`.
 * A new file whose name comes before that of a stored one is late. Whether it is taken in is decided by its name alone,
   so neither what is stored nor a refusal says how many records were late.
 * An append reads the new files, twice: for their digests and for their records. Of those that are stored already it
@@ -32,27 +33,25 @@ import numpy as np
 
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.canonical import digest
-from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.base.errors import BlockveilError, StoreError
 from blockveil.pipeline.config.ingest_file import ChosenRows
 from blockveil.pipeline.data.grown_rows import Manifest, is_part, part_name
 from blockveil.pipeline.data.ingest import growth_state
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
-from blockveil.pipeline.data.ingest.arrivals import Arrived, counted_again, new_dates, taken_in
-from blockveil.pipeline.data.ingest.database_table import SourceTable
-from blockveil.pipeline.data.ingest.files import SourceFile
+from blockveil.pipeline.data.ingest.arrivals import taken_in
 from blockveil.pipeline.data.ingest.growth_state import GrowthState, HeldFile
-from blockveil.pipeline.data.ingest.readers import Readable, Reader
+from blockveil.pipeline.data.ingest.new_files import new_files, taken_in_up_to
+from blockveil.pipeline.data.ingest.readers import Readable
 from blockveil.pipeline.data.ingest.source_rows import ALGORITHM, Source, Tell
 from blockveil.pipeline.data.ingest.store_contract import Contract
 from blockveil.pipeline.data.ingest.store_filling import contract_of, fill
 from blockveil.pipeline.data.ingest.store_writer import layout
-from blockveil.pipeline.data.ingest.stored import StoredArrays
 from blockveil.pipeline.data.ingest.unit_bound import UnitBound, carried, file_name, written
 from blockveil.pipeline.data.sparse_store import open_form
 
-_COMPARING = "comparing the files with those of the store"
 _METADATA, _UNFINISHED = "zarr.json", "zarr.json.new"
-_DECIDES_NOTHING: Any = {"ingest": {"memory_gib", "store", "late"}, "source": {"files"}}
+_WHERE = ("table", "catalog", "version", "snapshot")  # a table is known by what it calls itself
+_DECIDES_NOTHING: Any = {"ingest": {"memory_gib", "store", "late"}, "source": {"files", *_WHERE}}
 """Keys that may change from one append to the next: a record is the same under any of their values."""
 
 Before = tuple[Manifest, GrowthState]
@@ -78,11 +77,12 @@ def append(source: Source, tell: Tell) -> str:
         with scratch.locked(target) as root:
             try:
                 before = standing(source, root)
-                files = _new_files(source, before, tell)
+                files = new_files(source, None if before is None else before[1], tell)
             except BlockveilError:
                 scratch.remove(root)  # as where what is read is at fault
                 raise
             if before is not None and not files:
+                _keep_point(source, before[1])
                 scratch.remove(root)
                 return f"the store holds every {_parts(source)} of the source already; nothing was read"
             growing = _growing(source, before, files)
@@ -198,112 +198,6 @@ def _parts(source: Source) -> str:
     return "file" if source.config.arrival is None else "date that is over"
 
 
-def _new_files(source: Source, before: Before | None, tell: Tell) -> dict[HeldFile, Readable]:
-    """Files, or rows of a table, that the store does not hold, in the order in which they are read."""
-    arrival, table = source.config.arrival, source.files[0] if source.files else None
-    if arrival is not None and isinstance(table, SourceTable):
-        if source.before is None:
-            raise AssertionError("a table is read up to a date")
-        found = new_dates(
-            table,
-            arrival,
-            Arrived.of(source.loaded.target, None if before is None else before[1]),
-            source.before,
-            source.config.ingest.late,
-        )
-        table.taken_in = found.rows
-        return dict.fromkeys(found.files, table)
-    return _unknown_files(source, before, tell)
-
-
-def _unknown_files(source: Source, before: Before | None, tell: Tell) -> dict[HeldFile, Readable]:
-    base = source.loaded.path.parent
-    held = {} if before is None else {file.location: file for file in before[1].files}
-    newest = max((_by_name(location) for location in held), default=[])
-    digests = {file.digest for file in held.values()}
-    seen, new = set[str](), dict[HeldFile, Readable]()
-    for number, file in enumerate(source.files):
-        if isinstance(file, SourceTable):
-            raise AssertionError("a table is read by dates")
-        location, identity = _location(file.location, base), file.identity
-        known = held.get(location)
-        if location in seen or (known is not None and known.identity == identity):
-            seen.add(location)
-            continue
-        seen.add(location)
-        found = HeldFile(location, identity, file.content_digest())
-        if known is None:
-            if source.config.ingest.late == "refuse" and _by_name(location) < newest:
-                raise _late(file.name)
-            if found.digest in digests and _has_rows(source, file):
-                raise _copy(file.name)
-            digests.add(found.digest)
-            new[found] = file
-        elif known.digest != found.digest:
-            raise _other(file.name)
-        tell(_COMPARING, (number + 1) / len(source.files))
-    source.counts.new_files, source.counts.held_files = len(new), len(seen) - len(new)
-    return new
-
-
-def held_again(source: Source, state: GrowthState) -> Arrived:
-    """Files that the store holds, as they are now where the source has them still; of a table, its rows as they are."""
-    base, arrival, held = source.loaded.path.parent, source.config.arrival, state.files
-    for file in source.files:
-        if arrival is not None and isinstance(file, SourceTable):
-            return counted_again(file, arrival, Arrived.of(source.loaded.target, state))
-    there = {_location(file.location, base): file for file in source.files if not isinstance(file, SourceTable)}
-    changed = {each for each in held if each.location in there and there[each.location].identity != each.identity}
-    now = (
-        HeldFile(each.location, there[each.location].identity, there[each.location].content_digest())
-        if each in changed
-        else each
-        for each in held
-    )
-    return Arrived(tuple(now))
-
-
-def _location(location: str, base: Path) -> str:
-    """Where a file is, below the folder of the config if it is there: a folder may be moved with its config."""
-    path = Path(location)
-    below = [folder for folder in (base, base.resolve()) if path.is_relative_to(folder)]
-    return str(path.relative_to(below[0])) if below else location
-
-
-def _by_name(location: str) -> list[str]:
-    """Files in the order in which a folder or a pattern lists them."""
-    return location.split("/")
-
-
-def _late(name: str) -> DataError:
-    return DataError(
-        f'File "{name}" is late: its name comes before that of a file that is stored',
-        'The config says late = "refuse"',
-        'Take the file away, or set late = "next": its records then count from the next release on',
-    )
-
-
-def _has_rows(source: Source, file: SourceFile | StoredArrays) -> bool:
-    """Whether a file has any row: days without records are files that are alike."""
-    return next((True for piece in Reader(source.config).read(file, 0) if piece.batch.rows), False)
-
-
-def _copy(name: str) -> DataError:
-    return DataError(
-        f'File "{name}" has the content of another file that is stored, or is about to be',
-        "Each record is stored once, however many copies of its file there are",
-        "Remove the copy; if all files have moved, move them back, or ingest them into another store",
-    )
-
-
-def _other(name: str) -> DataError:
-    return DataError(
-        f'File "{name}" has changed since its records were stored',
-        "Records that are stored never change: a release may have been made of them",
-        "Restore the file; put new records into a file of its own, or ingest all files into another store",
-    )
-
-
 def _growing(source: Source, before: Before | None, files: dict[HeldFile, Readable]) -> Source:
     """The source of this append alone."""
     spec = {
@@ -344,7 +238,7 @@ def _grow(
     )  # dates are one stretch with those before
     rows_in = taken_in(files.values())
     kept = None if rows_in is None else growth_state.with_rows(folder, rows_in)
-    made = GrowthState(source.spec, state.rules, identifiers, held, units, owners, kept)
+    made = GrowthState(source.spec, state.rules, identifiers, held, units, owners, kept, taken_in_up_to(source))
     growth_state.write(folder, made)
     manifest = replace(manifest, parts=(*manifest.parts, (name, rows)))
     if before is None:
@@ -352,6 +246,13 @@ def _grow(
     else:
         publish_parts([staging.store / array / name], source, manifest)
     growth_state.tidy(folder, made)
+
+
+def _keep_point(source: Source, state: GrowthState) -> None:
+    """Remember how far a table was looked at in which nothing was new: its history is not kept for ever."""
+    point = taken_in_up_to(source)
+    if point != state.table:
+        growth_state.write(growth_state.opened(source.loaded.target), replace(state, table=point))
 
 
 def _empty(source: Source) -> Manifest:

@@ -51,6 +51,7 @@ from blockveil.pipeline.data.history import histories
 from blockveil.pipeline.data.ingest import appending, growth_state
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest.growth_state import GrowthState
+from blockveil.pipeline.data.ingest.new_files import erased_up_to, held_again
 from blockveil.pipeline.data.ingest.source_rows import Source, Tell
 from blockveil.pipeline.data.ingest.store_filling import refill
 from blockveil.pipeline.data.ingest.store_writer import layout
@@ -176,9 +177,9 @@ def _erase(
     found = list(_found(folder, manifest, state, gone, tell))
     rows = [rows_of(folder, state.units, one) for one in np.split(gone, gone.size)] if gone.size else []
     open_ends = gone[np.array(rows, np.int64) < unit.rows_at_most]
-    now = appending.held_again(source, state)
+    now, table = held_again(source, state), erased_up_to(source, state)
     rows_in = None if now.rows is None else growth_state.with_rows(folder, now.rows)
-    if found or open_ends.size or now.files != state.files or rows_in != state.rows:
+    if found or open_ends.size or (now.files, rows_in, table) != (state.files, state.rows, state.table):
         source = replace(source, spec=digest({"algorithm": _ALGORITHM, "before": state.spec}))
         manifest, made = _thinned(source, staging, before, found, tell)
         if open_ends.size:
@@ -186,7 +187,7 @@ def _erase(
             used_up["unit"], used_up["rows"] = open_ends, unit.rows_at_most
             name = folder / f"erased-{source.spec[:32]}"
             made = replace(made, units=(*made.units, written(name, 1, iter([used_up.tobytes()]))))
-        made = replace(made, spec=source.spec, files=now.files, rows=rows_in)
+        made = replace(made, spec=source.spec, files=now.files, rows=rows_in, table=table)
         growth_state.write(folder, made)
         new = [name for name, _ in manifest.parts if name not in dict(before[0].parts)]
         appending.publish_parts([_staged(staging, name) for name in new], source, manifest)

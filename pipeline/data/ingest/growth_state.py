@@ -50,6 +50,25 @@ class HeldFile:
 
 
 @dataclass(frozen=True)
+class TablePoint:
+    """How far a store holds a Delta or Iceberg table.
+
+    Attributes
+    ----------
+    name
+        What the table calls itself.
+    version
+        The version up to which what was appended is stored.
+    erased
+        The version up to which rows may have been deleted, where units were erased from the store since; None else.
+    """
+
+    name: str
+    version: str
+    erased: str | None = None
+
+
+@dataclass(frozen=True)
 class GrowthState:
     """What a store holds.
 
@@ -69,6 +88,8 @@ class GrowthState:
         For each part of the store, a file of how many of its rows are of which unit, in the order of the rows.
     rows
         A file of the digests of all rows that were taken in, where rows of a table may come late.
+    table
+        How far a Delta or Iceberg table is stored; None for other sources.
     """
 
     spec: str
@@ -78,6 +99,7 @@ class GrowthState:
     units: tuple[UnitFile, ...] = ()
     owners: tuple[UnitFile, ...] = ()
     rows: UnitFile | None = None
+    table: TablePoint | None = None
 
     @property
     def beside(self) -> tuple[UnitFile, ...]:
@@ -123,7 +145,8 @@ def read(target: Path, spec: str) -> GrowthState:
         units = tuple(UnitFile(**file) for file in fields["units"])
         owners = tuple(UnitFile(**file) for file in fields.get("owners", ()))  # earlier versions did not keep them
         rows = None if fields.get("rows") is None else UnitFile(**fields["rows"])
-        found = GrowthState(fields["spec"], fields["rules"], fields["identifiers"], files, units, owners, rows)
+        table = None if fields.get("table") is None else TablePoint(**fields["table"])
+        found = GrowthState(fields["spec"], fields["rules"], fields["identifiers"], files, units, owners, rows, table)
         valid = seal == digest(fields) and found.spec == spec and said["version"] == _VERSION
     except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError):
         valid = False

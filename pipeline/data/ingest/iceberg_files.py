@@ -9,12 +9,12 @@ the records besides, such as their number and extremes, is not looked at.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow.parquet as arrow_parquet
 
@@ -23,18 +23,82 @@ from blockveil.pipeline.base.extras import MissingExtra
 from blockveil.pipeline.config.ingest_databases import IcebergSource
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.ingest.files import SourceFile, file_at, unreadable
+from blockveil.pipeline.data.ingest.growth_state import TablePoint
 from blockveil.pipeline.data.ingest.table_files import elsewhere, located, within
+from blockveil.pipeline.data.ingest.table_growth import Commit, changed, check_same, forgotten, new_in
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
+T = TypeVar("T")
+
 _SETTINGS = ".pyiceberg.yaml"
 _NUMBER = b"PARQUET:field_id"
+_KEPT = "Name a snapshot that is kept; take in what is new before old snapshots and their files are removed"
 _SAME = {"s3a": "s3", "s3n": "s3"}
 
 
-def find_iceberg(source: IcebergSource, base: Path, inputs: Sequence[str]) -> list[SourceFile]:
-    """Files of a table in the order in which they were added.
+class IcebergVersion:
+    """An Iceberg table at one snapshot; see :class:`.table_growth.GrowingTable`.
+
+    Parameters
+    ----------
+    metadata
+        Its metadata.
+    root
+        Its folder.
+    snapshot
+        The snapshot; None where there is none yet.
+    numbers
+        The number of each column that is read.
+    shown
+        What the table is called in messages.
+    """
+
+    def __init__(self, metadata: TableMetadata, root: str, snapshot: Any, numbers: dict[str, int], shown: str) -> None:
+        self._metadata, self._root, self._snapshot = metadata, root, snapshot
+        self._numbers, self._shown = numbers, shown
+        # With the columns that are read: one that takes another's name later is not added to it.
+        self.name = " ".join(map(str, (metadata.table_uuid, *numbers.values())))
+        self.version = "" if snapshot is None else str(snapshot.snapshot_id)
+
+    def files(self) -> list[SourceFile]:
+        """See :class:`.table_growth.GrowingTable`."""
+        return self._checked(_guarded(lambda: _listed(self._snapshot, self._reading), self._shown))
+
+    def since(self, point: TablePoint) -> list[SourceFile]:
+        """See :class:`.table_growth.GrowingTable`."""
+        check_same(self, point, self._shown)
+        return self._checked(_guarded(lambda: self._since(point), self._shown))
+
+    def _since(self, point: TablePoint) -> list[str]:
+        later, erased = self._later(point), str(point.erased or point.version)
+        numbers = [str(each.snapshot_id) for each in later]
+        if erased not in (*numbers, point.version):
+            raise forgotten(self._shown)
+        left = 0 if erased == point.version else numbers.index(erased) + 1
+        return new_in((_commit_of(each, at < left, self._reading) for at, each in enumerate(later)), self._shown)
+
+    def _later(self, point: TablePoint) -> list[Any]:
+        """Snapshots that came after one, up to this one."""
+        found, at = list[Any](), self._snapshot
+        while at is not None and str(at.snapshot_id) != point.version:
+            found.append(at)
+            at = None if at.parent_snapshot_id is None else self._metadata.snapshot_by_id(at.parent_snapshot_id)
+        if at is None:
+            raise forgotten(self._shown)
+        return found[::-1]
+
+    def _checked(self, paths: list[str]) -> list[SourceFile]:
+        return [_checked(path, self._root, self._numbers, self._shown) for path in paths]
+
+    @property
+    def _reading(self) -> _Files:
+        return _Files(self._root, self._shown)
+
+
+def open_iceberg(source: IcebergSource, base: Path, inputs: Sequence[str]) -> IcebergVersion:
+    """A table at one snapshot.
 
     Parameters
     ----------
@@ -50,10 +114,9 @@ def find_iceberg(source: IcebergSource, base: Path, inputs: Sequence[str]) -> li
     MissingExtra
         The library that reads the metadata is not installed.
     StoreError
-        There is no table, no such snapshot of it, or a file is not there, or the present folder has settings.
+        There is no table, or no such snapshot of it, or the present folder has settings.
     DataError
-        Rows of it are deleted outside of its files, a column is not in all files under its name, or a file lies
-        elsewhere.
+        It lacks a column, or was copied from elsewhere.
     """
     _check_settings()
     try:
@@ -61,20 +124,27 @@ def find_iceberg(source: IcebergSource, base: Path, inputs: Sequence[str]) -> li
     except ModuleNotFoundError as missing:
         raise MissingExtra.of(missing) or missing from None
     shown = f'source.table "{source.table}"'
-    try:
+
+    def opened() -> IcebergVersion:
         metadata, place = _metadata(source, base, shown)
-        root = _folder(metadata, place, shown)
-        numbers, listed = _numbers(metadata, source, inputs, shown), _listed(metadata, source, _Files(root, shown))
+        root, numbers = _folder(metadata, place, shown), _numbers(metadata, source, inputs, shown)
+        return IcebergVersion(metadata, root, _snapshot(metadata, source), numbers, shown)
+
+    return _guarded(opened, shown)
+
+
+def _guarded(work: Callable[[], T], shown: str) -> T:
+    """What the library returns; its text is not shown where it fails."""
+    try:
+        return work()
     except BlockveilError:
         raise
     except Exception as error:  # noqa: BLE001 - its text may quote anything
-        failure: BlockveilError = StoreError(
+        failure = StoreError(
             f"{shown} cannot be read as an Iceberg table ({type(error).__name__})",
             "It is the folder or the metadata file of a table, or its name in a catalog, of format version 1 to 3",
             "Correct it, or source.catalog; credentials are taken from the environment",
         )
-    else:
-        return [_checked(each, root, numbers, shown) for each in listed]
     raise failure
 
 
@@ -156,13 +226,30 @@ def _snapshot(metadata: TableMetadata, source: IcebergSource) -> Any:
     return found
 
 
-def _listed(metadata: TableMetadata, source: IcebergSource, within: _Files) -> list[Any]:
-    """The data files of the snapshot, by the order of their commits."""
+def _commit_of(snapshot: Any, erased: bool, within: _Files) -> Commit[str]:
+    """What one snapshot changed; one that says that it changed no row is a compaction."""
+    from pyiceberg.manifest import ManifestEntryStatus
+    from pyiceberg.table.snapshots import Operation
+
+    operation = None if snapshot.summary is None else snapshot.summary.operation
+    if operation is None:
+        raise changed(within.shown, "does not say what it does")
+    if operation == Operation.REPLACE:
+        return Commit({}, frozenset(), erased)
+    added = _listed(snapshot, within, ManifestEntryStatus.ADDED)
+    removed = _listed(snapshot, within, ManifestEntryStatus.DELETED)
+    return Commit({path: path for path in added}, frozenset(removed), erased)
+
+
+def _listed(snapshot: Any, within: _Files, done: Any = None) -> list[str]:
+    """Data files by the order of their commits: those that a snapshot has, or what it has ``done`` itself with some."""
     from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent
 
-    snapshot, files, found, shown = _snapshot(metadata, source), _file_io(within), list[Any](), within.shown
+    files, found, shown = _file_io(within), list[Any](), within.shown
     for manifest in () if snapshot is None else snapshot.manifests(files):
-        for entry in manifest.fetch_manifest_entry(files, discard_deleted=True):
+        for entry in manifest.fetch_manifest_entry(files, discard_deleted=done is None):
+            if done is not None and (entry.status, entry.snapshot_id) != (done, snapshot.snapshot_id):
+                continue
             file = entry.data_file
             if manifest.content != ManifestContent.DATA or file.content != DataFileContent.DATA:
                 raise DataError(
@@ -184,7 +271,7 @@ def _listed(metadata: TableMetadata, source: IcebergSource, within: _Files) -> l
 
 def _checked(path: str, root: str, numbers: dict[str, int], shown: str) -> SourceFile:
     """A file, whose columns have the table's numbers."""
-    file = located(_plain(path, shown), root, shown, "its snapshot", "a snapshot")
+    file = located(_plain(path, shown), root, shown, "its snapshot", _KEPT)
     try:
         with closing(file.open()) as stream:
             schema = arrow_parquet.read_schema(stream)

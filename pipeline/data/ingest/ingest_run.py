@@ -21,19 +21,20 @@ from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.config.ingest_databases import DatabaseSource, DeltaSource, IcebergSource
-from blockveil.pipeline.config.ingest_file import LoadedIngest, ZarrSource
+from blockveil.pipeline.config.ingest_file import IngestConfig, LoadedIngest, ZarrSource
 from blockveil.pipeline.data.ingest import appending
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest.database_table import SourceTable, open_table
-from blockveil.pipeline.data.ingest.delta_files import find_delta
+from blockveil.pipeline.data.ingest.delta_files import open_delta
 from blockveil.pipeline.data.ingest.files import find
-from blockveil.pipeline.data.ingest.iceberg_files import find_iceberg
+from blockveil.pipeline.data.ingest.iceberg_files import open_iceberg
 from blockveil.pipeline.data.ingest.networks import networks
 from blockveil.pipeline.data.ingest.readers import SUFFIXES, Readable
 from blockveil.pipeline.data.ingest.source_rows import ALGORITHM, Source, Tell, run_bytes
 from blockveil.pipeline.data.ingest.store_contract import Contract
 from blockveil.pipeline.data.ingest.store_filling import fill
 from blockveil.pipeline.data.ingest.stored import find_arrays
+from blockveil.pipeline.data.ingest.table_growth import GrowingTable
 from blockveil.pipeline.data.sparse_store import open_rows
 
 
@@ -80,12 +81,12 @@ def look(loaded: LoadedIngest, *, needed: bool = True, before: date | None = Non
     run_bytes(config)  # before anything is read
     networks(config, base)  # they can be had
     files: tuple[Readable, ...]
+    table: GrowingTable | None = None
     if isinstance(config.source, DatabaseSource):
         files = (open_table(loaded),)
-    elif isinstance(config.source, DeltaSource):
-        files = tuple(find_delta(config.source, base))
-    elif isinstance(config.source, IcebergSource):
-        files = tuple(find_iceberg(config.source, base, config.inputs))
+    elif isinstance(config.source, DeltaSource | IcebergSource):
+        found = _open_lake(config, config.source, base)
+        files, table = ((), found) if config.ingest.append else (tuple(found.files()), None)
     elif isinstance(config.source, ZarrSource):
         files = tuple(find_arrays(config.source, base))
     else:
@@ -95,7 +96,12 @@ def look(loaded: LoadedIngest, *, needed: bool = True, before: date | None = Non
     unread = {"arrival"} if config.arrival is None else set()
     decides = config.model_dump(mode="json", exclude={"ingest": {"memory_gib", *unset}, "source": unread})
     spec = {"algorithm": ALGORITHM, "config": decides, "files": [[file.location, file.identity] for file in files]}
-    return Source(loaded, files, digest(spec), before)
+    return Source(loaded, files, digest(spec), before, table=table)
+
+
+def _open_lake(config: IngestConfig, source: DeltaSource | IcebergSource, base: Path) -> GrowingTable:
+    """A Delta or Iceberg table at the version that a config names."""
+    return open_delta(source, base) if isinstance(source, DeltaSource) else open_iceberg(source, base, config.inputs)
 
 
 def ingest(source: Source, tell: Tell) -> IngestOutcome:

@@ -22,6 +22,7 @@ from blockveil.pipeline.data.ingest.operator_counts import OperatorCounts
 from blockveil.pipeline.data.ingest.readers import Readable, Reader
 from blockveil.pipeline.data.ingest.runs import Runs
 from blockveil.pipeline.data.ingest.store_writer import BLOCK_BYTES, Saved, layout
+from blockveil.pipeline.data.ingest.table_growth import GrowingTable
 from blockveil.pipeline.data.ingest.unit_bound import UnitBound
 from blockveil.pipeline.data.ingest.units import Digester, Digests
 
@@ -60,6 +61,8 @@ class Source:
         The first date that is not over, where rows are read by their dates of arrival.
     continues
         Whether there is a store already that these files are added to.
+    table
+        Where a store grows by a Delta or Iceberg table, that table: which of its files are read depends on the store.
     counts
         What a run counts, for the person at the terminal alone.
     """
@@ -69,6 +72,7 @@ class Source:
     spec: str
     before: date | None = None
     continues: bool = False
+    table: GrowingTable | None = None
     counts: OperatorCounts = field(default_factory=OperatorCounts, compare=False)
 
     @property

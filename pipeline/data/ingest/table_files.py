@@ -10,7 +10,7 @@ from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.ingest.files import SourceFile, file_at
 
 
-def located(place: str, root: str, shown: str, naming: str, kept: str) -> SourceFile:
+def located(place: str, root: str, shown: str, naming: str, remedy: str) -> SourceFile:
     """A file that a table names.
 
     Parameters
@@ -21,8 +21,8 @@ def located(place: str, root: str, shown: str, naming: str, kept: str) -> Source
         The table's folder.
     shown
         What the table is called in messages.
-    naming, kept
-        What names the file, and what of the table to name where a file is gone.
+    naming, remedy
+        What names the file, and what to do where it is gone.
 
     Raises
     ------
@@ -43,9 +43,7 @@ def located(place: str, root: str, shown: str, naming: str, kept: str) -> Source
             failure = objects.unreachable(f"{shown}: a file of it", error)
             break
     else:
-        failure = StoreError(
-            f"{shown}: a file that {naming} names is not there", "A table is whole", f"Name {kept} that is kept"
-        )
+        failure = StoreError(f"{shown}: a file that {naming} names is not there", "A table is whole", remedy)
     raise failure
 
 

@@ -4,6 +4,7 @@ import json
 import shutil
 
 import deltalake
+import numpy as np
 import obstore
 import pyarrow as pa
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from blockveil.pipeline.base.errors import ConfigError, DataError, StoreError
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.ingest.ingest_run import ingest, look
+from blockveil.pipeline.data.sparse_store import open_rows
 from blockveil.pipeline.scaffold.column_names import read_columns
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.data.test_objects import SECRET, bucket, server, upload  # noqa: F401 - fixtures
@@ -128,11 +130,6 @@ def test_a_table_that_names_a_file_elsewhere_is_refused(tmp_path):
         people.run(people.configure(tmp_path, COST, SOURCE))
 
 
-def test_a_store_does_not_grow_by_a_table_because_compaction_rewrites_its_files(tmp_path):
-    with pytest.raises(ConfigError, match=r"ingest\.append"):
-        people.configure(tmp_path, COST, SOURCE, append=True)
-
-
 def in_bucket(address, more=""):
     return f'kind = "delta"\ntable = "{address}/lake/clinic/"\n{more}'
 
@@ -147,6 +144,15 @@ def test_a_table_in_an_object_store_becomes_the_store_of_the_same_table_in_a_fol
     shutil.rmtree(tmp_path / "clinic")
     people.run(people.configure(tmp_path, people.COLUMNS, in_bucket(bucket, more)))
     assert people.stored(tmp_path).tobytes() == found.tobytes()
+
+
+def test_a_store_grows_by_what_is_appended_to_a_table_in_an_object_store(tmp_path, bucket):  # noqa: F811
+    keys, rows = {"append": True, "late": "next", "chunk_rows": 64}, people.visits(50)
+    for _ in range(2):
+        deltalake.write_deltalake(f"{bucket}/lake/clinic", rows, mode="append", storage_options=WRITING)
+        people.run(people.configure(tmp_path, COST, in_bucket(bucket), **keys))
+    stored = np.asarray(open_rows(tmp_path / "out.zarr", "records", "data.store")[:])
+    assert np.array_equal(stored[:, 0], np.tile(rows["cost"].to_numpy(), 2).astype(np.float32))
 
 
 def test_partitions_of_a_table_in_an_object_store_may_have_any_name(tmp_path, bucket):  # noqa: F811
