@@ -479,7 +479,7 @@ class TestFileSystem:
         ("number", "text"),
         [
             ("EACCES", "no permission"),
-            ("EROFS", "no permission"),
+            ("EROFS", "the file system is read-only"),
             ("EDQUOT", "quota is full"),
             ("EIO", "Input/output error"),
             ("ENOSPC", "disk or quota is full"),
