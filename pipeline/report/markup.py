@@ -38,6 +38,7 @@ pre { background: var(--soft); padding: .8rem; overflow-x: auto; font-size: .85r
   body { max-width: none; margin: 0; padding: 0; font-size: 10.5pt; } pre { white-space: pre-wrap; overflow-wrap: anywhere; }
   h2, h3, summary { break-after: avoid; } figure, tr, li, .promise, .warning { break-inside: avoid; } img { max-height: 95mm; }
   tr:first-child { break-after: avoid; }
+  table { font-size: 8.5pt; } th, td { padding: .2rem .4rem; } td.n { white-space: nowrap; } td:not(.n) { min-width: 7.5rem; }
   details::details-content { content-visibility: visible; block-size: auto; } summary { list-style: none; }
 }
 """

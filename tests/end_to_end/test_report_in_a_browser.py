@@ -66,6 +66,12 @@ def test_a_page_shows_its_pictures_and_keeps_its_policy(pages, chromium, which, 
     context.close()
 
 
+_BROKEN_NUMBERS = """[...document.querySelectorAll('td.n')].filter(cell => {
+    const text = document.createRange();
+    text.selectNodeContents(cell);
+    return new Set([...text.getClientRects()].map(line => Math.round(line.top))).size > 1;
+}).map(cell => cell.textContent)"""
+
 _FOLDED = "[...document.querySelectorAll('details > :not(summary)')].map(one => one.checkVisibility())"
 
 
@@ -102,6 +108,7 @@ def test_a_page_is_printed_on_a4_as_for_light_paper_and_nothing_is_cut_off(pages
     shown.emulate_media(media="print", color_scheme="dark")
     assert shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert shown.evaluate(_BROKEN_NUMBERS) == []
     sources = shown.eval_on_selector_all("source", "all => all.map(one => one.srcset)")
     images = shown.eval_on_selector_all("img", "all => all.map(one => one.currentSrc)")
     assert not set(images) & set(sources)
