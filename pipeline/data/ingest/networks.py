@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -66,12 +67,14 @@ class Network:
         Unfit
             The network gives one of them other than the declared features.
         """
-        problem = ""
-        try:
+        with suppress(UnfitEncoder):
             return self._encoder.of(np.clip(values, self._lower, self._upper))
-        except UnfitEncoder as error:
-            problem = str(error)
-        raise Unfit(self._name, f"holds a record for which the network {problem}", "Each record has all features")
+        # Its own words are left out: how many numbers a network gives may follow from the values of the record.
+        raise Unfit(
+            self._name,
+            "holds a record for which the network gives other than the declared features",
+            "Each record has all features",
+        )
 
 
 def networks(config: IngestConfig, folder: Path) -> dict[str, Network]:
