@@ -3,6 +3,7 @@
 In one run, on the same store and with the same number of workers, medians of interleaved repeats:
 
 * read     every chunk read by Zarr and checked, and nothing else
+* straight the same chunks read and checked straight into place, as a release reads them
 * multiply the flops that are needed, by BLAS on integers already in memory, one process a core
 * integers the same operations in eight bits, by the product that a release would use here, on one block in the cache:
            the machine's limit for integers, where it has such a product
@@ -165,7 +166,7 @@ class Stored:
     """Rows of a store, read as a release reads them."""
 
     def __init__(self, store: Any) -> None:
-        self._store, self.shape = store, store.shape
+        self._store, self.shape, self.chunks = store, store.shape, store.chunks
 
     def __getitem__(self, key: Any) -> Any:
         """Some of the rows."""
@@ -295,6 +296,7 @@ def compare(rows: int, features: int, workers: int, repeats: int) -> None:
             chunkings = [(tall, features), (4 * tall, features), chunkings[0]]
         runs: dict[str, Callable[[], object]] = {
             "read": lambda: client.gather([client.submit(_read, store, *r, pure=False) for r in ranges]),
+            "straight": lambda: client.gather([client.submit(_read, Stored(store), *r, pure=False) for r in ranges]),
             "multiply": partial(multiply_alone, client, rows, features, workers),
             "multiply32": partial(multiply_alone, client, rows, features, workers, single=True),
             "integers": partial(integers_alone, client, rows, features, workers),
@@ -343,6 +345,7 @@ def show(rows: int, features: int, workers: int, times: dict[str, list[float]], 
         return statistics.median(of(dict(zip(names, column, strict=True))) for column in columns)
 
     print(f"{rows:,} x {features:,}, {workers} workers: " + ", ".join(f"{n} {t:.2f} s" for n, t in middle.items()))
+    print(f"  reading straight into place, times as fast as Zarr: {ratio(lambda t: t['read'] / t['straight']):.2f}")
     for name, words in (("ours", "8 bits"), ("sixteen", "16 bits")):
         print(f"  with {words}")
         for alone in [alone for alone in ("multiply", "multiply32", "integers") if alone in times]:
