@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LEAST = 1.0
-"""n mu / d below which models were little better than the larger class."""
+LEAST = 1.3
+"""Least n mu / d that was measured; models were little better than the larger class there."""
 
 ALIKE = 100.0
 """n mu / d from which on a covariance told two classes apart within a point of steps."""
@@ -71,5 +71,5 @@ def route(records: float, features: int, classes: int, mu: float, steps: int) ->
         if not paid / _FAR <= steps <= paid * _FAR:
             said += f"; about {paid:,} steps paid there"
     if learnt < LEAST:
-        said += "; but little was learnt below 1: take fewer features, more records or a larger epsilon"
+        said += f"; but little was learnt at {LEAST:g} already: take fewer features, more records or a larger epsilon"
     return Route(learnt, covariance, paid, f"{chosen}: {said}. That was measured on census records and digits")

@@ -39,7 +39,7 @@ def test_a_choice_says_how_many_steps_paid_where_others_are_declared_and_where_l
     assert "steps paid there" not in route(1000, 100, 2, 1.0, 100).sentence
     assert "about 100 steps paid there" in route(1000, 100, 2, 1.0, 10).sentence
     assert "about 5 steps paid there" in route(20, 100, 2, 1.0, 100).sentence
-    assert "little was learnt below 1" in route(20, 100, 2, 1.0, 5).sentence
+    assert "little was learnt at 1.3 already" in route(20, 100, 2, 1.0, 5).sentence
     assert route(100 * ALIKE, 100, 2, 1.0, 200).covariance
     assert not route(100 * ALIKE, 100, 3, 1.0, 200).covariance
 
