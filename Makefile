@@ -57,12 +57,13 @@ demo: $(V)/.stamp ## set up, then release a private covariance of real data
 	$(B)/blockveil demo
 
 test: check ## set up, check style, types and layers, and run the tests
-	@# They wait for servers and disks too: twice as many at once as there are cores; a file's tests share what it starts.
-	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist loadfile -m "not slow" $(call again,$(B))
+	@# They wait for servers and disks too, so that more run at once than there are cores: with twice as many, a fifth of
+	@# both cores was idle. A file's tests share what it starts.
+	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 5 / 2)) --dist loadfile -m "not slow" $(call again,$(B))
 
 test-slow: $(V)/.stamp ## the tests that take long
 	@# They wait for servers and clocks too. The longest, which tests/long.txt names, begin first.
-	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist loadfile -m slow $(call again,$(B))
+	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 5 / 2)) --dist loadfile -m slow $(call again,$(B))
 
 test-lowest: $(LOWEST)/.stamp ## the core of the tests, on the least version of each requirement
 	$(call core,$(LOWEST))

@@ -46,7 +46,9 @@ def queue(url: str, name: int, times: int, in_line: bool, gate: Any, told: Any) 
     """Reserve so many times in a row, and tell how long each took."""
     ledger = Ledger(url)
     with (
-        nullcontext() if in_line else mock.patch("blockveil.pipeline.ledger.line.stood_in", return_value=nullcontext())
+        nullcontext()
+        if in_line
+        else mock.patch("blockveil.pipeline.ledger.writer_queue.in_turn", return_value=nullcontext())
     ):
         reserve(ledger, f"{name}-first")
         gate.wait()

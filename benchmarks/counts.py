@@ -23,8 +23,9 @@ from distributed import Client
 
 from benchmarks.covariance import cluster_of, make_store, open_store, peak_memory, seconds
 from blockveil.engine.answers.cost import Cut, Machine, choose
-from blockveil.engine.answers.counts import CountQuery, Edges, Missing, Outside
+from blockveil.engine.answers.counts import CountQuery
 from blockveil.engine.answers.graph import exact_graph
+from blockveil.engine.answers.value_cells import Edges, Missing, Outside
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.flows.cluster.clusters import DistributedCompute
 

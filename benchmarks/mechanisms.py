@@ -19,7 +19,7 @@ from blockveil.engine.mechanisms.auto import MechanismComparison, Metric, compar
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.counts.buckets import Buckets, Dawa
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
-from blockveil.engine.mechanisms.laplace import WholeLaplace
+from blockveil.engine.mechanisms.laplace import IntegerLaplace
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body, CappedBox
 from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Problem, Rows, SecondMoment
@@ -125,7 +125,7 @@ def dawa_ratio(table: NDArray[np.int64], epsilon: float, draws: int = 10) -> flo
         np.sum((Buckets.of(design.release(NoiseKey(bytes([k] * 32)), table), design).cells() - table) ** 2)
         for k in range(draws)
     ]
-    plain = WholeLaplace().design(problem, guarantee).entry_standard_deviation()
+    plain = IntegerLaplace().design(problem, guarantee).entry_standard_deviation()
     return float(np.mean(errors) / np.sum(plain**2))
 
 

@@ -2,9 +2,10 @@
 
 Run ``python -m benchmarks.month [--rows N] [--columns D] [--nights T]``. Each night a file of records is appended to
 the store, and the covariance of all records so far is released under one charge for the month. Beside it stands the
-same release without shared noise, of the same records. Times are of this process with two threads; the table ends with
-the seconds that a million records more cost a night, by least squares, and the ratio of the two. ``memory`` is the peak
-of the process so far.
+same release without shared noise, of the same records. Times are processor seconds of this process with all its
+threads, which a busy machine changes least. ``memory`` is the peak of the process so far. The table ends with
+the seconds that a million records more cost a night, by least squares, the ratio of the two, how far the nights of the
+later half are from the line, what memory grew by in that half, and what appending cost in either.
 
 A night under a shared charge reads the records a second time, for the comparison with those of earlier nights, and adds
 them up by ranges of age with a weight each. ``adds up`` is the second alone, from the first record to the first noise:
@@ -104,10 +105,10 @@ def site(folder: Path, columns: int, nights: int) -> tuple[LoadedConfig, LoadedC
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Seconds that a call takes."""
-    start = time.perf_counter()
+    """Processor seconds that a call takes."""
+    start = time.process_time()
     work()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def append(folder: Path) -> None:
@@ -123,7 +124,7 @@ def night(loaded: LoadedConfig, number: int) -> tuple[float, float]:
             plan,
             ThreadCompute(THREADS),
             "benchmark",
-            lambda stage, _: begun.setdefault(stage, time.perf_counter()),
+            lambda stage, _: begun.setdefault(stage, time.process_time()),
         )
     )
     stages = list(begun)
@@ -131,9 +132,12 @@ def night(loaded: LoadedConfig, number: int) -> tuple[float, float]:
     return seconds, begun[after] - begun[ADDING_UP]
 
 
-def slope(held: list[int], seconds: list[float]) -> float:
-    """Seconds for a million records more."""
-    return float(np.polyfit(np.asarray(held) / 1e6, seconds, 1)[0])
+def slope(held: list[int], seconds: list[float]) -> tuple[float, float]:
+    """Seconds for a million records more, and the median distance of the later half from the line, as a share."""
+    millions, half = np.asarray(held) / 1e6, len(held) // 2
+    line = np.polyfit(millions, seconds, 1)
+    expected = np.polyval(line, millions)
+    return float(line[0]), float(np.median(np.abs(np.asarray(seconds) / expected - 1)[half:]))
 
 
 def main() -> None:
@@ -143,7 +147,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=200)
     parser.add_argument("--nights", type=int, default=30)
     asked = parser.parse_args()
-    each, held = asked.rows // asked.nights, list[int]()
+    each, held, peaks = asked.rows // asked.nights, list[int](), list[float]()
     times: dict[str, list[float]] = {name: [] for name in SHOWN}
     print(f"{os.cpu_count()} cores; {asked.columns} columns, {each:,} records a night")
     print("night     held  append s  night s  adds up s  plain s  adds up s  memory GiB")
@@ -159,17 +163,24 @@ def main() -> None:
             for name, loaded in (("shared", shared), ("plain", plain)):
                 for timed_name, seconds in zip((name, f"{name} adds up"), night(loaded, number), strict=True):
                     times[timed_name].append(seconds)
-            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+            peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
             last = [times[name][-1] for name in SHOWN]
             print(
                 f"{number:5d} {held[-1]:8,}  {last[0]:8.2f} {last[1]:8.2f} {last[2]:10.2f} {last[3]:8.2f} "
-                f"{last[4]:10.2f}  {memory:10.2f}",
+                f"{last[4]:10.2f}  {peaks[-1]:10.2f}",
                 flush=True,
             )
-    slopes = {name: slope(held, seconds) for name, seconds in times.items()}
+    (appending, _), (sharing, off), (alone, alone_off) = (
+        slope(held, times[name]) for name in ("append", "shared", "plain")
+    )
     print(
-        f"a million records more: append {slopes['append']:.2f} s, night {slopes['shared']:.2f} s, plain covariance "
-        f"{slopes['plain']:.2f} s; ratio {slopes['shared'] / slopes['plain']:.2f}"
+        f"a million records more: append {appending:.2f} s, night {sharing:.2f} s, plain covariance {alone:.2f} s; "
+        f"ratio {sharing / alone:.2f}; nights are {off:.0%} from the line, plain ones {alone_off:.0%}"
+    )
+    half, spent = len(held) // 2, times["append"]
+    print(
+        f"memory: {peaks[half]:.2f} GiB with {held[half]:,} records, {peaks[-1]:.2f} GiB with {held[-1]:,}; appending: "
+        f"{sum(spent[:half]):.1f} s in the first {half} nights, {sum(spent[-half:]):.1f} s in the last {half}"
     )
     ranges = len(least_noise(asked.nights).weights)
     later = {name: np.median(seconds[len(seconds) // 2 :]) for name, seconds in times.items()}

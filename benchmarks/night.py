@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import zarr
@@ -70,10 +71,23 @@ def store(folder: Path, features: int, records: int) -> None:
         array[start : start + rows] = source.standard_normal(size, np.float32)
 
 
-def blockveil(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    """Start a command of the command line."""
+def configure(folder: Path, features: int, records: int, memory: float, of: str) -> None:
+    """Write a config, ``of`` being its section cluster, and grant its budget."""
+    text = CONFIG.format(records=records, features=features, memory=memory, cluster=of)
+    (folder / "wide.toml").write_text(text)
+    if blockveil(folder, "budget", "set", "wide.toml", "--epsilon", "10", "--delta", "1e-5").wait():
+        raise SystemExit("the budget was not granted")
+
+
+def blockveil(folder: Path, *arguments: str, **how: Any) -> subprocess.Popen[bytes]:
+    """Start a command of the command line; ``how`` goes to Popen."""
     program = Path(sys.executable).with_name("blockveil")
-    return subprocess.Popen([program, *arguments], cwd=folder)
+    return subprocess.Popen([program, *arguments], cwd=folder, **how)
+
+
+def cluster(workers: int, threads: bool = False) -> str:
+    """Keys of a config's section cluster."""
+    return f'kind = "threads"\nthreads_per_worker = {workers}' if threads else f'kind = "local"\nworkers = {workers}'
 
 
 def processes(root: int) -> Iterator[tuple[int, bool]]:
@@ -111,14 +125,8 @@ def watch(running: subprocess.Popen[bytes]) -> tuple[float, float]:
 
 def night(folder: Path, given: argparse.Namespace) -> None:
     """Make up the records, release, and print."""
-    cluster = 'kind = "threads"\nthreads_per_worker = {}' if given.threads else 'kind = "local"\nworkers = {}'
-    text = CONFIG.format(
-        records=given.records, features=given.features, memory=given.memory, cluster=cluster.format(given.workers)
-    )
-    (folder / "wide.toml").write_text(text)
+    configure(folder, given.features, given.records, given.memory, cluster(given.workers, given.threads))
     store(folder, given.features, given.records)
-    if blockveil(folder, "budget", "set", "wide.toml", "--epsilon", "10", "--delta", "1e-5").wait():
-        raise SystemExit("the budget was not granted")
     began = time.perf_counter()
     running = blockveil(folder, "run", "wide.toml", "--no-prefect", "--timings")
     own, below = watch(running)

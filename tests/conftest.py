@@ -4,16 +4,15 @@ What keeps Prefect from reporting its use is set by the package itself, and here
 """
 
 import atexit
+import gc
 import hashlib
 import itertools
 import os
 import shutil
-import sqlite3
 import ssl
 import tempfile
-from contextlib import closing
+import threading
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from unittest import mock
 
@@ -38,7 +37,8 @@ for _name in (
 from hypothesis import settings  # noqa: E402 - after the environment is set
 
 import blockveil.flows  # noqa: E402, F401 - before any test imports Prefect
-from tests.order import ByFile, longest_first  # noqa: E402
+from tests.order import ByFile, longest_first, may_be_slow  # noqa: E402
+from tests.prefect_tables import KEPT, tables  # noqa: E402
 
 # The same examples in every run, and none fails for being slow. HYPOTHESIS_PROFILE=search looks for new ones.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
@@ -49,6 +49,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 QUIETENED = ("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "PREFECT_SERVER_LOGGING_LEVEL")
 
 _test, _number = "", itertools.count()
+_slow_files = set()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -81,10 +82,58 @@ def known_secrets():
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_new_ledgers():
+    """New ledgers without Alembic, but for the first of each database: thousands of tests make one."""
+    from tests import fresh_ledgers
+
+    with mock.patch.object(fresh_ledgers.database, "_migrate", fresh_ledgers.migrate):
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Look for no garbage among what imports and thousands of tests leave in memory, which stays there."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Import for slow tests only the files that can have some, in each of five processes."""
+    return True if config.option.markexpr == "slow" and not may_be_slow(collection_path) else None
+
+
+def pytest_deselected(items):
+    """Remember the files of slow tests, so that a test can see that none of them would be left out."""
+    _slow_files.update(item.path for item in items if item.get_closest_marker("slow"))
+
+
+@pytest.fixture(scope="session")
+def slow_files():
+    """Files of the slow tests that were collected and are not run."""
+    return _slow_files
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
     """Begin with what takes long."""
     longest_first(items)
+
+
+def pytest_configure(config):
+    """Where several processes are to run tests, begin to make the tables of their servers while they import."""
+    if getattr(config.option, "numprocesses", None):
+        threading.Thread(target=tables).start()
+
+
+def pytest_collection_finish(session):
+    """Let the servers that tests start in the private home find them."""
+    if KEPT.exists() and not session.config.option.collectonly:
+        shutil.copyfile(KEPT, Path(_HOME) / "prefect.db")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -93,19 +142,8 @@ def pytest_xdist_make_scheduler(config, log):
     return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
-def _empty_database(config):
-    """Where a Prefect server's database is kept as its migrations leave it: they take ten seconds of a core."""
-    return config.cache.mkdir(f"prefect-{version('prefect')}") / "prefect.db"
-
-
-def pytest_configure(config):
-    """Let the servers that tests start in the private home find their tables made, from the second run on."""
-    if hasattr(config, "cache") and _empty_database(config).exists():
-        shutil.copyfile(_empty_database(config), Path(_HOME) / "prefect.db")
-
-
 @pytest.fixture(scope="session")
-def prefect(pytestconfig):
+def prefect():
     """One Prefect server for all flow tests."""
     from prefect.client import orchestration
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
@@ -114,9 +152,7 @@ def prefect(pytestconfig):
 
     contexts = mock.Mock(wraps=ssl, create_default_context=cache(ssl.create_default_context))
     folder = tempfile.mkdtemp(prefix="blockveil-prefect-server-")
-    kept = _empty_database(pytestconfig) if hasattr(pytestconfig, "cache") else None
-    if kept is not None and kept.exists():
-        shutil.copyfile(kept, Path(folder) / "prefect-test.db")
+    shutil.copyfile(tables(), Path(folder) / "prefect-test.db")
     with (
         mock.patch("prefect.testing.utilities.mkdtemp", return_value=folder),
         # What Prefect asks the disk again and again: names of time zones, and every authority for each client.
@@ -125,16 +161,7 @@ def prefect(pytestconfig):
         prefect_test_harness(server_startup_timeout=120),
         temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}),  # its thread costs a second a flow
     ):
-        if kept is not None and not kept.exists():
-            _keep_database(Path(folder) / "prefect-test.db", kept)
         yield
-
-
-def _keep_database(made, kept):
-    new = kept.with_name(f"{os.getpid()}.db")
-    with closing(sqlite3.connect(made)) as source, closing(sqlite3.connect(new)) as copy:
-        source.backup(copy)
-    new.replace(kept)
 
 
 @pytest.fixture(scope="session")

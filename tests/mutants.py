@@ -236,6 +236,62 @@ MUTANTS = (
         "if given.key is None or _signature(stated, given.key).holds is not True:",
         "if False:",
     ),
+    Mutant(
+        "tests/pipeline/ledger/test_ledger_permissions.py::"
+        "test_a_folder_above_in_which_every_account_could_put_an_older_ledger_is_refused",
+        "blockveil.pipeline.base.permissions:_check_above",
+        "if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:",
+        "if False:",
+    ),
+    Mutant(
+        "tests/pipeline/verification/test_signed_releases.py::"
+        "test_another_key_does_not_hold_even_if_it_signed_everything_anew",
+        "blockveil.pipeline.verification.verified:_signature",
+        "raw(found) != raw(key)",
+        "False",
+    ),
+    Mutant(
+        "tests/pipeline/verification/test_verified.py::test_a_promise_that_does_not_follow_is_found",
+        "blockveil.pipeline.verification.verified:_promise",
+        "found <= Decimal(delta)",
+        "True",
+    ),
+    Mutant(
+        "tests/engine/sensitivity/test_histogram_problem.py::test_the_sensitivity_is_that_of_one_bin_a_column",
+        "blockveil.engine.sensitivity.histogram_problem:Histograms.l2",
+        "self._changes / spread",
+        "1.0 / spread",
+    ),
+    Mutant(
+        "tests/engine/sensitivity/test_marginal_problem.py::test_it_is_the_largest_distance_of_all_pairs_of_records",
+        "blockveil.engine.sensitivity.marginal_problem:Marginals._changing",
+        "else 2",
+        "else 1",
+    ),
+    Mutant(
+        "tests/engine/answers/test_step_records.py::test_a_batch_is_a_function_of_the_record_alone",
+        "blockveil.engine.answers.step_records:FixedBatches.of",
+        "+ factors[0])",
+        "+ factors[0] * np.arange(len(words), dtype=np.uint64))",
+    ),
+    Mutant(
+        "tests/pipeline/ledger/test_ledger_permissions.py::test_a_file_that_others_may_write_to_is_refused",
+        "blockveil.pipeline.base.permissions:_check",
+        "if mode & _OTHERS:",
+        "if False:",
+    ),
+    Mutant(
+        "tests/pipeline/ledger/test_heads.py::test_a_head_must_be_in_its_place",
+        "blockveil.pipeline.ledger.verification:_Wanted.see",
+        "self._position in (None, position)",
+        "True",
+    ),
+    Mutant(
+        "tests/pipeline/config/test_secrets.py::test_a_secret_that_others_can_read_or_change_is_refused",
+        "blockveil.pipeline.base.permissions:private_problem",
+        "if mode & others & ~allowed:",
+        "if False:",
+    ),
 )
 """One for each test, at least; none needs another process than that of the test."""
 

@@ -1,16 +1,32 @@
 """In which order tests begin, and which share a process: none that takes minutes is waited for at the end."""
 
+import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 from xdist.scheduler.loadfile import LoadFileScheduling
 
+ROOT = Path(__file__).resolve().parents[1]
+
 LONG = {
     line: place
-    for place, line in enumerate(Path(__file__).with_name("long.txt").read_text().splitlines())
+    for place, line in enumerate((ROOT / "tests" / "long.txt").read_text().splitlines())
     if line and not line.startswith("#")
 }
 """Files, tests and single cases of tests that take long, with their places: the longest are first."""
+
+
+OF_OTHERS = re.compile(r"^[^#]*\w\.test_\w+[,)]?$", re.MULTILINE)
+"""How a file takes tests of another one for its own."""
+
+
+def may_be_slow(path):
+    """Whether a file can hold slow tests: it has the word, or tests of other files. No other is imported for them."""
+    if not path.match("test_*.py"):
+        return True
+    text = path.read_text()
+    return "slow" in text.lower() or OF_OTHERS.search(text) is not None
 
 
 def file_of(test):
@@ -34,13 +50,25 @@ def longest_first(items):
     items.sort(key=lambda item: (place_of(item.nodeid), -tests_in[file_of(item.nodeid)]))
 
 
+ASKS_FOR_A_SERVER = re.compile(r'^def \w+\(.*\bprefect\b.*\):|(usefixtures|getfixturevalue)\(.*"prefect"', re.MULTILINE)
+
+
+@cache
+def asks_for_a_server(path):
+    """Whether tests of a file take the fixture ``prefect``, whose server costs each process many seconds of a core."""
+    file = ROOT / path
+    return file.is_file() and ASKS_FOR_A_SERVER.search(file.read_text()) is not None
+
+
 def shares_with(test):
-    """Name that tests of one process have in common: their file, or their own where the list names them."""
-    return test if any(name in LONG for name in names_of(test)[:2]) else file_of(test)
+    """Name that tests of one process have in common: their file, the server, or their own where the list names them."""
+    if any(name in LONG for name in names_of(test)[:2]):
+        return test
+    return "the server of Prefect" if asks_for_a_server(file_of(test)) else file_of(test)
 
 
 class ByFile(LoadFileScheduling):
-    """A file's tests share a process and what they start; a test that is in the list goes to whoever is free."""
+    """Tests that share what they start are in one process; a test that is in the list goes to whoever is free."""
 
     def __init__(self, config, log=None):
         super().__init__(config, log)

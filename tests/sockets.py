@@ -8,7 +8,7 @@ import re
 import socket
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.end_to_end.served import parents
@@ -27,14 +27,18 @@ class Listener:
         ``tcp``, ``udp``, ``raw`` or ``unix``, with 6 for the newer protocol.
     host, port
         Where; a unix socket's path is its host.
+    number
+        The system's own number of the socket.
     process
-        Number of the process that holds it.
+        Number of the oldest process that holds it. Between its fork and its own program, a child holds all sockets of
+        its parent: they are the same sockets.
     """
 
     kind: str
     host: str
     port: int
-    process: int
+    number: int
+    process: int = field(compare=False)
 
 
 def tree(process: int, mark: str) -> set[int]:
@@ -61,10 +65,16 @@ def words(process: int) -> str:
     return read(process, "cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
 
 
+def started(process: int) -> int:
+    """When a process began, in ticks of the machine; 0 where it has ended."""
+    fields = read(process, "stat").rpartition(b")")[2].split()
+    return int(fields[19]) if fields else 0
+
+
 def listeners(processes: set[int]) -> set[Listener]:
     """All sockets of processes that others can open a connection to, or send to."""
     held: dict[int, int] = {}
-    for process in processes:
+    for process in sorted(processes, key=lambda each: (started(each), each), reverse=True):  # the oldest has the word
         with contextlib.suppress(OSError):
             for link in os.scandir(f"/proc/{process}/fd"):
                 with contextlib.suppress(OSError):
@@ -76,10 +86,10 @@ def listeners(processes: set[int]) -> set[Listener]:
         with contextlib.suppress(OSError):  # it has ended
             spaces[os.readlink(f"/proc/{process}/ns/net")] = process
     return {
-        Listener(kind, host, port, held[inode])
+        Listener(kind, host, port, number, held[number])
         for process in spaces.values()
-        for kind, host, port, inode in _open(process)
-        if inode in held
+        for kind, host, port, number in _open(process)
+        if number in held
     }
 
 
@@ -96,10 +106,8 @@ def _open(process: int) -> Iterator[tuple[str, str, int, int]]:
         accepts, datagrams = int(fields[3], 16) & 0x10000, fields[4] == "0002"
         if len(fields) == 8 and (accepts or datagrams):
             yield "unix", fields[7].replace("@", "\0", 1), 0, int(fields[6])
-    for kind in ("packet", "netlink"):
-        for line in read(process, f"net/{kind}").decode().splitlines()[1:]:
-            if kind == "packet":
-                yield kind, "", 0, int(line.split()[8])
+    for line in read(process, "net/packet").decode().splitlines()[1:]:
+        yield "packet", "", 0, int(line.split()[8])
 
 
 def _address(text: str) -> str:

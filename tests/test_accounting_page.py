@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from benchmarks import composition
 from blockveil.engine.guarantees.calibration import gaussian_mu
-from blockveil.engine.guarantees.domination import fixed_epsilon
+from blockveil.engine.guarantees.domination import Dominating, fixed_epsilon
 from blockveil.engine.guarantees.guarantee import Loss
-from blockveil.flows.cli import app
+from blockveil.flows.cli import app, budget_commands
 from blockveil.pipeline.budget.filter import LOSS_TICK, NOTHING, Cap, Ticks
 from blockveil.pipeline.budget.parts import Part, Tally
 
@@ -67,3 +67,15 @@ def test_the_example_of_a_series_is_what_the_command_prints(tmp_path):
     printed = CliRunner().invoke(app, ["budget", "price", str(path), "--delta", "1e-5"]).output
     shown = re.search(r"```\n(Events .*?)```", PAGE, re.DOTALL).group(1)
     assert [line.rstrip() for line in printed.splitlines()] == [line.rstrip() for line in shown.splitlines()]
+
+
+def test_figures_that_two_processors_computed_are_shown_as_one(tmp_path, monkeypatch):
+    """One with AVX-512 found the latter bound of the series above, one without it the former."""
+    path, shown = tmp_path / "events.toml", set()
+    path.write_text(re.search(r"```toml\n(neighbours.*?)```", PAGE, re.DOTALL).group(1))
+    for mu in (0.504692, 0.504695):
+        monkeypatch.setattr(budget_commands, "dominating", lambda _series, mu=mu: Dominating(mu, 9.03e-10))
+        shown.add(CliRunner().invoke(app, ["budget", "price", str(path), "--delta", "1e-5"]).output)
+    (text,) = shown
+    assert "mu 0.5047 and" in text
+    assert "mu 0.5047 and" in PAGE

@@ -1,6 +1,7 @@
 """Documents lead somewhere and name what exists."""
 
 import ast
+import importlib
 import re
 import tomllib
 from datetime import date
@@ -23,6 +24,7 @@ FOLDERS = ("docs", "configs", "engine", "pipeline", "flows", ".github")
 PAGES = [*sorted(ROOT.glob("*.md")), *(page for folder in FOLDERS for page in sorted((ROOT / folder).rglob("*.md")))]
 LAYERS = ("engine", "pipeline", "flows")
 ROOMS = sorted(path.parent for layer in LAYERS for path in (ROOT / layer).glob("*/__init__.py"))
+TESTED = sorted({path.parent for layer in LAYERS for path in (ROOT / "tests" / layer).rglob("test_*.py")})
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
 
 
@@ -121,6 +123,34 @@ def test_the_workflow_runs_what_ci_runs_on_every_supported_python_and_the_ranges
     ]
     assert all(re.search(rf"(?m)^{each['make']}:", MAKEFILE) for each in ranges["strategy"]["matrix"]["include"])
     assert ranges["steps"][-1]["run"].startswith("make ${{ matrix.make }} ")
+
+
+def test_every_older_word_leads_to_a_term_that_the_documentation_uses():
+    glossary = ROOT / "docs" / "glossary.md"
+    terms, _, older = glossary.read_text().partition("## Older words")
+    rows = re.findall(r"(?m)^\| (.+?) \| (.+) \|$", older)[1:]
+    words = [word for word, _ in rows]
+    assert words == sorted(words, key=lambda word: word.lower().strip("`"))
+    pages = [page for page in glossary.parent.rglob("*.md") if page != glossary]
+    used = " ".join([terms, *(page.read_text() for page in pages)]).lower()
+    for word, see in rows:
+        assert f"\n| {word.lower()} |" not in terms.lower()
+        term = re.split(r"[,:(]| of | above | that ", see.lower())[0].strip().strip("`")
+        assert see.startswith("[") or term in used, f"{word!r} leads to {term!r}, which no page uses"
+
+
+@pytest.mark.parametrize("recipe", ["mechanism", "query", "ledger", "key-store"])
+def test_every_file_that_a_recipe_names_is_there(recipe):
+    text = (ROOT / "docs" / "contributing" / f"{recipe}.md").read_text()
+    for line in re.sub(r"(?s)```.*?```", "", text).splitlines():
+        named = re.findall(r"`((?:[\w-]+/)*[\w-]+(?:\.(?:py|md|toml|json)|/))`", line)
+        folders = {(ROOT / name).parent for name in named if "/" in name}
+        for name in named:
+            places = [ROOT] if "/" in name else [*folders, *ROOMS, ROOT, ROOT / "tests" / "end_to_end", *TESTED]
+            assert any((place / name).exists() for place in places), f"{recipe}: {name}"
+    for module, names in re.findall(r"(?m)^from blockveil\.([\w.]+) import \(?([^()]+?)\)?$", text):
+        there = vars(importlib.import_module(f"blockveil.{module}"))
+        assert {name.strip() for name in names.split(",") if name.strip()} <= set(there), module
 
 
 def test_the_runbook_says_what_to_do_in_every_state_that_a_failed_run_has():

@@ -1,6 +1,7 @@
 """Rules of the house: layers, sizes, docstrings, and an engine that knows nothing of its surroundings."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -165,3 +166,19 @@ def test_kinds_are_found_in_both_ways_of_asking(tmp_path):
     file = tmp_path / "asks.py"
     file.write_text("isinstance(a, ADesign)\nmatch b:\n    case BDesign() | CDesign(d=1):\n        pass\n")
     assert list(kinds_asked_for(file)) == ["ADesign", "BDesign", "CDesign"]
+
+
+def test_every_limit_of_style_and_every_exemption_from_one_has_its_reason_beside_it():
+    sections = re.split(r"(?m)^\[", (ROOT / "pyproject.toml").read_text())
+    own = {each.partition("]")[0]: each.partition("]\n")[2] for each in sections}
+    kept = [own[f"tool.ruff.lint.{name}"] for name in ("mccabe", "pylint", "per-file-ignores")]
+    lines = [line for text in kept for line in text.splitlines() if " = " in line and not line.startswith("#")]
+    assert len(lines) > 10
+    assert [line for line in lines if not re.search(r"[\]\d] +# \w{1,}.* \w+", line)] == []
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_the_tests_of_a_room_stand_in_its_mirror(layer):
+    mirrors = {path.parent.relative_to(ROOT / "tests") for path in (ROOT / "tests" / layer).rglob("test_*.py")}
+    assert len(mirrors) > 3
+    assert sorted(mirror for mirror in mirrors if not (ROOT / mirror / "__init__.py").exists()) == []

@@ -1,13 +1,13 @@
 """The tables of the page of mechanisms are what the benchmark prints today."""
 
 import re
-from itertools import product
+from itertools import product, takewhile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import box_moments, k_norm, marginals, positive, uneven
+from benchmarks import box_moments, k_norm, marginals, peers, positive, uneven
 from benchmarks.mechanisms import ball_ratios, balls, table
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.auto import Metric
@@ -35,10 +35,10 @@ WORKLOAD = {
 
 def rows_below(heading, header):
     """Cells of the table below a heading, by the names of its columns."""
-    part = PAGE.split(f"\n{heading}\n")[1].split("\n#")[0]
-    lines = [line for line in part.splitlines() if line.startswith("|")]
+    lines = PAGE.split(f"\n{heading}\n")[1].split("\n#")[0].splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith(f"| {header} |"))
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start:]]
+    table_lines = takewhile(lambda line: line.startswith("|"), lines[start:])
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table_lines]
     return [dict(zip(cells[0], row, strict=True)) for row in cells[2:]]
 
 
@@ -93,7 +93,18 @@ def test_the_table_of_marginal_tables_is_what_the_benchmark_prints():
         found = marginals.row(tables)
         assert [float(cell) for cell in list(row.values())[1:]] == pytest.approx(found, rel=2e-3)
         assert found[0] <= 1.02
-        assert 1.0 <= found[3] <= (1.003 if len(tables.sizes) <= 12 else 1.13)
+        assert 1.0 <= found[3] <= 1.003
+
+
+def test_the_errors_beside_those_of_other_libraries_are_what_the_benchmark_prints():
+    """Those of Blockveil, over the ten trials of the page; what other libraries do is theirs."""
+    shown = {(row["task"], row["guarantee"]): row for row in rows_below("### Beside other libraries", "task")}
+    for line in peers.lines(10)[2:]:
+        task, error, guarantee, found, *_ = (cell.strip() for cell in line.strip("|").split("|"))
+        row = shown[task, guarantee]
+        assert row["error"] == error
+        # Another linear algebra library gives other last digits.
+        assert float(row["Blockveil"]) == pytest.approx(float(found), rel=0.01), task
 
 
 def test_the_table_of_uneven_boxes_is_what_the_benchmark_prints():
@@ -133,6 +144,9 @@ def test_the_table_of_second_moments_in_a_box_is_what_the_benchmark_prints():
         assert float(row["auto over the least"]) <= 1.02
         replaced = box_moments.isotropic_over_auto(int(row["features"]), Neighbours.REPLACE_ONE)
         assert float(row["isotropic over auto, replace-one"]) == pytest.approx(replaced, abs=6e-4)
+        bounded = box_moments.replaced_over_a_bound(int(row["features"]))
+        assert float(row["auto over a bound, replace-one"]) == pytest.approx(bounded, abs=6e-4)
+        assert 1.0 <= bounded <= (1.03 if row["features"] == "4" else 1.02)
 
 
 def test_positive_semi_definite_versions_with_a_diagonal_of_their_own_have_the_error_of_the_page():
@@ -144,6 +158,29 @@ def test_positive_semi_definite_versions_with_a_diagonal_of_their_own_have_the_e
         assert shown == pytest.approx(
             box_moments.positive_over_isotropic(6, Neighbours(row["relation"]), 1000), abs=0.006
         )
+
+
+@pytest.mark.parametrize("relation", list(Neighbours))
+def test_no_positive_semi_definite_version_is_less_exact_than_isotropic_noise_cut_at_zero(relation):
+    """Over spectra and sizes of ten features, where the page has 600 draws; all ratios there are below 0.96."""
+    rows = rows_below("#### Their positive semi-definite versions", "features of any spectrum")
+    assert max(float(row["over isotropic cut at zero, at most"]) for row in rows) <= 1.0
+    assert max(float(row["over isotropic, at most"]) for row in rows) <= 1.01
+    assert box_moments.worst(10, relation, draws=60)[1] <= 1.0
+
+
+def test_noise_that_the_benchmark_draws_has_the_law_of_the_design():
+    """Variances and the covariance along the diagonal of 5,000 draws, within 5 %."""
+    for relation in Neighbours:
+        for design in box_moments.designs(4, relation, 1000):
+            rng = np.random.default_rng(9)
+            noise = np.array([box_moments.drawn(design, rng) for _ in range(5000)])
+            stated = design.standard_deviations((0, 4), (0, 4))
+            assert noise.std(axis=0) == pytest.approx(stated, rel=0.05)
+            diagonal = design.spread.diagonal
+            shared = 0.0 if diagonal is None else 2.0 * diagonal.shared / diagonal.gain
+            found = np.mean(noise[:, 0, 0] * noise[:, 1, 1]) / stated[0, 1] ** 2
+            assert found == pytest.approx(shared, abs=0.05)
 
 
 def test_no_covariance_with_noise_of_three_sizes_has_less_error_than_the_benchmark_finds():

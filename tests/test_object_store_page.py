@@ -72,7 +72,7 @@ def test_a_service_is_told_to_send_the_pages_where_the_command_sends_them():
 
 
 def test_the_page_leads_from_a_config_to_a_reader(hospital, bucket, door, monkeypatch, tmp_path, capsys):
-    run, report, site = [line.replace(ADDRESS, bucket) for line in commands()]
+    run, verify, report, site = [line.replace(ADDRESS, bucket) for line in commands()]
     with monkeypatch.context() as patch:
         for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
             patch.delenv(name)
@@ -91,6 +91,7 @@ def test_the_page_leads_from_a_config_to_a_reader(hospital, bucket, door, monkey
     printed = capsys.readouterr().out
     assert "adding or removing one person" in printed
     assert "[[" in printed
+    assert "people/covariance/2026-11-20" in called(verify)
     called(report)
     assert "people/covariance/2026-11-20" in (tmp_path / "report.html").read_text()
     assert f"{bucket}/index.html" in called(site.replace("s3://public-releases/pages", bucket))

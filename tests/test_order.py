@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.order import LONG, file_of, longest_first, names_of, shares_with
+from tests.order import LONG, asks_for_a_server, file_of, longest_first, may_be_slow, names_of, shares_with
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST = next(iter(LONG))
@@ -35,3 +35,28 @@ def test_the_tests_of_a_file_stay_together_but_for_those_of_the_list(request):
     rest = [test for test in collected if shares_with(test) == file_of(test)]
     assert len(list(groupby(rest, file_of))) == len(set(map(file_of, rest)))
     assert shares_with(f"{FIRST}[x]") != shares_with(f"{FIRST}[y]")
+
+
+def test_tests_that_ask_for_a_server_share_one(request):
+    asking = {file_of(item.nodeid) for item in request.session.items if "prefect" in item.fixturenames}
+    assert all(map(asks_for_a_server, asking))
+    assert not asks_for_a_server("tests/test_order.py")
+    assert shares_with("tests/flows/cli/test_cli.py::test_a") == shares_with(
+        "tests/flows/runs/test_conductor.py::test_b"
+    )
+
+
+def test_no_file_with_slow_tests_is_left_out_where_they_are_run(slow_files):
+    assert sorted(path for path in slow_files if not may_be_slow(path)) == []
+
+
+def test_a_file_may_be_slow_for_a_word_or_for_tests_of_others(tmp_path):
+    file = tmp_path / "test_it.py"
+    for text, wanted in {
+        "def test_a(): ...": False,
+        "@pytest.mark.slow\ndef test_a(): ...": True,
+        "SAME = (\n    others.test_a,\n)": True,
+        "test_a = others.test_a": True,
+    }.items():
+        file.write_text(text)
+        assert may_be_slow(file) is wanted

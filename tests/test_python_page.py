@@ -32,7 +32,7 @@ def run(blocks, shown):
 
 def test_every_block_of_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(papers, "svg_text", lambda figure, theme: "<svg/>")  # of the report, not of the page
+    monkeypatch.setattr(papers, "svg_text", lambda figure, theme, layout: "<svg/>")  # of the report, not of the page
     write_people(tmp_path)
     shown = []
     known = run(BLOCKS, shown)
@@ -49,7 +49,7 @@ def test_the_lines_of_the_readme_run(tmp_path, monkeypatch):
     (block,) = re.findall(r"(?ms)^```python\n(.*?)^```", README)
     assert len(block.strip().splitlines()) <= 6
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(papers, "svg_text", lambda figure, theme: "<svg/>")
+    monkeypatch.setattr(papers, "svg_text", lambda figure, theme, layout: "<svg/>")
     write_people(tmp_path)
     known = run(BLOCKS[:1], [])
     lines = []

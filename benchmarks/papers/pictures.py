@@ -19,6 +19,7 @@ _OURS, _OTHERS, _PUBLISHED = "#0072b2", "#999999", "#d55e00"
 
 def write(folder: Path, claims: list[Claim], outcomes: list[Outcome]) -> None:
     """Both pictures, legible on light and dark paper, as ``papers-claims.svg`` and ``papers-experiments.svg``."""
+    folder.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context({"svg.hashsalt": "blockveil", "font.size": 9.0}):
         figure = Figure(figsize=(8.4, 3.4), facecolor="none")
         _claims(figure.add_subplot(), claims)

@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("docs", "engine", "pipeline", "flows", "configs")
 FILES = ("*.md", "LICENSE", "NOTICE")
 
-PROMISES = tomllib.loads((ROOT / "docs" / "evidence.toml").read_text())["promise"]
+EVIDENCE = tomllib.loads((ROOT / "docs" / "evidence.toml").read_text())
 """What shows that promises are kept."""
 
 MODELS = (
@@ -123,9 +123,9 @@ def lay_out(source: Path) -> None:
         )
     for file in (file for pattern in FILES for file in ROOT.glob(pattern)):
         shutil.copy(file, source)
-    for page in sorted({promise["page"] for promise in PROMISES}):
-        told = [promise for promise in PROMISES if promise["page"] == page]
-        (source / page).write_text(with_evidence((source / page).read_text(), told))
+    for page in sorted({claim["page"] for claim in EVIDENCE["claim"]}):
+        promises, claims = ([each for each in EVIDENCE[kind] if each["page"] == page] for kind in ("promise", "claim"))
+        (source / page).write_text(with_evidence((source / page).read_text(), promises, claims))
     (source / "index.md").write_text("\n".join(index()))
     (source / "reference").mkdir()
     for name, lines in (("commands", commands()), ("keys", keys()), ("python", python())):

@@ -231,7 +231,7 @@ class HistogramQuery:
         return lower, upper
 
     @cached_property
-    def _alike(self) -> list[tuple[ColumnBins, NDArray[np.intp]]]:
+    def _columns_of_bins(self) -> list[tuple[ColumnBins, NDArray[np.intp]]]:
         """Each kind of bins, and the columns that have it."""
         groups: dict[ColumnBins, list[int]] = {}
         for column, each in enumerate(self.bins):
@@ -254,7 +254,7 @@ class HistogramQuery:
         width, found = self.shape[1], list[NDArray[np.intp]]()
         if self.at is not None:
             records = records[:, list(self.at)]
-        for bins, columns in self._alike:
+        for bins, columns in self._columns_of_bins:
             part = records if columns.size == len(self.bins) else records[:, columns]
             values = np.ascontiguousarray(part, dtype=np.float64)
             places, there = bins.places(values), np.isfinite(values)

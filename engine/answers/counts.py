@@ -23,18 +23,18 @@ R1SMG ("Less is more") use counts over an 89 x 89 grid.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from functools import partial
 from math import prod, sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from blockveil.engine.answers import progress
 from blockveil.engine.answers.gram import RowSource, read_again
 from blockveil.engine.answers.layout import Tile, split
+from blockveil.engine.answers.value_cells import NOWHERE, Axis, CountError, Missing, Outside
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.quantiser import NotFiniteError
 from blockveil.engine.sensitivity.second_moment import Sensitivity
@@ -43,136 +43,8 @@ _PIECE_ROWS = 2**18
 """Rows that are coded at once: a few megabytes, so that they stay in a processor's cache."""
 
 _ROUND_UP = 1.0 + 1e-13
-_NOWHERE = -1
 
 
-class CountError(ValueError):
-    """A declared grid or policy is not usable, or a code is not an integer: the message names rule and remedy."""
-
-
-class Outside(StrEnum):
-    """What becomes of a record outside the public grid."""
-
-    CLIP = "clip"
-    """It counts in the nearest cell."""
-
-    DROP = "drop"
-    """It counts nowhere."""
-
-
-class Missing(StrEnum):
-    """What becomes of a record with a missing or infinite value in a counted column."""
-
-    REFUSE = "refuse"
-    """The whole count is refused."""
-
-    DROP = "drop"
-    """It counts nowhere."""
-
-
-@dataclass(frozen=True, eq=False)
-class Edges:
-    """Cells ``edges[i] <= x < edges[i + 1]``; the last cell also holds its upper edge.
-
-    Parameters
-    ----------
-    edges
-        Public, finite, strictly increasing, at least two numbers, raw units.
-    """
-
-    edges: NDArray[np.float64]
-    _uniform: bool = field(default=False, repr=False)
-
-    def __init__(self, edges: ArrayLike) -> None:
-        values = np.atleast_1d(np.asarray(edges, dtype=np.float64)).copy()
-        if values.ndim != 1 or values.size < 2 or not np.all(np.isfinite(values)) or np.any(np.diff(values) <= 0):
-            raise CountError("edges must be at least two finite numbers that increase strictly; sort and deduplicate")
-        values.setflags(write=False)
-        object.__setattr__(self, "edges", values)
-        object.__setattr__(self, "_uniform", _nearly_uniform(values))
-
-    @property
-    def cells(self) -> int:
-        """Number of cells."""
-        return self.edges.size - 1
-
-    def codes(self, values: NDArray[Any], outside: Outside) -> NDArray[np.int64]:
-        """Cell of each value, shape of ``values``, int64; -1 where a value is dropped or not finite."""
-        numbers = values.astype(np.float64, copy=False)
-        low, high = self.edges[0], self.edges[-1]
-        inside = np.clip(numbers, low, high)
-        finite = np.isfinite(numbers)
-        inside[~finite] = low
-        found = self._guess(inside) if self._uniform else np.searchsorted(self.edges, inside, side="right") - 1
-        np.minimum(found, self.cells - 1, out=found)
-        kept = finite if outside is Outside.CLIP else finite & (numbers >= low) & (numbers <= high)
-        found[~kept] = _NOWHERE
-        cells: NDArray[np.int64] = found.astype(np.int64, copy=False)
-        return cells
-
-    def _guess(self, inside: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Cell by one multiplication, corrected against the edges themselves: what searchsorted finds, but faster."""
-        low, high = self.edges[0], self.edges[-1]
-        found: NDArray[np.int64] = ((inside - low) * (self.cells / (high - low))).astype(np.int64)
-        np.clip(found, 0, self.cells - 1, out=found)
-        # Each edge is within a quarter of a cell of its uniform place, so a guess is off by one cell at most.
-        found -= inside < self.edges[found]
-        found += (inside >= self.edges[found + 1]) & (found < self.cells - 1)
-        return found
-
-
-def _nearly_uniform(edges: NDArray[np.float64]) -> bool:
-    cells = edges.size - 1
-    with np.errstate(over="ignore", invalid="ignore"):
-        width = (edges[-1] - edges[0]) / cells
-        if not np.isfinite(width) or width <= 2.0**-40 * np.max(np.abs(edges)):
-            return False
-        return bool(np.all(np.abs(edges - (edges[0] + width * np.arange(cells + 1))) < width / 4.0))
-
-
-@dataclass(frozen=True)
-class Codes:
-    """Public integer codes ``0 <= code < cells``.
-
-    Attributes
-    ----------
-    cells
-        Number of codes, at least one.
-    """
-
-    cells: int
-
-    def __post_init__(self) -> None:
-        """Refuse an empty set of codes."""
-        if self.cells < 1:
-            raise CountError(f"cells is {self.cells}; there must be at least one code; give the number of codes")
-
-    def codes(self, values: NDArray[Any], outside: Outside) -> NDArray[np.int64]:
-        """Cell of each value, int64; -1 where a value is dropped or not finite.
-
-        Raises
-        ------
-        CountError
-            A finite value is not an integer.
-        """
-        kept = np.ones(values.shape, dtype=bool)
-        if values.dtype.kind == "f":
-            kept = np.isfinite(values)
-            # Beyond 2**53 every float is an integer, and far outside any grid.
-            values = np.clip(np.where(kept, values, 0.0).astype(np.float64), -(2.0**53), 2.0**53)
-            if np.any(values != np.rint(values)):
-                raise CountError("a code is not an integer; declare edges for this column, or encode it as integers")
-        elif values.dtype == np.uint64:
-            values = np.minimum(values, np.uint64(2**63 - 1))
-        numbers = values.astype(np.int64)
-        if outside is Outside.DROP:
-            kept = kept & (numbers >= 0) & (numbers < self.cells)
-        numbers = np.clip(numbers, 0, self.cells - 1)
-        numbers[~kept] = _NOWHERE
-        return numbers
-
-
-Axis = Edges | Codes
 Range = tuple[int, int]
 
 
@@ -284,7 +156,7 @@ class _Within:
     def __init__(self, tiles: Sequence[Tile], shape: tuple[int, int]) -> None:
         self._tiles, self._columns, self._whole = tiles, shape[1], [tile.shape for tile in tiles] == [shape]
         self._rows, self._across = sorted({t.rows for t in tiles}), sorted({t.columns for t in tiles})
-        self._starts = np.full((len(self._rows), len(self._across)), _NOWHERE, dtype=np.int64)
+        self._starts = np.full((len(self._rows), len(self._across)), NOWHERE, dtype=np.int64)
         total = 0
         for tile in tiles:
             self._starts[self._rows.index(tile.rows), self._across.index(tile.columns)] = total
@@ -315,7 +187,7 @@ def _found(ranges: list[Range], places: NDArray[np.int64]) -> tuple[NDArray[np.i
     number = np.searchsorted(starts, places, side="right") - 1
     inside = places - starts[number]
     length = (ends - starts)[number]
-    inside[(number < 0) | (inside >= length)] = _NOWHERE
+    inside[(number < 0) | (inside >= length)] = NOWHERE
     return number, inside, length
 
 

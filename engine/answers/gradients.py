@@ -17,27 +17,22 @@ u, hence m always has full precision; ``C K / R`` is the raw unit of a coordinat
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from blockveil.engine.answers import held_records
 from blockveil.engine.answers.gram import RowSource
+from blockveil.engine.answers.held_records import HeldPiece, Holding
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.answers.models import FEATURE_STEPS, Model, Output
-from blockveil.engine.answers.step_records import Batches, FixedBatches, PoissonBatches, StepRecords
-from blockveil.engine.guarantees.calibration import CannotCalibrate
-from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.noise.banded import Band
-from blockveil.engine.noise.sampled_noise import Sampling
+from blockveil.engine.answers.step_records import StepRecords
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.records.quantiser import NotFiniteError, Quantiser
 from blockveil.engine.records.rounding import pull_inside_ball, squared_norms
-from blockveil.engine.sensitivity.problems import OuterProducts
-from blockveil.engine.sensitivity.second_moment import Sensitivity
-from blockveil.engine.sensitivity.spread import Spread
 
 Array = NDArray[np.float64]
 
@@ -48,122 +43,6 @@ _LEAST_CLIP = 1e-200
 """Errors are below 2**26 and inputs shorter than 2**12, so that no gradient over such a clip leaves float64."""
 
 _MOST_INPUTS = 2**15 - 1
-
-
-@dataclass(frozen=True, eq=False)
-class GradientProblem(OuterProducts):
-    """A sum of matrices of Frobenius norm at most one: bounded as outer products of two unit balls are.
-
-    With ``steps``, as many such sums one below the other, each at weights that follow from the noisy sums before it.
-
-    **Claim.** Noise that is private for the sums at weights fixed beforehand is as private for weights that follow from
-    what was released, for the noise of a step is independent of that of the others.
-
-    **Proof.** Given the sums that were released, the weights of the next step are the same for both neighbours, and its
-    sums differ by at most ``Delta`` in the spread's norm whatever these weights are. So, given the past, each step is
-    dominated by the same pair of laws: normal ones ``Delta / scale + rounding`` apart for Gaussian noise, or a pure
-    loss of as much for Laplace noise. Dominating pairs compose under adaptive choice (Zhu, Dong and Wang, 2022, theorem
-    10; Dong, Roth and Su, 2022, theorem 4 and corollary 2): normal ones ``mu`` apart in each of T steps to one pair
-    ``sqrt(T) mu`` apart, pure losses to their sum. Both are the loss of one answer whose sensitivity is ``sqrt(T)
-    Delta`` in L2, or ``T Delta`` in L1, and whose entries change in all steps. The samplers' distances add up over all
-    entries drawn. QED.
-
-    Where steps are over fixed batches, :mod:`.step_records` proves in how many of them one record takes part, and
-    :mod:`.banded` what noise costs that cancels over the steps in between. Where
-    they are over secret samples, the pair of a step is another one, and :mod:`.sampled_noise` composes it.
-
-    Attributes
-    ----------
-    steps
-        T, the number of sums.
-    batches
-        How a step takes part of the records; None where each is over all of them.
-    """
-
-    query: ClassVar[str] = "gradients"
-    steps: int = field(default=1, kw_only=True)
-    batches: Batches | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        """Refuse samples under a relation for which no pair is proven."""
-        if isinstance(self.batches, PoissonBatches) and self.neighbours is not Neighbours.ADD_REMOVE:
-            raise CannotCalibrate('samples have a known loss under "add-remove" alone; choose it, or other batches')
-        if isinstance(self.batches, FixedBatches) and not 1 <= self.batches.band <= min(self.batches.count, self.steps):
-            # Columns of the band that one record is in would share rows.
-            raise CannotCalibrate("noise cancels over as many steps as there are batches at most; lower band")
-
-    @property
-    def sampling(self) -> Sampling | None:
-        """Steps over secret samples; None where there are none."""
-        return Sampling(self.batches.probability, self.steps) if isinstance(self.batches, PoissonBatches) else None
-
-    @property
-    def band(self) -> Band | None:
-        """By which noise cancels from step to step; None where noise of steps is independent."""
-        width = self.batches.band if isinstance(self.batches, FixedBatches) else 1
-        return Band(width, self.steps) if width > 1 else None
-
-    @property
-    def patterns(self) -> float:
-        """How many times what a record changes in one step it changes in all, in L2, where noise cancels."""
-        # A record that enters another batch is in two patterns of steps, whose changes may have one direction.
-        return math.sqrt(self._most) * (2.0 if self.neighbours is Neighbours.REPLACE_ONE else 1.0)
-
-    def l2_of_the_band(self, spread: Spread, band: Band) -> Sensitivity:
-        """Sensitivity of what the band makes of all sums."""
-        added = [(replace(one, neighbours=Neighbours.ADD_REMOVE), part) for one, part in self._each(spread)]
-        # A record replaced by another moves a step no further than both together, which patterns count.
-        of_a_step = max(one.l2(part).bound for one, part in added)
-        return Sensitivity(of_a_step * self.patterns * math.sqrt(band.squared_norm) * (1.0 + 1e-14), 0.0)
-
-    def l2(self, spread: Spread) -> Sensitivity:
-        """Sensitivity of outer products in each step; whether gradients of a model attain it depends on its weights."""
-        self._check_independent()
-        if self.steps == 1:
-            return Sensitivity(super().l2(spread).bound, 0.0)
-        # sum over its steps of Delta_t^2 <= most max Delta_t^2; the last factor covers rounding of root and product.
-        return Sensitivity(self._largest(spread, 2) * math.sqrt(self._most) * (1.0 + 1e-15), 0.0)
-
-    def l1(self, spread: Spread) -> Sensitivity:
-        """The sensitivity is that of outer products, in each step."""
-        self._check_independent()
-        if self.steps == 1:
-            return Sensitivity(super().l1(spread).bound, 0.0)
-        # sum over its steps of Delta_t <= most max Delta_t.
-        return Sensitivity(self._largest(spread, 1) * self._most * (1.0 + 1e-15), 0.0)
-
-    def l2_of_a_step(self, spread: Spread) -> Sensitivity:
-        """The largest over the steps, each over all records."""
-        return Sensitivity(max(one.l2(part).bound for one, part in self._each(spread)), 0.0)
-
-    def _check_independent(self) -> None:
-        if self.sampling is not None or self.band is not None:
-            what = "samples need" if self.band is None else "a band needs"
-            raise CannotCalibrate(f'{what} Gaussian noise; choose "gaussian" or "shaped-gaussian"')
-
-    @property
-    def _most(self) -> int:
-        """Steps that one record takes part in."""
-        return self.batches.most(self.steps) if isinstance(self.batches, FixedBatches) else self.steps
-
-    def _largest(self, spread: Spread, norm: int) -> float:
-        """The largest change of a step, such that ``most`` of them cover what one record changes in all steps."""
-
-        def change(neighbours: Neighbours) -> float:
-            pairs = [(replace(one, neighbours=neighbours), part) for one, part in self._each(spread)]
-            return max((one.l2(part) if norm == 2 else one.l1(part)).bound for one, part in pairs)
-
-        found = change(self.neighbours)
-        if self.neighbours is Neighbours.REPLACE_ONE and isinstance(self.batches, FixedBatches):
-            # A record that enters another batch moves 2 most sums by one record each: sqrt(2) times that, or twice.
-            found = max(found, (math.sqrt(2.0) if norm == 2 else 2.0) * change(Neighbours.ADD_REMOVE) * (1.0 + 1e-15))
-        return found
-
-    def _each(self, spread: Spread) -> list[tuple[GradientProblem, Spread]]:
-        """One sum with the spread of a step, for each spread that a step has."""
-        parts = np.unique(spread.rows.reshape(self.steps, -1), axis=0)
-        one = replace(self, left_scale=self.left_scale[: parts.shape[1]], steps=1, batches=None)
-        return [(one, one.spread(part, spread.columns)) for part in parts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +107,13 @@ class GradientsQuery:
         return [whole[slice(*tile.rows), slice(*tile.columns)].copy() for tile in tiles]
 
     def total(
-        self, source: RowSource, start: int, stop: int, chunk_rows: int, batch: StepRecords | None = None
+        self,
+        source: RowSource,
+        start: int,
+        stop: int,
+        chunk_rows: int,
+        batch: StepRecords | None = None,
+        holding: Holding | None = None,
     ) -> NDArray[np.int64]:
         """Sum over a range of rows, of :attr:`shape`, exact.
 
@@ -242,6 +127,8 @@ class GradientsQuery:
             Rows to read at once; all of them are read, and are finite, whatever the batch.
         batch
             Which of the records are added up; None for all.
+        holding
+            Where their integers stay for the next step; None where they do not.
 
         Raises
         ------
@@ -249,17 +136,60 @@ class GradientsQuery:
             A value is missing or infinite.
         """
         totals = [np.zeros(shape, dtype=np.int64) for shape in self.model.shapes]
-        width = sum(rows + columns for rows, columns in self.model.shapes)
-        rows = max(1, min(2**53 // self.largest**2, _PIECE_BYTES // (8 * width)))
         for first in range(start, stop, chunk_rows):
-            chunk = np.asarray(source[first : min(first + chunk_rows, stop)])
-            if batch is not None:
-                chunk = _in_batch(chunk, batch, first)
-            for offset in range(0, chunk.shape[0], rows):
-                for total, (errors, inputs) in zip(totals, self.integers(chunk[offset : offset + rows]), strict=True):
+            last = min(first + chunk_rows, stop)
+            for found in self._by_pieces(source, first, last, batch, holding):
+                for total, (errors, inputs) in zip(totals, found, strict=True):
                     # Exact: every partial sum is an integer of at most rows * K**2 <= 2**53.
                     total += (errors.T @ inputs).astype(np.int64)
         return totals[0] if len(totals) == 1 else np.concatenate([total.ravel() for total in totals])[None, :]
+
+    def _by_pieces(
+        self, source: RowSource, first: int, last: int, batch: StepRecords | None, holding: Holding | None
+    ) -> Iterator[list[tuple[Array, Array]]]:
+        """Integer factors of the records of a batch, a few of them at a time."""
+        kept = None if holding is None else held_records.fetch(holding, first, last)
+        if kept is None:
+            chunk, rows = np.asarray(source[first:last]), self._rows_of_a_piece
+            if holding is not None and held_records.fits(holding, len(chunk) * self._bytes_of_a_record):
+                kept = tuple(
+                    self._held(chunk[at : at + rows], first + at, batch) for at in range(0, chunk.shape[0], rows)
+                )
+                held_records.keep(holding, first, last, kept)
+            else:
+                chunk = chunk if batch is None else _in_batch(chunk, batch, first)
+                yield from (self.integers(chunk[at : at + rows]) for at in range(0, chunk.shape[0], rows))
+        for piece in kept or ():
+            yield self._factors_of(piece, batch)
+
+    @property
+    def _rows_of_a_piece(self) -> int:
+        width = sum(rows + columns for rows, columns in self.model.shapes)
+        return max(1, min(2**53 // self.largest**2, _PIECE_BYTES // (8 * width)))
+
+    @property
+    def _bytes_of_a_record(self) -> int:
+        return self.features.width * (4 + self._kind.itemsize) + 18
+
+    @property
+    def _kind(self) -> np.dtype[Any]:
+        return np.dtype(np.int16 if self.largest < 2**15 else np.int32)
+
+    def _held(self, records: NDArray[np.generic], first: int, batch: StepRecords | None) -> HeldPiece:
+        """What no weights change of some records."""
+        features, labels = self.features.quantise(records[:, :-1]), self._labels(records[:, -1])
+        lengths, whole = np.sqrt(squared_norms(features)), features.astype(np.int32)
+        _turn_into_directions(features, lengths, self.largest)
+        marks = np.zeros(len(records), np.bool_) if batch is None else batch.marks(records)
+        return HeldPiece(first, whole, labels, lengths, features.astype(self._kind), marks)
+
+    def _factors_of(self, piece: HeldPiece, batch: StepRecords | None) -> list[tuple[Array, Array]]:
+        parts = (piece.features, piece.labels, piece.lengths, piece.directions)
+        if batch is not None:
+            parts = tuple(part[batch.taken(piece.marks, piece.first)] for part in parts)  # type: ignore[assignment]
+        features, labels, lengths, directions = parts
+        known = lengths, directions.astype(np.float64)
+        return self._factored(features.astype(np.float64), labels, known)
 
     def integers(self, records: NDArray[np.generic]) -> list[tuple[Array, Array]]:
         """Integer factors (k, m) of each record and layer, shapes (n, outputs) and (n, inputs + 1).
@@ -269,17 +199,30 @@ class GradientsQuery:
         NotFiniteError
             A value is missing or infinite.
         """
-        factors = self.model.factors(self.features.quantise(records[:, :-1]), self._labels(records[:, -1]))
-        lengths = [np.sqrt(squared_norms(part.inputs)) for part in factors]
+        return self._factored(self.features.quantise(records[:, :-1]), self._labels(records[:, -1]))
+
+    def _factored(
+        self, features: Array, labels: Array, known: tuple[Array, Array] | None = None
+    ) -> list[tuple[Array, Array]]:
+        """The same of integers of features; ``known`` are the lengths of these and their directions, or neither."""
+        factors = self.model.factors(features, labels)
+        lengths = [
+            known[0] if known is not None and part.inputs is features else np.sqrt(squared_norms(part.inputs))
+            for part in factors
+        ]
         lengthened = [part.errors * (own / part.steps)[:, None] for part, own in zip(factors, lengths, strict=True)]
         together = np.concatenate(lengthened, axis=1) / self.clip
         bounded = _fine(together)
         pull_inside_ball(bounded, self.largest)
         borders = np.cumsum([part.errors.shape[1] for part in factors])[:-1]
-        errors = np.split(bounded, borders, axis=1)
-        for part, own in zip(factors, lengths, strict=True):
-            _turn_into_directions(part.inputs, own, self.largest)
-        return [(k, part.inputs) for k, part in zip(errors, factors, strict=True)]
+        found = list[tuple[Array, Array]]()
+        for k, part, own in zip(np.split(bounded, borders, axis=1), factors, lengths, strict=True):
+            if known is not None and part.inputs is features:
+                found.append((k, known[1]))
+            else:
+                _turn_into_directions(part.inputs, own, self.largest)
+                found.append((k, part.inputs))
+        return found
 
     def split(self, matrix: Array) -> list[Array]:
         """Parts of an answer (or of anything of its shape) by layer, in the layer's shape."""
@@ -298,42 +241,11 @@ class GradientsQuery:
         return (inside - (lower + upper) / 2.0) / ((upper - lower) / 2.0)
 
 
-@dataclass(frozen=True, eq=False)
-class GradientsAtStep:
-    """The sum of one step, as a part of an answer that has those of all steps one below the other.
-
-    Attributes
-    ----------
-    query
-        The sum at the weights of this step.
-    first_row
-        Row of the whole answer that the step's first row is.
-    batch
-        The records that it is over; None for all.
-    """
-
-    query: GradientsQuery
-    first_row: int
-    batch: StepRecords | None = None
-
-    def partial(
-        self, source: RowSource, start: int, stop: int, chunk_rows: int, tiles: Sequence[Tile]
-    ) -> list[NDArray[np.int64]]:
-        """Tiles of the whole answer, all of them within this step."""
-        whole = self.total(source, start, stop, chunk_rows)
-        own = [(tile.rows[0] - self.first_row, tile.rows[1] - self.first_row) for tile in tiles]
-        return [whole[slice(*rows), slice(*tile.columns)].copy() for rows, tile in zip(own, tiles, strict=True)]
-
-    def total(self, source: RowSource, start: int, stop: int, chunk_rows: int) -> NDArray[np.int64]:
-        """Sum of the step over a range of rows, exact; as :meth:`GradientsQuery.total`."""
-        return self.query.total(source, start, stop, chunk_rows, self.batch)
-
-
 def _in_batch(records: NDArray[np.generic], batch: StepRecords, first: int) -> NDArray[np.generic]:
     """Records of a batch, once all of them are known to be finite: what a step refuses depends on no batch."""
     if not np.isfinite(records).all():
         raise NotFiniteError
-    return records[batch.taken(records, first)]
+    return records[batch.taken(batch.marks(records), first)]
 
 
 def _radius(inputs: int, largest: int) -> float:
@@ -345,7 +257,8 @@ def _fine(values: Array) -> Array:
     """Coordinates in steps of 2**-20, pulled along their ray to at most 8 in each; a maximum has no order of sums."""
     furthest = np.max(np.abs(values), axis=1, keepdims=True)
     values *= np.minimum(1.0, _FURTHEST / np.maximum(furthest, 1.0))
-    return np.rint(np.ldexp(values, _FINE_BITS))
+    values *= 2.0**_FINE_BITS
+    return np.rint(values, out=values)
 
 
 def _turn_into_directions(inputs: Array, lengths: Array, largest: int) -> None:

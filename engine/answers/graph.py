@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.answers import progress
-from blockveil.engine.answers.counts import CountError
 from blockveil.engine.answers.gram import RecordsError, RowSource
 from blockveil.engine.answers.layout import Layout, Tile, WorkPart
+from blockveil.engine.answers.value_cells import CountError
 from blockveil.engine.noise import keyring
 from blockveil.engine.noise.design import Block, Design
 from blockveil.engine.records.quantiser import NotFiniteError

@@ -56,7 +56,7 @@ class Halves:
         return rows_in_step(width)
 
     def rows_at_once(self, width: int, rows: int) -> int:
-        """Rows of a piece: four bytes a value, both halves as both factors, with room for as many as in floats."""
+        """Rows of a piece: four bytes per value, both halves as both factors, with room for as many as in floats."""
         fitting = PIECE_BYTES // (4 * width) // 64 * 64
         return max(1, min(rows, PIECE, max(_LEAST_ROWS, fitting)))
 

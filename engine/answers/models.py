@@ -44,6 +44,7 @@ _GELU = 0.7978845608028654
 _SUM_BITS = 33
 _LN2_HIGH = 6.93147180369123816490e-01
 _LN2_LOW = 1.90821492927058770002e-10
+_BIAS, _FRACTION_BITS = 1023, 52
 _TAYLOR = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))
 
 
@@ -122,11 +123,15 @@ class PublicMap:
     def forward(self, inputs: Array) -> Array:
         """Products with integers of at most 2**20, shape (n, inputs) to (n, outputs): exact in any order of sums."""
         # |sum of products| <= 2**20 * 2**33 = 2**53, partial sums too.
-        return np.ldexp(inputs @ self.integers.T, -self.bits)
+        found: Array = inputs @ self.integers.T
+        found *= 2.0**-self.bits  # a power of two: exact
+        return found
 
     def backward(self, errors: Array) -> Array:
         """Products of the transpose with integers of at most 2**20, shape (n, outputs) to (n, inputs): exact too."""
-        return np.ldexp(errors @ self.integers, -self.bits)
+        found: Array = errors @ self.integers
+        found *= 2.0**-self.bits
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +216,7 @@ class Model:
 
 
 def layer_names(hidden: int) -> tuple[str, ...]:
-    """Names of the layers of a model with so many hidden ones, the first layer first."""
+    """Names of the layers of a model with a given number of hidden ones, the first layer first."""
     if hidden == 1:
         return ("hidden", "last")
     return (*(f"hidden_{i + 1}" for i in range(hidden)), "last")
@@ -241,8 +246,11 @@ def exp(values: Array) -> Array:
     rest = (values - powers * _LN2_HIGH) - powers * _LN2_LOW
     found = np.full_like(rest, _TAYLOR[0])
     for coefficient in _TAYLOR[1:]:
-        found = found * rest + coefficient
-    return np.where(values > -700.0, np.ldexp(found, powers.astype(np.int32)), 0.0)
+        found *= rest
+        found += coefficient
+    # Exact: powers from -1010 on are those of normal numbers, and so is what they give.
+    found *= ((powers.astype(np.int64) + _BIAS) << _FRACTION_BITS).view(np.float64)
+    return np.where(values > -700.0, found, 0.0)
 
 
 def sigmoid(values: Array) -> Array:
@@ -259,7 +267,7 @@ def tanh(values: Array) -> Array:
 
 def softmax(values: Array) -> Array:
     """Probabilities by row, in steps of 2**-40 of the largest, so that their sum is exact."""
-    sizes = np.rint(np.ldexp(exp(values - values.max(axis=1, keepdims=True)), 40))
+    sizes = np.rint(exp(values - values.max(axis=1, keepdims=True)) * 2.0**40)
     # At most 2**15 classes of at most 2**40: exact in int64 and in float64, in any order.
     total = sizes.astype(np.int64).sum(axis=1, keepdims=True)
     found: Array = sizes / total.astype(np.float64)

@@ -1,7 +1,7 @@
 """How far a task has come, reported to whoever runs it: a hook of this process and the share that is done.
 
 Only shares travel, in steps of a twentieth: under add-remove the number of records is private, and finer steps would
-count chunks. Fewer than twenty chunks a task still show, as they do in the time that a run takes.
+count chunks. Fewer than twenty chunks per task still show, as they do in the time that a run takes.
 """
 
 from __future__ import annotations

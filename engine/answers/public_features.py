@@ -146,7 +146,7 @@ class OrientedGradients:
 
 
 def cosine_of_turns(turns: Array) -> Array:
-    """``cos(2 pi t)`` within 4e-15, for whole and broken turns alike; elementwise, the same on every machine."""
+    """``cos(2 pi t)`` within 4e-15, for whole turns and fractions of one; elementwise, the same on every machine."""
     # cos(2 pi |r|) = sin(2 pi (1/4 - |r|)) with |r| <= 1/2, so the angle is within a quarter of a turn.
     quarter = 0.25 - np.abs(turns - np.rint(turns))
     angle = quarter * (2.0 * math.pi)

@@ -22,13 +22,13 @@ number.
 *Claim.* Under add-remove, and where a unit has one row, each step is dominated by the pair ``(1 - q) N(0, 1) + q N(m,
 1)`` and ``N(0, 1)``, in both directions, with m the loss of the step over all records.
 
-*Proof.* The bits of different rows and steps are independent and alike, and independent of all noise. If a record is
-missing then later rows have other numbers, but the sample of the other records has the same law, and it is independent
-of whether the record takes part. Given that sample and the past, the step is normal noise (up to a map that is the same
-for both, :mod:`.additive`) about a sum ``a``, or with probability q about ``a'``, at most m deviations away; or about
-``a`` always. That pair is dominated by the one at distance m, and mixtures over the sample of pairs with one dominating
-pair have that pair (joint convexity). The steps compose because the pair holds whatever the past. QED.
-Under replace-one, with several rows a unit, or with noise that is not Gaussian, no pair is proven here: refused.
+*Proof.* The bits of different rows and steps are independent and identically distributed, and independent of all noise.
+If a record is missing then later rows have other numbers, but the sample of the other records has the same law, and it
+is independent of whether the record takes part. Given that sample and the past, the step is normal noise (up to a map
+that is the same for both, :mod:`.additive`) about a sum ``a``, or with probability q about ``a'``, at most m deviations
+away; or about ``a`` always. That pair is dominated by the one at distance m, and mixtures over the sample of pairs with
+one dominating pair have that pair (joint convexity). The steps compose because the pair holds whatever the past. QED.
+Under replace-one, with several rows per unit, or with noise that is not Gaussian, no pair is proven here: refused.
 
 **Source**: McSherry, 2009 (parallel composition); Balle, Barthe and Gaboardi, 2018, and Zhu, Dong and Wang, 2022,
 theorem 11 (Poisson samples); Dietzfelbinger, 1996 (the hash: any two records fall into one batch with probability
@@ -59,13 +59,22 @@ _ROWS_A_BLOCK = 4
 class StepRecords(Protocol):
     """The records of one step."""
 
-    def taken(self, records: NDArray[Any], first: int) -> Flags:
-        """Which of some records take part, shape (n,).
+    def marks(self, records: NDArray[Any]) -> NDArray[Any]:
+        """What decides the steps of each of some records, the same in all steps, shape (n,).
 
         Parameters
         ----------
         records
             Stored records, shape (n, columns), finite.
+        """
+
+    def taken(self, marks: NDArray[Any], first: int) -> Flags:
+        """Which of some records take part, shape (n,).
+
+        Parameters
+        ----------
+        marks
+            Of :meth:`marks`, shape (n,).
         first
             Number of the row of the first.
         """
@@ -103,7 +112,7 @@ class FixedBatches:
         return 1.0 / self.count
 
     def of(self, records: NDArray[Any]) -> NDArray[np.int64]:
-        """StepRecords of each record, shape (n,)."""
+        """Batch of each record, shape (n,)."""
         values = np.ascontiguousarray(records, dtype="<f8") + 0.0  # one zero
         words = values.view("<u4").astype(np.uint64)
         factors = np.frombuffer(
@@ -121,9 +130,13 @@ class FixedBatch:
     batches: FixedBatches
     number: int
 
-    def taken(self, records: NDArray[Any], first: int) -> Flags:
+    def marks(self, records: NDArray[Any]) -> NDArray[np.int16]:
+        """Number of the batch of each."""
+        return self.batches.of(records).astype(np.int16)  # of at most 10,000
+
+    def taken(self, marks: NDArray[Any], first: int) -> Flags:
         """Those whose hash is the batch's number, wherever they stand."""
-        return self.batches.of(records) == self.number
+        return marks == self.number
 
 
 @dataclass(frozen=True)
@@ -166,11 +179,15 @@ class SecretSample:
     step: int
     handle: str
 
-    def taken(self, records: NDArray[Any], first: int) -> Flags:
+    def marks(self, records: NDArray[Any]) -> Flags:
+        """Nothing of a record decides, but its place."""
+        return np.zeros(len(records), np.bool_)
+
+    def taken(self, marks: NDArray[Any], first: int) -> Flags:
         """Those whose 32 bits of the key stream, at this step and the number of the row, are below q; secret."""
         # Rounded down: a record takes part with at most the probability that is accounted for.
         below = math.floor(math.ldexp(self.probability, 32))
-        end = first + len(records)
+        end = first + len(marks)
         words = [self._words(start, min(_ROWS_A_CALL, end - start)) for start in range(first, end, _ROWS_A_CALL)]
         return np.concatenate([np.zeros(0, np.uint64), *words]) < np.uint64(below)
 

@@ -120,7 +120,7 @@ def usual(subject: Subject, outputs: Array) -> Sequence[Attack]:
 def fitted(
     subject: Subject, outputs: tuple[Array, Array], attacks: Sequence[Attack], trials: int, error: float
 ) -> tuple[list[Event], Aim]:
-    """Events that calibration outputs recommend, for so many further trials, and the error that each may have.
+    """Events that calibration outputs recommend, for a number of further trials, and the error that each may have.
 
     Raises
     ------

@@ -179,7 +179,7 @@ def _difference(design: NoiseDesign, first: Array, second: Array) -> Array:
 
 
 def _repeated(label: str, difference: Array, sizes: Array, mu: float) -> Additive:
-    """The mean of so many releases, which tells all that they tell: as one whose answers are further apart."""
+    """The mean of a number of releases, which is sufficient: as one release whose answers are further apart."""
     times = int(mu**-2.0)
     # Squared losses add up, so that these cost at most mu one together.
     claim = visible_claim(Loss(mu * times**0.5, 0.0, 0.0))

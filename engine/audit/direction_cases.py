@@ -66,7 +66,7 @@ class DirectionLaw:
         """No closed form is known."""
 
     def with_noise(self, factor: float) -> DirectionLaw:
-        """A law so many times as wide about its mode, in squares."""
+        """A law that is wider about its mode by a factor, in squares."""
         return replace(self, concentration=self.concentration / factor)
 
     def _log_density(self, which: int, outputs: Array) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.gradients import GradientProblem
+from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.audit import mutants
 from blockveil.engine.audit.bounds import Array, Claim
 from blockveil.engine.audit.subjects import Additive, BlackBox, Subject
@@ -143,7 +143,7 @@ def k_norm(answers: tuple[Array, Array], design: NoiseDesign, claim: Claim) -> A
 
 
 def _in_bulk(design: NoiseDesign, trials: int, rng: Generator) -> Array:
-    """Noise of so many releases from the secure sampler under one key, shape (trials, M)."""
+    """Noise of a given number of releases from the secure sampler under one key, shape (trials, M)."""
     rows, columns = design.shape
     beside = TILE // columns
     drawn = design.grid.draw(NoiseKey(rng.bytes(32)), (0, -(-trials * rows // beside)), (0, beside * columns), False)

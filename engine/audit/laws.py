@@ -1,7 +1,7 @@
 """Laws of noise under audit: independent entries, the noise that is released, and rank-one noise.
 
 Simulated continuous noise is rounded to a public grid after it is added. Without that, the last bits of a float sum
-tell the answers apart, a leak of its own that would drown what is audited:
+tell the answers apart, a leak of its own that would hide what is audited:
 :func:`.mutants.unrounded`.
 
 **Source**: Ji and Li, "Less is More", Definition 8, for rank-one noise; Mironov, 2012, for the last bits.
@@ -22,6 +22,9 @@ from blockveil.engine.guarantees.calibration import CalibrationError, gaussian_d
 from blockveil.engine.noise.additive import Law
 from blockveil.engine.noise.discrete_gaussian import TILE, Grid, NoiseKey
 from blockveil.engine.study.r1smg_profile import true_delta
+
+_FINE = 2.0**-10
+"""Steps of outputs that are no whole numbers, in steps of the grid of a release."""
 
 
 def gaussian(difference: ArrayLike, standard_deviations: ArrayLike, claim: Claim) -> Additive:
@@ -153,31 +156,37 @@ def grid_noise(law: Law, difference: ArrayLike, claim: Claim) -> Additive:
         grid=0.0,
         log_density=lambda noise: -np.sum(np.abs(noise / scale) ** power, axis=1) / power,
         # Whole numbers whatever the factor: others would tell the answers apart by their fractions.
-        scaled=lambda factor: whole_noise(law, (d, np.zeros_like(d)), claim, factor),
+        scaled=lambda factor: integer_noise(law, (d, np.zeros_like(d)), claim, factor),
     )
 
 
-def whole_noise(law: Law, answers: tuple[Array, Array], claim: Claim, factor: float) -> Additive:
-    """Noise of a released law, so many times as large and whole, from a fast source of random numbers.
+def integer_noise(law: Law, answers: tuple[Array, Array], claim: Claim, factor: float) -> Additive:
+    """Noise of a released law, larger by a factor and rounded to integers, from a fast source of random numbers.
 
     Parameters
     ----------
     law
         Law of the noise.
     answers, claim
-        See :class:`.subjects.Subject`.
+        See :class:`.subjects.Subject`. Where noise that entries share was taken out of them they are no whole numbers,
+        and neither is the noise then: fractions would tell answers apart that those of a release do not.
     factor
         What the noise is multiplied by before it is whole.
     """
     gaussian = isinstance(law, Grid)
     size = law.standard_deviation * factor
+    whole = all(np.array_equal(answer, np.rint(answer)) for answer in answers)
 
-    def noise(trials: int, rng: Generator) -> Array:
+    def integers(trials: int, rng: Generator) -> Array:
         shape = trials, answers[0].size
         if gaussian:
             return np.rint(rng.standard_normal(shape) * size)
         pair = rng.geometric(-math.expm1(-1.0 / (law.privacy_scale * factor)), size=(2, *shape))
         return np.asarray(pair[0] - pair[1], dtype=np.float64)
+
+    def noise(trials: int, rng: Generator) -> Array:
+        drawn = integers(trials, rng)
+        return drawn if whole else np.asarray(drawn + rng.uniform(-0.5, 0.5, drawn.shape))
 
     scale, power = (size, 2) if gaussian else (law.privacy_scale * factor, 1)
     return Additive(
@@ -185,9 +194,9 @@ def whole_noise(law: Law, answers: tuple[Array, Array], claim: Claim, factor: fl
         claim=claim,
         answers=answers,
         noise=noise,
-        grid=0.0,
+        grid=0.0 if whole else _FINE,
         log_density=lambda noise: -np.sum(np.abs(noise / scale) ** power, axis=1) / power,
-        scaled=lambda further: whole_noise(law, answers, claim, factor * further),
+        scaled=lambda further: integer_noise(law, answers, claim, factor * further),
     )
 
 

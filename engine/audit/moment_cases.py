@@ -69,7 +69,7 @@ class ChiSquare:
         return max(both)
 
     def with_noise(self, factor: float) -> ChiSquare:
-        """A shift so many times smaller, or a regularisation so many times larger."""
+        """A shift smaller by a factor, or a regularisation larger by it."""
         return replace(self, shift=self.shift / factor, factor=1.0 + (self.factor - 1.0) / factor**2)
 
 

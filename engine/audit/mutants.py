@@ -19,7 +19,7 @@ from blockveil.engine.answers.counts import CountQuery, partial_counts
 from blockveil.engine.answers.gram import partial_gram
 from blockveil.engine.answers.table_counts import TablesQuery, table_counts
 from blockveil.engine.audit.bounds import Array, Claim
-from blockveil.engine.audit.laws import whole_noise as whole_noise_of
+from blockveil.engine.audit.laws import integer_noise as integer_noise_of
 from blockveil.engine.audit.subjects import Additive, BlackBox, Chunks
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.mechanisms.gaussian import NoiseDesign, add_noise
@@ -64,7 +64,7 @@ def unrounded(subject: Additive) -> Additive:
 
 
 def reseeded(subject: Additive, entries: int) -> Additive:
-    """The mistake of one seed for all tasks: every chunk of so many entries draws the noise of the first.
+    """The mistake of one seed for all tasks: every chunk of a given number of entries draws the noise of the first.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def reseeded(subject: Additive, entries: int) -> Additive:
     )
 
 
-def whole_noise(design: NoiseDesign, key: NoiseKey) -> NDArray[np.int64]:
+def integer_noise(design: NoiseDesign, key: NoiseKey) -> NDArray[np.int64]:
     """Noise as it is released: addressed by position in the matrix, shape of the design."""
     rows, columns = ((0, length) for length in design.shape)
     return design.noise(key, rows, columns)
@@ -144,8 +144,8 @@ def unclipped_quantiser(quantiser: Quantiser, excess: int, first: int = 0) -> Qu
 def _model(
     claim: Claim, design: NoiseDesign, answers: tuple[Array, Array], chunks: Chunks | None, factor: float
 ) -> Additive:
-    """What a design releases, with noise so many times as large, from a fast source of random numbers."""
-    return replace(whole_noise_of(design.grid, answers, claim, factor), chunks=chunks)
+    """What a design releases, with noise larger by a factor, from a fast source of random numbers."""
+    return replace(integer_noise_of(design.grid, answers, claim, factor), chunks=chunks)
 
 
 def second_moment_subject(
@@ -154,7 +154,7 @@ def second_moment_subject(
     design: NoiseDesign,
     quantiser: Quantiser,
     data: tuple[Array, Array],
-    noise: Noise = whole_noise,
+    noise: Noise = integer_noise,
     chunk: int | None = None,
 ) -> BlackBox[NDArray[np.int64]]:
     """The released code path on two small data sets: quantise, multiply, round to the grid, add noise.
@@ -238,7 +238,7 @@ def counts_subject(
     design: NoiseDesign,
     query: CellsQuery,
     data: tuple[Array, Array],
-    noise: Noise = whole_noise,
+    noise: Noise = integer_noise,
     chunk: int | None = None,
 ) -> BlackBox[NDArray[np.int64]]:
     """The released code path on two small data sets: count, measure the strategy if there is one, round, add noise.

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from blockveil.engine.answers.column_bins import EdgeBins, HistogramQuery, MissingValue
-from blockveil.engine.answers.counts import CountQuery, Edges, Missing, Outside
+from blockveil.engine.answers.counts import CountQuery
+from blockveil.engine.answers.value_cells import Edges, Missing, Outside
 from blockveil.engine.audit import mutants, table_cases
 from blockveil.engine.audit.bounds import Array, Claim
 from blockveil.engine.audit.small_problems import ADD, BASIS, RANGES, K, clip_along
@@ -67,7 +68,7 @@ def _path(label: str, design: NoiseDesign, quantiser: Quantiser, record: Array, 
         mutants.half_steps(design) if mutant == "half-scale" else design,
         mutants.unclipped_quantiser(quantiser, EXCESS) if mutant == "unclipped" else quantiser,
         (np.vstack([others, np.tile(_FAR * record, (group, 1))]), others),
-        noise=mutants.reseeded_noise(1) if mutant == "reseeded" else mutants.whole_noise,
+        noise=mutants.reseeded_noise(1) if mutant == "reseeded" else mutants.integer_noise,
         chunk=1 if mutant == "reseeded" else None,
     )
 
@@ -114,6 +115,6 @@ def _count_path(label: str, design: NoiseDesign, query: mutants.CellsQuery, muta
         query,
         # A record that is counted several times is what a missing bound would be.
         (np.vstack([data, np.full((times, width), 0.1)]), data),
-        noise=mutants.reseeded_noise(1) if mutant == "reseeded" else mutants.whole_noise,
+        noise=mutants.reseeded_noise(1) if mutant == "reseeded" else mutants.integer_noise,
         chunk=1 if mutant == "reseeded" else None,
     )

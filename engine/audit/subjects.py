@@ -56,7 +56,7 @@ class Subject(Protocol):
         """Exact smallest delta at an epsilon; None if unknown."""
 
     def with_noise(self, factor: float) -> Subject | None:
-        """The same claim with noise so many times as large, in law; None if its law is not known."""
+        """The same claim with noise larger by a factor, in law; None if its law is not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class Additive:
     name, claim, answers, chunks
         See :class:`Subject`; the answers are known here.
     noise
-        Noise of so many outputs, shape (trials, M).
+        Noise of a given number of outputs, shape (trials, M).
     log_density
         Logarithm of the density of the noise up to a constant, shape (trials,); None where it is not known.
     profile
@@ -76,7 +76,7 @@ class Additive:
     grid
         Outputs are rounded to multiples of this power of two, far below the noise; 0 where they are exact integers.
     scaled
-        The same subject with noise so many times as large, with its exact profile; None where there is no profile.
+        The same subject with noise larger by a factor, with its exact profile; None where there is no profile.
     """
 
     name: str
@@ -143,7 +143,7 @@ class BlackBox(Generic[Data]):
     data
         The neighbouring data sets D and D'.
     model
-        A subject whose outputs have the law of these, with noise so many times as large; None where none is known. No
+        A subject whose outputs have the law of these, with noise larger by a factor; None where none is known. No
         verdict rests on it.
     """
 
@@ -169,5 +169,5 @@ class BlackBox(Generic[Data]):
         """Not known."""
 
     def with_noise(self, factor: float) -> Subject | None:
-        """A model of it with noise so many times as large."""
+        """A model of it with noise larger by a factor."""
         return None if self.model is None else self.model(factor)

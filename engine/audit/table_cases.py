@@ -7,8 +7,9 @@ from itertools import product
 
 import numpy as np
 
-from blockveil.engine.answers.counts import Codes, CountQuery, Edges, Missing, Outside
+from blockveil.engine.answers.counts import CountQuery
 from blockveil.engine.answers.table_counts import TablesQuery
+from blockveil.engine.answers.value_cells import Codes, Edges, Missing, Outside
 from blockveil.engine.audit import mutants
 from blockveil.engine.audit.bounds import Array
 from blockveil.engine.guarantees.guarantee import Neighbours

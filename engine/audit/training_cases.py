@@ -26,12 +26,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.gradients import GradientProblem, GradientsAtStep, GradientsQuery
+from blockveil.engine.answers.gradient_problem import GradientProblem
+from blockveil.engine.answers.gradients import GradientsQuery
 from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Output
+from blockveil.engine.answers.step_gradients import GradientsAtStep
 from blockveil.engine.answers.step_records import FixedBatches, Flags
 from blockveil.engine.audit import mutants
 from blockveil.engine.audit.bounds import Array, Claim
-from blockveil.engine.audit.laws import whole_noise
+from blockveil.engine.audit.laws import integer_noise
 from blockveil.engine.audit.subjects import BlackBox, Subject, visible_claim
 from blockveil.engine.estimates.descent import Descent, Rule, Schedule, Trained
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
@@ -68,9 +70,13 @@ class _ByPosition:
 
     number: int
 
-    def taken(self, records: NDArray[Any], first: int) -> Flags:
+    def marks(self, records: NDArray[Any]) -> Flags:
+        """Nothing of a record decides."""
+        return np.zeros(len(records), np.bool_)
+
+    def taken(self, marks: NDArray[Any], first: int) -> Flags:
         """Every second row."""
-        return np.asarray((first + np.arange(len(records))) % _BATCHES == self.number)
+        return np.asarray((first + np.arange(len(marks))) % _BATCHES == self.number)
 
 
 def mutants_of_training(declaration: MechanismDeclaration) -> tuple[str, ...]:
@@ -145,7 +151,7 @@ def training_subject(mechanism: Mechanism, guarantee: ApproxDP, mutant: str | No
         data=data,
         answers=answers,
         chunks=list(np.arange(steps * _WIDTH).reshape(steps, _WIDTH)),
-        model=lambda factor: whole_noise(design.grid, answers, claim, factor),
+        model=lambda factor: integer_noise(design.grid, answers, claim, factor),
     )
 
 
@@ -205,6 +211,6 @@ def _exact(
     batch = _ByPosition(step % _BATCHES) if mutant == "by-position" else batches.at(step, "")
     if mutant != "unclipped":
         return GradientsAtStep(query, step, batch).total(records, 0, len(records), len(records))
-    # A clip so many times as long, in the integers of the one that was declared.
+    # A clipping norm larger by a factor, in the integers of the one that was declared.
     wide = GradientsAtStep(replace(query, clip=_EXCESS * query.clip), step, batch)
     return _EXCESS * wide.total(records, 0, len(records), len(records))

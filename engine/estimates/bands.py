@@ -24,8 +24,14 @@ known exactly, in units of the scale, of d entries:
 * by the length, its characteristic function is ``(1 + t^2)^(-(d + 1) / 2)``: a difference of two variables of a gamma
   law of (d + 1) / 2, as an entry of a vector of length r along a direction of no preference, r of a gamma law of d.
 
+The *length* of noise of several entries, in units of its root mean square, is the root of a mean Q of squares x^2 of
+unit variables with weights that add up to one. Beyond 1.54, no such mean of Gaussian variables is more likely than a
+single square, so that lengths have the band of entries; lengths that depend on each other do, too. For any law, ``Q >
+c`` has a probability of at most ``E (Q - t)+ / (c - t)``, and the mean is at most ``E (x^2 - t)+`` by convexity. For a
+Laplace law the last is ``e^-u (u + 1)`` at ``t = u^2 / 2``, and the best u makes ``e^-u`` the probability wanted.
+
 **Source**: Sidak, 1967; Chernoff, 1952; Cai, Fan and Jiang, 2013 (entries of random directions); Prekopa, 1973, and
-Borell, 1973 (log-concave densities).
+Borell, 1973 (log-concave densities); Szekely and Bakirov, 2003 (quadratic forms); Royen, 2014 (dependent lengths).
 """
 
 from __future__ import annotations
@@ -50,7 +56,7 @@ class Tails(Protocol):
         """What the noise is called."""
 
     def band(self, count: int) -> float:
-        """Standard deviations that hold so many noises of this law at once with probability 0.95."""
+        """Standard deviations that hold a given number of noises of this law at once with probability 0.95."""
 
     def beyond(self, size: float) -> tuple[float, float]:
         """Bounds of the probability that one noise is further than ``size`` standard deviations from zero."""
@@ -128,7 +134,7 @@ class LaplaceSums:
 
 @dataclass(frozen=True)
 class CubeEntry:
-    """One of so many entries of a row whose noise falls with the largest of them."""
+    """One of a given number of entries of a row whose noise falls with the largest of them."""
 
     entries: int
     words: str = "K-norm noise"
@@ -151,7 +157,7 @@ class CubeEntry:
 
 @dataclass(frozen=True)
 class BallEntry:
-    """One of so many entries, at least two, of an answer whose noise falls with its length."""
+    """One of a given number of entries, at least two, of an answer whose noise falls with its length."""
 
     entries: int
     words: str = "K-norm noise"
@@ -183,7 +189,7 @@ def _where(share: Callable[[float], float], rare: float) -> float:
 
 @dataclass(frozen=True)
 class RandomDirection:
-    """Entries of a unit vector of any direction, in so many dimensions, at least two."""
+    """Entries of a unit vector of any direction, in a given number of dimensions, at least two."""
 
     dimension: int
     words: str = "directions drawn at random"
@@ -199,3 +205,19 @@ class RandomDirection:
         square = min(1.0, size * size / self.dimension)
         found = 1.0 - float(betainc(0.5, (self.dimension - 1) / 2.0, square))
         return found, found
+
+
+def length_band(count: int, *, laplace: bool) -> float:
+    """How many times its root mean square none of a number of noises is long, with probability 0.95.
+
+    Parameters
+    ----------
+    count
+        How many there are, each of any number of entries of any sizes.
+    laplace
+        Whether entries may be independent Laplace variables; else they are Gaussian.
+    """
+    if not laplace:
+        return GaussianNoise().band(count)
+    u = math.log(count / (1.0 - CONFIDENCE))
+    return math.sqrt(u * u / 2.0 + u + 1.0)

@@ -11,6 +11,10 @@ never exceeds ``z s sqrt(m)``. Then
 * a bin of more than ``2 z s`` values stands out, so that it lies within the bounds;
 * the true number of values beyond the bounds is within the interval that is given with it.
 
+Where most values are zero, the others may be too few to stand out, however large they are: bounds then lie close to
+zero and clip what the column says. The counts tell it: more than half of them are zero, and the upper end of the
+interval above exceeds the number of other values within the bounds.
+
 Who accepts that a share of the values lies outside asks for bins and sums that exceed noise by half of that share of
 the column's noisy total, on each side.
 
@@ -64,12 +68,15 @@ class ChosenBounds:
         What lies beyond them.
     beyond_widest
         Whether values stand out in a bin that has no end, so that the bound is the last border and not the column's.
+    mostly_zero
+        Whether most values are zero, and of the others more may lie outside than within.
     """
 
     lower: float
     upper: float
     outside: OutsideShare
     beyond_widest: bool
+    mostly_zero: bool
 
 
 @dataclass(frozen=True)
@@ -144,7 +151,16 @@ def choose_bounds(
         low, high, last = _widened(low, lower, upper, last)
     first, last = max(first, 1), min(last, bins - 2)
     outside = _outside(counts, np.r_[0:first], np.r_[last + 1 : bins], reach)
-    return ChosenBounds(low, high, outside, any(open_ends))
+    return ChosenBounds(low, high, outside, any(open_ends), _mostly_zero(counts, lower, upper, (first, last), outside))
+
+
+def _mostly_zero(counts: Array, lower: Array, upper: Array, within: tuple[int, int], outside: OutsideShare) -> bool:
+    """Whether a column's bounds may clip nearly all that it says: few values that are not zero stand out."""
+    zero = np.flatnonzero((lower == 0.0) & (upper == 0.0))
+    if zero.size == 0 or 2.0 * float(counts[zero[0]]) <= float(np.sum(counts)):
+        return False
+    found = counts[within[0] : within[1] + 1]
+    return outside.most > float(np.sum(found)) - float(counts[zero[0]])
 
 
 def _widened(low: float, lower: Array, upper: Array, last: int) -> tuple[float, float, int]:

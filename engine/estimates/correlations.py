@@ -102,9 +102,9 @@ def _of_pairs(forms: Array, moments: NoisyMoments) -> tuple[Array, Array, Array,
         return own
     # One number adds y times C_ij to b_i'N b_j.
     c = forms.T @ (moments.common[:, None] * forms)
-    alike = np.diagonal(c)
-    by_row = np.repeat(alike[:, None], alike.size, axis=1)
-    both = c**2, c * by_row, np.outer(alike, alike), by_row**2
+    diagonal = np.diagonal(c)
+    by_row = np.repeat(diagonal[:, None], diagonal.size, axis=1)
+    both = c**2, c * by_row, np.outer(diagonal, diagonal), by_row**2
     pair, first, apart, alone = (mine + shared for mine, shared in zip(own, both, strict=True))
     return pair, first, apart, alone
 

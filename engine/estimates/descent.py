@@ -127,7 +127,7 @@ def _within(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _half_cosine(share: float) -> float:
-    """``(1 + cos(pi share)) / 2`` within 1e-15, by a sum that every machine makes alike."""
+    """``(1 + cos(pi share)) / 2`` within 1e-15, by a sum that every machine adds in the same order."""
     angle = 3.141592653589793 * (0.5 - abs(share - 0.5))  # at most pi / 2, where the sum converges fast
     term, found = 1.0, 1.0
     for k in range(1, 15):

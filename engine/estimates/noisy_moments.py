@@ -9,9 +9,9 @@ of S, and its noise is stated to first order (the delta method):
 * ``Cov(a'Nb, c'Nd) = sum_kl V_kl (a_k b_l c_k d_l + a_k b_l c_l d_k) - sum_k V_kk a_k b_k c_k d_k``.
 
 First order is true only where noise is small beside what it is added to, which is looked at for each statistic: noise
-of the same variances, drawn with a public seed, is added to S and taken from it. What changes alike both times,
-``(f(S + N) + f(S - N)) / 2 - f(S)``, is what first order leaves out; what changes the other way must have the stated
-size. Where either fails, no standard error is stated: it is infinite.
+of the same variances, drawn with a public seed, is added to S and taken from it. What changes by the same amount both
+times, ``(f(S + N) + f(S - N)) / 2 - f(S)``, is what first order leaves out; what changes the other way must have the
+stated size. Where either fails, no standard error is stated: it is infinite.
 
 **Source**: Oehlert, 1992 (delta method); Hammersley and Morton, 1956 (antithetic draws).
 """
@@ -141,7 +141,7 @@ class NoisyMoments:
         return np.vstack([alone, np.where(turned, np.hypot(deviation, even)[single:], np.inf)])
 
     def _moves(self, statistic: Statistic) -> tuple[Array, Array, Array]:
-        """A statistic, and how far draws take it alike both ways and oppositely: root mean squares."""
+        """A statistic, and the even and odd parts of its change under draws: root mean squares."""
         pairs = int(np.clip(_ENTRIES // self.matrix.size, _LEAST_PAIRS, _MOST_PAIRS))
         with np.errstate(all="ignore"):
             here = statistic(self.matrix[None])[0]

@@ -108,7 +108,7 @@ class RatioErrors:
     def parts(
         self, rows: NDArray[np.intp], columns: NDArray[np.intp], value: Array, deviation: Array
     ) -> tuple[Array, Array]:
-        """Parts of the error of covariances: so many bands of the first, and the second once.
+        """Parts of the error of covariances: a given number of bands of the first, and the second once.
 
         Parameters
         ----------

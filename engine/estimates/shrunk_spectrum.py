@@ -75,7 +75,7 @@ class SpectrumNoise:
     along: float = 0.0
 
     def edge(self, directions: Vector) -> Vector:
-        """Largest eigenvalue of noise in so many directions, the shape of the numbers."""
+        """Largest eigenvalue of noise in a given number of directions, the shape of the numbers."""
         free = self.beside * math.sqrt(float(np.max(directions)))
         found: Vector = 2.0 * self.beside * np.sqrt(directions)
         # One eigenvalue of a matrix is seen further out by the other noise, see the module; below that it is not seen.

@@ -101,7 +101,7 @@ class Simulated:
 
 
 def draws_of(entries: int) -> int:
-    """Number of simulated releases of so many entries; 0 where they are too many."""
+    """Number of simulated releases of a given number of entries; 0 where they are too many."""
     wanted = min(_MOST_DRAWS, _ENTRIES // entries)
     return wanted if wanted >= _LEAST_DRAWS else 0
 
@@ -191,7 +191,7 @@ def davis_kahan(spectrum: Vector, spectral_norm: float, leading: int) -> float:
 
 
 def _noise(design: NoiseDesign, count: int) -> NDArray[np.float64]:
-    """Noise in coordinates of so many releases, shape (count, m, n)."""
+    """Noise in coordinates of a given number of releases, shape (count, m, n)."""
     m, n = design.shape
     drawn = design.grid.draw(_PUBLIC_KEY, (0, count * m), (0, n), False).reshape(count, m, n)
     if design.spread.symmetric:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import erfcx, exprel, log_ndtr, ndtr
@@ -131,7 +132,12 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     """
     _check_mu(mu)
     _check_delta(delta)
+    return _least_epsilon(mu, delta)
 
+
+# Every budget is asked for the same few losses again and again.
+@lru_cache(maxsize=4096)
+def _least_epsilon(mu: float, delta: float) -> float:
     def suffices(epsilon: float) -> bool:
         return math.isinf(epsilon) or gaussian_delta(mu, epsilon) <= delta
 
@@ -172,13 +178,20 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """
     _check_epsilon(epsilon)
     _check_delta(delta)
+    mu = _largest_mu(epsilon, delta)
+    if mu == 0:
+        raise CalibrationError(f"delta is {delta}; it leaves no mu above the least float; give a larger one")
+    return mu
+
+
+@lru_cache(maxsize=4096)
+def _largest_mu(epsilon: float, delta: float) -> float:
+    """Largest mu, or 0 where it is below all floats."""
     mu = _solve_mu(epsilon, math.log(delta) - SAFETY) * (1.0 - _ROUNDING)
     step = _ROUNDING
     # delta grows with mu; what is returned has been checked to keep even the upper bound of delta.
     while mu > 0 and gaussian_delta(mu, epsilon) > delta:
         mu, step = min(mu * (1.0 - step), math.nextafter(mu, 0.0)), min(1.0, 2.0 * step)
-    if mu == 0:
-        raise CalibrationError(f"delta is {delta}; it leaves no mu above the least float; give a larger one")
     return mu
 
 

@@ -202,7 +202,7 @@ def _direction(groups: list[tuple[Event, int]], direction: Callable[[Any], Profi
 
 
 def _power(single: Any, count: int) -> tuple[Any, float]:
-    """Masses of so many equal steps, and what floating point may have taken."""
+    """Masses of a given number of equal steps, and what floating point may have taken."""
     from dp_accounting.pld import pld_pmf
 
     if count == 1:

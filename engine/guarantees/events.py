@@ -93,7 +93,7 @@ Event = GaussianDP | PureDP | ApproxDP | ZCDP | PoissonGaussian | FixedSizeGauss
 
 @dataclass(frozen=True)
 class Step:
-    """The same event so many times."""
+    """The same event a given number of times."""
 
     event: Event
     count: int = 1

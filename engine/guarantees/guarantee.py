@@ -17,7 +17,7 @@ _ROUND_UP = 1.0 + 2.0**-50
 
 
 class Neighbours(StrEnum):
-    """Which data sets must be hard to tell apart."""
+    """Which data sets must be hard to distinguish."""
 
     ADD_REMOVE = "add-remove"
     """One row is present in one and absent in the other; the number of rows is private."""

@@ -12,11 +12,13 @@ import numpy as np
 
 from blockveil.engine.estimates.cells import cell_deviations, workload_error
 from blockveil.engine.estimates.error_bounds import expected_spectral_norm, subspace_error_by_rows, total_variance
-from blockveil.engine.guarantees.calibration import CannotCalibrate
+from blockveil.engine.guarantees.calibration import CannotCalibrate, gaussian_mu
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.contract import Importance, Mechanism, NotApplicable
 from blockveil.engine.mechanisms.directions.bingham import expected_sine_distance
 from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign, Exponential
+from blockveil.engine.mechanisms.gaussian_bound import least_total
+from blockveil.engine.mechanisms.positive_error import positive_error
 from blockveil.engine.mechanisms.registry import declarations
 from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.records.geometry import Vector
@@ -31,8 +33,9 @@ class Metric:
     ----------
     kind
         "total", "relative" or "weighted" (expected squared error of all entries), "workload" (of all answers of the
-        declared workload of counts), "spectral" (bound of the mean spectral norm), or "subspace" (expected squared sine
-        distance of the leading subspace).
+        declared workload of counts), "positive" (that of all entries of a positive semi-definite version, simulated),
+        "spectral" (bound of the mean spectral norm), or "subspace" (expected squared sine distance of the leading
+        subspace).
     importance
         Weights of "weighted".
     spectrum
@@ -63,6 +66,8 @@ class Metric:
             if not isinstance(problem, Counts) or not problem.workload:
                 raise NotApplicable("no workload is declared; declare query.workload, or minimise another error")
             return workload_error(problem.workload, design)
+        if self.kind == "positive":
+            return positive_error(problem, _units(problem, self.importance)[0], design)
         if design.strategy is not None:
             return self._estimated(problem, design)
         if self.kind == "subspace":
@@ -103,6 +108,14 @@ class Metric:
         # Eigenvalues in coordinates, where records lie in the unit ball.
         spectrum = np.asarray(self.spectrum) / problem.units[0] ** 2 * getattr(problem, "rows_at_most", 1)
         return expected_sine_distance(spectrum, design.count, design.concentration)
+
+    def least(self, problem: Problem, guarantee: ApproxDP) -> float | None:
+        """Error below which no Gaussian noise gets; None where no bound is known, or of another error."""
+        if self.kind not in ("total", "relative", "weighted") or guarantee.delta <= 0.0:
+            return None
+        weights = Importance("relative-error") if self.kind == "relative" else self.importance
+        found = least_total(problem, *_units(problem, weights))
+        return None if found is None else found / gaussian_mu(guarantee.epsilon, guarantee.delta) ** 2
 
     def parameters(self) -> dict[str, Any]:
         """Plain JSON values."""

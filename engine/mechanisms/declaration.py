@@ -71,7 +71,7 @@ class OneOf:
 
 
 @dataclass(frozen=True)
-class WholeBetween:
+class IntegerBetween:
     """A whole number from ``least`` to ``most``."""
 
     least: int
@@ -108,7 +108,7 @@ class PrecisionShares:
 AIM_MEANING = 'the error to make small: "relative-error", "absolute-error", or a positive importance for each feature'
 """What an :class:`ErrorAim` means, for forms and refusals."""
 
-Values = OneOf | WholeBetween | RealBetween | PerFeature | ErrorAim | PrecisionShares
+Values = OneOf | IntegerBetween | RealBetween | PerFeature | ErrorAim | PrecisionShares
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from blockveil.engine.answers.gradients import GradientProblem
+from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.contract import Importance, NotApplicable, Status, free_units
@@ -259,7 +259,7 @@ DECLARED = (
             name="gaussian",
             title="analytic Gaussian, equal noise in raw units",
             status=Status.PROVEN_EXACT,
-            source="Balle and Wang, 2018, Theorem 8; IMGM Theorem 2 for equal noise",
+            source="Balle and Wang, 2018, Theorem 8; IMGM Theorem 2 for isotropic noise",
             theorem=(
                 "noise of standard deviation s on an answer that neighbours change by at most D in L2 is (epsilon, "
                 "delta)-private if and only if Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu) <= delta "

@@ -31,7 +31,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from blockveil.engine.answers.gradients import GradientProblem
+from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.contract import NotApplicable, Status
 from blockveil.engine.mechanisms.declaration import BOTH, CatalogueEntry, MechanismDeclaration

@@ -27,7 +27,7 @@ from blockveil.engine.mechanisms.declaration import (
     Parameter,
 )
 from blockveil.engine.mechanisms.gaussian import bodies, following_widths, spread_of
-from blockveil.engine.noise.additive import NoiseDesign, laplace_design, whole_laplace_design
+from blockveil.engine.noise.additive import NoiseDesign, integer_laplace_design, laplace_design
 from blockveil.engine.noise.discrete_laplace import LAPLACE_GRID
 from blockveil.engine.records.geometry import AnyBody, Body, Vector
 from blockveil.engine.sensitivity.problems import Counts, Histograms, Marginals, Problem
@@ -59,7 +59,7 @@ class Laplace:
 
 
 @dataclass(frozen=True)
-class WholeLaplace:
+class IntegerLaplace:
     """Discrete Laplace noise on counts: the release is in whole numbers."""
 
     name: ClassVar[str] = "discrete-laplace"
@@ -69,7 +69,7 @@ class WholeLaplace:
         if not isinstance(problem, Counts | Histograms | Marginals):
             raise NotApplicable("whole-number noise is for counts; choose laplace for other queries")
         even = problem.spread(np.ones(problem.shape[0]), np.ones(problem.shape[1]))
-        return whole_laplace_design(even, problem.l1(even), problem.scaling, guarantee)
+        return integer_laplace_design(even, problem.l1(even), problem.scaling, guarantee)
 
     def parameters(self) -> dict[str, Any]:
         """None."""
@@ -99,7 +99,7 @@ DECLARED = (
             queries=ALL_QUERIES,
             needs="public bounds of a record",
             loss="epsilon = L1 sensitivity / scale, pure; and the sampler's distance, 2^-115 an entry",
-            error="2 entries (L1 / epsilon)^2 for equal noise",
+            error="2 entries (L1 / epsilon)^2 for isotropic noise",
             finding=(
                 "Exact. Best for counts at small delta; for matrices the L1 sensitivity grows with the number of "
                 "entries that one record changes, so that Gaussian noise wins."
@@ -130,9 +130,9 @@ DECLARED = (
             finding="Exact, without rounding; slightly less noise than the continuous law of the same loss.",
             use="release",
         ),
-        mechanism=WholeLaplace,
+        mechanism=IntegerLaplace,
         form="Discrete Laplace noise on counts, in whole numbers: a pure epsilon.",
-        tried=lambda _: (WholeLaplace(),),
-        audited=(WholeLaplace(),),
+        tried=lambda _: (IntegerLaplace(),),
+        audited=(IntegerLaplace(),),
     ),
 )

@@ -53,11 +53,11 @@ __all__ = [
     "Spread",
     "add_noise",
     "gaussian_design",
+    "integer_laplace_design",
     "k_norm_design",
     "laplace_design",
     "usable_epsilon",
     "usable_mu",
-    "whole_laplace_design",
 ]
 
 ROUNDING_SHARE = 1e-3
@@ -229,7 +229,7 @@ def _pure_design(
     return design_of(spread, scale, sensitivity, grid, scaling, Loss(0.0, usable, total_variation))
 
 
-def whole_laplace_design(
+def integer_laplace_design(
     spread: Spread, sensitivity: Sensitivity, scaling: Scaling, guarantee: ApproxDP
 ) -> NoiseDesign:
     """Discrete Laplace noise in whole numbers, for answers that are counts: no grid, no rounding.

@@ -46,7 +46,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -64,7 +64,7 @@ from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Scaling, Spread
 
 MOST_STEPS_BACK = 256
-"""The widest band: noise of so many steps is kept in memory while training goes on."""
+"""The widest band: noise of that many steps is kept in memory while training goes on."""
 
 _FIRST = 64
 _RANGE = 2.0**61
@@ -124,6 +124,12 @@ class Band:
         """Root mean square noise of the sum of all steps so far, over that of the first step."""
         totals = [one * one for one in accumulate(self.responses)]
         return math.sqrt(math.fsum(accumulate(totals)) / self.steps)
+
+    @property
+    def stretch(self) -> float:
+        """Bound of how much further than a step's own noise the noise of all steps together reaches in a direction."""
+        # |R| is at most the sum of |rho| (Young); the furthest that rows reach by themselves is the last deviation.
+        return max(1.0, math.fsum(abs(one) for one in self.responses) / float(self.deviations[-1]))
 
     @property
     def share_of_the_sum(self) -> float:
@@ -218,6 +224,18 @@ class BandedNoise:
         self._past = [own, *self._past][: len(weights) - 1]
         self._step += 1
         return total
+
+
+def independent(design: NoiseDesign, band: Band) -> NoiseDesign:
+    """Noise of the same standard deviations that is independent from step to step, for statements about errors.
+
+    With R what noise of earlier steps is in each, rows are those of ``R D1 G D2``, and ``|R D1|`` is at most
+    :attr:`Band.stretch` times what it is of independent ones. So that factor on their bounds of norms bounds these.
+    """
+    first, own = band.weights[0], np.repeat(band.deviations, design.shape[0] // band.steps)
+    taken = {each.name: getattr(design, each.name) for each in fields(NoiseDesign)}
+    spread = replace(design.spread, rows=design.spread.rows * own)
+    return NoiseDesign(**(taken | {"spread": spread, "scale": design.scale / first, "unit": design.unit * first}))
 
 
 def banded_design(

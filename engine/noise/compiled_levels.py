@@ -26,7 +26,7 @@ _COLUMNS = 256
 """Entries of a row where both ways are compared."""
 
 
-class OtherNoise(ArithmeticError):
+class NoiseMismatch(ArithmeticError):
     """What a compiler made gives other noise than NumPy does, so that it may not be used."""
 
 
@@ -55,7 +55,7 @@ def compiled_by(compiler: Callable[[Callable[..., bool]], Kernel]) -> Kernel:
 
     Raises
     ------
-    OtherNoise
+    NoiseMismatch
         The comparison failed.
     """
     kernel = compiler(_added_up)
@@ -65,13 +65,13 @@ def compiled_by(compiler: Callable[[Callable[..., bool]], Kernel]) -> Kernel:
         drawn = np.zeros(third.size, np.int64)
         expected = _by_numpy(first, more)
         if _call(kernel, first, more, _WEIGHTS, drawn) or not np.array_equal(drawn, expected):
-            raise OtherNoise("compiled code gives other noise than NumPy")
+            raise NoiseMismatch("compiled code gives other noise than NumPy")
     for place in range(3):
         _check_tie(kernel, place)
     return kernel
 
 
-def added_up(first: Words, third: Words, weights: tuple[int, int], out: NDArray[np.int64]) -> bool:
+def summed(first: Words, third: Words, weights: tuple[int, int], out: NDArray[np.int64]) -> bool:
     """Sum of the levels of each entry, if this process has a kernel and no word ties with an entry of the table.
 
     Parameters
@@ -105,7 +105,7 @@ def _lookup() -> _Lookup:
     whole = table()
     # The kernel reads at places that a guide names and at later ones, up to the last, which no word passes.
     if int(whole.guide.max()) >= min(2**16, whole.even.size) or int(whole.even[-1]) != 2**64 - 1:
-        raise OtherNoise("the table is not one that a compiled search stays within")
+        raise NoiseMismatch("the table is not one that a compiled search stays within")
     found = _Lookup(whole.even.view(), whole.guide.astype(np.uint16))
     for part in found:
         part.flags.writeable = False
@@ -113,7 +113,7 @@ def _lookup() -> _Lookup:
 
 
 def _added_up(first: Any, third: Any, even: Any, guide: Any, second_weight: Any, third_weight: Any, out: Any) -> bool:
-    """Kernel: see :func:`added_up`; whether a word ties with an entry of the table.
+    """Kernel: see :func:`summed`; whether a word ties with an entry of the table.
 
     The magnitude of a word is the number of entries below it, as in :func:`.gaussian_table.invert`; the last entry is
     above every word without its sign, so the search ends within the table.
@@ -162,7 +162,7 @@ def _by_numpy(first: Words, third: Words) -> NDArray[np.int64]:
 
 
 def _none(where: NDArray[np.int64]) -> Words:
-    raise OtherNoise(f"{where.size} words tie, which were made up so that none does")
+    raise NoiseMismatch(f"{where.size} words tie, which were made up so that none does")
 
 
 def _telling() -> Words:
@@ -185,4 +185,4 @@ def _check_tie(kernel: Kernel, place: int) -> None:
             part[:] = np.uint64(2**60 + 2)
         words[place // 2][10 + place % 2] = tie
         if not _call(kernel, words[0], words[1], _WEIGHTS, np.empty(_COLUMNS, np.int64)):
-            raise OtherNoise("compiled code overlooks a tie")
+            raise NoiseMismatch("compiled code overlooks a tie")

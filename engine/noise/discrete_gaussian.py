@@ -8,11 +8,11 @@ Counter, 16 bytes, big-endian::
     stream (2) | lane (1) | zero (1) | tile row (4) | tile column (4) | block in the tile (4)
 
 ======== =============================================== ==========================================
-lane     bytes an entry                                  use
+lane     bytes per entry                                 use
 ======== =============================================== ==========================================
 0        16: words a and b, little-endian                first and second level
 1        16: words for ties of a and b                   read only for ties
-2        8: word c, two entries a cipher block           third level, fine grid only
+2        8: word c, two entries per block                third level, fine grid only
 3        8: word for ties of c                           read only for ties
 ======== =============================================== ==========================================
 
@@ -48,7 +48,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
-from blockveil.engine.noise.compiled_levels import added_up
+from blockveil.engine.noise.compiled_levels import summed
 from blockveil.engine.noise.gaussian_table import WIDTH, Words, invert
 
 TILE = 128
@@ -265,7 +265,7 @@ def _draw(key: NoiseKey, grid: Grid, stream: int, row: int, column: int, height:
     first = words(0, 2 * entries)
     third = words(2, entries) if grid.levels == 3 else first[:0]
     drawn = np.empty(entries, dtype=np.int64)
-    if not added_up(first, third, (SECOND, THIRD), drawn):
+    if not summed(first, third, (SECOND, THIRD), drawn):
         pairs = _values(first, lambda: words(1, 2 * entries)).reshape(entries, 2)
         drawn = pairs[:, 1] * SECOND
         drawn += pairs[:, 0]

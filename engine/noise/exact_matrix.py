@@ -27,7 +27,7 @@ def integers(values: Any) -> Integers:
     return found
 
 
-def whole_parts(values: Matrix) -> Integers:
+def integer_parts(values: Matrix) -> Integers:
     """Float values without their fractions, as Python integers."""
     found = np.empty(values.shape, dtype=object)
     found[...] = [[int(value) for value in row] for row in values]

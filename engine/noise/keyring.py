@@ -38,6 +38,11 @@ def fetch(handle: str) -> NoiseKey:
     raise MissingNoiseKey(handle)
 
 
+def knows(handle: str) -> bool:
+    """Whether a key is installed under a handle here."""
+    return handle in _keys
+
+
 def forget(handle: str) -> None:
     """Remove a key; silent when it is not there."""
     _keys.pop(handle, None)

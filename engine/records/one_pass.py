@@ -33,7 +33,7 @@ _COPIED_BYTES = 2**17
 """Size of the values whose type or layout is changed at once."""
 
 
-class OtherIntegers(ArithmeticError):
+class IntegerMismatch(ArithmeticError):
     """What a compiler made gives other integers than NumPy does, so that it may not be used."""
 
 
@@ -71,7 +71,7 @@ def compiled_by(compiler: Callable[[Callable[..., bool]], Kernel]) -> Kernels:
 
     Raises
     ------
-    OtherIntegers
+    IntegerMismatch
         The comparison failed.
     """
     kernels = Kernels(compiler(_moved), compiler(_nearest))
@@ -293,7 +293,7 @@ def _compare(kernels: Kernels, precision: np.dtype[Any], kind: np.dtype[Any], im
             one.integers(records, again, 0, tied)
             same &= np.array_equal(again, _by_numpy(one, records, tied)[0])
         if not same:
-            raise OtherIntegers("compiled code gives other integers than NumPy")
+            raise IntegerMismatch("compiled code gives other integers than NumPy")
         _check_missing(one, records, kind)
 
 
@@ -308,7 +308,7 @@ def _check_missing(one: OnePass, records: NDArray[Any], kind: np.dtype[Any]) -> 
             one.integers(spoilt, np.empty(spoilt.shape, kind), 0, None)
         except NotFiniteError:
             continue
-        raise OtherIntegers("compiled code takes a missing value for a number")
+        raise IntegerMismatch("compiled code takes a missing value for a number")
 
 
 def _by_numpy(

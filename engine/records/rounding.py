@@ -89,7 +89,7 @@ class CubeGrid:
         return CubeGrid(*(part[columns] for part in (self.origin, self.steps, self.lowest, self.highest)))
 
     def tall(self, size: int) -> CubeGrid:
-        """Constants for each of as many records as fit in so many bytes, at least for one."""
+        """Constants for each of as many records as fit in a given number of bytes, at least for one."""
         shape = max(1, size // max(1, self.steps.nbytes)), self.steps.size
         parts = (self.origin, self.steps, self.lowest, self.highest)
         return CubeGrid(*(np.tile(part, (shape[0], 1)) for part in parts))

@@ -22,8 +22,8 @@ possible without a constant alone and leaves ``a^2``, largest in the far corner 
 
 So **one record of a furthest pair is the far corner h**. The other is 0, or it has each coordinate at h or ``-g``, but
 for one at most, which is at a root of ``t^3 + (b' - h_i^2) t - p' h_i`` where the second derivative is not positive; b'
-and p' are those of the other coordinates. Coordinates of one (h, g) are counted, not told apart. Up to 2^16 cases are
-tried one by one, which is all of sixteen features.
+and p' are those of the other coordinates. Coordinates of one (h, g) are counted, not distinguished. Up to 2^16 cases
+are tried one by one, which is all of sixteen features.
 
 **Beyond that**, ``(z_i - h_i)(z_i + g_i) <= 0`` gives ``z_i^2 <= g_i h_i + (1 - g_i / h_i) h_i z_i``. At a given p the
 sum of these is largest where coordinates turn in the order of ``g_i / h_i``, the largest first: a fractional knapsack.

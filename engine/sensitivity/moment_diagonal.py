@@ -2,7 +2,7 @@
 
 Records v lie in ``[-1, 1]^d``, or in ``[0, 1]^d``. Gaussian noise on ``sum v v'`` has variance 1/2 in each entry off
 the diagonal. On the diagonal each entry has variance ``1 / g`` by itself, and s further numbers of that variance are
-added to all entries alike. So its covariance there is ``(I + s 11') / g``, whose inverse is ``g (I - s 11' / (1 + s
+added to each of its entries. So its covariance there is ``(I + s 11') / g``, whose inverse is ``g (I - s 11' / (1 + s
 d))``. With ``k = g s / (1 + s d)``, a change D of the answer counts as
 
     N(D)^2 = sum over i != j of D_ij^2 + g sum D_ii^2 - k (sum D_ii)^2.
@@ -45,7 +45,7 @@ Replacing a record in [0, 1]^d is not covered: there are maxima that are no corn
 **On the grid.** Entries of the diagonal have one step. Two answers that are rounded to it differ by whole vectors:
 r in the entries, of which r_D is the diagonal. Let M_1, ..., M_s be whole numbers and M their sum. Adding noise x to
 the entries and y_1, ..., y_s to the diagonal is one function of (x, y) for both answers, in which the second has x
-moved by r, less M on the diagonal, and y_j moved by M_j. So the two releases are no easier to tell apart than these
+moved by r, less M on the diagonal, and y_j moved by M_j. So the two releases are no easier to distinguish than these
 independent discrete Gaussian variables and their shifts, ``mu^2 <= (|r|^2 - |r_D|^2 + |r_D - M 1|^2 + sum M_j^2) / v``
 for the v of :mod:`.discrete_gaussian`. The best real M_j are all ``sum r_D / (1 + s d)``, which gives N; whole ones are
 within 1/2 of them, which adds at most ``s (1 + s d) / 4`` to the square, and its root to the length. In steps N is at

@@ -98,7 +98,7 @@ class SecondMoment:
     def spread(self, rows: Vector, columns: Vector) -> Spread:
         """Symmetric noise."""
         if rows.shape != columns.shape or rows.size != self.shape[0] or not np.array_equal(rows, columns):
-            raise ValueError("a symmetric answer has equal noise by row and by column")
+            raise ValueError("a symmetric answer has the same noise by row and by column")
         return Spread(rows, columns, True, rows.size * (rows.size + 1) // 2)
 
     @property

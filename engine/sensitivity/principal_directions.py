@@ -1,4 +1,4 @@
-"""Leading principal directions as a problem: a second moment of which only so many directions are asked."""
+"""Leading principal directions as a problem: a second moment of which only the leading directions are asked."""
 
 from __future__ import annotations
 

@@ -162,6 +162,6 @@ def _ascent(weighted: Matrix, starts: Matrix) -> tuple[Vector, float]:
 
 
 def _few_bits(value: float, bits: int) -> float:
-    """The least number of so many binary digits that is not below the value."""
+    """The least number with a given number of binary digits that is not below the value."""
     mantissa, exponent = math.frexp(value)
     return math.ldexp(math.ceil(math.ldexp(mantissa, bits)), exponent - bits)

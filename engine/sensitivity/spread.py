@@ -20,7 +20,7 @@ class Diagonal:
     gain
         How many times less variance an entry has by itself than isometric noise; at least 2.
     shared
-        How many further numbers of that law are added to all entries of the diagonal alike.
+        How many further numbers of that law are added, each to all entries of the diagonal.
     """
 
     gain: float

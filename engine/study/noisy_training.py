@@ -7,7 +7,7 @@ none           nothing
 gaussian       sums of clipped gradients of Poisson samples; proven, by the law of     Abadi et al., 2016
                the loss of all steps
 r1smg          the same sums, by rank-1 noise at the step of its equation (16)         R1SMG, section on DPSGD
-imgm-gradients the same sums, by equal noise for all steps; proven, without            IMGM, section 5, type I
+imgm-gradients the same sums, by isotropic noise for all steps; proven, without        IMGM, section 5, type I
                amplification
 imgm-features  the features of all records, once, at ``epsilon / q, delta / q``        IMGM, section 5, type II
 ============== ======================================================================= =========================

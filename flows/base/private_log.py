@@ -41,7 +41,7 @@ def keep(error: BaseException, error_id: str) -> None:
             "\n",
         ]
         here = here.__cause__ or here.__context__
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, RuntimeError):  # no room, or an account without a home
         place = folder()
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         place.mkdir(exist_ok=True, mode=0o700)

@@ -12,8 +12,8 @@ BEAT_SECONDS = 30
 """How often a run says that it lives; one that missed three is known to be dead. Prefect allows no less."""
 
 _DEFAULTS = {
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",  # nothing is sent anywhere
-    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",  # a server that is started here reports nothing to its makers
+    "DO_NOT_TRACK": "1",  # nor does a process that talks to a server whose owner lets it
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     "PREFECT_SERVER_UI_V2_ENABLED": "false",  # the newer pages make the browser contact an outside host
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # a cold start takes most of the standard 20 s

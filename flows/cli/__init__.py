@@ -51,23 +51,34 @@ def program(
 
 
 def main() -> None:
-    """Run the command line; errors are two lines at most, a traceback only with --debug."""
+    """Run the command line; errors are two lines at most, with --json a document too, a traceback only with --debug."""
     os.umask(os.umask(0o077) | stat.S_IWOTH)  # what is made here is never for all the world to change
     try:
         app()
     except SystemExit as end:
         if end.code == INTERRUPTED:  # the framework has swallowed the interrupt itself
             print("blockveil: interrupted; run the same command again to go on", file=sys.stderr)
+        if isinstance(end.code, int) and end.code:
+            _as_json("interrupted" if end.code == INTERRUPTED else "standard error says why", end.code)
         raise
     except Exception as error:
         if "--debug" in sys.argv:
             raise
-        text, code = _told(error)
+        text, code = _message_and_code(error)
         print(f"blockveil: {text}", file=sys.stderr)
+        _as_json(text, code)
         sys.exit(code)
 
 
-def _told(error: Exception) -> tuple[str, int]:
+def _as_json(text: str, code: int) -> None:
+    """Tell a program of a failure where it reads JSON."""
+    if "--json" in sys.argv:
+        from blockveil.flows.cli.common import print_failure
+
+        print_failure(text, code)
+
+
+def _message_and_code(error: Exception) -> tuple[str, int]:
     """What a person reads of an error, and the exit code."""
     known: BlockveilError | None = None
     match error:
@@ -86,8 +97,16 @@ def _told(error: Exception) -> tuple[str, int]:
 def _refused(error: OSError) -> StoreError:
     """What the operating system refused outside of a release, such as a file of an option that cannot be written."""
     reason = os.strerror(error.errno) if error.errno else type(error).__name__
+    places = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
+    refused = " and ".join(f'"{place}"' for place in places) or "a file or folder"
+    if isinstance(error, PermissionError) and places:
+        return StoreError(
+            f"The operating system refuses {refused} to this account ({reason})",
+            "Who runs a command must be allowed to use its files, and to look into the folders above them",
+            "Let their owner give this account permission, or run the command as an account that has it",
+        )
     return StoreError(
-        f"The operating system refuses a file or folder ({reason})",
+        f"The operating system refuses {refused} ({reason})",
         "Paths that options name must be possible, reachable and permitted",
         "Check the paths, their permissions and the disk",
     )

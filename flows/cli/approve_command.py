@@ -39,7 +39,7 @@ def approve(
     del debug
     from blockveil.pipeline.ledger import Ledger
     from blockveil.pipeline.plan import budgets, promise, signed_approval
-    from blockveil.pipeline.plan.standing import plan_begun
+    from blockveil.pipeline.plan.begun_plans import plan_begun
     from blockveil.pipeline.report import save
 
     if not (why.strip() and why.isprintable() and len(why) <= 200):

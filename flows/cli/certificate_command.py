@@ -93,8 +93,8 @@ def _of_release(
             proof = replace(proof, head=proof.head.signed(read_secret("--sign", sign, Path.cwd())))
         text = certificate.of_release(found, account, proof)
     save(path, text, "The certificate")
-    said = f"Certificate of {found.release_id} written to {path}"
-    print_message(said, as_json, written=path, releases=[found.release_id], proof=proof)
+    message = f"Certificate of {found.release_id} written to {path}"
+    print_message(message, as_json, written=path, releases=[found.release_id], proof=proof)
 
 
 def _by_ledger(found: Certified, proof: Proof) -> Certified:
@@ -118,8 +118,9 @@ def _of_period(loaded: LoadedConfig, days: tuple[date | None, date | None], outp
     with stating(loaded.output_root):
         text = certificate.of_period(account, paid, found, words)
     save(output, text, "The certificate")
-    said = f"Certificate of {len(found):,} of {len(paid):,} releases of '{account.status.dataset}' written to {output}"
-    print_message(said, as_json, written=output, releases=sorted(found), not_here=len(paid) - len(found))
+    releases = f"{len(found):,} of {len(paid):,} releases of '{account.status.dataset}'"
+    message = f"Certificate of {releases} written to {output}"
+    print_message(message, as_json, written=output, releases=sorted(found), not_here=len(paid) - len(found))
 
 
 def _certified(place: Location) -> Certified:

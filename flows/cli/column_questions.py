@@ -19,7 +19,7 @@ _MANY = (
 _SHOWN = 5
 _YES, _NO = ("y", "yes"), ("n", "no")
 
-Said = dict[str, str]
+Answers = dict[str, str]
 
 
 class ColumnQuestions:
@@ -39,9 +39,9 @@ class ColumnQuestions:
         """
         self._names, self._check = names, check
         self._suggested = {} if counted else suggested(names)
-        self._steps: list[Said] = [{}]
+        self._steps: list[Answers] = [{}]
 
-    def answers(self) -> Said:
+    def answers(self) -> Answers:
         """Answers by column; those that are left out are absent.
 
         Raises
@@ -83,9 +83,9 @@ class ColumnQuestions:
         about = many_columns.head_of(line, self._names)
         head, words = about or (name, line)
         replaced = many_columns.parts(head, self._names)
-        kept = {each: said for each, said in self._steps[-1].items() if each not in replaced}
+        kept = {each: answer for each, answer in self._steps[-1].items() if each not in replaced}
         found = many_columns.each_column({**kept, head: words}, self._names)
-        self._check({each: said for each, said in found.items() if not many_columns.is_skip(said)})
+        self._check({each: answer for each, answer in found.items() if not many_columns.is_skip(answer)})
         # In the order of the source, whatever the order of the lines.
         self._steps.append({each: found[each] for each in self._names if each in found})
         if about is not None:

@@ -7,6 +7,7 @@ page of the program is made from the table below, and a command's module is impo
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
@@ -80,7 +81,7 @@ COMMANDS = {
     "withdraw": Listed(
         "withdraw_command",
         "withdraw_release",
-        "Withdraw a release for good: the ledger and readers are told, and its budget stays spent.",
+        "Withdraw a release for good: the ledger and the readers' pages record it, and its budget remains spent.",
     ),
     "disclose": Listed(
         "disclose_command",
@@ -227,7 +228,16 @@ def load(name: str) -> Any:
     if isinstance(found, typer.Typer):
         group = typer.main.get_group(found)
         group.name = name
-        return group
+        return _flowing(group)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     alone.command(name)(found)
-    return typer.main.get_command(alone)
+    return _flowing(typer.main.get_command(alone))
+
+
+def _flowing(command: Any) -> Any:
+    """A command whose help breaks its lines where the terminal does, not where its docstring does."""
+    paragraphs = cleandoc(command.help or "").split("\n\n")
+    command.help = "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
+    for inner in getattr(command, "commands", {}).values():
+        _flowing(inner)
+    return command

@@ -171,8 +171,27 @@ def print_message(text: str, as_json: bool, **values: Any) -> None:
         say(text)
 
 
+_printed: list[None] = []
+"""One entry for each document of this process."""
+
+
+def print_failure(text: str, code: int) -> None:
+    """Say as JSON that a command failed, unless it has printed its document: what is read then parses always.
+
+    Parameters
+    ----------
+    text
+        What a person reads of it.
+    code
+        The exit code.
+    """
+    if not _printed:
+        print_json({"failed": text, "exit_code": code})
+
+
 def print_json(content: Any) -> None:
     """Print one JSON document."""
+    _printed.append(None)
     say(json.dumps(plain_values(content), indent=2, ensure_ascii=False, allow_nan=False))
 
 

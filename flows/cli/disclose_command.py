@@ -36,8 +36,8 @@ def disclose(
 
     if output is not None:
         named_files.check(output)
-    said, digest = load_disclosure(disclosure)
-    found, blank = record(DisclosedDeployment.of(read_config(config), parse_date(None)), said, digest, tier)
+    disclosed, digest = load_disclosure(disclosure)
+    found, blank = record(DisclosedDeployment.of(read_config(config), parse_date(None)), disclosed, digest, tier)
     if as_json:
         print_json({"record": found, "blank": blank})
     text = yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=100)

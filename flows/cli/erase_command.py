@@ -37,8 +37,8 @@ def erase(config: Config, units: Units, as_json: Json = False, debug: Debug = Fa
         erased = erasing.erase(ingest_run.look(loaded, needed=False), named, progress)
     if sys.stderr.isatty():  # a person looks at it; a log or a pipe would keep it
         say(f"Only here: {erased.sentence}", err=True)
-    said = (
+    message = (
         "The store holds no row of these units, and will take in none. Copies elsewhere are untouched: backups, the "
         "source, and what was released."
     )
-    print_message(said, as_json, store=str(loaded.target))
+    print_message(message, as_json, store=str(loaded.target))

@@ -37,8 +37,8 @@ def ingest(
     loaded = load_ingest(config)
     if discard:
         found = ingest_run.discard(loaded)
-        said = "What an unfinished ingest left is removed." if found else "No unfinished ingest left anything."
-        print_message(said, as_json, removed=bool(found))
+        report = "What an unfinished ingest left is removed." if found else "No unfinished ingest left anything."
+        print_message(report, as_json, removed=bool(found))
         return
     source = ingest_run.look(loaded, before=up_to(loaded.config, parse_day("--before", before), parse_date(None)))
     with ProgressLine() as progress:

@@ -33,7 +33,10 @@ _OF_ALL = ("target", "directions", "ways")
 def init(
     source: Annotated[
         str | None,
-        typer.Argument(help="File, folder or pattern of the records, or DATABASE/TABLE.", show_default=False),
+        typer.Argument(
+            help="File, folder or pattern of the records, a Delta or Iceberg table, or DATABASE/TABLE.",
+            show_default=False,
+        ),
     ] = None,
     answers: Annotated[
         Path | None, typer.Option("--answers", help="File of answers, TOML; only what it leaves open is asked.")

@@ -159,10 +159,10 @@ def _officer(reference: str) -> str:
 
 def _tell_chain(found: Verification, as_json: bool, **values: Any) -> None:
     """Say that a chain is intact, and its head."""
-    said = f"{found.entries} entries, chain intact. Head: {found.head}"
+    message = f"{found.entries} entries, chain intact. Head: {found.head}"
     known = {"entries": found.entries, "head": found.head, "time": found.time, "granted_after_a_loss": found.losses}
     values["approvals"] = [each.plain for each in found.approvals]
-    print_message(said, as_json, **known, **values)
+    print_message(message, as_json, **known, **values)
 
 
 def _kept_head(head: str | None, key: str | None) -> str | Head | None:
@@ -310,8 +310,8 @@ def upgrade(config: AnyConfig = None, ledger: Address = None, as_json: Json = Fa
     """Bring the tables of a ledger that an earlier version made to this version; entries stay as they are."""
     del debug
     before, after = open_ledger(config, ledger).upgrade()
-    said = f"Upgraded from version {before} to {after}." if before != after else f"Version {after} already."
-    print_message(said, as_json, before=before, after=after)
+    message = f"Upgraded from version {before} to {after}." if before != after else f"Version {after} already."
+    print_message(message, as_json, before=before, after=after)
 
 
 @app.command()

@@ -40,7 +40,8 @@ from blockveil.pipeline.releases.workspace import Workspace
 
 NoPrefect = Annotated[bool, typer.Option("--no-prefect", help="Run the same steps without Prefect.")]
 Approve = Annotated[
-    str | None, typer.Option("--approve", help="Your name, to approve a release that needs a person; see [approval].")
+    str | None,
+    typer.Option("--approve", help="Your name, to approve a release that needs a person (section approval)."),
 ]
 
 Timings = Annotated[bool, typer.Option("--timings", help="Show how long each stage took.")]
@@ -168,14 +169,14 @@ def _tell_result(workspace: Workspace, message: str, as_json: bool, seconds: dic
     rows += [("Release", str(published.path)), ("Report", str(report_path(published.path)))]
     sent = destination_of(plan.loaded)
     rows += [] if sent is None else [("Sent to", sent.pointer_address(plan.release_id))]
-    said: dict[str, Any] = {"release_id": plan.release_id, "output_digest": published.output_digest}
-    said["pointer"] = published.pointer
+    values: dict[str, Any] = {"release_id": plan.release_id, "output_digest": published.output_digest}
+    values["pointer"] = published.pointer
     if seconds is not None:
         rows += in_words(seconds)
-        said["seconds"] = seconds
+        values["seconds"] = seconds
     warned = _warnings(plan) if as_json else []  # a person has read them before the run
     print_answer(
-        [*(("Warning", text) for text in warned), *rows], as_json, **said, in_numbers=budgets.in_numbers(status)
+        [*(("Warning", text) for text in warned), *rows], as_json, **values, in_numbers=budgets.in_numbers(status)
     )
 
 

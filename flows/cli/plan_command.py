@@ -26,7 +26,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.data.preview import look
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import budgets, summary
-from blockveil.pipeline.plan.drowning import Drowned, advised
+from blockveil.pipeline.plan.excess_noise import ExcessNoise, advised
 from blockveil.pipeline.plan.machine_speed import measure as rates_of
 from blockveil.pipeline.plan.planning import Plan, make_plan
 
@@ -95,7 +95,7 @@ def plan(
         _print(lines, found, preview, html)
 
 
-def _plain(made: Plan, found: GoodEnough, noise: Drowned | None) -> dict[str, object]:
+def _plain(made: Plan, found: GoodEnough, noise: ExcessNoise | None) -> dict[str, object]:
     """The plan, its digest, and what is displayed beside it and enters neither."""
     warned = {} if noise is None else {"warning": noise.plain}
     return {**made.public, "plan_digest": made.digest, "accuracy": found.plain, **warned}

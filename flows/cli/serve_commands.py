@@ -23,7 +23,7 @@ SitePort = Annotated[
 ]
 MetricsPort = Annotated[int, typer.Option(help="Port to answer at.", min=1, max=65535)]
 ShowToken = Annotated[bool, typer.Option("--show-token", help="Print the token that a scrape must show, and end.")]
-KeepDays = Annotated[int, typer.Option(help="Logical dates of so many days are kept.", min=1)]
+KeepDays = Annotated[int, typer.Option(help="Number of days whose logical dates are kept.", min=1)]
 Since = Annotated[str | None, typer.Option(help="First night to look at; by default the one after the newest release.")]
 Pool = Annotated[str | None, typer.Option(help="Work pool of the server; that of deployments.toml by default.")]
 Limit = Annotated[int | None, typer.Option(help="How many runs may work at once; any number by default.", min=1)]

@@ -60,11 +60,11 @@ def site(
         ("Shown", f"{_counted(made.releases, 'release')}; made now: {_counted(made.made, 'page')}"),
         *(("Warning", f"{name} cannot be shown") for name in made.unreadable),
     ]
-    said: dict[str, Any] = {"releases": made.releases, "pages_made": made.made, "unreadable": made.unreadable}
+    values: dict[str, Any] = {"releases": made.releases, "pages_made": made.made, "unreadable": made.unreadable}
     if place is not None:
-        said["pages_sent"] = sent = place.upload(made.output)
+        values["pages_sent"] = sent = place.upload(made.output)
         rows.append(("Sent to", f"{place.first_page}; {sent} page{' was' if sent == 1 else 's were'} sent now"))
-    print_answer(rows, as_json, **said)
+    print_answer(rows, as_json, **values)
 
 
 def _destination(address: str, credentials: str | None) -> SiteDestination:

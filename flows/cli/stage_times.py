@@ -34,9 +34,9 @@ class StageTimes:
             self._seconds[self._stage] = self._seconds.get(self._stage, 0.0) + now - self._since
         self._stage, self._since = stage, now
 
-    def heard(self, said: str) -> None:
+    def heard(self, text: str) -> None:
         """Begin the stage that a run speaks of."""
-        stage = next((stage for words, stage in _STAGES if said.startswith(words)), self._stage)
+        stage = next((stage for words, stage in _STAGES if text.startswith(words)), self._stage)
         if stage != self._stage:
             self.begin(stage)
 

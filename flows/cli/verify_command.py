@@ -19,7 +19,9 @@ from blockveil.pipeline.verification.verified import Evidence, Verified, release
 Named = Annotated[
     list[str],
     typer.Argument(
-        metavar="RELEASE...", help="Pointers or folders of releases, folders of many, or addresses.", show_default=False
+        metavar="RELEASE...",
+        help="Pointers or folders of releases, folders of many, or their addresses.",
+        show_default=False,
     ),
 ]
 

@@ -22,14 +22,15 @@ def withdraw_release(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Withdraw a release for good: the ledger and readers are told, and its budget stays spent."""
+    """Withdraw a release for good: the ledger and the readers' pages record it, and its budget remains spent."""
     del debug
     from blockveil.pipeline.releases.withdrawing import withdraw
 
     found = withdraw(read_config(config), release_id, reason, remove=remove)
-    said = (
-        f"{found.release_id} was withdrawn on {found.day}: {found.reason}\n"
-        "Its budget stays spent, because nobody can take back what was read. Tell those who have copies: a copy does "
+    before = "" if found.reason == reason else "It had been withdrawn before; the first reason stays.\n"
+    message = (
+        f"{found.release_id} was withdrawn on {found.day}: {found.reason}\n{before}"
+        "Its budget remains spent, because nobody can take back what was read. Tell those who have copies: a copy does "
         "not show that it was withdrawn."
     )
-    print_message(said, as_json, **asdict(found))
+    print_message(message, as_json, **asdict(found))

@@ -17,6 +17,7 @@ from typing import Any
 from dask.delayed import Delayed
 from distributed import Client, Future, WorkerPlugin
 
+from blockveil.engine.answers import held_records
 from blockveil.engine.answers import progress as listener
 from blockveil.engine.answers.graph import ExactGraph
 from blockveil.engine.noise import keyring
@@ -53,8 +54,9 @@ class NoiseKeyPlugin(WorkerPlugin):
         keyring.install(self._handle, self._key)
 
     def teardown(self, worker: Any) -> None:
-        """Forget the key."""
+        """Forget the key, and records that are kept beside it."""
         keyring.forget(self._handle)
+        held_records.forget(self._handle)
 
     def __repr__(self) -> str:
         """Show nothing."""

@@ -14,7 +14,7 @@ from blockveil.pipeline.analysis.showing import as_page_part, as_text
 from blockveil.pipeline.data.preview import look
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import budgets, summary
-from blockveil.pipeline.plan.drowning import Drowned, advised
+from blockveil.pipeline.plan.excess_noise import ExcessNoise, advised
 from blockveil.pipeline.plan.machine_speed import measure as rates_of
 from blockveil.pipeline.plan.planning import Plan, make_plan
 
@@ -39,7 +39,7 @@ class PlannedRelease:
     rows: tuple[tuple[str, str], ...]
     plan: Plan = field(repr=False)
     accuracy: GoodEnough = field(repr=False)
-    noise: Drowned | None = field(repr=False, default=None)
+    noise: ExcessNoise | None = field(repr=False, default=None)
 
     @property
     def release_id(self) -> str:

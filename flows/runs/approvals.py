@@ -92,9 +92,9 @@ def _found(workspace: Workspace, question: ApprovalRequest) -> str:
 
 
 def _answered(question: ApprovalRequest) -> Approval | None:
-    """What a person has said on the page of this run, if it has waited for that already."""
-    said: Any = read_flow_run_input(keyset_from_base_key(f"suspended-{question.key}")["response"])
-    return Approval(**said) if said else None
+    """What a person has entered on the page of this run, if it has waited for that already."""
+    entered: Any = read_flow_run_input(keyset_from_base_key(f"suspended-{question.key}")["response"])
+    return Approval(**entered) if entered else None
 
 
 def _by_a_person(workspace: Workspace, answer: Approval) -> tuple[str, str]:

@@ -26,18 +26,24 @@ from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterKey
 
 from blockveil.flows.runs.pace import duration, pace
-from blockveil.pipeline.accuracy.plan_page import PlanPage
-from blockveil.pipeline.plan import effort
+from blockveil.pipeline.accuracy.plan_page import plan_page
+from blockveil.pipeline.data.preview import Looked
+from blockveil.pipeline.plan import budgets, effort
+from blockveil.pipeline.plan.mechanisms_compared import compared_rows
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases.compute import Tell
-from blockveil.pipeline.report import Report, markdown, markup
-from blockveil.pipeline.report.mechanisms_compared import compared_rows
+from blockveil.pipeline.releases.training_steps import StepsSoFar
+from blockveil.pipeline.releases.workspace import Workspace
+from blockveil.pipeline.report import Report, markdown, markup, training_curve
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 SUMMARY = "summary"
 """Key of the artifact that comes first."""
+
+TRAINING = "how-training-goes"
+"""Key of the curve of a training under way."""
 
 SITE = "BLOCKVEIL_SITE"
 """Environment variable: address of the site of all releases."""
@@ -60,30 +66,39 @@ def _optional(show: Callable[Arguments, Result]) -> Callable[Arguments, Result |
     return tried
 
 
-def show_plan(page: PlanPage) -> None:
-    """Show cost and expected error before anything is spent, and what the store says where it was looked at."""
-    _tag_run(page.release_id)
+def show_plan(workspace: Workspace, store: Looked | None) -> None:
+    """Show cost and expected error before anything is spent.
+
+    Parameters
+    ----------
+    workspace
+        The plan, and the ledger that would pay.
+    store
+        What the store says of its records; None where it was not looked at.
+    """
+    release_id = workspace.plan.release_id
+    _tag_run(release_id)
+    _link_site(release_id)
+    page = plan_page(workspace.plan, budgets.price(workspace.plan, workspace.ledger), store)
     for what, sentence in page.rows:
         if what == "Warning":
-            get_run_logger().warning("%s: %s", page.release_id, sentence)
+            get_run_logger().warning("%s: %s", release_id, sentence)
     short = [row for row in page.rows if row[0] in _SHORT]
-    _summary(f"# {page.release_id}\n\nPlanned: nothing has been read or spent.\n\n{markdown.pairs(short)}\n")
-    _link_site(page.release_id)
+    _summary(f"# {release_id}\n\nPlanned: nothing has been read or spent.\n\n{markdown.pairs(short)}\n")
     _markdown(
-        f"## Plan of {page.release_id}\n\nNothing has been read or spent.\n\n{markdown.pairs(page.rows)}\n\n"
-        f"{page.accuracy}",
+        f"## Plan of {release_id}\n\nNothing has been read or spent.\n\n{markdown.pairs(page.rows)}\n\n{page.accuracy}",
         "what-it-costs",
         "What this release costs and how exact it will be; no data was read for it",
     )
     _show_compared(page.compared)
     if page.in_clear:
-        get_run_logger().warning("%s: the cluster is %s", page.release_id, effort.IN_CLEAR)
-    said = dict(page.rows)
+        get_run_logger().warning("%s: the cluster is %s", release_id, effort.IN_CLEAR)
+    lines = dict(page.rows)
     get_run_logger().info(
         "%s is planned: charge %s; left: %s. Nothing has been read or spent.",
-        page.release_id,
-        said["Charge"],
-        said.get("Left", "no budget is granted yet"),
+        release_id,
+        lines["Charge"],
+        lines.get("Left", "no budget is granted yet"),
     )
 
 
@@ -114,7 +129,7 @@ def show_what_if(plan: Plan, rows: Sequence[tuple[str, str]], accuracy: str) -> 
         "what-if",
         f"What {plan.release_id} would cost and how exact it would be; no data was read for it",
     )
-    _show_compared(compared_rows(plan.compared))
+    _show_compared(compared_rows(plan.compared, plan.least))
 
 
 def _show_compared(compared: list[dict[str, str]]) -> None:
@@ -140,15 +155,27 @@ def show_report(release_id: str, made: Report) -> None:
 @_optional
 def _summary(text: str) -> None:
     """Write the summary of this run, once or anew."""
-    run, about = UUID(str(runtime.flow_run.id)), "What this run is about, in short"
-    wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]), key=ArtifactFilterKey(any_=[SUMMARY]))
+    _written(SUMMARY, text, "What this run is about, in short")
+
+
+def _written(key: str, text: str, about: str) -> None:
+    """Write an artifact of the run itself, once or anew."""
+    run = UUID(str(runtime.flow_run.id))
+    wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]), key=ArtifactFilterKey(any_=[key]))
     with get_client(sync_client=True) as client:
         found = client.read_artifacts(artifact_filter=wanted)
         if found:
             client.update_artifact(found[0].id, ArtifactUpdate(data=text))
         else:
-            made = ArtifactCreate(key=SUMMARY, type="markdown", description=about, data=text, flow_run_id=run)
+            made = ArtifactCreate(key=key, type="markdown", description=about, data=text, flow_run_id=run)
             client.create_artifact(made)
+
+
+@_optional
+def show_training(so_far: StepsSoFar) -> None:
+    """Show the curve of a training under way, once or anew; of public numbers alone."""
+    about = "Training so far: steps, noise, and lengths of released sums of gradients"
+    _written(TRAINING, training_curve.under_way(so_far), about)
 
 
 @_optional
@@ -218,9 +245,9 @@ class Teller:
         return cast(UUID, made)
 
     @_optional
-    def _update(self, said: str) -> None:
+    def _update(self, text: str) -> None:
         if not self._tried:  # in the step that makes progress, to which it then belongs
             self._tried, self._artifact = True, self._create(self._what, self._key)
         if self._artifact is not None:
             done = round(100.0 * self._share, 1)
-            update_progress_artifact(self._artifact, progress=done, description=f"{self._what}: {said}")
+            update_progress_artifact(self._artifact, progress=done, description=f"{self._what}: {text}")

@@ -23,9 +23,10 @@ from blockveil.flows.runs import deployed
 from blockveil.flows.runs.deployed import NotReviewed
 from blockveil.flows.runs.steps import NOT_REVIEWED
 from blockveil.pipeline.base.errors import ConfigError
-from blockveil.pipeline.study.auditing import Audit, run_audit
 
 if TYPE_CHECKING:
+    from blockveil.pipeline.study.auditing import Audit
+
     Auditable = str
 else:
     Auditable = Literal[tuple(FILES)]  # the mechanisms of the catalogue, as the form lists them
@@ -75,6 +76,9 @@ def audit(
 def _attack(
     mechanism: str, epsilon: float, delta: float, trials: int, seed: int, mutant: str | None, tell: Any
 ) -> Audit:
+    # A fifth of the time that the process of any run takes to start, for this flow alone.
+    from blockveil.pipeline.study.auditing import run_audit
+
     try:
         guarantee = ApproxDP(epsilon, delta)
     except ValueError as error:

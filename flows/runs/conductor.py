@@ -10,11 +10,12 @@ from blockveil.pipeline.ledger.approved import with_approver
 from blockveil.pipeline.releases.compute import Tell
 from blockveil.pipeline.releases.night import Attempt, walk
 from blockveil.pipeline.releases.order import StepRunner
+from blockveil.pipeline.releases.training_steps import Hear, unheard
 from blockveil.pipeline.releases.workspace import Outcome, Workspace
 from blockveil.pipeline.report import Report, make_report
 
 
-def attempt_of(workspace: Workspace, who: str, approver: str | None, tell: Tell) -> Attempt:
+def attempt_of(workspace: Workspace, who: str, approver: str | None, tell: Tell, hear: Hear = unheard) -> Attempt:
     """One try to make a release, on the cluster of its config, which is open for the measurement alone.
 
     Work for which workers would take longer to start is done by threads of this process.
@@ -29,9 +30,11 @@ def attempt_of(workspace: Workspace, who: str, approver: str | None, tell: Tell)
         Who has approved the release, or None where nobody had to.
     tell
         Receives progress in the user's words.
+    hear
+        Receives what is public of the steps of a training so far.
     """
     compute = partial(open_compute, workspace.plan.loaded, workspace.plan.effort.here)
-    return Attempt(workspace, with_approver(who, approver), compute, tell)
+    return Attempt(workspace, with_approver(who, approver), compute, tell, hear)
 
 
 def conduct(attempt: Attempt, run: StepRunner, show: Callable[[Report], object] = lambda made: None) -> str:

@@ -68,7 +68,7 @@ def init(
     Args:
         dataset: Name of the data set, in lower-case letters, digits and dashes.
         names: The header line of the source, or the names of its columns, one a line. Never values.
-        columns: What can be said of each column without looking, a line each, such as `age: 0 to 120`.
+        columns: What is known of each column without looking, a line each, such as `age: 0 to 120`.
         rows_at_most: A public bound on the number of records.
         purpose: What it is for.
         strictness: strict, usual, loose, or numbers such as `epsilon 1 delta 1e-7`, over all nights together.

@@ -18,7 +18,6 @@ from blockveil.flows.runs.ingest_flow import begin_night
 from blockveil.flows.runs.logical_date import of_run as night_of_run
 from blockveil.flows.runs.reviewed import config_file
 from blockveil.flows.runs.steps import Steps, Stopped
-from blockveil.pipeline.accuracy.plan_page import plan_page
 from blockveil.pipeline.config import LoadedConfig, load_config
 from blockveil.pipeline.data.preview import Looked, look
 from blockveil.pipeline.plan import budgets
@@ -123,7 +122,7 @@ def release_planned(
         del release, mode, logical_date, overrides  # for the run's page: the plan has been made of them
         steps = Steps()
         try:
-            steps.run("plan", lambda: _show(workspace, store))
+            steps.run("plan", lambda: artifacts.show_plan(workspace, store))
             return _release(steps, workspace, approver, heard)
         except Stopped as stopped:
             return stopped.state
@@ -139,16 +138,11 @@ def _plan(name: str, mode: Mode, day: date | None, overrides: dict[str, str]) ->
     workspace = Workspace.planned(loaded, day or night_of_run())
     # An override may name any place, and what is there must not show to whoever fills in a form.
     elsewhere = any(key.partition(".")[0] == "data" for key in overrides)
-    _show(workspace, None if elsewhere else look(loaded))
+    artifacts.show_plan(workspace, None if elsewhere else look(loaded))
     late = None if here is None or day is not None else here.missed(datetime.now(UTC))
     if mode == "release" and workspace.plan.charged:
         late = None  # what an earlier attempt began is finished, however late: it costs nothing more
     return workspace, late
-
-
-def _show(workspace: Workspace, store: Looked | None) -> None:
-    price = budgets.price(workspace.plan, workspace.ledger)
-    artifacts.show_plan(plan_page(workspace.plan, price, store))
 
 
 def _release(steps: Steps, workspace: Workspace, given: str | None = None, heard: Tell | None = None) -> State[Any]:
@@ -160,7 +154,7 @@ def _release(steps: Steps, workspace: Workspace, given: str | None = None, heard
         begin_night(steps, workspace)
         release_id = workspace.plan.release_id
         tell = artifacts.Teller(release_id, heard=heard)
-        attempt = attempt_of(workspace, str(runtime.flow_run.id), approver, tell)
+        attempt = attempt_of(workspace, str(runtime.flow_run.id), approver, tell, artifacts.show_training)
         steps.on_failure, steps.abandon = "Nothing was spent.", attempt.abandon
         message = conduct(attempt, steps.run, lambda made: artifacts.show_report(release_id, made))
         tell.done()

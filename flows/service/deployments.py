@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from prefect import Flow, get_client
+from prefect._internal.versioning import VersionType
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentScheduleUpdate
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy, DeploymentSchedule
@@ -184,8 +185,10 @@ def keep_pauses(deployments: Sequence[RunnerDeployment]) -> None:
                 continue
             deployment.paused = deployment.paused or known.paused
             stopped = {_time(each) for each in known.schedules if not each.active}
+            # A night that was switched off stays so when its file names another hour.
+            off = bool(known.schedules) and len(stopped) == len(known.schedules)
             for schedule in deployment.schedules or []:
-                schedule.active = bool(schedule.active) and _time(schedule) not in stopped
+                schedule.active = bool(schedule.active) and not off and _time(schedule) not in stopped
 
 
 def _time(planned: DeploymentSchedule | DeploymentScheduleCreate | DeploymentScheduleUpdate) -> tuple[Any, Any]:
@@ -263,6 +266,7 @@ def _deployment(
         parameters=parameters,
         tags=[MARK, *tags],
         version=code.running(),
+        version_type=VersionType.SIMPLE,  # else Prefect asks git about the folder in which the command was called
         concurrency_limit=_ONE_AT_A_TIME,
         entrypoint_type=EntrypointType.MODULE_PATH,
     )

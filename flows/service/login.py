@@ -41,10 +41,25 @@ def home() -> Path:
 
     Raises
     ------
+    ConfigError
+        The account has no home folder, and no other place is named.
     StoreError
         It cannot be made, or another user could put settings, and so code, into it or into what lies in it.
     """
-    place = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect").expanduser().absolute()
+    try:
+        place = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect").expanduser().absolute()
+    except RuntimeError:
+        nowhere = ConfigError(
+            "This account has no home folder",
+            "The login and Prefect's database are kept in one",
+            "Set PREFECT_HOME to a folder of this user",
+        )
+    else:
+        return _checked(place)
+    raise nowhere
+
+
+def _checked(place: Path) -> Path:
     try:
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         found = place.stat()

@@ -40,10 +40,15 @@ _log = logging.getLogger(__name__)
 
 
 def night_of(run: FlowRun, zone: ZoneInfo) -> date | None:
-    """Logical date of a run, or None where it is not known."""
+    """Logical date of a run, or None where it is not known: a server keeps runs whose form holds no date there too."""
     given = run.parameters.get("logical_date")
     if given:
-        return date.fromisoformat(str(given)[:10])
+        text = str(given)[:10]
+        try:
+            found = date.fromisoformat(text)
+        except ValueError:
+            return None
+        return found if found.isoformat() == text else None
     return None if run.expected_start_time is None else run.expected_start_time.astimezone(zone).date()
 
 
@@ -136,7 +141,7 @@ def after_death(loaded: LoadedDeployments) -> Died:
             run = client.read_flow_run(number)
             nights = of_nights(client, loaded)
             if run.state is None or run.state.type not in (StateType.RUNNING, StateType.PENDING):
-                return None  # it has said itself how it ended
+                return None  # it has reported itself how it ended
             if run.deployment_id not in nights:
                 return None
             night, active = nights[run.deployment_id]

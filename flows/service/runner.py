@@ -74,7 +74,7 @@ def of_pool(pool: str, name: str, seconds: float) -> Find:
     seconds
         How often it asks.
     """
-    told = set[str]()
+    reported = set[str]()
 
     async def find(client: PrefectClient, before: datetime) -> Sequence[FlowRun]:
         await client.send_worker_heartbeat(pool, name, heartbeat_interval_seconds=seconds)
@@ -83,9 +83,9 @@ def of_pool(pool: str, name: str, seconds: float) -> Find:
         pins = {number: await _pin(client, number) for number in {each.flow_run.deployment_id for each in due}}
         here = code.installed() if due else ""  # what a process would run that is started now
         other = {number: pin for number, pin in pins.items() if pin and pin != here}
-        for pin in {*other.values()} - told:
+        for pin in {*other.values()} - reported:
             _log.warning("Runs wait for a worker with the code that they are pinned to, %s; here is %s", pin[:60], here)
-        told.update(other.values())
+        reported.update(other.values())
         return [each.flow_run for each in due if each.flow_run.deployment_id not in other]
 
     return find

@@ -89,13 +89,13 @@ def shown(
             return
         stack.callback(answering.close)
         seen = host.replace("0.0.0.0", "127.0.0.1")  # noqa: S104 - it is replaced
-        stack.enter_context(_told(f"http://{f'[{seen}]' if ':' in seen else seen}:{port}/"))
+        stack.enter_context(_address_shown(f"http://{f'[{seen}]' if ':' in seen else seen}:{port}/"))
         tell(f"Releases and budgets: {os.environ[SITE]}, with the same login")
         yield
 
 
 @contextmanager
-def _told(address: str) -> Iterator[None]:
+def _address_shown(address: str) -> Iterator[None]:
     """Tell runs where the site is, unless somebody has set the address of a proxy before it."""
     set_before = os.environ.get(SITE)
     os.environ[SITE] = set_before or address
@@ -210,7 +210,7 @@ class SiteMaker:
             if self._thread is None or not self._thread.is_alive():
                 try:
                     now: object = _stamp(self._source)
-                except OSError:  # a pointer that went while it was looked at
+                except (BlockveilError, OSError):  # a pointer that went, or a folder that may not be looked into
                     now = None
                 if now is not None and now == self._made and (self._home / FOLDER).exists():
                     return
@@ -250,7 +250,7 @@ class SiteMaker:
                 if self._stopped.wait(0.1):
                     process.terminate()
                     return
-        if process.returncode and not self._failed:  # said once, and tried again
+        if process.returncode and not self._failed:  # reported once, and tried again
             done = "made" if self._place is None else "made or sent"
             _log.warning(
                 "The site of releases was not %s (exit code %s): try `blockveil site`", done, process.returncode

@@ -41,8 +41,8 @@ def _preview(found: GoodEnough) -> list[str]:
         return []
     if isinstance(found.preview, str):
         return [markup.section("Preview", markup.paragraph(found.preview))]
-    said = map(markup.paragraph, found.preview.sentences)
-    return [markup.section("Preview", *said, markup.figure(picture(found.preview)))]
+    sentences_of_it = map(markup.paragraph, found.preview.sentences)
+    return [markup.section("Preview", *sentences_of_it, markup.figure(picture(found.preview)))]
 
 
 def accuracy_markdown(found: GoodEnough) -> str:

@@ -43,13 +43,13 @@ class Directions:
     def sentence(self) -> str:
         """The same in one sentence."""
         if self.found == 0:
-            said = "none is found"
+            verdict = "none is found"
         elif self.found == self.of:
-            said = f"all {self.of} are found" if self.of > 1 else "it is found"
+            verdict = f"all {self.of} are found" if self.of > 1 else "it is found"
         else:
             first = "the first is found" if self.found == 1 else f"the first {self.found} are found"
-            said = f"{first}, the {ordinal(self.found + 1)} is not"
-        return f"{said} (within 30 degrees of the true one), {_SPECTRUM}"
+            verdict = f"{first}, the {ordinal(self.found + 1)} is not"
+        return f"{verdict} (within 30 degrees of the true one), {_SPECTRUM}"
 
 
 def ordinal(number: int) -> str:
@@ -80,14 +80,14 @@ class Assessment:
     directions: Directions | None = None
 
     def lines(self, most: int = EVERY) -> list[tuple[str, str]]:
-        """Lines (what, value), in the order a reader asks for them, with at most so many features."""
+        """Lines (what, value), in the order a reader asks for them, with at most a given number of features."""
         if not self.errors and self.directions is None:
             return [("Known to", "nothing is known beforehand of the error of a query of another package")]
         of_features = self.pairs or self.directions is not None or any(error.at_most for error in self.errors)
         rows = [("Supposed", self.population.words if of_features else self.population.number)]
         rows += [("Known to", _EXPLAINED)] if self.errors else []
         named = self._by_name()
-        rows += [(f"  {name}", "; ".join(said)) for name, said in list(named.items())[:most]]
+        rows += [(f"  {name}", "; ".join(size)) for name, size in list(named.items())[:most]]
         if len(named) > most:
             listed = len(named) if len(named) < len(self.population.names) else 0
             of = f" of the first {listed} features" if listed else ""
@@ -103,8 +103,8 @@ class Assessment:
         for error in self.errors:
             what, _, name = error.what.partition(" of ")
             of_feature = name in self.population.names
-            said = f"{what} {error.amount}" if of_feature else error.amount
-            named.setdefault(name if of_feature else error.what, []).append(said)
+            size = f"{what} {error.amount}" if of_feature else error.amount
+            named.setdefault(name if of_feature else error.what, []).append(size)
         return named
 
     @property

@@ -20,7 +20,7 @@ from blockveil.pipeline.config.mechanism_sections import AutoSection, Mechanism
 from blockveil.pipeline.config.model import GROWING, ContinualSection, ReleaseConfig, can_be_shared
 from blockveil.pipeline.config.query_sections import MomentSection, OneShapeSection, TotalsSection
 from blockveil.pipeline.ledger.guessing import percent, with_loss, with_promise
-from blockveil.pipeline.plan.drowning import longest_norm, with_epsilon, with_norm, with_rows, with_section
+from blockveil.pipeline.plan.excess_noise import longest_norm, with_epsilon, with_norm, with_rows, with_section
 from blockveil.pipeline.plan.planning import Plan
 
 SHARED = 28
@@ -229,9 +229,9 @@ class RarerRelease:
 
 
 def one_of(plan: Plan, releases: int) -> RarerRelease | None:
-    """One release that costs as much as so many of a plan; None where that is not defined.
+    """One release that costs as much as several of a plan; None where that is not defined.
 
-    Where releases share a promise, it takes the share of so many. Else its epsilon is rounded down to six digits, so
+    Where releases share a promise, it takes their shares together. Else its epsilon is rounded down to six digits, so
     that it never costs more. Nights that share a charge are not divided further.
     """
     share = plan.config.privacy.share
@@ -256,7 +256,7 @@ def paid_by_promise(plan: Plan) -> int | None:
 
 
 def epsilon_of_nights(plan: Plan, nights: int) -> float | None:
-    """Epsilon of one release that costs as much as so many releases of a plan; None where that is not defined.
+    """Epsilon of one release that costs as much as several releases of a plan; None where that is not defined.
 
     It is rounded down to six digits, so that the one release never costs more. Nights that share a charge and releases
     that share a guarantee are not divided further.

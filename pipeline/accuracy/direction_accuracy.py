@@ -39,7 +39,7 @@ def found_by_draws(answer: DrawnDirections, population: Population) -> Direction
 
 
 def angles_in_noise(answer: MomentAnswer, population: Population, count: int) -> float:
-    """Root of the expected squared sines of so many leading directions of a noisy matrix together."""
+    """Root of the expected squared sines of a given number of leading directions of a noisy matrix together."""
     return math.sqrt(float(np.sum(sine_of_noise(answer, population)[:count])))
 
 

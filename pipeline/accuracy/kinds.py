@@ -52,7 +52,7 @@ class Kind(NamedTuple):
     found
         How many principal directions are found.
     angles
-        Root of the expected squared sines of so many leading directions together.
+        Root of the expected squared sines of a given number of leading directions together.
     """
 
     errors: Callable[[Any, Population], Sequence[ExpectedError]] = _no_errors

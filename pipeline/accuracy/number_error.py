@@ -32,7 +32,7 @@ class ExpectedError:
     of
         What the size is compared with, in the same unit; None where that would say nothing.
     note
-        What else is to be said of it.
+        What else a reader should know of it.
     """
 
     what: str
@@ -51,12 +51,12 @@ class ExpectedError:
         """The error, for a person."""
         if not math.isfinite(self.size):
             return "not known: noise is as large as the number itself"
-        said = f"± {short_number(self.size)}"
+        text = f"± {short_number(self.size)}"
         if self.at_most is not None and self.at_most > 1.005 * self.size:
-            said += f" (at most ± {short_number(self.at_most)})"
+            text += f" (at most ± {short_number(self.at_most)})"
         if not self.known:
-            said += ", which says nothing"
-        return f"{said}{'; ' if self.note else ''}{self.note}"
+            text += ", which says nothing"
+        return f"{text}{'; ' if self.note else ''}{self.note}"
 
     @property
     def plain(self) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.data.preview import Looked
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.balance import Rows
+from blockveil.pipeline.plan.mechanisms_compared import compared_rows
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.price import Price
-from blockveil.pipeline.report.mechanisms_compared import compared_rows
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,6 @@ class PlanPage:
 
     Attributes
     ----------
-    release_id
-        Of the release.
     rows
         Lines (what, value), in the order a reader asks for them.
     accuracy
@@ -33,7 +31,6 @@ class PlanPage:
         Whether the parts of the cluster may talk in clear.
     """
 
-    release_id: str
     rows: Rows
     accuracy: str
     compared: list[dict[str, str]]
@@ -56,5 +53,5 @@ def plan_page(plan: Plan, price: Price | None, store: Looked | None) -> PlanPage
         accuracy = errors_markdown(assess(plan, Population.of(plan, Supposed())))
     except Exception as error:  # noqa: BLE001 - what is shown must not decide what is released
         accuracy = f"How exact its numbers will be is not known ({type(error).__name__})."
-    rows, compared = summary.describe(plan, price, store=store), compared_rows(plan.compared)
-    return PlanPage(plan.release_id, rows, accuracy, compared, plan.config.in_clear)
+    rows, compared = summary.describe(plan, price, store=store), compared_rows(plan.compared, plan.least)
+    return PlanPage(rows, accuracy, compared, plan.config.in_clear)

@@ -1,9 +1,9 @@
 """Who the records are supposed to be, for display alone: they follow from declared bounds, never from records.
 
-How exact a mean or a correlation will be depends on the records. No plan may look at them, so one is said for records
-that are supposed, and they are stated: the mean of each feature in the middle of its declared bounds, a standard
-deviation that is a stated share of their width, and a stated correlation. Where the norm of a record is bounded too,
-supposed records are drawn nearer to the origin, until their root mean square norm is two thirds of the bound.
+How exact a mean or a correlation will be depends on the records. No plan may look at them, so it is stated for
+supposed records, together with what is supposed: the mean of each feature in the middle of its declared bounds, a
+standard deviation that is a stated share of their width, and a stated correlation. Where the norm of a record is
+bounded too, supposed records are drawn nearer to the origin, until their root mean square norm is two thirds of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from blockveil.engine.answers.counts import Edges
+from blockveil.engine.answers.value_cells import Edges
 from blockveil.engine.records.geometry import Body, CappedBox, Coordinates, Vector
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.plan.planning import Plan

@@ -93,16 +93,16 @@ class Rehearsal:
     def sentences(self) -> list[str]:
         """What it is and what it shows, for a person."""
         each = "" if self.copies == 1 else f", each for {self.copies:,}"
-        said = [
+        lines = [
             f"{self.simulated:,} simulated records{each}, neighbouring features correlated by {self.correlation:g}, "
             "went the way of a release in memory; nothing was read, charged or kept, and its key is gone."
         ]
         if self.entries:
             share = 100.0 * self.covered / self.entries
-            said.append(
+            lines.append(
                 f"{self.covered:,} of {self.entries:,} numbers ({share:.1f} %) have the truth in their 95 % interval."
             )
-        return [*said, self.sized_down] if self.sized_down else said
+        return [*lines, self.sized_down] if self.sized_down else lines
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def rehearse(plan: Plan, supposed: Supposed, key: NoiseKey | None = None) -> Reh
         return left_out
     population = Population.of(small, supposed)
     if not population.names:
-        return "There is no preview of this kind of query: no records are made up for it."
+        return "There is no preview of this kind of query: no records are simulated for it."
     simulated, copies = _numbers(small, population.rows)
     records = simulated_records(small, population, simulated)
     exact, released = _both(small, records, copies, key or NoiseKey.derive(secrets.token_bytes(32), b"a preview"))

@@ -6,8 +6,6 @@ import io
 from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
 
 from blockveil.pipeline.accuracy.rehearsal import Rehearsal
 from blockveil.pipeline.accuracy.shading import blocks
@@ -26,6 +24,9 @@ def picture(made: Rehearsal) -> Picture:
 
 
 def _drawn(made: Rehearsal, theme: Theme) -> str:
+    from matplotlib.backends.backend_svg import FigureCanvasSVG  # takes long to import, and few processes draw
+    from matplotlib.figure import Figure
+
     tables = [blocks(table, _CELLS) for table in (made.truth, made.released)]
     largest = max((float(np.nanmax(np.abs(table), initial=0.0)) for table in tables), default=0.0) or 1.0
     signed = bool(min(float(np.nanmin(table, initial=0.0)) for table in tables) < -0.05 * largest)

@@ -45,7 +45,7 @@ class Rhythm:
         return _RARER.get(self.often, 1)
 
     def one_of(self, releases: int) -> str:
-        """One release in place of so many, in words."""
+        """One release in place of several, in words."""
         match self.often:
             case "night" | "unknown":
                 rare = "one night a week" if releases == _RARER["night"] else f"one release in {releases} nights"
@@ -59,7 +59,7 @@ class Rhythm:
 def rhythm_of(loaded: LoadedConfig) -> Rhythm:
     """How often a config is released, by its share of a promise, its nights and the ``deployments.toml`` beside it.
 
-    A file of deployments that cannot be read says nothing here; whoever serves it is told why.
+    A file of deployments that cannot be read is left out here; `serve` and `deploy` report the reason.
     """
     several = (loaded.config.privacy.share or 1.0) < 1.0 or loaded.config.continual is not None
     file = loaded.base / FILE_NAME

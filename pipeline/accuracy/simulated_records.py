@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from blockveil.engine.answers.counts import Codes
+from blockveil.engine.answers.value_cells import Codes
 from blockveil.pipeline.accuracy.population import Population
 from blockveil.pipeline.config.query_sections import GradientsSection
 from blockveil.pipeline.plan.planning import Plan

@@ -22,7 +22,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.printable import short
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.ledger.guessing import LARGE_EPSILON, percent, with_loss, with_promise
-from blockveil.pipeline.plan.drowning import with_epsilon
+from blockveil.pipeline.plan.excess_noise import with_epsilon
 from blockveil.pipeline.plan.planning import Plan
 
 _MOST_EPSILON = 1000.0

@@ -292,7 +292,7 @@ class MomentClassifier(FittedOnRelease):
 
 
 def _named(target: Target | None) -> Target:
-    # Not left to Python: who calls fit(records, values), as of scikit-learn, is first told why records are refused.
+    # Not left to Python: who calls fit(records, values), as of scikit-learn, first learns why records are refused.
     if target is None:
         raise ConfigError("fit was given no target", "A release has many columns", "Name the one to explain, target=")
     return target

@@ -16,8 +16,8 @@ from blockveil.pipeline.analysis import labelled
 from blockveil.pipeline.analysis.joint_noise import positions, quantile
 from blockveil.pipeline.analysis.showing import as_page_part, as_text
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.report.matrix import Shown
-from blockveil.pipeline.report.words import number
 
 MOST_STANDARDISED = 300
 """Features of standardised components: their errors take as many numbers as a cube of that side."""
@@ -38,7 +38,7 @@ class Interval(NamedTuple):
 
 
 def ends(found: Estimate, reach: float) -> tuple[Array, Array]:
-    """Both ends of intervals that reach so many standard errors; the whole line where none is stated."""
+    """Both ends of intervals that reach a given number of standard errors; the whole line where none is stated."""
     value, known = found.value, np.isfinite(found.value) & np.isfinite(found.standard_deviation)
     width = np.where(known, reach * np.where(known, found.standard_deviation, 0.0), np.inf)
     centre = np.where(known, value, 0.0)

@@ -11,10 +11,10 @@ from blockveil.engine.estimates.noisy_moments import Array
 from blockveil.pipeline.analysis import labelled
 from blockveil.pipeline.analysis.showing import as_page_part, as_text
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.matrix import Shown
 from blockveil.pipeline.report.spectrum import leading_subspace
-from blockveil.pipeline.report.words import number
 
 MOST = 500
 """Directions of one call: memory is some 16 bytes for each of them, each feature, and each of at most twelve passes."""

@@ -63,13 +63,20 @@ class LinearClassifier:
         Raises
         ------
         ConfigError
-            A feature is missing, or these are not numbers.
+            A feature is missing, or these are not finite numbers.
         """
         return np.asarray(self.decision_function(rows).argmax(axis=1), np.int64)
 
     def decision_function(self, rows: Any) -> Array:
         """Score of each class, shape (rows, classes); the largest one decides. Parameters and errors as above."""
-        return self.scores.of(rows_of(rows, self.features))
+        found = rows_of(rows, self.features)
+        if not np.isfinite(found).all():  # whose scores are in no order: the first class would be named
+            raise ConfigError(
+                "The rows hold a missing or infinite value",
+                "A class follows from finite numbers",
+                "Leave such rows out, or put a constant in the place of the value",
+            )
+        return self.scores.of(found)
 
     @property
     def _title(self) -> str:
@@ -100,7 +107,7 @@ class ClassifierAsked:
     target
         Name of a column of 0 and 1, or of the columns of all classes.
     features
-        What tells them apart; all other features where None.
+        What tells them apart; all features of other columns where None.
     rule
         ``ridge`` or ``lda``.
     ridge
@@ -132,7 +139,7 @@ def classifier_of(
     """
     targets = _names(asked.target)
     labels = positions(held, targets)
-    chosen = [name for name in held if name not in targets] if asked.features is None else _names(asked.features)
+    chosen = _others(held, targets) if asked.features is None else _names(asked.features)
     columns = positions(held, chosen)
     _check_labels(release, targets)
     shared = [name for name in chosen if name in targets]
@@ -146,6 +153,12 @@ def classifier_of(
     scores = class_scores(moments, labels, columns, ClassRule(asked.rule), float(ridge))
     classes = tuple(targets) if len(targets) > 1 else (f"not {targets[0]}", targets[0])
     return LinearClassifier(release, classes, tuple(chosen), asked.rule, float(ridge), scores)
+
+
+def _others(held: tuple[str, ...], targets: list[str]) -> list[str]:
+    """All features but the classes, and other categories of the same columns, which would give the class away."""
+    columns = tuple(f"{name.partition('=')[0]}=" for name in targets if "=" in name)
+    return [name for name in held if name not in targets and not name.startswith(columns)]
 
 
 def _names(given: Names) -> list[str]:

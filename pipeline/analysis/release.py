@@ -94,7 +94,7 @@ class Release(EstimatedResults):
         Returns
         -------
         Interval
-            The whole line where noise is too large to state an interval. Nothing is said of the choice of a sample.
+            The whole line where noise is too large to state an interval. The error of a sample is not part of it.
 
         Raises
         ------
@@ -178,7 +178,8 @@ class Release(EstimatedResults):
         target
             The column of one class against all else, or the columns of all classes, in their order.
         features
-            What tells them apart; all other features where not given.
+            What tells them apart; where not given all features but other categories of the same column, which would
+            give the class away.
         rule
             ``ridge``, a regression for each class, or ``lda``, the discriminant of normal laws of one covariance.
         ridge

@@ -15,4 +15,5 @@ The README of this folder says what goes in, what comes out, and which rule hold
   it
 * :mod:`.spelling`: The one spelling of a value that divides records
 * :mod:`.staging`: Unfinished releases
+* :mod:`.written_numbers`: Numbers as a person reads them
 """

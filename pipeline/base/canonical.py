@@ -9,11 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
 TIME_OF_DAY = re.compile(rb"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}")
 """What no release may state: a resumed run could not write the same bytes."""
+
+
+_PLAIN = (str, int, float, type(None))
+_LISTS = (list, tuple)
 
 
 def canonical_json(value: Any) -> bytes:
@@ -42,11 +45,13 @@ def digest(value: Any) -> str:
 
 def _check_keys(value: Any) -> None:
     # json.dumps would turn the key 1 into "1", so that two different mappings would share a digest.
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise TypeError(f"a key is of type {type(key).__name__}; canonical JSON needs text keys")
-            _check_keys(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _check_keys(item)
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):  # json.dumps refuses mappings of other kinds
+            for key in each:
+                if not isinstance(key, str):
+                    raise TypeError(f"a key is of type {type(key).__name__}; canonical JSON needs text keys")
+            waiting += [item for item in each.values() if not isinstance(item, _PLAIN)]
+        elif isinstance(each, _LISTS):
+            waiting += [item for item in each if not isinstance(item, _PLAIN)]

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import matplotlib
-
 _OF_WINDOWS = ("backend", "backend_fallback", "interactive", "toolbar")
 """Settings that choose how windows are shown, which no picture of ours needs, and which may not be set back."""
 
@@ -25,6 +23,8 @@ def drawn_by(style: Mapping[str, Any]) -> Iterator[None]:
     style
         Settings of matplotlib by name that differ from the standard ones.
     """
+    import matplotlib  # takes a while to import, and most processes draw nothing
+
     standard = {name: value for name, value in matplotlib.rcParamsDefault.items() if name not in _OF_WINDOWS}
     with matplotlib.rc_context({**standard, **style}):
         yield

@@ -19,7 +19,7 @@ _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 _NO_LOCKS = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS}
 
 
-def sync(path: Path) -> None:
+def sync(path: str | Path) -> None:
     """Bring a file, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -32,8 +32,8 @@ def sync_tree(root: Path) -> None:
     """Bring all files and folders below a folder, and the folder itself, to the disk."""
     for folder, _, files in os.walk(root, topdown=False):
         for name in files:
-            sync(Path(folder, name))
-        sync(Path(folder))
+            sync(os.path.join(folder, name))
+        sync(folder)
 
 
 def sync_names(folder: Path) -> None:
@@ -150,7 +150,7 @@ def store_error(error: OSError, doing: str, place: str = "output.root") -> Store
     Parameters
     ----------
     error
-        What the operating system said.
+        The error of the operating system.
     doing
         What was attempted, such as "the release cannot be written".
     place

@@ -41,7 +41,8 @@ class BlockveilError(Exception):
 
     def __str__(self) -> str:
         """Two lines: what is wrong and why, then what to do."""
-        return f"{self.value}. {self.rule}.\n{self.remedy}."
+        end = "" if self.remedy.endswith("?") else "."
+        return f"{self.value}. {self.rule}.\n{self.remedy}{end}"
 
     @property
     def in_full(self) -> str:
@@ -75,7 +76,7 @@ class ConfigError(BlockveilError):
     def __str__(self) -> str:
         """Two lines, and how many more problems there are."""
         text = super().__str__()
-        return f"{text[:-1]} ({len(self.others)} more to correct)." if self.others else text
+        return f"{text.removesuffix('.')} ({len(self.others)} more to correct)." if self.others else text
 
     @property
     def in_full(self) -> str:

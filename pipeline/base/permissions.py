@@ -3,13 +3,15 @@
 Who may reach what is published is as around it, but that all the world never writes.
 
 Whoever may write to the file can take charges back, and whoever may write to its folder can put another file in its
-place, or a journal beside it that SQLite would play into it. A sticky folder keeps others from the former only.
+place, or a journal beside it that SQLite would play into it. A sticky folder keeps others from the former only. Whoever
+may write to a folder above that is not sticky can put another folder there, such as a backup with fewer charges.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from blockveil.pipeline.base.errors import LedgerError
@@ -34,8 +36,8 @@ def resolved(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def check(path: Path, *, writing: bool) -> None:
-    """Refuse a ledger that other accounts may write to.
+def check(path: Path, *, writing: bool) -> Path:
+    """Refuse a ledger that other accounts may write to; its file with links followed, as :func:`resolved`.
 
     Parameters
     ----------
@@ -50,11 +52,16 @@ def check(path: Path, *, writing: bool) -> None:
     LedgerError
         With the command that puts it right.
     """
-    real = resolved(path)
-    for folder in dict.fromkeys((path.absolute().parent, real.parent)):
+    # Every session of a ledger does this, so it is done with texts: objects of paths would take most of its time.
+    real = os.path.realpath(path)
+    folders = dict.fromkeys(map(os.path.dirname, (os.fspath(path.absolute()), real)))
+    for folder in folders:
         _check(folder, "folder", writing=writing)
+    for above in dict.fromkeys(above for folder in folders for above in _folders_above(folder)):
+        _check_above(above)
     for ending in ("", *COMPANIONS):
-        _check(beside(real, ending), "file", writing=writing)
+        _check(real + ending, "file", writing=writing)
+    return Path(real)
 
 
 def open_as(folder: Path, around: Path) -> None:
@@ -87,21 +94,41 @@ def private_problem(found: os.stat_result, *, public: bool) -> str | None:
     return None
 
 
-def _check(path: Path, what: str, *, writing: bool) -> None:
+def _folders_above(folder: str) -> Iterator[str]:
+    while (above := os.path.dirname(folder)) != folder:
+        yield above
+        folder = above
+
+
+def _check(path: str, what: str, *, writing: bool) -> None:
     try:
-        found = path.stat()
+        found = os.stat(path)
     except OSError:  # it is not there; or nobody may look, and then SQLite says so
         return
-    mode = stat.S_IMODE(found.st_mode)
+    mode, name = stat.S_IMODE(found.st_mode), os.path.basename(path)
     if mode & _OTHERS:
         raise LedgerError(
-            f'The ledger\'s {what} "{path.name}" has mode {mode:04o}: other accounts may write to it',
+            f'The ledger\'s {what} "{name}" has mode {mode:04o}: other accounts may write to it',
             "Whoever may write there can take charges back",
             f"Find out who wrote there, then let its owner run chmod {mode & ~_OTHERS:04o} on it",
         )
     if writing and found.st_uid not in (_ROOT, os.geteuid()):
         raise LedgerError(
-            f'The ledger\'s {what} "{path.name}" belongs to another account (number {found.st_uid})',
+            f'The ledger\'s {what} "{name}" belongs to another account (number {found.st_uid})',
             "Whoever owns it can take charges back, so it belongs to the account that releases, or to root",
             "Run as its owner, or give it to the account that releases with chown",
+        )
+
+
+def _check_above(folder: str) -> None:
+    try:
+        mode = stat.S_IMODE(os.stat(folder).st_mode)
+    except OSError:
+        return
+    name = os.path.basename(folder)
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise LedgerError(
+            f'The folder "{name}" above the ledger\'s has mode {mode:04o}: all may rename what is in it',
+            "Whoever may do so can put an older ledger in place of this one, and so take charges back",
+            f"Find out who wrote there, then let its owner run chmod {mode & ~stat.S_IWOTH:04o} on it, or chmod +t",
         )

@@ -1,4 +1,4 @@
-"""Paths that people write: made absolute, or refused in words where no file system could hold them."""
+"""Paths that people write: made absolute, refused in words where no file system could hold them, or looked into."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.errors import ConfigError, StoreError
 
 _LONGEST_NAME = 255
 _LONGEST_PATH = 4095
@@ -35,6 +35,41 @@ def absolute(path: str | os.PathLike[str], key: str) -> Path:
         f"{key}: {problem}",
         f"A name has at most {_LONGEST_NAME} bytes, a path {_LONGEST_PATH}, and links lead to a file or folder",
         "Correct the path",
+    )
+
+
+_LOOK = "Give this account permission to read it, and all that is in it"
+
+
+def looked_into(folder: Path, why: str, remedy: str = _LOOK) -> list[Path]:
+    """What a folder holds, sorted; nothing where it is no folder, or is no longer there.
+
+    The library's own search leaves out what an account may not look into, as if nothing were there.
+
+    Parameters
+    ----------
+    folder
+        An absolute path.
+    why
+        Why all of it must be seen, as the rule of the error.
+    remedy
+        What helps.
+
+    Raises
+    ------
+    StoreError
+        This account may not look into it, or the file system fails.
+    """
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else type(error).__name__
+    raise StoreError(
+        f'"{folder}" cannot be looked into ({reason})',
+        why,
+        remedy,
     )
 
 

@@ -274,7 +274,7 @@ class Cap:
         return Ticks(plain.loss + math.ceil(Fraction(above) ** 2 / LOSS_TICK), plain.sampler, 0, plain.failure)
 
     def covers(self, charge: Chargeable, booked: Ticks) -> bool:
-        """Whether what was booked is no less than :meth:`book` may have said, whatever was spent then.
+        """Whether what was booked is no less than :meth:`book` may have returned, whatever was spent then.
 
         Parts may be lower by 2**-30 of them, for libraries that round a bound otherwise.
         """
@@ -330,7 +330,7 @@ class Cap:
         return self.further(lambda count: (spent + charge.times(count), 1 if first and count == 1 else None))
 
     def further(self, together: Callable[[int], tuple[Ticks, int | None]]) -> int:
-        """How many further charges are held; ``together`` gives what all cost with so many, and how many all are."""
+        """How many further charges are held; ``together`` gives what all cost with that many, and how many all are."""
         return most(lambda count: self.holds(*together(count)))
 
     def epsilon_of(self, mu: float) -> float:

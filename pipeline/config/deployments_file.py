@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
 
 from blockveil.pipeline.base.errors import ConfigError
-from blockveil.pipeline.base.places import absolute
+from blockveil.pipeline.base.places import absolute, looked_into
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.fields import Name, Number, Reference, RemoteLocation, Section, Whole, refusal, rule
 from blockveil.pipeline.config.ingest_file import load_ingest
@@ -200,17 +200,30 @@ class LoadedDeployments:
         return config_names(self.root, "release")
 
 
-def config_names(root: Path, table: str) -> tuple[str, ...]:
-    """Names of configs in a folder: files with a plain name that hold a table."""
-    found = sorted(file for file in root.glob("*.toml") if file.name != FILE_NAME)
-    return tuple(file.stem for file in found if re.fullmatch(CONFIG_NAME, file.stem) and _holds(file, table))
+def config_names(root: Path, table: str, *, or_unreadable: bool = False) -> tuple[str, ...]:
+    """Names of configs in a folder: files with a plain name that hold a table.
+
+    Parameters
+    ----------
+    root
+        The folder.
+    table
+        Name of the table.
+    or_unreadable
+        Whether files that cannot be read count too, since nobody can tell what they hold.
+    """
+    held = looked_into(root, "A folder of configs is read as a whole")
+    found = [file for file in held if file.suffix == ".toml" and file.name != FILE_NAME]
+    return tuple(
+        file.stem for file in found if re.fullmatch(CONFIG_NAME, file.stem) and _holds(file, table, or_unreadable)
+    )
 
 
-def _holds(file: Path, table: str) -> bool:
+def _holds(file: Path, table: str, or_unreadable: bool) -> bool:
     try:
         return table in read_toml(file)
     except ConfigError:
-        return False  # it cannot be used, and whoever names it reads why
+        return or_unreadable  # who names it reads why
 
 
 def load_deployments(path: str | os.PathLike[str], only: str | None = None) -> LoadedDeployments:

@@ -20,7 +20,7 @@ from blockveil.pipeline.config.fields import Section
 from blockveil.pipeline.config.toml import read_toml
 from blockveil.pipeline.config.toml_lines import lines_of
 
-_RULE = "What a curator discloses is said by a file that docs/how-to/disclose.md shows"
+_RULE = "What a curator discloses is written in a file, of which docs/how-to/disclose.md shows an example"
 
 Prose = Annotated[str, StringConstraints(min_length=1, max_length=4000, strip_whitespace=True)]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]

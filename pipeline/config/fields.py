@@ -64,8 +64,8 @@ def _docstrings(module: str) -> dict[str, dict[str, str]]:
 def _described(body: Sequence[ast.stmt]) -> Iterator[tuple[str, str]]:
     for named, text in itertools.pairwise(body):
         match named, text:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
-                yield name, inspect.cleandoc(said)
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(docstring))):
+                yield name, inspect.cleandoc(docstring)
 
 
 Rule = TypeVar("Rule", bound=Callable[[Any], None])

@@ -57,7 +57,7 @@ class NumberColumn(_Alike):
     """what to do with a missing or infinite value: "refuse", "drop" the record, or a public constant"""
 
 
-class WholeColumn(_Alike):
+class IntegerColumn(_Alike):
     """A whole number."""
 
     kind: Literal["whole"]
@@ -188,7 +188,7 @@ CALENDAR = {
 """Categories of a date that everybody knows, in the order of their codes."""
 
 Column = Annotated[
-    NumberColumn | WholeColumn | BooleanColumn | CategoryColumn | BinsColumn | DateColumn | MappedColumn,
+    NumberColumn | IntegerColumn | BooleanColumn | CategoryColumn | BinsColumn | DateColumn | MappedColumn,
     Field(discriminator="kind"),
 ]
 

@@ -30,7 +30,7 @@ class MarginalsSection(Section):
     outside: Literal["drop", "clip"]
     """whether a record outside the grid is not counted, or counted in the nearest cell"""
     ways: Annotated[Whole, Field(ge=1, le=MOST_TABLE_AXES)] | None = None
-    """how many axes a table has, to ask for all tables of so many"""
+    """how many axes a table has, to ask for all tables of that many axes"""
     tables: Annotated[tuple[tuple[Label, ...], ...], Field(min_length=1)] | None = None
     """the names of the axes of each table, to ask for chosen ones"""
     axes: Annotated[tuple[Axis, ...], Field(min_length=1, max_length=MOST_TABLE_AXES), AfterValidator(unique_names)]
@@ -79,7 +79,7 @@ class MarginalsSection(Section):
             raise refusal(
                 "ways",
                 "neither it nor tables is given" if self.ways is None else "given beside tables",
-                "Either all tables of so many axes are asked for, or chosen ones",
+                "Either all tables of a given number of axes are asked for, or chosen ones",
                 "Give ways = 2, or tables that name their axes",
             )
         if self.ways is not None and not (self.ways <= len(self.axes) and comb(len(self.axes), self.ways) < MOST_SETS):

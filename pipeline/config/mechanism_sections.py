@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 from pydantic import Discriminator, Field, StringConstraints, Tag, create_model
 
 from blockveil.engine.mechanisms.declaration import (
+    IntegerBetween,
     MechanismDeclaration,
     OneOf,
     Parameter,
@@ -14,7 +15,6 @@ from blockveil.engine.mechanisms.declaration import (
     PrecisionShares,
     RealBetween,
     Values,
-    WholeBetween,
 )
 from blockveil.engine.mechanisms.registry import declarations
 from blockveil.pipeline.config.fields import Label, Length, Number, Section, Whole, refusal, rule
@@ -169,7 +169,7 @@ class SubspaceSection(Section):
 
 
 Least = Annotated[
-    Annotated[Literal["total", "relative", "spectral", "workload"], Tag("<aim>")]
+    Annotated[Literal["total", "relative", "positive", "spectral", "workload"], Tag("<aim>")]
     | Annotated[SubspaceSection, Tag("<subspace>")]
     | Annotated[dict[str, Length], Tag("<importances>")],
     Discriminator(lambda value: _least_tag(value)),
@@ -188,7 +188,7 @@ class AutoSection(MechanismSection):
     kind: Literal["auto"]
     """the noise mechanism"""
     minimise: Least
-    """the error: "total", "relative", "spectral", "workload", an importance for each feature, or a leading subspace"""
+    """the error: "total", "relative", "positive", "spectral", "workload", importances, or a leading subspace"""
 
     def _named(self) -> dict[str, dict[str, float]]:
         if isinstance(self.minimise, SubspaceSection):
@@ -232,7 +232,7 @@ def _type(values: Values) -> Any:
     match values:
         case OneOf(options):
             return _literal(*options)
-        case WholeBetween(least, most):
+        case IntegerBetween(least, most):
             return Annotated[Whole, Field(ge=least, le=most)]
         case RealBetween(least, most):
             return Annotated[Number, Field(ge=least, le=most)]

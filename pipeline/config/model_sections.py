@@ -94,7 +94,7 @@ class TrainingSection(Section):
     """with "fixed" only, and required there: any text, which fixes the batch of each record; the guarantee does not
     rest on its secrecy"""
     band: Annotated[Whole, Field(ge=2, le=256)] | None = None
-    """with "fixed" only: the noise of a step takes away noise of the steps before it, over so many steps, at most
+    """with "fixed" only: the noise of a step takes away noise of the steps before it, over this many steps, at most
     batch_count; noise of steps is independent by default"""
     sampled: Annotated[Number, Field(ge=1e-6, lt=1)] | None = None
     """with "poisson" only, and required there: the probability of each record to take part in a step, such as 0.05"""
@@ -110,6 +110,9 @@ class TrainingSection(Section):
     """with "momentum" only, and required there: the share of the last movement that is kept, such as 0.9"""
     weight_decay: Annotated[Number, Field(ge=0, le=1)] = 0.0
     """the share of the weights, times the rate, that each step takes off"""
+    publishes: Literal["last-weights", "weights"] | None = None
+    """what is published in place of the noisy sums of all steps: "last-weights", the weights after the last step, or
+    "weights", those after each step; both with the sum of the last step and the lengths of all"""
 
     @rule
     def _moved(self) -> None:

@@ -2,7 +2,7 @@
 
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
-* :mod:`.answering_store`: A Zarr store at an address in an object store, whose failures are said in words, whenever
+* :mod:`.answering_store`: A Zarr store at an address in an object store, whose failures are reported in words, whenever
   values are read
 * :mod:`.contribution`: What one privacy unit contributes to the records, in words
 * :mod:`.datasets`: The records of a release: opened read-only, checked against their declaration, identified

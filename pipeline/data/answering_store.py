@@ -1,4 +1,4 @@
-"""A Zarr store at an address in an object store, whose failures are said in words, whenever values are read."""
+"""A Zarr store at an address in an object store, whose failures are reported in words, whenever values are read."""
 
 from __future__ import annotations
 

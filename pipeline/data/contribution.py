@@ -58,15 +58,15 @@ class Contribution:
     @classmethod
     def read(cls, guarantee: Mapping[str, Any]) -> Contribution:
         """Contribution that a release states in its attribute ``guarantee``; earlier releases state none."""
-        said = guarantee.get("contribution")
+        stated = guarantee.get("contribution")
         unit = str(guarantee.get("privacy_unit", "a unit"))
-        if not isinstance(said, Mapping) or said.get("rule") not in _RULES:
+        if not isinstance(stated, Mapping) or stated.get("rule") not in _RULES:
             return cls(unit, 1, 1, "unknown", False)
-        rows, charged = said.get("rows"), said.get("charged_rows")
+        rows, charged = stated.get("rows"), stated.get("charged_rows")
         if type(rows) is not int or type(charged) is not int:
             return cls(unit, 1, 1, "unknown", False)
-        late = said.get("late") if said.get("late") in get_args(Late) else None
-        return cls(unit, rows, charged, said["rule"], bool(said.get("dropping")), late)
+        late = stated.get("late") if stated.get("late") in get_args(Late) else None
+        return cls(unit, rows, charged, stated["rule"], bool(stated.get("dropping")), late)
 
     @property
     def drops_excess(self) -> bool | None:
@@ -89,7 +89,7 @@ class Contribution:
     def sentence(self) -> str:
         """How the rows of a unit became records."""
         rows = "one row" if self.rows == 1 else f"at most {self.rows} rows"
-        said = {
+        text = {
             "declared": "Each row of the store was taken as one unit on the word of the config; "
             "the store does not say whose rows it holds.",
             "row": "The ingest took each row as one unit.",
@@ -102,20 +102,20 @@ class Contribution:
             "unknown": "This release does not say how the rows of a unit were bounded.",
         }[self.rule]
         if self.charged_rows > self.rows:
-            said += f" The noise is for {self.charged_rows} rows of a unit."
+            text += f" The noise is for {self.charged_rows} rows of a unit."
         if self.dropping:
-            said += " Records may have been left out for their own values."
-        return said + self._growing
+            text += " Records may have been left out for their own values."
+        return text + self._growing
 
     @property
     def _growing(self) -> str:
         """What follows from a store that grows."""
         if self.late is None:
             return ""
-        said = " The store grows: a unit that has its rows already gets no others." if self.rule == "choose" else ""
+        sentence = " The store grows: a unit that has its rows already gets no others." if self.rule == "choose" else ""
         if self.late == "next":
-            return f"{said} Records that come late count from the next release on."
-        return f"{said} Records that come late are refused."
+            return f"{sentence} Records that come late count from the next release on."
+        return f"{sentence} Records that come late are refused."
 
     @property
     def not_protected(self) -> str:

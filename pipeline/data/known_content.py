@@ -62,10 +62,11 @@ def known_digest(location: Location, arrays: Mapping[str, ArrayLikeOnDisk]) -> s
 def _state(root: Path) -> _State:
     """Every file below a group but for its own metadata, whose attributes the digest does not cover."""
     found = []
+    start = len(os.path.join(root, ""))
     for folder, _, names in os.walk(root):
         for name in names:
             path = os.path.join(folder, name)
-            below = os.path.relpath(path, root)
+            below = path[start:]
             if below != "zarr.json":
                 of = os.stat(path, follow_symlinks=False)
                 found.append((below, of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns))

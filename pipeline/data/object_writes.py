@@ -8,7 +8,6 @@ again then finds an object, and compares its content with what it wanted to writ
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import BlockveilError, StoreError, StoreUnreachable
-from blockveil.pipeline.data.objects import client, is_error, looked_up, state_of, unreachable
+from blockveil.pipeline.data.objects import client, is_denied, is_error, looked_up, state_of, unreachable
 
 if TYPE_CHECKING:
     from obstore import UpdateVersion
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_DENIED = re.compile(r"status code: 40[13]\b")
 _KINDS = {
     ".html": "text/html; charset=utf-8",
     ".json": "application/json",
@@ -61,9 +59,7 @@ def answered(name: str, work: Callable[[], Result]) -> Result:
 def _refused(name: str, error: Exception) -> StoreError:
     if isinstance(error, OSError) and error.errno is not None:  # of a file here; a store's failure has no number
         return durable.store_error(error, f"{name}: a file of it cannot be read or written here")
-    denied = is_error(error, "PermissionDeniedError", "UnauthenticatedError") or isinstance(error, PermissionError)
-    # The library has no class for a list that is denied.
-    if denied or (is_error(error, "GenericError") and _DENIED.search(str(error))):
+    if is_denied(error):
         return StoreError(
             f"{name}: no permission",
             "Who sends there must be allowed to put, get and list objects, and have a clock that is right",

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,11 @@ BUFFER_BYTES = 8 * 2**20
 
 RETRY_SECONDS = 60.0
 """How long a request is tried again."""
+
+# The library has no classes for these. What a text says of a request is looked for, and nothing of it is shown.
+_NO_TOKEN = re.compile(r"performing token request|//169\.254\.169\.254/|//metadata\.google\.internal/")
+_DENIED = re.compile(r"status code: 40[13]\b")
+_NOT_FOUND = re.compile(r"status code: 404\b")
 
 
 def is_remote(location: str) -> bool:
@@ -94,12 +100,19 @@ def client(address: str, credentials: Mapping[str, str] | None = None) -> Client
             "Check those in the environment, and in the file of credentials where a config refers to one",
         )
     else:
-        return built
+        if type(built).__name__ != "HTTPStore":
+            return built
+        failure = StoreError(
+            f"{address[:200]} is an address of a web server",
+            "An object store lists what it holds; a web server does not. It is written s3://bucket/folder, gs://..., "
+            "or az://...",
+            "Name that, or copy the pointer and the folder of the release here, and name the copy",
+        )
     raise failure
 
 
 def _settings(address: str, credentials: Mapping[str, str] | None) -> dict[str, str] | None:
-    """What is told to a client, whose keys differ by provider; None where its environment says all."""
+    """Settings of a client, whose keys differ by provider; None where its environment has them all."""
     settings = dict(credentials or {})
     account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
     if account and address.startswith(("az", "abfs")) and not any("account_name" in key for key in settings):
@@ -278,9 +291,18 @@ def names_in(place: Client, folder: str) -> tuple[list[str], list[str]]:
 
 def names_at(address: str) -> list[str]:
     """Names of the objects directly at an address, in order; raises as :func:`unreachable` says."""
+    return _names(address, lambda place: names_in(place, "")[0])
+
+
+def names_below(address: str) -> list[str]:
+    """Names of all objects below an address, folders included; raises as :func:`unreachable` says."""
+    return _names(address, lambda place: [each.path for each in listed(place)])
+
+
+def _names(address: str, ask: Callable[[Client], list[str]]) -> list[str]:
     place = client(address)
     try:
-        return names_in(place, "")[0]
+        return ask(place)
     except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
         failure = unreachable("The folder of releases", error)
     raise failure
@@ -292,9 +314,24 @@ def is_error(error: BaseException, *kinds: str) -> bool:
     return known is not None and isinstance(error, tuple(getattr(known, kind) for kind in kinds))
 
 
+def is_denied(error: BaseException) -> bool:
+    """Whether a store knows who asks, or that it does not, and gives no permission."""
+    if is_error(error, "PermissionDeniedError", "UnauthenticatedError") or isinstance(error, PermissionError):
+        return True
+    return is_error(error, "GenericError") and not _NO_TOKEN.search(str(error)) and bool(_DENIED.search(str(error)))
+
+
 def unreachable(name: str, error: BaseException) -> StoreError:
     """Error for a store that does not answer as it should; only its kind is shown."""
-    if is_error(error, "PermissionDeniedError", "UnauthenticatedError") or isinstance(error, PermissionError):
+    if is_error(error, "GenericError") and _NO_TOKEN.search(str(error)):
+        return StoreUnreachable(
+            f"{name}: there are no credentials",
+            "The environment of each process that reads or sends has them, or the machine has an identity that gives a "
+            "token, and this one gave none",
+            "Set the variables of the provider, such as AWS_ACCESS_KEY_ID, GOOGLE_SERVICE_ACCOUNT or "
+            "AZURE_STORAGE_ACCOUNT_KEY, and run again",
+        )
+    if is_denied(error):
         return StoreError(
             f"{name}: no permission",
             "Credentials are taken from the environment of each process that reads",
@@ -302,6 +339,10 @@ def unreachable(name: str, error: BaseException) -> StoreError:
         )
     if is_error(error, "NotFoundError") or isinstance(error, FileNotFoundError):
         return StoreError(f"{name} is not there", "It must exist", "Correct the address")
+    if is_error(error, "GenericError") and _NOT_FOUND.search(str(error)):
+        return StoreError(
+            f"{name} is not there", "Its bucket or container must exist, in this account", "Correct the address"
+        )
     if is_error(error, "PreconditionError"):
         return StoreError(
             f"{name} was replaced while it was read", "All of it must be of one state", "Run again when nothing writes"

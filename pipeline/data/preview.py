@@ -2,7 +2,7 @@
 
 Only metadata are read: type, columns and attributes, among them what the records were ingested for. The number of rows
 stands in the same file and is left out, and no chunk is read, listed or measured; of two stores that differ in their
-records alone, the same is said. Nothing that is found here becomes part of a plan.
+records alone, the same is found. Nothing that is found here becomes part of a plan.
 """
 
 from __future__ import annotations

@@ -168,6 +168,11 @@ def withdrawal_of(location: Location) -> Withdrawal | None:
     """Withdrawal that the pointer of a release states, or None; the pointer or the Zarr group may be named.
 
     A copy of a group that was taken elsewhere has no pointer beside it, and shows nothing.
+
+    Raises
+    ------
+    StoreError
+        Nobody knows: the pointer may not be read, or its store does not answer.
     """
     name = name_of(location)
     if name.endswith(".json"):
@@ -176,14 +181,11 @@ def withdrawal_of(location: Location) -> Withdrawal | None:
         pointer = _beside(location, f"{name[:10]}.json")
     else:
         return None
-    try:
-        found = read_json(pointer)
-    except StoreError:
+    found = stated(pointer)
+    notice = None if found is None else found.get("withdrawn")
+    if found is None or notice is None:
         return None
-    stated = found.get("withdrawn")
-    if stated is None:
-        return None
-    of = stated if isinstance(stated, dict) else {}
+    of = notice if isinstance(notice, dict) else {}
     day, reason = (printable(str(of.get(key, "not stated")), kept="") for key in ("date", "reason"))
     return Withdrawal(printable(str(found.get("release_id", name)), kept=""), day, reason)
 
@@ -228,13 +230,29 @@ def verified_attributes(path: Path) -> dict[str, Any]:
 
 def read_json(location: Location) -> dict[str, Any]:
     """Read a pointer; StoreError where it is unreadable."""
+    found = stated(location)
+    if found is None:
+        raise damaged(location, "is missing or unreadable")
+    return found
+
+
+def stated(location: Location) -> dict[str, Any] | None:
+    """What a pointer states; None where there is none, or what is there is no pointer.
+
+    Raises
+    ------
+    StoreError
+        Nobody knows: this account may not look, or the store of an address does not answer.
+    """
     try:
         content = json.loads(_content(location))
+    except PermissionError:
+        failure = _not_permitted(location)
     except (OSError, ValueError):
-        content = None
-    if not isinstance(content, dict):
-        raise damaged(location, "is missing or unreadable")
-    return content
+        return None
+    else:
+        return content if isinstance(content, dict) else None
+    raise failure
 
 
 def _content(location: Location) -> bytes:
@@ -291,6 +309,8 @@ def _open(location: Location) -> tuple[dict[str, zarr.Array[Any]], dict[str, Any
         return dict(sorted(group.arrays())), dict(group.attrs)
     except BlockveilError:
         raise
+    except PermissionError:
+        failure = _not_permitted(location)
     except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
         failure = damaged(location, "is missing or is not a release")
     raise failure
@@ -301,6 +321,8 @@ def _values(members: dict[str, zarr.Array[Any]], location: Location) -> dict[str
         return {name: np.asarray(array[...]) for name, array in members.items()}
     except BlockveilError:
         raise
+    except PermissionError:
+        failure = _not_permitted(location)
     except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
         failure = damaged(location, "cannot be read: a chunk is damaged")
     raise failure
@@ -309,11 +331,23 @@ def _values(members: dict[str, zarr.Array[Any]], location: Location) -> dict[str
 def _check(
     digest: Callable[[dict[str, Any]], str], arrays: dict[str, Any], attributes: dict[str, Any], location: Location
 ) -> None:
+    failure = damaged(location, "is damaged: its values do not match its digest")
     try:
         found = digest(arrays)
     except BlockveilError:
         raise
+    except PermissionError:
+        found, failure = "", _not_permitted(location)
     except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
         found = ""
     if not found or found != attributes.get("output_digest"):
-        raise damaged(location, "is damaged: its values do not match its digest")
+        raise failure
+
+
+def _not_permitted(location: Location) -> StoreError:
+    """Error for a release that this account may not look at; nothing is known to be wrong with it."""
+    return StoreError(
+        f"{name_of(location)} cannot be read: no permission",
+        "Whether a release is whole, and not withdrawn, is seen in all of its files",
+        "Let their owner give this account permission to read them and to look into their folders",
+    )

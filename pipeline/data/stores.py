@@ -1,6 +1,6 @@
 """Zarr arrays by their location: a local folder, or an address in an object store.
 
-Error messages name a location as the config does, and hold only the kind of what a library said.
+Error messages name a location as the config does, and hold only the kind of a library's error.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import lzma
 import os
 import zipfile
 import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,10 @@ def open_node(location: Location, member: str, name: str, key: str = "data.array
         There is neither, or it cannot be read. A group encodes records where it has an ``encoding-type``.
     """
     try:
-        found = whole = _node(location, "")
+        nodes = _nodes(location, ("", member))
+        found = whole = next(nodes)
         if isinstance(whole, zarr.Group):
-            found = _node(location, member)
+            found = next(nodes)
         encodes = not isinstance(found, zarr.Group) or "encoding-type" in found.attrs
         there = isinstance(location, Path) and location.exists()
     except BlockveilError:
@@ -185,13 +187,15 @@ def open_array(location: Location, member: str) -> zarr.Array[Any]:
     return zarr.open_array(ObjectStore(objects.client(location), read_only=True), path=member, mode="r")
 
 
-def _node(location: Location, member: str) -> Node | None:
-    """What there is at a place; None where there is nothing of Zarr."""
-    try:
-        if isinstance(location, Path):
-            path = location / member
-            return zarr.open(path, mode="r", use_consolidated=False) if path.is_dir() else None
-        store = ObjectStore(objects.client(location), read_only=True)
-        return zarr.open(store, path=member, mode="r", use_consolidated=False)
-    except FileNotFoundError:
-        return None
+def _nodes(location: Location, members: Iterable[str]) -> Iterator[Node | None]:
+    """What there is below a location, opened one by one by the same client; None where nothing is of Zarr."""
+    store = None if isinstance(location, Path) else ObjectStore(objects.client(location), read_only=True)
+    for member in members:
+        try:
+            if isinstance(location, Path):
+                path = location / member
+                yield zarr.open(path, mode="r", use_consolidated=False) if path.is_dir() else None
+            else:
+                yield zarr.open(store, path=member, mode="r", use_consolidated=False)
+        except FileNotFoundError:
+            yield None

@@ -27,7 +27,7 @@ CHUNK_SIDE = 1024
 _PADDED = 1.05
 """Entries of all chunks over those of the array from which they are compressed for their padding."""
 
-_SLAB_BYTES = 64 * 2**20
+_SLAB_BYTES = 16 * 2**20
 _EMPTY = np.uint64(2**64 - 1)
 _TEXT = "text"
 

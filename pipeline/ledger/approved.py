@@ -56,8 +56,8 @@ class Approved:
 
     def signed(self, key: Ed25519PrivateKey) -> Approved:
         """The same with the signature of a key."""
-        said = {**asdict(self), "key": ed25519.raw(key.public_key()).hex()}
-        return Approved(**{**said, "signature": key.sign(_message(said)).hex()})
+        approval = {**asdict(self), "key": ed25519.raw(key.public_key()).hex()}
+        return Approved(**{**approval, "signature": key.sign(_message(approval)).hex()})
 
     @property
     def holds(self) -> bool:
@@ -87,8 +87,8 @@ class Approved:
         return cls(**found) if all(isinstance(value, str) for value in found.values()) else None
 
 
-def _message(said: Mapping[str, str]) -> bytes:
-    stated = {name: value for name, value in said.items() if name != "signature"}
+def _message(approval: Mapping[str, str]) -> bytes:
+    stated = {name: value for name, value in approval.items() if name != "signature"}
     return canonical_json({"what": "blockveil approval", "stated": stated})
 
 

@@ -30,7 +30,7 @@ class State(StrEnum):
 
 
 WITHDRAWN = "WITHDRAWN"
-"""Kind of the entry that withdraws a release. Its charge stays RELEASED: what was spent stays spent."""
+"""Kind of the entry that withdraws a release. Its charge stays RELEASED: what was spent remains spent."""
 
 
 @dataclass(frozen=True)

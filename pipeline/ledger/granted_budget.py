@@ -71,10 +71,10 @@ def granted(connection: sa.Connection, wanted: BudgetChange, now: str) -> Budget
         if present.charges:
             lookups.check_scope(present, wanted.neighbours, wanted.privacy_unit)
         check_change(wanted.dataset, present.cap, present.tally.total, cap)
-    said = (
+    terms = (
         grant.payload()
         | dict(wanted.granted_by)
         | ({} if wanted.after_loss is None else {"after_loss": wanted.after_loss})
     )
-    append(connection, "BUDGET", wanted.dataset, said, now, nonce=wanted.nonce)
+    append(connection, "BUDGET", wanted.dataset, terms, now, nonce=wanted.nonce)
     return lookups.require_budget(connection, wanted.dataset, now)

@@ -68,10 +68,10 @@ class Grant:
     def payload(self) -> dict[str, Any]:
         """What a BUDGET entry says; parts that are as usual are left out."""
         cap = self.cap
-        said = {"epsilon": cap.epsilon, "delta": cap.delta, "neighbours": self.neighbours.value, "unit": self.unit}
+        terms = {"epsilon": cap.epsilon, "delta": cap.delta, "neighbours": self.neighbours.value, "unit": self.unit}
         parts = {"reserve": cap.reserve, "slack": cap.slack, "accountant": cap.accountant.value}
-        said |= {name: value for name, value in parts.items() if value != getattr(_PLAIN, name)}
-        return said | ({"periods": {period.length: period.epsilon for period in self.periods}} if self.periods else {})
+        terms |= {name: value for name, value in parts.items() if value != getattr(_PLAIN, name)}
+        return terms | ({"periods": {period.length: period.epsilon for period in self.periods}} if self.periods else {})
 
     def period_cap(self, period: Period) -> Cap:
         """Cap of a period; its reserve is the same share of epsilon."""
@@ -117,7 +117,7 @@ def named_grant(by: str | None, why: str | None) -> dict[str, str]:
         return {}
     if not all(text and text.strip() and text.isprintable() and len(text) <= 200 for text in (by, why)):
         raise LedgerError(
-            "Who grants the budget, or why, is not said",
+            "It is not stated who grants the budget, or why",
             "Both are given or neither, each as a line of 1 to 200 printable characters",
             "Give --by and --why",
         )

@@ -18,6 +18,9 @@ Gaussian step keeps the mean of V, since Gaussians divide. A pure step e1 does n
 together are e-private, so they follow from R at e, and what follows from something has no larger hockey stick at any
 l, also beside G. So T is at most V before anything was drawn, ``V(0; m, e)``.
 
+So m and e are fixed beforehand, as those of a cap are. Of what is spent so far the same holds where it would have been
+spent whatever was drawn; among those who stop because of an outcome more are right.
+
 Failures add to T, and so do the samplers' distances, once for either data set. A budget in rho proves a divergence
 of at most ``r = rho + e^2 / 2`` in either direction, and so ``T <= min(sqrt(r / 2), sqrt(1 - e^-r))``.
 
@@ -58,7 +61,7 @@ def with_promise(promise: ApproxDP) -> float:
 
 
 def with_ticks(spent: Ticks, accountant: Accountant = Accountant.GAUSSIAN) -> float:
-    """Bound of a guess with everything that was booked, also where it was chosen in view of earlier outcomes."""
+    """Bound of a guess with everything that was booked, where how much that is was not chosen in view of outcomes."""
     if spent == NOTHING:
         return 0.5
     return _with_parts(spent, accountant, 2.0 * spent.total_variation + spent.failure_probability)
@@ -159,11 +162,11 @@ def percent(share: float) -> str:
 def listed(bounds: Sequence[tuple[float, str]]) -> str:
     """Bounds and what they are for, in words: "at most 54.8 % of the time with this release"."""
     (first, of), *others = bounds
-    said = [
+    sentences = [
         f"at most {percent(first)} of the time {of}",
         *(f"at most {percent(bound)} {what}" for bound, what in others),
     ]
-    return said[0] if not others else f"{', '.join(said[:-1])} and {said[-1]}"
+    return sentences[0] if not others else f"{', '.join(sentences[:-1])} and {sentences[-1]}"
 
 
 def bounds_of(together: Together, so_far: str = "with all releases so far") -> list[tuple[float, str]]:

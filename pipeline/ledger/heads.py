@@ -119,16 +119,16 @@ class Head:
         return True
 
     def _message(self) -> bytes:
-        return canonical_json({"what": "blockveil ledger head", **self._said()})
+        return canonical_json({"what": "blockveil ledger head", **self._statement()})
 
-    def _said(self) -> dict[str, Any]:
+    def _statement(self) -> dict[str, Any]:
         rooted = {"root": self.root, "withdrawn": list(self.withdrawn)} if self.root else {}
         return {"entries": self.entries, "hash": self.hash, "time": self.time, **rooted}
 
     def to_json(self) -> str:
         """One line of JSON, to be kept elsewhere."""
         signature = {"algorithm": self.algorithm, "signature": self.signature} if self.algorithm else {}
-        return canonical_json({**self._said(), **signature}).decode()
+        return canonical_json({**self._statement(), **signature}).decode()
 
     @classmethod
     def from_json(cls, text: str) -> Head:

@@ -32,7 +32,7 @@ from blockveil.pipeline.ledger.proofs import Proof, head_of, proof_of
 from blockveil.pipeline.ledger.schema import entry
 from blockveil.pipeline.ledger.transfer import Form, write_rows
 from blockveil.pipeline.ledger.verification import verify_chain
-from blockveil.pipeline.ledger.withdrawals import standing_charge, withdrawn
+from blockveil.pipeline.ledger.withdrawals import not_withdrawn, withdrawn
 
 _LAST_TIME = sa.select(entry.c.time).order_by(entry.c.sequence.desc()).limit(1)
 
@@ -125,13 +125,11 @@ class Ledger:
 
     def first(self) -> str:
         """Hash of the first entry, which is of this ledger and its copies alone; empty where there is none."""
-        wanted = sa.select(entry.c.hash).where(entry.c.sequence == 1)
-        return str(self._database.read(lambda connection: connection.scalar(wanted)) or "")
+        return str(self._database.read(lambda connection: connection.scalar(lookups.FIRST)) or "")
 
     def datasets(self) -> list[str]:
         """Names that have a budget."""
-        named = sa.select(entry.c.dataset).where(entry.c.kind == "BUDGET").distinct()
-        return self._database.read(lambda connection: sorted(connection.scalars(named)))
+        return self._database.read(lambda connection: sorted(connection.scalars(lookups.NAMED)))
 
     def reserve(
         self,
@@ -183,7 +181,7 @@ class Ledger:
                 if known.spec_digest != spec_digest:
                     raise refusals.conflict(release_id, known.payload["spec"], spec)
                 shared_nights.check_paid(connection, known, dataset, charge, budget.cap, night, part)
-                return standing_charge(connection, known, is_new=known.charge_id == charge_id)
+                return not_withdrawn(connection, known, is_new=known.charge_id == charge_id)
             lookups.check_scope(budget, neighbours, unit)
             lookups.check_account(connection, release_id, dataset)
             payload = {"spec": dict(spec), "spec_digest": spec_digest, "attempt": attempt}
@@ -301,11 +299,8 @@ class Ledger:
 
     def history(self, dataset: str | None = None, release_id: str | None = None) -> list[Entry]:
         """Entries in order, all or those of a data set or a release."""
-        query = sa.select(entry).order_by(entry.c.sequence)
-        for column, wanted in ((entry.c.dataset, dataset), (entry.c.release_id, release_id)):
-            query = query if wanted is None else query.where(column == wanted)
         with self._database.reading() as connection:
-            return [Entry.of(dict(row)) for row in connection.execute(query).mappings()]
+            return lookups.history(connection, dataset, release_id)
 
     def verify(self, expected_head: str | Head | None = None) -> Verification:
         """Recompute the whole chain, and look for a head that was kept elsewhere."""

@@ -17,7 +17,7 @@ from blockveil.pipeline.ledger.grants import Grant
 from blockveil.pipeline.ledger.periods import Period
 from blockveil.pipeline.ledger.same_records import warning
 from blockveil.pipeline.ledger.schema import entry
-from blockveil.pipeline.ledger.sums import spent, standing
+from blockveil.pipeline.ledger.sums import not_void, plain_text, spent
 
 # Built once: a statement takes longer to build than to run.
 _GRANTED = (
@@ -27,7 +27,7 @@ _GRANTED = (
     .limit(1)
 )
 _ACTIVE = sa.select(entry).where(
-    entry.c.release_id == sa.bindparam("release_id"), entry.c.kind == "RESERVED", standing(entry)
+    entry.c.release_id == sa.bindparam("release_id"), entry.c.kind == "RESERVED", not_void(entry)
 )
 _OF_CHARGE = sa.select(entry).where(entry.c.charge_id == sa.bindparam("charge_id")).order_by(entry.c.sequence)
 _MOVED = sa.select(entry.c.charge_id).where(
@@ -44,6 +44,31 @@ _STALE = (
     .order_by(entry.c.sequence)
 )
 _NEWEST = sa.select(entry.c.kind, entry.c.payload).order_by(entry.c.sequence.desc()).limit(1)
+_OTHER_ACCOUNT = (
+    sa.select(entry.c.dataset)
+    .where(
+        entry.c.kind == "RESERVED",
+        entry.c.release_id.startswith(sa.bindparam("prefix"), escape="/"),
+        entry.c.dataset != sa.bindparam("dataset"),
+        not_void(entry),
+    )
+    .limit(1)
+)
+_ROWS = sa.select(entry).order_by(entry.c.sequence)
+_WANTED = {name: entry.c[name] == sa.bindparam(name) for name in ("dataset", "release_id")}
+_HISTORIES: dict[tuple[str, ...], sa.Select[Any]] = {
+    (): _ROWS,
+    **{(name,): _ROWS.where(each) for name, each in _WANTED.items()},
+    tuple(_WANTED): _ROWS.where(*_WANTED.values()),
+}
+FIRST = sa.select(entry.c.hash).where(entry.c.sequence == 1)
+"""Hash of the first entry."""
+NAMED = sa.select(entry.c.dataset).where(entry.c.kind == "BUDGET").distinct()
+"""Names that have a budget."""
+_OF_NONCE = sa.select(entry.c.sequence).where(entry.c.nonce == sa.bindparam("nonce"))
+_SAID = sa.select(entry.c.payload).where(
+    entry.c.charge_id == sa.bindparam("charge_id"), entry.c.kind == sa.bindparam("state")
+)
 
 
 def budget(connection: sa.Connection, dataset: str, now: str) -> BudgetStatus | None:
@@ -92,16 +117,8 @@ def check_scope(budget: BudgetStatus, neighbours: Neighbours, unit: str) -> None
 def check_account(connection: sa.Connection, release_id: str, dataset: str) -> None:
     """Refuse a release of a data set whose other releases are charged to another budget."""
     prefix = release_id.partition("/")[0] + "/"
-    other = connection.execute(
-        sa.select(entry.c.dataset)
-        .where(
-            entry.c.kind == "RESERVED",
-            entry.c.release_id.startswith(prefix, autoescape=True),
-            entry.c.dataset != dataset,
-            standing(entry),
-        )
-        .limit(1)
-    ).scalar_one_or_none()
+    asked = {"prefix": plain_text(prefix), "dataset": dataset}
+    other = connection.execute(_OTHER_ACCOUNT, asked).scalar_one_or_none()
     if other is not None:
         raise LedgerError(
             f"Releases of '{prefix[:-1]}' are charged to the budget '{other}', and this one would be to '{dataset}'",
@@ -138,20 +155,25 @@ def _entries(connection: sa.Connection, charge_id: str) -> list[Entry]:
 
 def rows(connection: sa.Connection) -> Iterator[dict[str, Any]]:
     """All rows as they are stored, by sequence."""
-    for row in connection.execute(sa.select(entry).order_by(entry.c.sequence)).mappings():
+    for row in connection.execute(_ROWS).mappings():
         yield dict(row)
+
+
+def history(connection: sa.Connection, dataset: str | None, release_id: str | None) -> list[Entry]:
+    """Entries in order, all or those of a data set or a release."""
+    asked = {"dataset": dataset, "release_id": release_id}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    return [Entry.of(dict(row)) for row in connection.execute(_HISTORIES[tuple(asked)], asked).mappings()]
 
 
 def has_nonce(connection: sa.Connection, nonce: str) -> bool:
     """Whether an entry was written under a nonce."""
-    return connection.execute(sa.select(entry.c.sequence).where(entry.c.nonce == nonce)).first() is not None
+    return connection.execute(_OF_NONCE, {"nonce": nonce}).first() is not None
 
 
 def payload(connection: sa.Connection, charge_id: str, kind: State) -> dict[str, Any]:
     """What an entry of a charge says."""
-    text = connection.execute(
-        sa.select(entry.c.payload).where(entry.c.charge_id == charge_id, entry.c.kind == kind.value)
-    ).scalar_one()
+    text = connection.execute(_SAID, {"charge_id": charge_id, "state": kind.value}).scalar_one()
     return dict(json.loads(text))
 
 

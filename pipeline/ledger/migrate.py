@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Lock
 
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+
+_one_at_a_time = Lock()
+# Alembic's operations belong to the process: of two threads, one would change the tables of the other's ledger.
 
 
 def migrate(connection: sa.Connection, stamped: str | None) -> None:
@@ -22,6 +26,7 @@ def migrate(connection: sa.Connection, stamped: str | None) -> None:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.attributes["connection"] = connection
-    if stamped is not None:
-        command.stamp(config, stamped)
-    command.upgrade(config, "head")
+    with _one_at_a_time:
+        if stamped is not None:
+            command.stamp(config, stamped)
+        command.upgrade(config, "head")

@@ -89,5 +89,5 @@ def load(connection: sa.Connection, rows: Sequence[Row], *, as_copy: bool, now: 
         return
     connection.execute(entry.insert(), [dict(row) for row in rows])
     for kind in added:
-        said = {"from": rows[-1]["hash"]} if kind == "OPENED" else {"copy": True}
-        append(connection, kind, "", said, max(now, str(rows[-1]["time"])))
+        payload = {"from": rows[-1]["hash"]} if kind == "OPENED" else {"copy": True}
+        append(connection, kind, "", payload, max(now, str(rows[-1]["time"])))

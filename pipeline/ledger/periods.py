@@ -1,4 +1,4 @@
-"""Caps for a period: a calendar month, or any so many days. Days are those of UTC, by the time of booking."""
+"""Caps for a period: a calendar month, or a window of a given number of days, both in UTC, by the time of booking."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Period:
             case "year":
                 first = day.replace(month=1, day=1)
             case _:
-                # The moment after so many days before now: of any window of that length all charges are counted.
+                # The moment after that many days before now: all charges of any window of that length are counted.
                 first = moment - timedelta(days=int(self.length[:-1])) + timedelta(seconds=1)
         return first.isoformat(timespec="seconds")
 

@@ -30,6 +30,12 @@ _SETTINGS = {
     # A writer that is cut off loses the lock before those who wait for it give up.
     "idle_in_transaction_session_timeout": f"{WAIT_SECONDS * 3 // 4}s",
 }
+# A server may be set to answer before a commit is on the disk: a crash would then forget a charge.
+_DURABLE = sa.case(
+    (sa.func.current_setting("synchronous_commit") == "off", sa.func.set_config("synchronous_commit", "on", True))
+)
+_SET = sa.select(*(sa.func.set_config(name, value, True) for name, value in _SETTINGS.items()), _DURABLE)
+_LOCKED = sa.select(sa.func.pg_advisory_xact_lock(LOCK))
 _DEFAULTS = {
     "application_name": "blockveil ledger",
     "connect_timeout": "10",
@@ -104,13 +110,8 @@ def _lock(connection: sa.Connection) -> None:
     granted. A stricter level would see the rows as they were when the waiting began.
     """
     connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE")
-    settings = [sa.func.set_config(name, value, True) for name, value in _SETTINGS.items()]
-    # A server may be set to answer before a commit is on the disk: a crash would then forget a charge.
-    durable = sa.case(
-        (sa.func.current_setting("synchronous_commit") == "off", sa.func.set_config("synchronous_commit", "on", True))
-    )
-    connection.execute(sa.select(*settings, durable))
-    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
+    connection.execute(_SET)
+    connection.execute(_LOCKED)
 
 
 def _parse(url: str) -> sa.URL:
@@ -149,12 +150,12 @@ def _state(error: sa.exc.DBAPIError) -> str:
 
 
 def _unreachable(error: sa.exc.DBAPIError) -> BlockveilError:
-    said = str(error.orig).lower()  # a connection that failed has no SQLSTATE
-    if "authentication failed" in said or "no pg_hba.conf entry" in said or ("role " in said and "exist" in said):
+    text = str(error.orig).lower()  # a connection that failed has no SQLSTATE
+    if "authentication failed" in text or "no pg_hba.conf entry" in text or ("role " in text and "exist" in text):
         return Unreachable("refuses the role or its password")
-    if "database " in said and "exist" in said:
+    if "database " in text and "exist" in text:
         return Unreachable("has no such database")
-    full = "too many clients" in said or "connection slots" in said or "too many connections" in said
+    full = "too many clients" in text or "connection slots" in text or "too many connections" in text
     return Unreachable("has no free connection" if full else "cannot be reached")
 
 

@@ -152,7 +152,7 @@ def withdrawn(release_id: str, reason: str) -> LedgerError:
     """Refusal of a release that was withdrawn."""
     return LedgerError(
         f"'{release_id}' was withdrawn: {reason}",
-        "A withdrawn release is not published again, and what it spent stays spent",
+        "A withdrawn release is not published again, and what it spent remains spent",
         "Release under another name or date (a new charge) once the cause is cured",
     )
 
@@ -213,9 +213,9 @@ def not_storable() -> LedgerError:
     )
 
 
-def closed(said: Mapping[str, Any]) -> LedgerError:
+def closed(payload: Mapping[str, Any]) -> LedgerError:
     """Refusal of any entry in a ledger that was closed."""
-    if said.get("copy"):
+    if payload.get("copy"):
         return LedgerError(
             "This ledger is a copy, for reading",
             "Two ledgers of one data set would spend its budget twice",

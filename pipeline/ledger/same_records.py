@@ -17,10 +17,16 @@ from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import refusals
 from blockveil.pipeline.ledger.entries import Entry
 from blockveil.pipeline.ledger.schema import entry
-from blockveil.pipeline.ledger.sums import standing
+from blockveil.pipeline.ledger.sums import not_void, plain_text
 
 _MOST = 5
 """Releases that are named."""
+
+_SAYING = (
+    sa.select(entry)
+    .where(entry.c.kind == "RESERVED", entry.c.payload.contains(sa.bindparam("text"), escape="/"), not_void(entry))
+    .order_by(entry.c.sequence.desc())
+)
 
 
 def found(
@@ -72,14 +78,10 @@ def _dataset(release_id: str) -> str:
 
 
 def _of_records(connection: sa.Connection, fingerprint: Any) -> list[Entry]:
-    """RESERVED entries of standing charges for records with a fingerprint, newest first."""
+    """RESERVED entries of charges that are not void, of records with a fingerprint, newest first."""
     if not isinstance(fingerprint, str):
         return []
-    said = canonical_json({"fingerprint": fingerprint}).decode()[1:-1]
-    rows = connection.execute(
-        sa.select(entry)
-        .where(entry.c.kind == "RESERVED", entry.c.payload.contains(said, autoescape=True), standing(entry))
-        .order_by(entry.c.sequence.desc())
-    ).mappings()
+    wanted = canonical_json({"fingerprint": fingerprint}).decode()[1:-1]
+    rows = connection.execute(_SAYING, {"text": plain_text(wanted)}).mappings()
     entries = [Entry.of(dict(row)) for row in rows]
     return [one for one in entries if one.payload.get("spec", {}).get("data", {}).get("fingerprint") == fingerprint]

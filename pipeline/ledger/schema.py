@@ -57,5 +57,5 @@ def row_hash(row: dict[str, Any]) -> str:
     A column that a later version adds must be NULL in older rows: it is left out there, so that their hashes hold.
     """
     names = [column.name for column in entry.columns if column.name != "hash"]
-    said = {name: row[name] for name in names if name in _FIRST or row.get(name) is not None}
-    return hashlib.sha256(canonical_json(said)).hexdigest()
+    hashed = {name: row[name] for name in names if name in _FIRST or row.get(name) is not None}
+    return hashlib.sha256(canonical_json(hashed)).hexdigest()

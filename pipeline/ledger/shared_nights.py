@@ -12,7 +12,7 @@ from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import lookups, refusals
 from blockveil.pipeline.ledger.entries import DrawnNight, Entry, Night, State
 from blockveil.pipeline.ledger.schema import entry
-from blockveil.pipeline.ledger.sums import standing
+from blockveil.pipeline.ledger.sums import not_void
 
 
 def nights(connection: sa.Connection, release_id: str, spec: Mapping[str, Any]) -> list[Entry]:
@@ -29,7 +29,7 @@ def nights(connection: sa.Connection, release_id: str, spec: Mapping[str, Any]) 
         sa.select(entry).where(
             entry.c.kind == "RESERVED",
             entry.c.release_id.startswith(owner, autoescape=True),
-            standing(entry),
+            not_void(entry),
         )
     ).mappings()
     found = [Entry.of(dict(row)) for row in rows]
@@ -61,8 +61,8 @@ def drawn_nights(connection: sa.Connection, release_id: str, spec: Mapping[str, 
         state = lookups.find(connection, str(one.charge_id))[1]
         if one.release_id == release_id or state not in (State.COMMITTED, State.RELEASED):
             continue
-        said = lookups.payload(connection, str(one.charge_id), state) if state is State.RELEASED else {}
-        found.append(DrawnNight(one, said))
+        details = lookups.payload(connection, str(one.charge_id), state) if state is State.RELEASED else {}
+        found.append(DrawnNight(one, details))
     return found
 
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from blockveil.pipeline.base import permissions
 from blockveil.pipeline.base.errors import BlockveilError, LedgerError, StoreError
 from blockveil.pipeline.base.permissions import JOURNALS, beside, resolved
-from blockveil.pipeline.ledger import line, read_only
+from blockveil.pipeline.ledger import read_only, writer_queue
 from blockveil.pipeline.ledger.database import NOT_BOOKED, WAIT_SECONDS, Database, broken_rule, locked, translated
 
 _FOUND_AGAIN = "if this one was, it is found again and not booked twice"
@@ -92,11 +92,11 @@ class SqliteDatabase(Database):
         """Transaction; a writing one has the file's write lock from its start."""
         if not self.exists():
             raise self.missing()
-        permissions.check(self._path, writing=writing)
-        engine, ending = self._engine if writing or self._may_write() else self._looking, False
+        real = permissions.check(self._path, writing=writing)
+        engine, ending = self._engine if writing or _may_write(real) else self._looking, False
         outcome = {True: _FOUND_AGAIN, False: NOT_BOOKED}
         with (
-            line.stood_in(beside(resolved(self._path), "-lock")) if writing else nullcontext(),
+            writer_queue.in_turn(beside(real, "-lock")) if writing else nullcontext(),
             translated(lambda error: _explain(error, self._path.name, outcome[ending], writing=writing)),
             engine.connect().execution_options(writing=writing) as connection,
             connection.begin(),
@@ -104,10 +104,10 @@ class SqliteDatabase(Database):
             yield connection
             ending = True  # what fails now fails in the commit
 
-    def _may_write(self) -> bool:
-        """Whether SQLite may write the file, and its journal beside it."""
-        real = resolved(self._path)
-        return os.access(real, os.W_OK) and os.access(real.parent, os.W_OK)
+
+def _may_write(real: Path) -> bool:
+    """Whether SQLite may write the file, and its journal beside it."""
+    return os.access(real, os.W_OK) and os.access(os.path.dirname(real), os.W_OK)
 
 
 def _configure(connection: Any, _record: Any) -> None:

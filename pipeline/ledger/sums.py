@@ -17,8 +17,13 @@ _DRAWN = ("COMMITTED", "RELEASED")
 _HALF = 2**32
 
 
+def plain_text(text: str) -> str:
+    """Text for a pattern whose escape is a slash, in which nothing stands for anything else."""
+    return text.replace("/", "//").replace("%", "/%").replace("_", "/_")
+
+
 @cache
-def standing(row: Any) -> sa.ColumnElement[bool]:
+def not_void(row: Any) -> sa.ColumnElement[bool]:
     """Whether a RESERVED row's charge stands: nothing gave it back, or it was committed, after which nothing can."""
     other = entry.alias()
     of_charge = sa.select(sa.literal(1)).where(other.c.charge_id == row.c.charge_id)
@@ -93,7 +98,7 @@ _RESERVED = (entry.c.dataset == sa.bindparam("dataset"), entry.c.kind == "RESERV
 _VOIDS = sa.select(entry.c.charge_id).where(entry.c.dataset == sa.bindparam("dataset"), entry.c.kind == "VOID")
 # What was given back is looked up by its reservation: a VOID row after the commit gives nothing back, whoever wrote it,
 # nor does one that says other sizes.
-_UNDONE = (entry.c.charge_id.in_(_VOIDS), entry.c.kind == "RESERVED", ~standing(entry))
+_UNDONE = (entry.c.charge_id.in_(_VOIDS), entry.c.kind == "RESERVED", ~not_void(entry))
 # By place in the chain, not by what a row says of its time: one that was dated back counts too.
 _SINCE = entry.c.sequence >= (
     sa.select(sa.func.min(entry.c.sequence)).where(entry.c.time >= sa.bindparam("start")).scalar_subquery()

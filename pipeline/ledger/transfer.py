@@ -22,6 +22,9 @@ _COLUMNS = {column.name: column for column in entry.columns}
 
 csv.field_size_limit(2**31 - 1)
 
+_LONGEST_LINE = 2**28
+"""Letters of a line. A config, of which an entry holds a copy, has 2**26 bytes at most; some files have no end."""
+
 
 def write_rows(rows: Sequence[Mapping[str, Any]], form: Form, stream: TextIO) -> int:
     """Write rows; returns how many rows, or events, were written."""
@@ -56,18 +59,26 @@ def read_rows(stream: TextIO) -> list[dict[str, Any]]:
 
 
 def _parsed(stream: TextIO) -> Iterator[dict[str, Any] | None]:
+    lines = _lines(stream)
     try:
-        first = stream.readline()
+        first = next(lines, "")
         if first.startswith("{"):
-            yield from map(_json_row, itertools.chain([first], stream))
+            yield from map(_json_row, itertools.chain([first], lines))
             return
         names = next(csv.reader([first]), [])
         if not set(names) <= _COLUMNS.keys():
             yield None
-        for cells in csv.reader(stream):
+        for cells in csv.reader(lines):
             yield _csv_row(names, cells)
     except (csv.Error, UnicodeDecodeError):
         yield None
+
+
+def _lines(stream: TextIO) -> Iterator[str]:
+    while line := stream.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise csv.Error("a line without an end")
+        yield line
 
 
 def _json_row(line: str) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""A release is withdrawn, inside a writing transaction: for good, and what it spent stays spent."""
+"""A release is withdrawn, inside a writing transaction: for good, and what it spent remains spent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def withdrawn(connection: sa.Connection, release_id: str, reason: str, now: str)
     return lookups.charge(connection, reserved, is_new=False)
 
 
-def standing_charge(connection: sa.Connection, reserved: Entry, *, is_new: bool) -> Charge:
+def not_withdrawn(connection: sa.Connection, reserved: Entry, *, is_new: bool) -> Charge:
     """The charge of a release that may go on.
 
     Raises

@@ -7,17 +7,17 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.begun`: How the ledger has a release that was begun, so that it is planned as it was begun and finished under
   its digest
 * :mod:`.budgets`: The budget that a plan would be charged to
-* :mod:`.drowning`: Whether the noise of a plan exceeds anything that records in the declared bounds can give, and what
-  would change it
+* :mod:`.excess_noise`: Whether the noise of a plan exceeds anything that records in the declared bounds can give, and
+  what would change it
 * :mod:`.editions`: Which formulas a plan is made by: those of this version, or those by which an earlier version began
   the release
 * :mod:`.effort`: What a plan asks of the machine that runs it: rows at once, threads, memory and time
 * :mod:`.forecast`: How long a budget lasts
 * :mod:`.forecast_picture`: The picture of a forecast: what is left of a budget by day, and ahead
-* :mod:`.grouping`: Several rows a unit
+* :mod:`.grouping`: Several rows per unit
 * :mod:`.machine_speed`: How fast this machine is, in about a second: the rates of the cost model
 * :mod:`.mechanism_choice`: From the ``[mechanism]`` of a config to the mechanism
-* :mod:`.names_apart`: Compared mechanisms in words: names, no two of which are alike, and errors over that of the best
+* :mod:`.mechanisms_compared`: The mechanisms that ``auto`` compared, in words: names, errors, and why or why not
 * :mod:`.nights`: Nights that share one charge and noise
 * :mod:`.planning`: The plan of one release: every number that decides it, complete before any record is read
 * :mod:`.price`: What a planned release takes of the budget that would pay
@@ -27,7 +27,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
   enough
 * :mod:`.shares`: What a release promises that takes a share of a guarantee
 * :mod:`.splitting`: One guarantee shared by several releases
-* :mod:`.standing`: A plan as the ledger has it: which night of its charge it is, and by which formulas an earlier
+* :mod:`.begun_plans`: A plan as the ledger has it: which night of its charge it is, and by which formulas an earlier
   version began it
 * :mod:`.summary`: A plan in words and numbers, for a terminal, an artifact and a report. Reads no data
 * :mod:`.vetting`: Releases with mechanisms and queries of other packages

@@ -24,8 +24,8 @@ def budget_lines(budget: BudgetStatus, loss: Loss | None = None, part: Part | No
     together, rows = Together.of(budget), balance(budget)
     rows += [] if loss is None else [nights_left(budget.taken_by(loss, part), part)]
     guessed = ("Guesses", f"{guesses(bounds_of(together))} {cap_sentence(together)}")
-    said = warning(budget.epsilon, together.allowed, "with all that the budget allows")
-    return [*rows[:3], guessed, *rows[3:], *([] if said is None else [("Warning", said)])]
+    text = warning(budget.epsilon, together.allowed, "with all that the budget allows")
+    return [*rows[:3], guessed, *rows[3:], *([] if text is None else [("Warning", text)])]
 
 
 def guesses(bounds: Sequence[tuple[float, str]]) -> str:

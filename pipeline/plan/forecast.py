@@ -1,7 +1,7 @@
 """How long a budget lasts: at the present rate, for a night's releases, and with more noise until a date.
 
 Everything here follows from the ledger and from plans; no data is read and nothing is spent. A forecast counts with one
-night a day, or every so many days, each with the same releases.
+night a day, or one every few days, each with the same releases.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from blockveil.pipeline.ledger.entries import counted
 from blockveil.pipeline.plan.planning import Plan
 
 RATE_DAYS = 28
-"""The present rate is that of so many days before today."""
+"""The present rate is that of this many days before today."""
 
 _LONGEST = 36_500
 

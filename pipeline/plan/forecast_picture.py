@@ -6,12 +6,6 @@ import io
 from collections.abc import Sequence
 from datetime import date
 
-import matplotlib
-import matplotlib.dates
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-
 from blockveil.pipeline.base.drawing import drawn_by
 from blockveil.pipeline.budget.filter import NOTHING, Cap
 from blockveil.pipeline.budget.parts import Tally
@@ -42,6 +36,10 @@ def picture(found: Forecast, budget: BudgetStatus, history: Sequence[Entry], tod
     -------
     The file.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # takes long to import, and few processes draw
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
     days, left = _past(budget.cap, history)
     days, left = [*days, today], [*left, 100 * (1.0 - found.used)]
     with drawn_by({"svg.hashsalt": "blockveil", "svg.fonttype": "path", "font.size": 9.0}):
@@ -72,7 +70,9 @@ def picture(found: Forecast, budget: BudgetStatus, history: Sequence[Entry], tod
 
 
 def _number(day: date) -> float:
-    return float(matplotlib.dates.date2num(day))
+    from matplotlib.dates import date2num
+
+    return float(date2num(day))
 
 
 def _past(cap: Cap, history: Sequence[Entry]) -> tuple[list[date], list[float]]:

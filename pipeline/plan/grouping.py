@@ -1,4 +1,4 @@
-"""Several rows a unit: noise is calibrated for one row and charged for all rows that one unit may have.
+"""Several rows per unit: noise is calibrated for one row and charged for all rows that one unit may have.
 
 Let a unit have at most k rows in the store, which its ingest makes true, and let neighbours differ by one unit present
 or absent. Then there are stores ``D_0, ..., D_j``, j at most k, from one neighbour to the other, each one row less than

@@ -67,7 +67,7 @@ class Scheme(Protocol):
         """What the noise of a night is made of, in words."""
 
     def change(self, back: int) -> float | None:
-        """Standard deviation of a change over so many nights, in units of ``factors``; None where it is not known."""
+        """Standard deviation of a change over several nights, in units of ``factors``; None where it is not known."""
 
 
 @dataclass(frozen=True)
@@ -337,5 +337,5 @@ def describe(found: Series) -> list[tuple[str, str]]:
 def _changes(found: Series) -> str:
     """How sure the changes over a day, a week and a month are, beside those of independent nights."""
     spans = [(what, found.scheme.change(back)) for what, back in _SPANS if back < found.nights]
-    said = ", ".join(f"a {what} {size:.3g}" for what, size in spans if size is not None)
-    return f"; the change over {said}, of independent nights {(2.0 * found.nights) ** 0.5:.3g}" if said else ""
+    changes = ", ".join(f"a {what} {size:.3g}" for what, size in spans if size is not None)
+    return f"; the change over {changes}, of independent nights {(2.0 * found.nights) ** 0.5:.3g}" if changes else ""

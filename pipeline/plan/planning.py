@@ -15,7 +15,7 @@ from typing import Any
 
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
-from blockveil.engine.mechanisms.auto import Candidate
+from blockveil.engine.mechanisms.auto import Auto, Candidate
 from blockveil.engine.mechanisms.contract import Designer
 from blockveil.engine.noise.design import Design
 from blockveil.engine.records.geometry import GeometryError
@@ -108,6 +108,16 @@ class Plan:
         return self.designed.compared
 
     @property
+    def least(self) -> float | None:
+        """Error below which no Gaussian noise gets, of what "auto" compared; None where no bound is known."""
+        asked = self.designed.resolved
+        return (
+            asked.mechanism.metric.least(self.question.problem, asked.of_a_row)
+            if isinstance(asked.mechanism, Auto)
+            else None
+        )
+
+    @property
     def guarantee(self) -> ApproxDP:
         """What is promised for one unit."""
         return self.designed.resolved.guarantee
@@ -191,7 +201,7 @@ def make_plan(
     logical_date
         Night that it is for.
     begun
-        How the ledger has it (:func:`.standing.plan_begun`); None plans it as one that nobody has begun.
+        How the ledger has it (:func:`.begun_plans.plan_begun`); None plans it as one that nobody has begun.
     edition
         Of the formulas; an earlier one finishes what was begun by it.
 

@@ -78,5 +78,5 @@ def nearest(epsilon: float) -> str:
     known = sorted(published, key=lambda pair: pair[0])
     below = [pair for pair in known if pair[0] <= epsilon][-1:]
     above = [pair for pair in known if pair[0] > epsilon][:1]
-    said = ", and ".join(f"{each:g} by {found.name} ({found.unit})" for each, found in (*below, *above))
-    return f"published nearest to epsilon {epsilon:g}: {said}; of other data, units and adversaries"
+    neighbours = ", and ".join(f"{each:g} by {found.name} ({found.unit})" for each, found in (*below, *above))
+    return f"published nearest to epsilon {epsilon:g}: {neighbours}; of other data, units and adversaries"

@@ -27,7 +27,7 @@ FEW_BITS = 8
 _WORTH_KNOWING = 0.1
 """Share of the noise's standard deviation."""
 
-_UNFELT = 0.05
+_NEGLIGIBLE = 0.05
 """Share of the noise's standard deviation; as errors that vary add up by their squares, it adds 0.0013 of the error."""
 
 _WIDE = 256
@@ -71,8 +71,8 @@ def rounding_sentence(answer: Answer) -> str | None:
 def _of_totals(share: _Share, largest: int) -> str | None:
     if share.together < _WORTH_KNOWING:
         return None
-    said = f"a total about the origin is off {share.words('the standard deviation of its noise')}"
-    return f"to {largest.bit_length() + 1} bits: {said}, where all records are rounded the same way"
+    text = f"a total about the origin is off {share.words('the standard deviation of its noise')}"
+    return f"to {largest.bit_length() + 1} bits: {text}, where all records are rounded the same way"
 
 
 def by_bits(loaded: LoadedConfig) -> Iterator[LoadedConfig]:
@@ -95,7 +95,7 @@ def _left_open(loaded: LoadedConfig, query: Query) -> bool:
 def negligible(answer: Answer) -> bool:
     """Whether rounding, at places that differ between records, is far below the noise; False where it is not known."""
     shares = _shares(answer)
-    return shares is not None and _dithered(answer) and max(share.together for share in shares) <= _UNFELT
+    return shares is not None and _dithered(answer) and max(share.together for share in shares) <= _NEGLIGIBLE
 
 
 def _dithered(answer: Answer) -> bool:

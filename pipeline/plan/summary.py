@@ -11,8 +11,8 @@ from blockveil.pipeline.data.preview import Looked
 from blockveil.pipeline.ledger.guessing import warning
 from blockveil.pipeline.plan import nights, promise, published_epsilons
 from blockveil.pipeline.plan.balance import Rows
-from blockveil.pipeline.plan.drowning import Advice, drowned
-from blockveil.pipeline.plan.names_apart import comparison_text
+from blockveil.pipeline.plan.excess_noise import Advice, excess_noise
+from blockveil.pipeline.plan.mechanisms_compared import bound_sentence, comparison_text
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.price import Price
 from blockveil.pipeline.plan.rounded import rounding_sentence
@@ -40,7 +40,7 @@ def describe(
     store
         What the store says of its records; None where it was not looked at.
     advice
-        What would end a warning of noise (:func:`.drowning.advised`); None where nobody has looked for it.
+        What would end a warning of noise (:func:`.excess_noise.advised`); None where nobody has looked for it.
     """
     config, answer, charge = plan.config, plan.answer, _charge(plan, price)
     m, n = answer.shape
@@ -66,16 +66,18 @@ def describe(
     if plan.series is not None:
         rows += nights.describe(plan.series)
     rows += [("Compared", comparison_text(plan.compared))] if plan.compared else []
+    least, error = plan.least, plan.compared[0].error if plan.compared else None
+    rows += [] if least is None or error is None else [("Bound", bound_sentence(error, least))]
     rows += [("Budget", "none granted yet: blockveil budget set")] if price is None else price.lines
     return [*rows, *plan.effort.lines(rates)]
 
 
 def warnings(plan: Plan, advice: tuple[Advice, ...] | None = None) -> list[str]:
     """Warnings of what is unvetted, of noise that exceeds anything that records can give, and of a weak promise."""
-    noise = drowned(plan)
-    drowns = None if noise is None else replace(noise, advice=advice).sentence
+    noise = excess_noise(plan)
+    excess = None if noise is None else replace(noise, advice=advice).sentence
     weak = warning(plan.guarantee.epsilon, plan.guess, "with this release")
-    found = (unvetted_words(plan.config), drowns, weak)
+    found = (unvetted_words(plan.config), excess, weak)
     return [sentence for sentence in found if sentence is not None]
 
 

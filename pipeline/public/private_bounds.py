@@ -22,6 +22,13 @@ _SHOWN = 50
 """Columns whose bounds are shown; the file holds all."""
 
 
+_MOSTLY_ZERO = (
+    "most values are zero, and of the others more may lie outside of these bounds than within: they would be clipped. "
+    "Declare lower and upper that you know, or edges of bins for another draft, or find the bounds with a larger share "
+    "of the promise or for fewer columns"
+)
+
+
 @dataclass(frozen=True)
 class PrivateBounds:
     """Bounds that a release gives.
@@ -51,6 +58,9 @@ class PrivateBounds:
             rows.append(("...", f"and {len(self.found) - _SHOWN} more columns, which the file holds"))
         if self.lost:
             rows.append(("Not found", f"{_listed(self.lost)}: nothing in any bin stands out from the noise"))
+        zeros = tuple(feature for feature, each in self.found if each.mostly_zero)
+        if zeros:
+            rows.append(("Warning", f"{_listed(zeros)}: {_MOSTLY_ZERO}"))
         return [
             *rows,
             (

@@ -61,7 +61,7 @@ class CellBlocks:
             self._add_along(tile, place, Estimate(value, deviation))
         yield "counts", place, value
         yield "counts_standard_deviation", place, deviation
-        yield "counts_whole", place, whole_counts(value)
+        yield "counts_whole", place, integer_counts(value)
 
     def _add_along(self, tile: Tile, place: tuple[slice, ...], found: Estimate) -> None:
         """Keep the sums of a tile along each axis; tiles come in any order."""
@@ -93,7 +93,7 @@ class CellBlocks:
         return arrays
 
 
-def whole_counts(counts: NDArray[np.float64]) -> NDArray[np.int64]:
+def integer_counts(counts: NDArray[np.float64]) -> NDArray[np.int64]:
     """Nearest whole numbers that are not negative."""
     whole: NDArray[np.int64] = np.rint(np.maximum(counts, 0.0)).astype(np.int64)
     return whole

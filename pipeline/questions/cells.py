@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.counts import Codes, CountQuery, Edges, Missing, Outside
+from blockveil.engine.answers.counts import CountQuery
+from blockveil.engine.answers.value_cells import Codes, Edges, Missing, Outside
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import cells as cell_estimates
 from blockveil.engine.estimates import matrices
@@ -38,7 +39,7 @@ from blockveil.pipeline.config.grid_axes import Axis
 from blockveil.pipeline.config.workload_sections import Intervals
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
-from blockveil.pipeline.questions.cell_blocks import CellBlocks, whole_counts
+from blockveil.pipeline.questions.cell_blocks import CellBlocks, integer_counts
 from blockveil.pipeline.questions.question import Answer, additive, extent, span, text
 
 MOST_CELLS = 2**24
@@ -88,7 +89,7 @@ class CellsQuestion:
         return {
             "counts": self.folded(found.value),
             "counts_standard_deviation": self.folded(found.standard_deviation),
-            "counts_whole": self.folded(whole_counts(found.value)),
+            "counts_whole": self.folded(integer_counts(found.value)),
             **self.axes(),
         }
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.answers import gram
-from blockveil.engine.answers.gradients import GradientProblem, GradientsQuery
+from blockveil.engine.answers.gradient_problem import GradientProblem
+from blockveil.engine.answers.gradients import GradientsQuery
 from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Output
 from blockveil.engine.answers.step_records import Batches, FixedBatches, PoissonBatches
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
-from blockveil.engine.noise.banded import Band
+from blockveil.engine.noise.banded import Band, independent
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Body, Vector
 from blockveil.engine.records.quantiser import Quantiser
@@ -90,8 +91,16 @@ class GradientsAnswer:
         return Work(GrowthKind.PRODUCTS, rows, features, shape, largest=largest)
 
     def error(self) -> ErrorReport:
-        """Expected error of the sum."""
-        return error_report(self.design, *self.question.problem.units)
+        """Expected error of what is published: of the sums of all steps, or of the last one's alone."""
+        training, (left, right) = self.question.training, self.question.problem.units
+        band = self.question.problem.band
+        design = self.design if band is None else independent(self.design, band)
+        if training is not None and training.publishes is not None:
+            own = self.question.query.shape[0]
+            last = replace(design, spread=replace(design.spread, rows=design.spread.rows[-own:]))
+            return error_report(last, left[-own:], right)
+        found, further = error_report(design, left, right), 1.0 if band is None else band.stretch
+        return replace(found, spectral=found.spectral * further, frobenius=found.frobenius * further)
 
     def error_sentence(self) -> str:
         """The expected error of the sum, and of a row at the largest number of rows."""
@@ -119,7 +128,8 @@ class GradientsAnswer:
             names = _places(self.question)
             trained = arrays(self.question.training, self.question.query, self.design, released)
             steps = _numbered("step", self.question.training.steps)
-            return {"step": (text(steps), ("step",)), "weight": (text(names), ("weight",)), **trained}
+            last = {} if self.question.training.publishes is None else {"last_step": (text(steps[-1:]), ("last_step",))}
+            return {"step": (text(steps), ("step",)), **last, "weight": (text(names), ("weight",)), **trained}
         query, units = self.question.query, np.outer(*self.question.problem.units)
         noisy = matrices.coordinate_estimate(released, self.design)
         value, deviation = noisy.value * units, noisy.standard_deviation * units

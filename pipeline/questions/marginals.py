@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.counts import CountQuery, Missing, Outside
+from blockveil.engine.answers.counts import CountQuery
 from blockveil.engine.answers.table_counts import TablesQuery
+from blockveil.engine.answers.value_cells import Missing, Outside
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import cells as cell_estimates
 from blockveil.engine.estimates import matrices
@@ -118,14 +119,16 @@ class MarginalsAnswer:
         """The expected error in records."""
         deviations = self.deviations()
         mean = sqrt(float(np.mean(deviations**2)))
-        said = f"a count's standard deviation is {span(deviations)} records, {mean:.3g} in the mean of squares"
+        sentence = f"a count's standard deviation is {span(deviations)} records, {mean:.3g} in the mean of squares"
         strategy = self.design.strategy
         if not isinstance(strategy, ResidualStrategy) or isinstance(self.design.grid, ReadNight):
-            return said  # of nights that share a charge, the lines of the plan compare with one release for all of it
+            return (
+                sentence  # of nights that share a charge, the lines of the plan compare with one release for all of it
+            )
         least = strategy.least_noise(self.question.problem.neighbours).bound / self.design.mu**2
-        # Rounded up: what is said holds.
+        # Rounded up, so that the statement holds.
         over = ceil(1000.0 * float(np.sum(deviations**2)) / least) / 1000.0
-        return f"{said}; its total variance is at most {over:g} times the least of any Gaussian noise"
+        return f"{sentence}; its total variance is at most {over:g} times the least of any Gaussian noise"
 
     def noise_over_largest(self) -> tuple[float, float]:
         """A count is at most the number of records."""

@@ -16,7 +16,7 @@ LEAST = 1.3
 """Least n mu / d that was measured; models were little better than the larger class there."""
 
 ALIKE = 100.0
-"""n mu / d from which on a covariance told two classes apart within a point of steps."""
+"""n mu / d from which on a covariance classified two classes within a point of steps."""
 
 STEPS_PAID = 10.0
 """Steps that paid, for each unit of n mu / d."""
@@ -61,15 +61,15 @@ def route(records: float, features: int, classes: int, mu: float, steps: int) ->
     learnt = records * mu / features
     paid = min(_MOST, max(_FEWEST, round(STEPS_PAID * learnt)))
     covariance = classes == 2 and learnt >= ALIKE
-    said = f"{records:,.0f} records times mu {mu:.3g} over {features:,} features are {learnt:.3g}, "
+    text = f"{records:,.0f} records times mu {mu:.3g} over {features:,} features are {learnt:.3g}, "
     if covariance:
         chosen = "a covariance with ridge or LDA"
-        said += f"and for two classes from {ALIKE:g} on it was within a point of steps, with no rate to choose"
+        text += f"and for two classes from {ALIKE:g} on it was within a point of steps, with no rate to choose"
     else:
         chosen = "steps"
-        said += "where steps were right more often than a covariance with ridge or LDA"
+        text += "where steps were right more often than a covariance with ridge or LDA"
         if not paid / _FAR <= steps <= paid * _FAR:
-            said += f"; about {paid:,} steps paid there"
+            text += f"; about {paid:,} steps paid there"
     if learnt < LEAST:
-        said += f"; but little was learnt at {LEAST:g} already: take fewer features, more records or a larger epsilon"
-    return Route(learnt, covariance, paid, f"{chosen}: {said}. That was measured on census records and digits")
+        text += f"; but little was learnt at {LEAST:g} already: take fewer features, more records or a larger epsilon"
+    return Route(learnt, covariance, paid, f"{chosen}: {text}. That was measured on census records and digits")

@@ -105,14 +105,14 @@ class TotalsAnswer:
         rows = self.question.problem.rows_at_most
         totals, means = estimates.worst_deviations(self.design, self.question.coordinates, bool(self._lead), rows)
         names = self.question.features[:_NAMED]
-        said = "; ".join(
+        deviations_of_totals = "; ".join(
             f"the total of {name} {total:.3g}, its mean {mean:.3g} at most"
             for name, total, mean in zip(names, totals, means, strict=False)
         )
         more = len(self.question.features) - len(names)
         count = f"the count {float(self.design.entry_standard_deviation()[0, 0]):.3g} records; " if self._lead else ""
         of = f"; {more:,} more columns in proportion to their bounds" if more else ""
-        return f"standard deviations at {rows:,} rows: {count}{said}{of}"
+        return f"standard deviations at {rows:,} rows: {count}{deviations_of_totals}{of}"
 
     def noise_over_largest(self) -> tuple[float, float]:
         """A sum about the origin is at most as many half widths as there are records, and the count as many records."""

@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.gradients import GradientsAtStep, GradientsQuery
+from blockveil.engine.answers.gradients import GradientsQuery
+from blockveil.engine.answers.held_records import Holding
 from blockveil.engine.answers.models import Model
+from blockveil.engine.answers.step_gradients import GradientsAtStep
 from blockveil.engine.answers.step_records import Batches, FixedBatches, PoissonBatches
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.descent import Descent, Rule, Schedule, Trained
@@ -44,12 +46,15 @@ class Training:
         Weights of the first step, by layer.
     batches
         How a step takes part of the records; None where each is over all of them.
+    publishes
+        What is published in place of the sums of all steps; None where these are.
     """
 
     descent: Descent
     examples: float
     start: Weights
     batches: Batches | None = None
+    publishes: Literal["last-weights", "weights"] | None = None
 
     @classmethod
     def of(cls, asked: TrainingSection, start: Weights, query: GradientsQuery) -> Training:
@@ -84,7 +89,8 @@ class Training:
             asked.weight_decay,
         )
         batches = _batches(asked)
-        return cls(descent, asked.examples * (1.0 if batches is None else batches.share), start, batches)
+        examples = asked.examples * (1.0 if batches is None else batches.share)
+        return cls(descent, examples, start, batches, asked.publishes)
 
     @property
     def steps(self) -> int:
@@ -135,17 +141,19 @@ class Course:
         """Whether steps are over secret samples, so that the key must be there before a sum."""
         return isinstance(self._training.batches, PoissonBatches)
 
-    def query(self, handle: str = "") -> GradientsAtStep:
+    def query(self, handle: str = "", holding: Holding | None = None) -> GradientsAtStep:
         """The sum of the next step, as a part of the whole answer.
 
         Parameters
         ----------
         handle
             Name under which the key is installed, for steps over secret samples.
+        holding
+            Where integers of records stay for the next step; None where they do not.
         """
         batches = self._training.batches
         batch = None if batches is None else batches.at(self.step, handle)
-        return GradientsAtStep(self._at_weights(), self.step * self._query.shape[0], batch)
+        return GradientsAtStep(self._at_weights(), self.step * self._query.shape[0], batch, holding)
 
     def of_all_records(self) -> GradientsAtStep:
         """The sum of the next step as if it were over all records: it reads and checks each of them."""
@@ -170,6 +178,15 @@ class Course:
         sums = self.sums(released, rows)
         layers = zip(self._query.model.layers, sums, strict=True)
         self._trained.follow({layer: part / self._training.examples for layer, part in layers})
+
+    def lengths(self, released: Released) -> tuple[float, float]:
+        """Length of the released sum of the next step beside that of its noise, in the gradient's units; public."""
+        first = self.step * self._query.shape[0]
+        block = (first, first + released.shape[0]), (0, released.shape[1])
+        noise = zip(self._query.split(self._design.standard_deviations(*block)), self._query.units, strict=True)
+        parts = self.sums(released, block[0]), [part * unit for part, unit in noise]
+        sums, deviations = (np.concatenate([part.ravel() for part in each])[None, :] for each in parts)
+        return float(_lengths(sums)[0]), float(_lengths(deviations)[0])
 
     def sums(self, released: Released, rows: tuple[int, int]) -> list[NDArray[np.float64]]:
         """Sum of one step by layer, in the gradient's units, from the grid integers of these rows of the answer."""
@@ -199,7 +216,10 @@ def with_weights(model: Model, weights: Weights) -> Model:
 
 
 def arrays(training: Training, query: GradientsQuery, design: NoiseDesign, released: Released) -> ReleaseArrays:
-    """Sums of all steps by weight, their noise, and the weights after the last step.
+    """What is published of a training: sums of steps by weight, their noise, and the weights after the last step.
+
+    All of it is a function of the released sums of all steps, which is what the charge is for: what is left out was
+    paid for all the same, and what is shown in its place needs no proof of its own.
 
     Parameters
     ----------
@@ -208,22 +228,26 @@ def arrays(training: Training, query: GradientsQuery, design: NoiseDesign, relea
     released
         Grid integers of all steps, one below the other.
     """
-    course, rows = Course(training, query, design), query.shape[0]
+    course, rows, after = Course(training, query, design), query.shape[0], list[NDArray[np.float64]]()
     while not course.done:
         first = course.step * rows
         course.follow(released[first : first + rows])
+        after.append(np.concatenate([part.ravel() for part in course.weights.values()]))
     noisy = matrices.coordinate_estimate(released, design)
     units = np.concatenate(
         [np.full(np.prod(shape), unit) for shape, unit in zip(query.model.shapes, query.units, strict=True)]
     )
     value = noisy.value.reshape(training.steps, -1) * units
     deviation = noisy.standard_deviation.reshape(training.steps, -1) * units
+    shown, along = (slice(None), "step") if training.publishes is None else (slice(-1, None), "last_step")
     found: dict[str, tuple[Any, tuple[str, ...]]] = {
-        "gradients": (value, ("step", "weight")),
-        "gradients_standard_deviation": (deviation, ("step", "weight")),
+        "gradients": (value[shown], (along, "weight")),
+        "gradients_standard_deviation": (deviation[shown], (along, "weight")),
         "gradient_length": (_lengths(value), ("step",)),
         "gradient_length_of_noise": (_lengths(deviation), ("step",)),
     }
+    if training.publishes == "weights":
+        found["after_each_step"] = (np.array(after), ("step", "weight"))
     axes = layer_axes(query.model)
     for layer, array in course.weights.items():
         found[f"{layer}_weights"] = (array, axes[layer])

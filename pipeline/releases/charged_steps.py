@@ -12,7 +12,7 @@ import hashlib
 import hmac
 import logging
 import secrets
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 
 from blockveil.engine.answers.graph import exact_graph, noisy_graph, released_layout
@@ -30,7 +30,7 @@ from blockveil.pipeline.releases.compute import Compute, Tell
 from blockveil.pipeline.releases.growing import growth_of, result_digest
 from blockveil.pipeline.releases.keys import SECRET_BYTES
 from blockveil.pipeline.releases.publishing import Published, Staged
-from blockveil.pipeline.releases.training_steps import train
+from blockveil.pipeline.releases.training_steps import Hear, train, unheard
 from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace, as_charged, resumed_from
 
 _log = logging.getLogger(__name__)
@@ -92,7 +92,9 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
     return Reservation(charge, dataset, None if charge.is_new else resumed_from(charge, published), published, growth)
 
 
-def measure(workspace: Workspace, reservation: Reservation, compute: Compute, tell: Tell) -> Staged:
+def measure(
+    workspace: Workspace, reservation: Reservation, compute: Compute, tell: Tell, hear: Hear = unheard
+) -> Staged:
     """Compute the exact sum, commit the charge, draw the noise and stage the release.
 
     Parameters
@@ -103,6 +105,8 @@ def measure(workspace: Workspace, reservation: Reservation, compute: Compute, te
         Runs the graph.
     tell
         Receives progress in the user's words.
+    hear
+        Receives what is public of the steps of a training so far.
 
     Raises
     ------
@@ -111,7 +115,7 @@ def measure(workspace: Workspace, reservation: Reservation, compute: Compute, te
     """
     plan, dataset, handle = workspace.plan, reservation.dataset, reservation.charge.charge_id
     if plan.trains:
-        return train(workspace, reservation, compute, tell, partial(_commit, workspace, reservation))
+        return train(workspace, reservation, compute, tell, partial(_commit, workspace, reservation), hear)
     chunk_rows = plan.effort.chunk_rows(dataset.chunk_rows)
     cut = plan.effort.cut(plan.effort.machine(compute.workers, compute.threads), dataset.rows)
     layout = cut.layout(dataset.rows, chunk_rows)
@@ -128,7 +132,8 @@ def measure(workspace: Workspace, reservation: Reservation, compute: Compute, te
     charge, key = _commit(workspace, reservation)
     tell("drawing the noise", None)
     compute.install(handle, key)
-    try:
+    with ExitStack() as installed:
+        installed.callback(compute.forget, handle)
         noisy = noisy_graph(held, layout, plan.design, handle, name)
         layout = released_layout(layout, plan.design)
         with workspace.draft(charge) as draft:
@@ -139,9 +144,9 @@ def measure(workspace: Workspace, reservation: Reservation, compute: Compute, te
             # two states of a record, and could count one twice: the sensitivity is that of a single state.
             dataset.check_unchanged(committed=True)
             tell("closing the release", None)
-            return draft.finish(outputs.attributes(plan, charge, small, dataset))
-    finally:
-        compute.forget(handle)
+            staged = draft.finish(outputs.attributes(plan, charge, small, dataset))
+            installed.close()  # here, so that whatever ends it leaves nothing beside the release
+            return staged
 
 
 def _commit(workspace: Workspace, reservation: Reservation) -> tuple[Charge, NoiseKey]:

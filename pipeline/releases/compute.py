@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from blockveil.engine.answers import held_records
 from blockveil.engine.answers import progress as listener
-from blockveil.engine.answers.counts import CountError
 from blockveil.engine.answers.gram import DamagedRecordsError, OtherRecordsError, UnreachableRecordsError
 from blockveil.engine.answers.graph import ExactGraph, TaskFailed
+from blockveil.engine.answers.value_cells import CountError
 from blockveil.engine.noise import keyring
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.quantiser import NotFiniteError
@@ -66,7 +67,7 @@ class Compute(Protocol):
         """Make a key known under a public handle wherever tasks run."""
 
     def forget(self, handle: str) -> None:
-        """Remove a key from wherever tasks run; silent when it is not there."""
+        """Remove a key from wherever tasks run, and records that are kept there; silent when it is not there."""
 
 
 def translate(error: BaseException) -> BlockveilError:
@@ -162,8 +163,9 @@ class ThreadCompute:
         keyring.install(handle, key)
 
     def forget(self, handle: str) -> None:
-        """Forget the key in this process."""
+        """Forget the key in this process, and records that are kept beside it."""
         keyring.forget(handle)
+        held_records.forget(handle)
 
     def _run(self, values: Sequence[Delayed]) -> tuple[Any, ...]:
         import dask  # where something is computed: many commands compute nothing

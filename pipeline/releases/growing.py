@@ -29,9 +29,9 @@ from blockveil.pipeline.data.released import damaged
 from blockveil.pipeline.data.zarr_arrays import content_digest
 from blockveil.pipeline.ledger import Ledger, Night, refusals
 from blockveil.pipeline.ledger.shared_nights import has_own_key, night_number
+from blockveil.pipeline.plan.begun_plans import reserved_entries
 from blockveil.pipeline.plan.nights import Series
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.plan.standing import standing
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.question import additive
 from blockveil.pipeline.releases.publishing import Draft
@@ -213,7 +213,7 @@ def growth_of(plan: Plan, series: Series, ledger: Ledger, root: Path, dataset: D
     unfinished = next((drawn[number].reserved for number in needed if not drawn[number].released), None)
     if unfinished is not None:
         raise refusals.unfinished_night(str(unfinished.release_id))
-    begun = standing(ledger, plan.config.release.account, plan.release_id)
+    begun = reserved_entries(ledger, plan.config.release.account, plan.release_id)
     own = begun[0].payload["spec"]["data"] if begun else None
     if own is not None and "history" not in own:  # of a release that was begun alone: the ledger refuses the night
         own = None
@@ -262,7 +262,7 @@ def needed_later(loaded: LoadedConfig, ledger: Ledger, day: date) -> set[date]:
     owner = f"{release.dataset}/{release.name}/"
     numbers, ages = dict[int, date](), tuple[int, ...]()
     longest = max(section.windows or (), default=0)
-    for entry in standing(ledger, release.account):
+    for entry in reserved_entries(ledger, release.account):
         spec = entry.payload["spec"]
         ours = spec.get("continual", {}).get("first") == section.first.isoformat()
         if str(entry.release_id).startswith(owner) and ours and has_own_key(entry):

@@ -12,6 +12,7 @@ import re
 import stat
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from secrets import token_bytes
 from typing import Any
@@ -172,7 +173,7 @@ class KeyStore(NoiseKeys):
         path = self._path(charge_id)
         try:
             # A kill while the secret was made may have left it a second name.
-            for draft in self._root.glob(f".{charge_id}.*"):
+            for draft in self._drafts(charge_id):
                 draft.unlink(missing_ok=True)
             self._wipe(path)
             if self._root.exists():
@@ -182,6 +183,13 @@ class KeyStore(NoiseKeys):
         else:
             return
         raise failure
+
+    def _drafts(self, charge_id: str) -> Sequence[Path]:
+        # By the start of the name: a pattern of each charge would have to be compiled.
+        if not self._root.is_dir():
+            return ()
+        with os.scandir(self._root) as names:
+            return tuple(Path(each.path) for each in names if each.name.startswith(f".{charge_id}."))
 
     def list(self) -> list[str]:
         """Charges that have a secret."""

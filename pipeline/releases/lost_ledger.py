@@ -11,15 +11,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from blockveil.pipeline.base.errors import LedgerError, StoreError
+from blockveil.pipeline.base.errors import LedgerError
+from blockveil.pipeline.base.places import looked_into
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.data.released import read_json
+from blockveil.pipeline.data.released import stated
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.releases.destination import Destination
 from blockveil.pipeline.releases.uploading import destination_of
 
 LONGEST_REASON = 200
 """Characters of what a person says of a loss."""
+
+_WHY = "The releases in output.root show whether the ledger has forgotten what it paid for"
 
 
 def problem(loaded: LoadedConfig, ledger: Ledger) -> str | None:
@@ -40,7 +43,7 @@ def problem(loaded: LoadedConfig, ledger: Ledger) -> str | None:
 
 
 def _problem(folder: Path, ledger: Ledger | None, sent: Destination | None) -> str | None:
-    here = list(folder.glob("*.json"))
+    here = [each for each in looked_into(folder, _WHY) if each.suffix == ".json"]
     paid = [_paid(pointer) for pointer in here]
     if sent is not None:  # the disk may be another one than that of the nights before
         others = sent.pointers(folder.parent.name, folder.name, but=[pointer.name for pointer in here])
@@ -64,12 +67,12 @@ def check_grant(loaded: LoadedConfig, ledger: Ledger, after_loss: str | None) ->
     ledger
         The ledger that it names, lost, empty or an older copy.
     after_loss
-        What the person says, to be recorded; None where nothing is said.
+        The reason that the person gives, to be recorded; None where none is given.
 
     Raises
     ------
     LedgerError
-        Charges are forgotten and nothing is said, or what is said cannot be shown.
+        Charges are forgotten and no reason is given, or one that cannot be shown.
     """
     if after_loss is not None:
         if not (after_loss.strip() and after_loss.isprintable() and len(after_loss) <= LONGEST_REASON):
@@ -82,7 +85,7 @@ def check_grant(loaded: LoadedConfig, ledger: Ledger, after_loss: str | None) ->
     path, releases = loaded.ledger_path, loaded.output_root / loaded.config.release.dataset
     there = ledger.exists() and (path is None or path.stat().st_size > 0)
     sent = destination_of(loaded)
-    names = {folder.name for folder in releases.glob("*/")}
+    names = {each.name for each in looked_into(releases, _WHY)}
     names |= set() if sent is None else set(sent.names(releases.name))
     for name in sorted(names):
         found = _problem(releases / name, ledger if there else None, sent)
@@ -116,10 +119,8 @@ def require_none(loaded: LoadedConfig, ledger: Ledger) -> None:
 
 def _paid(pointer: Path) -> tuple[int, str, str] | None:
     """Sequence and hash of the entry that paid for a release, and its id; None for what is no pointer."""
-    try:
-        return _entry(read_json(pointer))
-    except StoreError:
-        return None
+    found = stated(pointer)
+    return None if found is None else _entry(found)
 
 
 def _paid_by(content: bytes) -> tuple[int, str, str] | None:

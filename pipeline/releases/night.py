@@ -23,6 +23,7 @@ from blockveil.pipeline.releases import charged_steps, uploading
 from blockveil.pipeline.releases.compute import Compute, Tell
 from blockveil.pipeline.releases.order import OrderedStep, Result, StepRunner, once
 from blockveil.pipeline.releases.publishing import Published, Staged
+from blockveil.pipeline.releases.training_steps import Hear, unheard
 from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace
 
 
@@ -42,13 +43,20 @@ class Attempt:
         Opens what runs the graph, for the time of the measurement.
     tell
         Receives progress in the user's words.
+    hear
+        Receives what is public of the steps of a training so far.
     """
 
     def __init__(
-        self, workspace: Workspace, name: str, compute: Callable[[], AbstractContextManager[Compute]], tell: Tell
+        self,
+        workspace: Workspace,
+        name: str,
+        compute: Callable[[], AbstractContextManager[Compute]],
+        tell: Tell,
+        hear: Hear = unheard,
     ) -> None:
         self.workspace = workspace
-        self._name, self._compute, self._tell = name, compute, tell
+        self._name, self._compute, self._tell, self._hear = name, compute, tell, hear
         self._reservation: Reservation | None = None
         self._staged: Staged | None = None
         self._published: Published | None = None
@@ -70,7 +78,9 @@ class Attempt:
         """Compute, commit, draw and stage; as :func:`.charged_steps.measure`. May be tried again."""
         self._tell("starting workers", None)
         with self._compute() as compute:
-            self._staged = charged_steps.measure(self.workspace, _reached(self._reservation), compute, self._tell)
+            self._staged = charged_steps.measure(
+                self.workspace, _reached(self._reservation), compute, self._tell, self._hear
+            )
 
     def publish(self) -> None:
         """Make the release visible; as :func:`.charged_steps.publish`."""

@@ -33,9 +33,9 @@ from blockveil.pipeline.data.released import (
     ReleaseInMemory,
     damaged,
     open_release,
-    read_json,
     read_release,
     split_release_id,
+    stated,
     verified_attributes,
     withdrawal_of,
 )
@@ -309,12 +309,9 @@ def _folder(root: Path, release_id: str) -> Path:
 
 
 def _check_same(pointer: Path, digest: str, release_id: str) -> None:
-    """Refuse other bits under a published id; an unreadable pointer is no release and is replaced."""
-    if not pointer.exists():
-        return
-    try:
-        content = read_json(pointer)
-    except StoreError:
+    """Refuse other bits under a published id; what is no pointer is no release and is replaced."""
+    content = stated(pointer)
+    if content is None:
         return
     published = content.get("output_digest")
     found = withdrawal_of(pointer)

@@ -4,29 +4,66 @@ Nothing is drawn before the charge is committed, which is after the first exact 
 key before a sum: there all records are read and checked first, by a sum over all of them that is thrown away, so that
 bad records are found while nothing is committed. From then on all noise follows from
 the committed key and the place of an entry in the answer, so an attempt that was killed at any step is repeated from
-the first one with the same bits and no further charge. Nothing un-noised is kept from one step to the next.
+the first one with the same bits and no further charge. No sum without noise is kept from one step to the next;
+integers of records may stay in the memory of the processes that read them, until the last step
+(:mod:`engine.answers.held_records`).
 """
 
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable
-from functools import partial
+from contextlib import ExitStack
+from dataclasses import dataclass
 
 import numpy as np
 
-from blockveil.engine.answers.gradients import GradientsAtStep
 from blockveil.engine.answers.graph import exact_graph, noisy_graph
+from blockveil.engine.answers.held_records import Holding
 from blockveil.engine.answers.layout import Layout, Tile
+from blockveil.engine.answers.step_gradients import GradientsAtStep
 from blockveil.engine.noise.design import Design, Released
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import Charge
+from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.gradients import course_of
+from blockveil.pipeline.questions.training import Course
 from blockveil.pipeline.releases import outputs
 from blockveil.pipeline.releases.compute import Compute, Tell
 from blockveil.pipeline.releases.publishing import Staged
 from blockveil.pipeline.releases.workspace import Reservation, Workspace
+
+SHOWN_SECONDS = 3.0
+"""Least time between two looks at a training under way."""
+
+_SHARE = 20.0
+"""At most one part in this many of the time is spent on looks."""
+
+
+@dataclass(frozen=True)
+class StepsSoFar:
+    """What a training under way shows: public numbers of released sums alone.
+
+    Attributes
+    ----------
+    steps
+        How many there will be.
+    lengths, noise
+        Length of the released sum of each step so far, and of its noise, in the gradient's units.
+    """
+
+    steps: int
+    lengths: tuple[float, ...]
+    noise: tuple[float, ...]
+
+
+Hear = Callable[[StepsSoFar], None]
+
+
+def unheard(so_far: StepsSoFar) -> None:
+    """Tell nobody."""
 
 
 def train(
@@ -35,6 +72,7 @@ def train(
     compute: Compute,
     tell: Tell,
     commit: Callable[[], tuple[Charge, NoiseKey]],
+    hear: Hear = unheard,
 ) -> Staged:
     """Compute and draw the sums of all steps, and stage the release.
 
@@ -48,6 +86,8 @@ def train(
         Receives progress in the user's words.
     commit
         Makes the charge irrevocable and returns it with its key; called once, after the first exact sum.
+    hear
+        Receives what is public of the steps so far, now and then.
 
     Raises
     ------
@@ -58,35 +98,97 @@ def train(
     course, handle = course_of(plan.question, plan.design), reservation.charge.charge_id
     if course is None:
         raise RuntimeError("a question without training is measured in one step")
-    chunk_rows = plan.effort.chunk_rows(dataset.chunk_rows)
-    layout = plan.effort.layout(dataset.rows, chunk_rows, compute.workers, compute.threads)
-    released = np.empty(plan.design.shape, dtype=np.int64)
-    rows, attempt = plan.design.shape[0] // plan.steps, secrets.token_hex(4)
-    try:
+    sums = _Sums(plan, dataset, compute, handle)
+    released, heard = np.empty(plan.design.shape, dtype=np.int64), _Heard(dataset, plan.steps, hear)
+    with ExitStack() as installed:
+        installed.callback(compute.forget, handle)
         while not course.done:
-            step, first = course.step, course.step * rows
-            tell("training", step / plan.steps)
-            below, name = _moved(layout, first), f"blockveil-{handle[:12]}-{attempt}-{step}"
-            sums = partial(_sums, compute, dataset, below, chunk_rows)
-            held = sums(course.of_all_records() if step == 0 and course.secret else course.query(handle), name)
-            if step == 0:
+            tell("training", course.step / plan.steps)
+            held = sums.hold(course, of_all=course.step == 0 and course.secret)
+            if course.step == 0:
                 charge, key = _committed(dataset, compute, handle, commit)
-                held = sums(course.query(handle), f"{name}-0") if course.secret else held
-            _draw(held, below, plan.design, compute, handle, name, released)
-            released[first : first + rows] -= course.taken(key)
-            course.follow(released[first : first + rows])
+                sums.keep_records()
+                held = sums.hold(course) if course.secret else held
+            own = released[slice(*sums.rows_of(course))]
+            _draw(held, sums.layout_of(course), plan.design, compute, handle, sums.name_of(course), released)
+            own -= course.taken(key)
+            heard.follow(course, own)
+            course.follow(own)
         with workspace.draft(charge) as draft:
             arrays = plan.answer.arrays(released, dataset.rows)
             draft.write(arrays)
             # Of records that have changed meanwhile, steps would be of two states, and nothing of them is published.
             dataset.check_unchanged(committed=True)
             tell("closing the release", None)
-            return draft.finish(outputs.attributes(plan, charge, arrays, dataset))
-    finally:
-        compute.forget(handle)
+            staged = draft.finish(outputs.attributes(plan, charge, arrays, dataset))
+            installed.close()  # here, so that whatever ends it leaves nothing beside the release
+            return staged
 
 
-def _sums(
+class _Sums:
+    """The exact sums of the steps, each held where it was computed."""
+
+    def __init__(self, plan: Plan, dataset: Dataset, compute: Compute, handle: str) -> None:
+        cut = plan.effort.cut(plan.effort.machine(compute.workers, compute.threads), dataset.rows)
+        self._dataset, self._compute, self._chunk_rows = dataset, compute, plan.effort.chunk_rows(dataset.chunk_rows)
+        self._layout, self._rows = cut.layout(dataset.rows, self._chunk_rows), plan.design.shape[0] // plan.steps
+        self._handle, self._attempt = handle, secrets.token_hex(4)
+        self._room = max(0, plan.effort.memory - cut.cost.peak_bytes) // 2
+        self._holding: Holding | None = None
+
+    def keep_records(self) -> None:
+        """From the next sum on, integers of records stay where they were read.
+
+        That is once the key is there: records are forgotten with it, wherever tasks run.
+        """
+        self._holding = Holding(self._handle, self._attempt, self._room)
+
+    def hold(self, course: Course, *, of_all: bool = False) -> list[object]:
+        """The sum of the next step, or of all records in its place, which is thrown away."""
+        query = course.of_all_records() if of_all else course.query(self._handle, self._holding)
+        name = f"{self.name_of(course)}{'-all' if of_all else ''}"
+        return _hold(self._compute, self._dataset, self.layout_of(course), self._chunk_rows, query, name)
+
+    def name_of(self, course: Course) -> str:
+        """Public beginning of the task names of the next step."""
+        return f"blockveil-{self._handle[:12]}-{self._attempt}-{course.step}"
+
+    def rows_of(self, course: Course) -> tuple[int, int]:
+        """Rows of the next step in the whole answer."""
+        return course.step * self._rows, (course.step + 1) * self._rows
+
+    def layout_of(self, course: Course) -> Layout:
+        """Tiles of the next step in the whole answer."""
+        return _moved(self._layout, self.rows_of(course)[0])
+
+
+class _Heard:
+    """Shows what is public of the steps so far, now and then, once the records are known to be those of the charge.
+
+    Sums of other records would have the noise that a later attempt gives to the right ones, and must not be seen.
+    """
+
+    def __init__(self, dataset: Dataset, steps: int, hear: Hear) -> None:
+        self._dataset, self._steps, self._hear = dataset, steps, hear
+        self._found: list[tuple[float, float]] = []
+        self._next = time.monotonic()
+
+    def follow(self, course: Course, released: Released) -> None:
+        """Take in the released sum of the next step."""
+        if self._hear is unheard:
+            return
+        self._found.append(course.lengths(released))
+        begun = time.monotonic()
+        if begun < self._next:
+            return
+        self._dataset.check_unchanged(committed=True)
+        sums, noise = zip(*self._found, strict=True)
+        self._hear(StepsSoFar(self._steps, sums, noise))
+        now = time.monotonic()
+        self._next = now + max(SHOWN_SECONDS, _SHARE * (now - begun))
+
+
+def _hold(
     compute: Compute, dataset: Dataset, layout: Layout, chunk_rows: int, query: GradientsAtStep, name: str
 ) -> list[object]:
     """The exact sum of a step, held where it was computed."""

@@ -1,9 +1,9 @@
 """A release that proved wrong is withdrawn: in the ledger first, then wherever readers find it.
 
-The ledger gets an entry for good, and the budget stays spent: what was published cannot be taken back from whoever has
-read it. A notice replaces the pointer, so that readers are refused in words, and the pages are removed. The values stay
-under their content's name unless they are to be removed too. Each step may be repeated, so that a withdrawal that was
-cut off is finished by asking for it again.
+The ledger gets an entry for good, and the budget remains spent: what was published cannot be taken back from whoever
+has read it. A notice replaces the pointer, so that readers are refused in words, and the pages are removed. The values
+stay under their content's name unless they are to be removed too. Each step may be repeated, so that a withdrawal that
+was cut off is finished by asking for it again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Withdrawn:
 
 
 def withdraw(loaded: LoadedConfig, release_id: str, reason: str, *, remove: bool) -> Withdrawn:
-    """Withdraw a release of a config for good; its budget stays spent.
+    """Withdraw a release of a config for good; its budget remains spent.
 
     Parameters
     ----------

@@ -11,8 +11,8 @@ from pathlib import Path
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import BudgetStatus, Charge, Ledger, State
+from blockveil.pipeline.plan.begun_plans import as_begun, plan_begun
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.plan.standing import as_begun, plan_begun
 from blockveil.pipeline.releases.growing import Growth
 from blockveil.pipeline.releases.keys import NoiseKeys, open_keys
 from blockveil.pipeline.releases.publishing import Draft, Published, draft

@@ -105,9 +105,9 @@ def error_lines(release: Path) -> list[tuple[str, str]]:
     """
     written = release.with_suffix(".report.json")
     try:
-        said = json.loads(written.read_bytes())
-        if said["folder"] == release.name:  # which has the digest of its content
-            return [(str(what), str(text)) for what, text in said["in_words"]]
+        stored = json.loads(written.read_bytes())
+        if stored["folder"] == release.name:  # which has the digest of its content
+            return [(str(what), str(text)) for what, text in stored["in_words"]]
     except (OSError, ValueError, TypeError, KeyError):
         pass
     with stating(release):

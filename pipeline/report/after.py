@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from blockveil.pipeline.report.words import number
+from blockveil.pipeline.base.written_numbers import number
 
 Error = dict[str, Any]
 """What a release says of its error; an older release says less, and then there is less to show."""

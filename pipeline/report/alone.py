@@ -91,8 +91,8 @@ class NoiseAlone:
         shared = self.matrix.kind == "totals" and bool(np.any(self.matrix.attributes.get("origin", ())))
         shared = shared or "K-norm" in str(self._mechanism.get("grid", ""))
         shared = shared or bool(self._mechanism.get("diagonal", {}).get("shared", 0))
-        told = {"strategy", "steps", "concentration"} & self._mechanism.keys() == set() and not shared
-        return not told or mixed(self.matrix.attributes)
+        determined = {"strategy", "steps", "concentration"} & self._mechanism.keys() == set() and not shared
+        return not determined or mixed(self.matrix.attributes)
 
     @property
     def ratio(self) -> RatioErrors | None:

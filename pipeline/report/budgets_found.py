@@ -102,7 +102,7 @@ def _look(account: str, url: str, configs: list[LoadedConfig], today: date) -> F
         balance = Balance.of(ledger, plans[0], status)
     except BlockveilError as error:
         return FoundBudget(account, None, f"Its ledger cannot be read ({type(error).__name__}).", (), {})
-    # How often a release still fits is said of each release below.
+    # How often a release still fits is stated with each release below.
     rows = [row for row in balance.rows if row[0] != "Nights left"]
     ahead = tuple(_ahead(plan, status, history, today) for plan in plans)
     shown, paid = Balance(rows, balance.together, balance.spent), paid_nights(history, status, plans)

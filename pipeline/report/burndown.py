@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.budget.filter import NOTHING, Cap, Ticks
 from blockveil.pipeline.budget.parts import Tally
 from blockveil.pipeline.ledger import BudgetStatus, Entry, Ledger
@@ -14,7 +15,6 @@ from blockveil.pipeline.plan.balance import budget_lines, share_text
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.report.facts import Rows
 from blockveil.pipeline.report.pictures import Picture, burn_down
-from blockveil.pipeline.report.words import number
 
 _MOST = 120
 

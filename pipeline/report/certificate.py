@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from blockveil.pipeline.base.printable import as_html
+from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.ledger.guessing import cap_sentence
 from blockveil.pipeline.ledger.proofs import Proof
@@ -13,7 +14,7 @@ from blockveil.pipeline.report import bounds_table
 from blockveil.pipeline.report.certified import Account, Certified, Paid
 from blockveil.pipeline.report.facts import Rows
 from blockveil.pipeline.report.markup import document, grid, heading, pairs, paragraph, promise, section
-from blockveil.pipeline.report.words import number, plain_words
+from blockveil.pipeline.report.words import plain_words
 
 LONGEST = 40
 """Features whose bounds stand on the page; the release holds the others."""
@@ -168,7 +169,7 @@ def _agreed(account: Account | None, paid: Paid | None) -> str:
     title = "Who agreed?"
     if account is None:
         return section(title, paragraph(_NO_LEDGER))
-    grants = [(f"Budget, {time[:10]}", said) for time, said in account.grants]
+    grants = [(f"Budget, {time[:10]}", text) for time, text in account.grants]
     return section(title, pairs([*grants, *([] if paid is None else [("Approval", paid.approval)])]))
 
 

@@ -160,10 +160,10 @@ def _night(paid: Paid) -> str:
 
 
 def _granted(entry: Entry) -> str:
-    said = entry.payload
-    loss = f"; after a loss: {said['after_loss']}" if "after_loss" in said else ""
-    what = f"epsilon {said['epsilon']:g} at delta {said['delta']:g}, {said['neighbours']}, {said['unit']}"
-    return f"{what}{granted_words(said)}{loss}"
+    grant = entry.payload
+    loss = f"; after a loss: {grant['after_loss']}" if "after_loss" in grant else ""
+    what = f"epsilon {grant['epsilon']:g} at delta {grant['delta']:g}, {grant['neighbours']}, {grant['unit']}"
+    return f"{what}{granted_words(grant)}{loss}"
 
 
 def _paid(entries: Sequence[Entry]) -> dict[str, Paid]:

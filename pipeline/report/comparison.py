@@ -109,7 +109,9 @@ class Comparison:
         Standard deviations that hold all of them with probability 0.95 where nothing has changed.
     mean_square, mean_square_error
         Mean squared difference in variances of its noise: 1 where nothing has changed, with this standard deviation (a
-        bound with Laplace noise); that is None where entries share noise.
+        bound with Laplace noise); that is None where entries or the two nights share noise.
+    one_charge
+        Whether one charge paid for both nights: they share noise, so that differences have less than is stated.
     largest
         The entries that differ most, descending.
     numbers
@@ -132,6 +134,7 @@ class Comparison:
     band: float
     mean_square: float
     mean_square_error: float | None
+    one_charge: bool
     largest: tuple[Change, ...]
     numbers: dict[str, tuple[Change, ...]]
     turn: Turn
@@ -153,7 +156,8 @@ def compare(release: OpenRelease, earlier: OpenRelease) -> Comparison:
     a, b = Facts(release), Facts(earlier)
     _check(release, earlier, a, b)
     pair = _Pair(a, b)
-    passing = _Pass(pair)
+    passing, one_charge = _Pass(pair), _series(a) is not None and _series(a) == _series(b)
+    exact = not (pair.shared or one_charge)
     for tile in a.matrix.tiles():
         passing.add(tile)
     return Comparison(
@@ -165,7 +169,8 @@ def compare(release: OpenRelease, earlier: OpenRelease) -> Comparison:
         band=pair.band,
         mean_square=passing.squares / max(passing.noisy, 1),
         # A squared unit Gaussian has variance 2, a squared unit Laplace variable 5, their mixtures less.
-        mean_square_error=None if pair.shared else math.sqrt((5.0 if pair.laplace else 2.0) / max(passing.noisy, 1)),
+        mean_square_error=math.sqrt((5.0 if pair.laplace else 2.0) / max(passing.noisy, 1)) if exact else None,
+        one_charge=one_charge,
         largest=passing.largest(),
         numbers=_numbers(pair),
         turn=_turn(a, b),
@@ -235,6 +240,10 @@ def _check(release: OpenRelease, earlier: OpenRelease, a: Facts, b: Facts) -> No
         )
 
 
+def _series(facts: Facts) -> object:
+    return facts.attributes.get("mechanism", {}).get("continual", {}).get("series")
+
+
 def _by(shape: tuple[int, int]) -> str:
     return f"{shape[0]:,} x {shape[1]:,}"
 
@@ -251,8 +260,9 @@ def _public(facts: Facts) -> dict[str, Any]:
         mechanism.pop(derived, None)
     found["guarantee"] = {k: v for k, v in found["guarantee"].items() if k not in ("loss", "sentence")}
     if "contribution" in found["guarantee"]:  # sentences follow from the rest
-        said = found["guarantee"]["contribution"]
-        found["guarantee"]["contribution"] = {k: v for k, v in said.items() if k not in ("sentence", "not_protected")}
+        contribution = found["guarantee"]["contribution"]
+        from_others = ("sentence", "not_protected")
+        found["guarantee"]["contribution"] = {k: v for k, v in contribution.items() if k not in from_others}
     return {**found, "mechanism": mechanism, "algorithms": facts.attributes["mechanism"].get("algorithms", {})}
 
 

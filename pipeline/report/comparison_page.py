@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from blockveil.pipeline.base.printable import as_html
+from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.report import markup
 from blockveil.pipeline.report.comparison import Change, Comparison
 from blockveil.pipeline.report.facts import Rows
 from blockveil.pipeline.report.machine_readable import VERSION, plain
 from blockveil.pipeline.report.pictures import difference_map
-from blockveil.pipeline.report.words import number
 
 
 def title(found: Comparison) -> str:
@@ -52,6 +52,9 @@ def lines(found: Comparison) -> Rows:
         if turn.dimension
         else "no direction stands out from the noise in both releases, or all do: nothing to compare"
     )
+    expected = "about 1" if spread is None else f"1, give or take {spread:.2g},"
+    if found.one_charge:
+        expected = "1 at most, since nights of one charge share noise,"
     of_totals = found.release.kind == "totals"
     of = "totals" if of_totals else f"Entries of the {found.release.label}"
     return [
@@ -60,9 +63,7 @@ def lines(found: Comparison) -> Rows:
         ("Simultaneous band", f"{found.band:.3g} standard errors at least, for {found.held:,} numbers at once"),
         (
             "Mean squared difference",
-            f"{found.mean_square:.4g} in units of its noise; "
-            + ("about 1" if spread is None else f"1, give or take {spread:.2g},")
-            + " if nothing has changed",
+            f"{found.mean_square:.4g} in units of the noise of both; {expected} if nothing has changed",
         ),
         *([] if of_totals else [("Leading subspace", angle)]),
     ]

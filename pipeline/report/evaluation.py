@@ -31,7 +31,7 @@ class Evaluated:
         One of the three.
     asked
         What is asked.
-    said
+    answer
         The answer.
     source
         Where it comes from.
@@ -39,7 +39,7 @@ class Evaluated:
 
     level: str
     asked: str
-    said: str
+    answer: str
     source: str
 
 
@@ -51,7 +51,7 @@ def answers(facts: Facts) -> list[Evaluated]:
 def rows(facts: Facts) -> list[dict[str, str]]:
     """The same for a table."""
     return [
-        {"level": each.level, "asked": each.asked, "answer": each.said, "source": each.source}
+        {"level": each.level, "asked": each.asked, "answer": each.answer, "source": each.source}
         for each in answers(facts)
     ]
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.ledger.guessing import Together
+from blockveil.pipeline.plan.mechanisms_compared import compared_text
 from blockveil.pipeline.report import after, bounds_table, totals_table
 from blockveil.pipeline.report.matrix import ReleasedMatrix, Shown
-from blockveil.pipeline.report.mechanisms_compared import compared_text
 from blockveil.pipeline.report.scan import BeyondNoise, ReleasedEntry, Scan, scan
 from blockveil.pipeline.report.spectrum import Spectrum, spectrum
-from blockveil.pipeline.report.words import number, origin
+from blockveil.pipeline.report.words import origin
 
 Rows = Sequence[tuple[str, str]]
+
+Made = TypeVar("Made")
 
 LONGEST_TABLE = 200
 """Rows of the table of estimates; the release holds the others."""
@@ -50,6 +53,14 @@ class Facts:
         self.together = together
         self.attributes: dict[str, Any] = release.attributes
         self.matrix = ReleasedMatrix(release)
+        self._made: dict[str, Any] = {}
+
+    def once(self, name: str, make: Callable[[], Made]) -> Made:
+        """What is made of it when it is first asked for by a name, such as a picture that several pages show."""
+        if name not in self._made:
+            self._made[name] = make()
+        found: Made = self._made[name]
+        return found
 
     @property
     def kind(self) -> str:
@@ -96,7 +107,7 @@ class Facts:
         """Whether nothing that is asked for stands out: no entry, of a symmetric matrix no pair, of totals no mean."""
         if self.kind == "totals" and totals_table.far_means(self.scan.alone):
             return False
-        return self.scan.others.standing == 0 and (self.scan.others.entries > 0 or self.scan.diagonal.standing == 0)
+        return self.scan.others.outside == 0 and (self.scan.others.entries > 0 or self.scan.diagonal.outside == 0)
 
     @property
     def above_noise(self) -> int:
@@ -119,7 +130,7 @@ IN_CLEAR = (
 
 def error_lines(facts: Facts) -> list[tuple[str, str]]:
     """Noise against signal in a few lines, what stands out first."""
-    lines = [("Findings", finding(facts)), ("Standing out", standing_rule(facts))]
+    lines = [("Findings", finding(facts)), ("Standing out", band_rule(facts))]
     vectors = facts.matrix.vectors()
     lines += [("Means", totals_table.means_sentence(facts.scan.alone))] if facts.kind == "totals" else []
     if "count" in vectors:
@@ -149,11 +160,11 @@ def finding(facts: Facts) -> str:
         return "Nothing can be found: the noisy count is so close to zero that no entry has a known error."
     pairs, own = _searched(facts)
     if not facts.nothing:
-        found = [f"{tally.standing:,} of the {what}" for tally, what in (pairs, own) if tally.entries]
+        found = [f"{tally.outside:,} of the {what}" for tally, what in (pairs, own) if tally.entries]
         return f"{' and '.join(found)} stand out from the noise."
-    none = " and ".join(f"none of the {what}" for tally, what in (pairs, own) if tally.entries and not tally.standing)
-    if own[0].standing:
-        return f"No pair of features stands out from the noise: {none}. Of the {own[1]}, {own[0].standing:,} do."
+    none = " and ".join(f"none of the {what}" for tally, what in (pairs, own) if tally.entries and not tally.outside)
+    if own[0].outside:
+        return f"No pair of features stands out from the noise: {none}. Of the {own[1]}, {own[0].outside:,} do."
     return f"Nothing stands out from the noise: {none}. What is shown may be noise alone."
 
 
@@ -169,7 +180,7 @@ def _searched(facts: Facts) -> tuple[tuple[BeyondNoise, str], tuple[BeyondNoise,
     return (scan.others, f"{scan.others.entries:,} {pairs}"), (scan.diagonal, f"{scan.diagonal.entries:,} {own}")
 
 
-def standing_rule(facts: Facts) -> str:
+def band_rule(facts: Facts) -> str:
     """What it takes to stand out."""
     alone = facts.scan.alone
     if not alone.estimable:

@@ -9,7 +9,20 @@ from blockveil.pipeline.report import after, evaluation, own_units, promises
 from blockveil.pipeline.report import facts as found
 from blockveil.pipeline.report.facts import Facts, Rows
 from blockveil.pipeline.report.loading import loading
-from blockveil.pipeline.report.markup import figure, folded, grid, pairs, paragraph, place, promise, section, warning
+from blockveil.pipeline.report.markup import (
+    figure,
+    folded,
+    grid,
+    pairs,
+    paragraph,
+    place,
+    promise,
+    section,
+    sourced,
+    sourced_lines,
+    warning,
+)
+from blockveil.pipeline.report.number_sources import Sources
 from blockveil.pipeline.report.pictures import Picture, heat_map, heat_map_caption, spectrum
 from blockveil.pipeline.report.reader_limits import limits
 from blockveil.pipeline.report.totals_table import means_sentence
@@ -32,7 +45,7 @@ _ELSEWHERE = (
 _BELOW = "The section on the budget states what this release and all others of its budget promise together."
 
 
-def for_the_reader(facts: Facts, budget: Rows, spent: Picture | None) -> list[str]:
+def for_the_reader(facts: Facts, budget: Rows, spent: Picture | None, sources: Sources) -> list[str]:
     """Promise, findings, pictures, budget and limits.
 
     Parameters
@@ -43,28 +56,32 @@ def for_the_reader(facts: Facts, budget: Rows, spent: Picture | None) -> list[st
         Lines of what is left; empty where no ledger was asked.
     spent
         How it was spent, or None.
+    sources
+        Where numbers come from.
     """
-    places = budget_places(budget, spent)
+    places, model = budget_places(budget, spent), training(facts)
+
+    def part(title: str, *parts: str) -> str:
+        return sourced(sources.of(title), section(title, *parts))
+
+    out = sources.of("What stands out from the noise?")
     return [
-        *([warning(found.finding(facts))] if facts.nothing else []),
+        *([sourced(out, warning(found.finding(facts)))] if facts.nothing else []),
         *([warning(found.UNRELIABLE)] if not facts.reliable else []),
         *([warning(found.IN_CLEAR)] if facts.in_clear else []),
-        _promise(facts, places[TOGETHER]),
-        *training(facts),
-        section("What stands out from the noise?", *_findings(facts)),
-        section(_asked(facts), *_estimates(facts)),
-        *_directions(facts),
+        _promise(facts, places[TOGETHER], sources),
+        *([sourced(sources.of("What was trained?"), *model)] if model else []),
+        part("What stands out from the noise?", *_findings(facts)),
+        part(_asked(facts), *_estimates(facts)),
+        *([] if facts.kind == "totals" else [part("How many directions are more than noise?", *_directions(facts))]),
         place(BUDGET, places[BUDGET]),
-        section("What does the promise not cover?", _limits(facts)),
+        part("What does the promise not cover?", _limits(facts)),
     ]
 
 
 def _directions(facts: Facts) -> list[str]:
-    """What the spectrum says; nothing of totals, which have none."""
-    if facts.kind == "totals":
-        return []
-    said = paragraph(_sentence(found.spectrum_line(facts)[1]))
-    return [section("How many directions are more than noise?", said), figure(spectrum(facts))]
+    """What the spectrum says; totals have none."""
+    return [paragraph(_sentence(found.spectrum_line(facts)[1])), figure(spectrum(facts))]
 
 
 def budget_places(budget: Rows, spent: Picture | None = None) -> dict[str, str]:
@@ -79,17 +96,22 @@ def budget_places(budget: Rows, spent: Picture | None = None) -> dict[str, str]:
     """
     if not budget:
         return {TOGETHER: paragraph(_ELSEWHERE), BUDGET: ""}
-    return {TOGETHER: paragraph(_BELOW), BUDGET: section("What is left of the budget?", *_budget(budget, spent))}
+    left = section("What is left of the budget?", *_budget(budget, spent))
+    return {TOGETHER: paragraph(_BELOW), BUDGET: sourced(evaluation.LEDGER, left)}
 
 
-def _promise(facts: Facts, together: str) -> str:
+def _promise(facts: Facts, together: str, sources: Sources) -> str:
     exact, *words = promises.promises(facts)
-    large = promises.too_large(facts)
-    return section(
-        "What is promised?",
-        promise(*words, more=place(TOGETHER, together) if facts.together is None else ""),
-        *([warning(large)] if large is not None else []),
-        paragraph(f"In the terms of differential privacy: {exact}", "exact"),
+    large, title = promises.too_large(facts), "What is promised?"
+    keys = sources.of(title)
+    return sourced(
+        keys if facts.together is None else f"{keys}, {sources.of('All releases together')}",
+        section(
+            title,
+            promise(*words, more=place(TOGETHER, together) if facts.together is None else ""),
+            *([warning(large)] if large is not None else []),
+            paragraph(f"In the terms of differential privacy: {exact}", "exact"),
+        ),
     )
 
 
@@ -126,9 +148,9 @@ def _estimates(facts: Facts) -> list[str]:
         "Means and standard deviations are in the unit in which the range of the feature was declared. A standard "
         "deviation that does not stand out from the noise is hidden by it, and is at most what is shown. "
     )
-    said = paragraph(f"{unit if 'standard deviation' in rows[0] else ''}{_PLUS_MINUS} {found.left_out(facts)}".strip())
+    text = paragraph(f"{unit if 'standard deviation' in rows[0] else ''}{_PLUS_MINUS} {found.left_out(facts)}".strip())
     table = grid(rows)
-    return [said, table if len(rows) <= FEW else folded(f"All {len(rows)} rows", table)]
+    return [text, table if len(rows) <= FEW else folded(f"All {len(rows)} rows", table)]
 
 
 def _budget(budget: Rows, spent: Picture | None) -> list[str]:
@@ -137,7 +159,7 @@ def _budget(budget: Rows, spent: Picture | None) -> list[str]:
 
 
 def _limits(facts: Facts) -> str:
-    rows = "".join(f"<li>{as_html(said)}</li>" for said in limits(facts))
+    rows = "".join(f"<li>{as_html(text)}</li>" for text in limits(facts))
     more = "These are the ten that a reader needs; docs/known-limits.md of the project has all of them."
     return f'<ol class="limits">{rows}</ol>{paragraph(more)}'
 
@@ -146,33 +168,32 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def for_the_specialist(facts: Facts, folder: str) -> list[str]:
+def for_the_specialist(facts: Facts, folder: str, sources: Sources) -> list[str]:
     """What a specialist checks, each part folded; ``folder`` is the release's, for the loading examples."""
+    noise = sourced_lines(sources.lines([*found.error_lines(facts), found.spectrum_line(facts)]))
+    examples = (f"<p>{as_html(name)}</p><pre>{as_html(code)}</pre>" for name, code in loading(facts, folder))
     return [
         "<h2>For the specialist</h2>",
-        folded("Guarantee", pairs(found.guarantee_rows(facts))),
-        folded("Noise and signal", pairs([*found.error_lines(facts), found.spectrum_line(facts)]), *_raw(facts)),
-        *_after(facts.attributes.get("error") or {}),
-        *_compared(found.comparison_rows(facts)),
+        folded("Guarantee", sourced_lines(sources.lines(found.guarantee_rows(facts)))),
+        folded("Noise and signal", noise, sourced(sources.of("Estimates and their noise"), *_raw(facts))),
+        *_after(facts.attributes.get("error") or {}, sources),
+        *_compared(found.comparison_rows(facts), sources),
         folded("Evaluation by the levels of NIST SP 800-226", grid(evaluation.rows(facts))),
-        folded("Origin of this release", pairs(found.origin_rows(facts))),
-        folded(
-            "How to load it",
-            *(f"<p>{as_html(name)}</p><pre>{as_html(code)}</pre>" for name, code in loading(facts, folder)),
-        ),
+        folded("Origin of this release", sourced_lines(sources.lines(found.origin_rows(facts)))),
+        folded("How to load it", sourced(sources.of("How to load it"), *examples)),
     ]
 
 
 def _raw(facts: Facts) -> list[str]:
     """Estimates as they are released, with squares and products of units."""
-    said = "Noise is given as a standard deviation, in the unit of the estimate. "
-    parts = ["<h3>Estimates and their noise</h3>", paragraph((said + found.left_out(facts)).strip())]
+    text = "Noise is given as a standard deviation, in the unit of the estimate. "
+    parts = ["<h3>Estimates and their noise</h3>", paragraph((text + found.left_out(facts)).strip())]
     rows = found.strongest_table(facts)
     strongest = ["<h3>Strongest of the entries that stand out from the noise</h3>", grid(rows)] if rows else []
     return [*parts, grid(found.error_table(facts)), *strongest]
 
 
-def _after(error: after.Error) -> list[str]:
+def _after(error: after.Error, sources: Sources) -> list[str]:
     """Error before and after post-processing, and of leading subspaces, where the release tells."""
     sizes, subspaces = after.sizes(error), after.subspaces(error)
     if not sizes:
@@ -181,9 +202,11 @@ def _after(error: after.Error) -> list[str]:
     of = error.get("subspace", {}).get("of", "")
     lost = f"Squared sine distance of leading subspaces from the truth, at most their dimension; of the {of}."
     parts += [paragraph(lost), grid(subspaces)] if subspaces else []
-    return [folded("Error before and after post-processing", *parts)]
+    title = "Error before and after post-processing"
+    return [folded(title, sourced(sources.of(title), *parts))]
 
 
-def _compared(rows: Sequence[dict[str, str]]) -> list[str]:
+def _compared(rows: Sequence[dict[str, str]], sources: Sources) -> list[str]:
     """Why this mechanism was chosen, where it was chosen automatically."""
-    return [folded("Mechanisms compared", grid(rows))] if rows else []
+    title = "Mechanisms compared"
+    return [folded(title, sourced(sources.of(title), grid(rows)))] if rows else []

@@ -10,6 +10,7 @@ from blockveil.pipeline.report import evaluation, own_units, promises
 from blockveil.pipeline.report import facts as found
 from blockveil.pipeline.report.facts import Facts, Rows
 from blockveil.pipeline.report.loading import loading
+from blockveil.pipeline.report.number_sources import Sources
 from blockveil.pipeline.report.reader_limits import limits
 from blockveil.pipeline.report.words import guess_at_most
 
@@ -50,6 +51,7 @@ def content(facts: Facts, budget: Rows, folder: str) -> dict[str, Any]:
             "limits": limits(facts),
             "evaluation": evaluation.rows(facts),
             "loading": dict(loading(facts, folder)),
+            "sources": Sources(facts).plain([*found.guarantee_rows(facts), *found.origin_rows(facts)]),
         }
     )
 
@@ -73,8 +75,8 @@ def _matrix(facts: Facts) -> dict[str, Any]:
         "shape": list(matrix.shape),
         "symmetric": matrix.symmetric,
         "entries": scan.entries,
-        "entries_standing_out": scan.standing,
-        "diagonal_entries_standing_out": scan.diagonal.standing,
+        "entries_standing_out": scan.outside,
+        "diagonal_entries_standing_out": scan.diagonal.outside,
         "numbers_held_at_once": scan.alone.held,
         "band_in_standard_deviations": scan.alone.band,
         "errors_known": scan.alone.estimable,

@@ -21,7 +21,7 @@ def summary(facts: Facts, budget: Rows, path: str, report: str) -> str:
         f"# {as_markdown(facts.title)}",
         *([f"**{as_markdown(found.finding(facts))}**"] if facts.nothing else []),
         f"> {as_markdown(facts.attributes['guarantee']['sentence'])}",
-        *([] if (said := promises.too_large(facts)) is None else [f"**Warning**: {as_markdown(said)}"]),
+        *([] if (text := promises.too_large(facts)) is None else [f"**Warning**: {as_markdown(text)}"]),
         pairs([*found.error_lines(facts), found.spectrum_line(facts), *budget]),
         f"Release: {as_code(path)}\n\nReport: {as_code(report)}",
     ]
@@ -31,10 +31,10 @@ def summary(facts: Facts, budget: Rows, path: str, report: str) -> str:
 def guarantee(facts: Facts) -> str:
     """The guarantee: in words, and what an engineer checks."""
     sentence, *words = promises.promises(facts)
-    words += [said for said in (promises.too_large(facts),) if said is not None]
+    words += [text for text in (promises.too_large(facts),) if text is not None]
     words.append(promises.not_protected(facts))
-    said = "\n\n".join([f"> {as_markdown(sentence)}", *map(as_markdown, words)])
-    return f"{said}\n\n{pairs(found.guarantee_rows(facts))}\n\n{pairs(found.origin_rows(facts))}\n"
+    text = "\n\n".join([f"> {as_markdown(sentence)}", *map(as_markdown, words)])
+    return f"{text}\n\n{pairs(found.guarantee_rows(facts))}\n\n{pairs(found.origin_rows(facts))}\n"
 
 
 def image(picture: Picture) -> str:

@@ -26,7 +26,7 @@ th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(-
 th { overflow-wrap: normal; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } td:first-child { min-width: 7rem; overflow-wrap: break-word; }
 @media screen and (min-width: 48rem) { td.n { white-space: nowrap; } }
-@media screen and (max-width: 48rem) { table { display: block; overflow-x: auto; } td.n { white-space: nowrap; } }
+@media screen and (max-width: 48rem) { table { display: block; overflow-x: auto; } td.n { white-space: nowrap; } td:not(.n, :first-child) { min-width: 6.5rem; } }
 figure { margin: 1rem 0; } img { max-width: 100%; height: auto; }
 ol.limits li { margin: .35rem 0; }
 details { border-top: 1px solid var(--line); } details > summary { cursor: pointer; padding: .5rem 0; font-weight: 600; }
@@ -47,7 +47,7 @@ _TEXT_COLUMNS = {
     "leading directions", "feature", "column", "entry", "mechanism", "parameters", "what", "row", "pair", "night",
     "release", "changed since the night before", "declared range", "nights left", "why",
     "promise", "values (SHA-256)", "ledger", "approval", "state",
-    "level", "asked", "answer", "source",
+    "level", "asked", "answer", "source", "part", "what decides it",
 }  # fmt: skip
 
 
@@ -73,6 +73,11 @@ def heading(title: str, under: str = "") -> str:
 def section(title: str, *parts: str) -> str:
     """A heading and what belongs to it, as markup."""
     return f"<h2>{as_html(title)}</h2>" + "".join(parts)
+
+
+def sourced(source: str, *parts: str) -> str:
+    """Parts whose numbers come from a source, which the page names; parts are markup."""
+    return f'<div data-source="{as_html(source)}">{"".join(parts)}</div>'
 
 
 def folded(title: str, *parts: str) -> str:
@@ -149,6 +154,16 @@ def pairs(rows: Rows) -> str:
     return f"<table>{cells}</table>"
 
 
+def sourced_lines(rows: Sequence[tuple[str, str, str]]) -> str:
+    """A table of what is told, its value, and the source of that."""
+    cells = "".join(
+        f'<tr data-source="{as_html(source)}"><th scope="row">{as_html(what)}</th><td>{as_html(value)}</td>'
+        f"<td>{as_html(source)}</td></tr>"
+        for what, value, source in rows
+    )
+    return f"<table>{cells}</table>"
+
+
 def grid(rows: Sequence[dict[str, str]]) -> str:
     """A table of rows."""
     return table([{name: as_html(value) for name, value in row.items()} for row in rows])
@@ -159,9 +174,14 @@ def table(rows: Sequence[dict[str, str]]) -> str:
     names = list(rows[0])
     head = "".join(f'<th scope="col"{_numeric(name)}>{as_html(name)}</th>' for name in names)
     body = "".join(
-        "<tr>" + "".join(f"<td{_numeric(name)}>{row[name]}</td>" for name in names) + "</tr>" for row in rows
+        f"<tr{_source(row)}>" + "".join(f"<td{_numeric(name)}>{row[name]}</td>" for name in names) + "</tr>"
+        for row in rows
     )
     return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _source(row: dict[str, str]) -> str:
+    return f' data-source="{row["source"]}"' if "source" in row else ""
 
 
 def _numeric(name: str) -> str:

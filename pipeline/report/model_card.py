@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from blockveil.engine.estimates.bands import length_band
 from blockveil.pipeline.base.printable import as_markdown
-from blockveil.pipeline.report.words import number, plain_words
+from blockveil.pipeline.base.written_numbers import number
+from blockveil.pipeline.report.alone import laplace_rate
+from blockveil.pipeline.report.words import plain_words
 
 _PREDICTS = {
     "squared": "a number, by least squares",
@@ -49,7 +52,7 @@ def card_of(attributes: Mapping[str, Any], lengths: NDArray[Any], noise: NDArray
             "",
             "## How it was trained",
             "",
-            *_training(asked["training"], lengths, noise),
+            *_training(attributes, lengths, noise),
             "",
             "## What is not known, and not promised",
             "",
@@ -77,12 +80,36 @@ def _model(asked: Mapping[str, Any]) -> list[str]:
     return [f"- It predicts {as_markdown(target['name'])} ({of}): {_PREDICTS[model['predicts']]}.", hidden]
 
 
-def _training(steps: Mapping[str, Any], lengths: NDArray[Any], noise: NDArray[Any]) -> list[str]:
+def beyond_noise(
+    attributes: Mapping[str, Any] | None, lengths: NDArray[Any], noise: NDArray[Any], steps: int | None = None
+) -> str:
+    """In how many steps of a training the sum is longer than noise alone makes any of them.
+
+    Parameters
+    ----------
+    attributes
+        Of the release; None where the law of its noise is not known.
+    lengths, noise
+        Length of the released sum of each step, and root mean square of that of its noise, shape (steps,).
+    steps
+        Of the whole training, where there are more to come: whoever looks again and again is told no more of noise.
+    """
+    laplace = attributes is None or laplace_rate(attributes["mechanism"]) is not None
+    band = length_band(steps or lengths.size, laplace=laplace)
+    above = int(np.sum(lengths > band * noise))
+    return (
+        f"In {above:,} of {lengths.size:,} {'step' if lengths.size == 1 else 'steps'} the released sum is more than "
+        f"{band:.3g} times as long as its noise, which noise alone is in no step in 95 of 100 releases."
+    )
+
+
+def _training(attributes: Mapping[str, Any], lengths: NDArray[Any], noise: NDArray[Any]) -> list[str]:
+    steps = attributes["query"]["training"]
     over = _STEPS.get(steps["batches"], "all records").format_map(steps)
-    above, optimiser = int(np.sum(lengths > 2.0 * noise)), as_markdown(steps["optimiser"])
     return [
-        f"- {steps['steps']:,} steps, each over {over}, by {optimiser} at a rate of {number(steps['rate'])}.",
-        f"- In {above:,} of {lengths.size:,} steps the released sum is more than twice as long as its noise.",
+        f"- {steps['steps']:,} steps, each over {over}, by {as_markdown(steps['optimiser'])} at a rate of "
+        f"{number(steps['rate'])}.",
+        f"- {beyond_noise(attributes, lengths, noise)}",
     ]
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.report.facts import LONGEST_TABLE, Facts, estimates
 from blockveil.pipeline.report.matrix import Array
 from blockveil.pipeline.report.scan import ReleasedEntry
-from blockveil.pipeline.report.words import number
 
 PLAIN = 12
 """Digits before the point up to which a measured number is written out."""
@@ -79,11 +79,11 @@ def _totals(facts: Facts) -> list[dict[str, str]]:
     declared = ranges(facts)
     rows = []
     for i, row in enumerate(estimates(facts)):
-        told = _together(row)
+        values = _together(row)
         low, high = (number(float(row[f"mean {end}"])) for end in ("at least", "at most"))
-        told["mean in 95 of 100 releases"] = f"{low} to {high}"
+        values["mean in 95 of 100 releases"] = f"{low} to {high}"
         between = {} if declared is None else {"declared range": " to ".join(map(number, declared[i]))}
-        rows.append({"column": told.pop("column"), **between, **told})
+        rows.append({"column": values.pop("column"), **between, **values})
     return rows
 
 

@@ -45,7 +45,7 @@ def paid_nights(history: Sequence[Entry], status: BudgetStatus, plans: Sequence[
     status
         The budget now.
     plans
-        Plans of releases that it pays: how many more nights fit is said of these.
+        Plans of releases that it pays; for these it is stated how many more nights fit.
     """
     contents = {each.charge_id: str(each.payload["output_digest"]) for each in history if each.kind == State.RELEASED}
     charges = {each.sequence: each.charge_id for each in history}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
-
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from blockveil.pipeline.base.drawing import drawn_by
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 STYLE = {
     "svg.hashsalt": "blockveil",
@@ -18,6 +18,10 @@ STYLE = {
     "font.size": 9.0,
     "text.parse_math": False,  # names of features may hold dollar signs
 }
+
+
+_TRANSPARENT = "none"
+_SIDES = ("left", "right", "bottom", "top", "wspace", "hspace")
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Theme:
     diverging: str
     sequential: str
     background: str
-    paper: str = "none"
+    paper: str = _TRANSPARENT
 
 
 LIGHT = Theme("#333333", "#0072b2", "#d55e00", "#c4c4c4", "RdBu_r", "viridis_r", "#ffffff")
@@ -59,9 +63,33 @@ class Picture:
     figure: Callable[[Theme], Figure] | None = None
 
 
+def blank_figure(width: float, height: float) -> Figure:
+    """A figure of some inches without paper."""
+    from matplotlib.figure import Figure  # takes a while to import, and most processes draw nothing
+
+    return Figure(figsize=(width, height), facecolor="none")
+
+
 def pictured(figure: Callable[[Theme], Figure], text: str) -> Picture:
-    """A picture that is drawn as a figure, and as SVG text from it."""
-    return Picture(lambda theme: svg_text(figure(theme), theme), text, figure)
+    """A picture that is drawn as a figure, and as SVG text from it; what drawings have in common is done once."""
+    return Picture(_Drawings(figure), text, figure)
+
+
+class _Drawings:
+    """SVG text of a figure for each paper: one drawing for an ink, and one layout, which depends on its words alone."""
+
+    def __init__(self, figure: Callable[[Theme], Figure]) -> None:
+        self._figure = figure
+        self._layout: dict[str, float] = {}
+        self._texts: dict[Theme, str] = {}
+
+    def __call__(self, theme: Theme) -> str:
+        bare = replace(theme, paper=_TRANSPARENT)
+        if bare not in self._texts:
+            self._texts[bare] = svg_text(self._figure(bare), bare, self._layout)
+        text = self._texts[bare]
+        # The paper is what is painted first.
+        return text if theme == bare else text.replace(f"fill: {_TRANSPARENT}", f"fill: {theme.paper}", 1)
 
 
 def plain_axes(axes: Any, theme: Theme) -> None:
@@ -73,13 +101,26 @@ def plain_axes(axes: Any, theme: Theme) -> None:
         spine.set_visible(side in ("left", "bottom"))
 
 
-def svg_text(figure: Figure, theme: Theme) -> str:
-    """A figure as SVG text, the same bytes for the same figure."""
+def svg_text(figure: Figure, theme: Theme, layout: dict[str, float]) -> str:
+    """A figure as SVG text, the same bytes for the same figure.
+
+    Parameters
+    ----------
+    figure, theme
+        What is drawn, and for which paper.
+    layout
+        Where its axes are, such that all words have room; found where it is empty.
+    """
+    from matplotlib.backends.backend_svg import FigureCanvasSVG  # as above
+
     stream = io.StringIO()
     written = {"Date": None, "Creator": "Blockveil"}
     with drawn_by(STYLE):
         FigureCanvasSVG(figure)
-        figure.tight_layout()
+        if not layout:
+            figure.tight_layout()
+            layout |= {name: getattr(figure.subplotpars, name) for name in _SIDES}
+        figure.subplots_adjust(**layout)
         figure.set_layout_engine(None)  # else all is drawn once more to lay out what is laid out already
         figure.savefig(stream, format="svg", dpi=150, facecolor=theme.paper, metadata=written)
     text = stream.getvalue()

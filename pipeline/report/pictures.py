@@ -9,28 +9,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from matplotlib.colors import ListedColormap, Normalize, PowerNorm
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullLocator
 
 from blockveil.pipeline.base.drawing import drawn_by
+from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.report import totals_table
 from blockveil.pipeline.report.cells import Cells
 from blockveil.pipeline.report.facts import Facts, finding
 from blockveil.pipeline.report.matrix import Array, ReleasedMatrix
-from blockveil.pipeline.report.papers import CARD, DARK, LIGHT, STYLE, Picture, Theme, pictured, plain_axes
-from blockveil.pipeline.report.words import number
+from blockveil.pipeline.report.papers import (
+    CARD,
+    DARK,
+    LIGHT,
+    STYLE,
+    Picture,
+    Theme,
+    blank_figure,
+    pictured,
+    plain_axes,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _LABELS = 40
 
 
 def heat_map(facts: Facts) -> Picture:
     """Released matrix; what noise could explain is greyed out. Of totals, intervals of their means."""
-    if facts.kind == "totals":
-        return _intervals(facts)
+    return facts.once("heat map", lambda: _intervals(facts) if facts.kind == "totals" else _matrix(facts))
+
+
+def _matrix(facts: Facts) -> Picture:
     cells, matrix = facts.scan.cells, facts.matrix
     largest = 1.0 if matrix.symmetric else float(np.max(np.abs(cells.values))) or 1.0
     signed = matrix.symmetric or bool((cells.clear & (cells.values < 0)).any())
@@ -56,14 +68,14 @@ def _intervals(facts: Facts) -> Picture:
     """Means of the first columns and what holds them in 95 of 100 releases, between the declared ends."""
     few = min(_LABELS, facts.matrix.shape[0])
     mean, low, high = (part[:few] for part in totals_table.placed_means(facts.matrix, facts.scan.alone))
-    said = totals_table.means_sentence(facts.scan.alone)
+    means = totals_table.means_sentence(facts.scan.alone)
     text = (
-        f"{finding(facts)} Shown are {few:,} means with their intervals, between the declared ends of columns: {said}."
+        f"{finding(facts)} Shown are {few:,} means with their intervals, between the declared ends of columns: {means}."
     )
 
     def draw(theme: Theme) -> Figure:
         with drawn_by(STYLE):
-            figure = Figure(figsize=(6.6, 1.2 + 0.22 * few), facecolor="none")
+            figure = blank_figure(6.6, 1.2 + 0.22 * few)
             axes, along = figure.add_subplot(), np.arange(few)
             axes.hlines(along, 0.0, 1.0, color=theme.hidden, lw=0.6)
             axes.hlines(along, low, high, color=theme.noise, lw=5.0)
@@ -84,7 +96,7 @@ def _intervals(facts: Facts) -> Picture:
 _GREY = "grey: no further from zero than noise alone goes, or no ratio"
 
 NUMBERED = 6
-"""A matrix of at most so many rows and columns carries its numbers in its cells."""
+"""A matrix of at most this many rows and columns carries its numbers in its cells."""
 
 
 def heat_map_caption(facts: Facts) -> str:
@@ -143,7 +155,7 @@ def _caption(facts: Facts) -> str:
     """What is written over a picture that shows no finding."""
     if not facts.nothing:
         return ""
-    own = facts.scan.diagonal.standing and facts.scan.alone.estimable
+    own = facts.scan.diagonal.outside and facts.scan.alone.estimable
     return "No pair of features\nstands out from the noise" if own else "Nothing stands out from the noise"
 
 
@@ -173,7 +185,7 @@ class _Map:
 
     def draw(self, theme: Theme) -> Figure:
         with drawn_by(STYLE):
-            figure = Figure(figsize=(6.6, 5.8), facecolor="none")
+            figure = blank_figure(6.6, 5.8)
             axes = figure.add_subplot()
             image = self._cells(axes, theme)
             self._write(axes, image, theme)
@@ -188,6 +200,8 @@ class _Map:
 
     def _cells(self, axes: Any, theme: Theme) -> Any:
         """Colours of the cells, and grey over those that noise alone may give."""
+        from matplotlib.colors import ListedColormap, Normalize, PowerNorm
+
         rows, columns = self.cells.values.shape
         aspect: Literal["equal", "auto"] = "equal" if 0.4 < rows / columns < 2.5 else "auto"
         colours = theme.diverging if self.least < 0 else theme.sequential
@@ -245,6 +259,10 @@ def _short(name: str) -> str:
 
 def spectrum(facts: Facts) -> Picture:
     """Eigenvalues (singular values) of the released matrix beside what noise alone reaches."""
+    return facts.once("spectrum", lambda: _spectrum(facts))
+
+
+def _spectrum(facts: Facts) -> Picture:
     found, level, symmetric = facts.spectrum, facts.scan.noise_level, facts.matrix.symmetric
     what = "eigenvalue" if symmetric else "singular value"
     which = f"{found.values.size:,} {what}s" if found.complete else f"the {found.values.size} largest {what}s"
@@ -257,10 +275,12 @@ def spectrum(facts: Facts) -> Picture:
     level = level if np.isfinite(level) else float(np.max(np.abs(found.values)))
 
     def draw(theme: Theme) -> Figure:
+        from matplotlib.ticker import MaxNLocator, NullLocator
+
         values = found.values
         positions, above = np.arange(1, values.size + 1), values > level
         with drawn_by(STYLE):
-            figure = Figure(figsize=(6.6, 3.4), facecolor="none")
+            figure = blank_figure(6.6, 3.4)
             axes = figure.add_subplot()
             axes.axhspan(-level if symmetric else 0.0, level, color=theme.noise, alpha=0.22, lw=0)
             many = values.size > 200
@@ -309,7 +329,7 @@ def burn_down(points: list[tuple[str, float]], text: str) -> Picture:
 
     def draw(theme: Theme) -> Figure:
         with drawn_by(STYLE):
-            figure = Figure(figsize=(6.6, 3.0), facecolor="none")
+            figure = blank_figure(6.6, 3.0)
             axes = figure.add_subplot()
             spent = 100.0 * np.array([0.0, *(share for _, share in points)])
             axes.step(np.arange(spent.size), spent, where="post", color=theme.signal, lw=1.6)

@@ -16,8 +16,8 @@ def promise_in_words(facts: Facts) -> str:
 def promises(facts: Facts) -> list[str]:
     """The promise: that of the release, what it means for one person, and what the budget's epsilon says by itself."""
     guarantee, together = facts.attributes["guarantee"], facts.together
-    said = [str(guarantee["sentence"]), promise_in_words(facts)]
-    return said if together is None else [*said, cap_sentence(together)]
+    sentences = [str(guarantee["sentence"]), promise_in_words(facts)]
+    return sentences if together is None else [*sentences, cap_sentence(together)]
 
 
 def too_large(facts: Facts) -> str | None:

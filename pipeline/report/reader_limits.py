@@ -45,9 +45,9 @@ LIMITS = {
         "was released since."
     ),
 }
-"""Title on the page of known limits, and what a reader is told; of the empty one the release itself tells."""
+"""Title on the page of known limits, and the text for a reader; the empty text is that of the release itself."""
 
 
 def limits(facts: Facts) -> list[str]:
     """The ten limits in words; that on the rows of a unit says how they were bounded for this release."""
-    return [said or promises.not_protected(facts) for said in LIMITS.values()]
+    return [text or promises.not_protected(facts) for text in LIMITS.values()]

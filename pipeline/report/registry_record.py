@@ -109,14 +109,14 @@ def _newest(loaded: LoadedConfig, sealed: Mapping[str, Entry]) -> Mapping[str, A
     return {}
 
 
-def record(found: DisclosedDeployment, said: Disclosure, digest: str, tier: int) -> tuple[Tree, list[str]]:
+def record(found: DisclosedDeployment, disclosure: Disclosure, digest: str, tier: int) -> tuple[Tree, list[str]]:
     """Return the record as plain values, and the keys of the disclosure that tier 3 would still need.
 
     Parameters
     ----------
     found
         What is known without the curator.
-    said
+    disclosure
         What the curator says.
     digest
         SHA-256 of the curator's file, which the record names.
@@ -130,16 +130,16 @@ def record(found: DisclosedDeployment, said: Disclosure, digest: str, tier: int)
     """
     release = found.plan.config.release
     sections = {
-        "basic": _basic(found, said),
-        "dp_variant": _variant(found, said),
+        "basic": _basic(found, disclosure),
+        "dp_variant": _variant(found, disclosure),
         "privacy_loss": _loss(found),
-        "deployment_model": _model(found, said),
+        "deployment_model": _model(found, disclosure),
         "accounting": _accounting(found),
-        "implementation": _implementation(found, said),
-        "administrative": _administrative(said, digest),
+        "implementation": _implementation(found, disclosure),
+        "administrative": _administrative(disclosure, digest),
     }
     held = [name for name in sections if tier >= _FROM_TIER.get(name, 1)]
-    blank = _blanks(sections, said)
+    blank = _blanks(sections, disclosure)
     missing = [key for place, key in blank.items() if tier == 3 or place.startswith(_ALWAYS)]
     if missing:
         raise ConfigError(
@@ -152,35 +152,35 @@ def record(found: DisclosedDeployment, said: Disclosure, digest: str, tier: int)
     return {"url_slug": slug, "status": "Draft", "tier": tier, "deployment": deployment}, sorted(blank.values())
 
 
-def _blanks(sections: Mapping[str, Tree], said: Disclosure) -> dict[str, str]:
+def _blanks(sections: Mapping[str, Tree], disclosure: Disclosure) -> dict[str, str]:
     """Places of a record that are blank, with the keys of the disclosure that fill them."""
     found = {place: key for place, key in _OWN.items() if sections[place.split(".")[0]][place.split(".")[1]] is None}
-    return found if said.security else {**found, "implementation.mechanisms": "security"}
+    return found if disclosure.security else {**found, "implementation.mechanisms": "security"}
 
 
-def _basic(found: DisclosedDeployment, said: Disclosure) -> Tree:
+def _basic(found: DisclosedDeployment, disclosure: Disclosure) -> Tree:
     config = found.plan.config
-    first = said.first_published or (found.published[0] if found.published else None)
+    first = disclosure.first_published or (found.published[0] if found.published else None)
     kinds = {"gradients": _LEARNED, "rows": "Dataset"}
     return {
-        "name": said.title or f"{config.release.dataset}/{config.release.name}",
-        "data_curators": list(said.curators) or None,
-        "intended_use": said.intended_use,
+        "name": disclosure.title or f"{config.release.dataset}/{config.release.name}",
+        "data_curators": list(disclosure.curators) or None,
+        "intended_use": disclosure.intended_use,
         "data_product_type": kinds.get(config.query.kind, "Summary statistics"),
-        "data_product_region": said.region,
-        "description": said.description,
+        "data_product_region": disclosure.region,
+        "description": disclosure.description,
         "publication_date": None if first is None else first.isoformat(),
-        "data_product_sector": said.sector,
+        "data_product_sector": disclosure.sector,
     }
 
 
-def _variant(found: DisclosedDeployment, said: Disclosure) -> Tree:
+def _variant(found: DisclosedDeployment, disclosure: Disclosure) -> Tree:
     plan, bound = found.plan, getattr(found.plan.config.query, "rows_at_most", None)
     pure = plan.guarantee.delta == 0.0
     size = "" if bound is None else f" A data set has at most {bound:,} rows."
     return {
         "variant_name": "Pure DP" if pure else "Approximate DP",
-        "data_domain": None if said.population is None else f"{said.population}{size}",
+        "data_domain": None if disclosure.population is None else f"{disclosure.population}{size}",
         "unprotected_quantities": _unprotected(plan),
     }
 
@@ -218,19 +218,19 @@ def _loss(found: DisclosedDeployment) -> Tree:
     }
 
 
-def _model(found: DisclosedDeployment, said: Disclosure) -> Tree:
+def _model(found: DisclosedDeployment, disclosure: Disclosure) -> Tree:
     many = len(found.published) > 1 or found.plan.series is not None
-    changes = said.records_change
+    changes = disclosure.records_change
     periods = () if found.budget is None else found.budget.periods
     capped = "".join(f" A cap of epsilon {each.cap.epsilon:g} holds {each.period.words}." for each in periods)
     return {
         "model_name": "Central",
         "model_name_details": "The curator holds the records and releases noisy results of them.",
-        "actors": said.actors,
+        "actors": disclosure.actors,
         "release_type": "Many releases" if many else "One release",
         "release_type_details": (
             f"Releases that were published and stand: {len(found.published)}. The budget is never reset.{capped} "
-            f"{said.future_use or ''}"
+            f"{disclosure.future_use or ''}"
         ).strip(),
         "data_source_type": None if changes is None else "Dynamic" if changes else "Static",
         "data_source_type_details": None if changes is None else _source(changes),
@@ -257,27 +257,27 @@ def _accounting(found: DisclosedDeployment) -> Tree:
     }
 
 
-def _implementation(found: DisclosedDeployment, said: Disclosure) -> Tree:
+def _implementation(found: DisclosedDeployment, disclosure: Disclosure) -> Tree:
     name = str(found.plan.public["calibration"]["mechanism"])
     entry = catalogue.find(name)
     proven = "" if entry is None else f" ({entry.status}; {entry.source})"
     return {
-        "preprocessing_and_hyperparameter_tuning": said.exploration,
+        "preprocessing_and_hyperparameter_tuning": disclosure.exploration,
         "mechanisms": (
             f"Mechanism {name}{proven}, by Blockveil {version('blockveil')}. Records are clipped and rounded to whole "
             "numbers and added up exactly. Additive noise is sampled on a grid from tables of whole numbers, so that "
             "attacks on floating-point samplers do not apply. Readers see no timing: releases are made in batches. "
-            f"Security of the records: {said.security or 'not stated'}"
+            f"Security of the records: {disclosure.security or 'not stated'}"
         ),
-        "justification": said.justification,
+        "justification": disclosure.justification,
     }
 
 
-def _administrative(said: Disclosure, digest: str) -> Tree:
-    contact = "" if said.contact is None else f" Contact: {said.contact}."
+def _administrative(disclosure: Disclosure, digest: str) -> Tree:
+    contact = "" if disclosure.contact is None else f" Contact: {disclosure.contact}."
     return {
-        "sources": said.sources,
+        "sources": disclosure.sources,
         "notes": f"Written by Blockveil {version('blockveil')} from plan and ledger, and from the curator's disclosure "
         f"with SHA-256 {digest}.{contact}",
-        "registry_authors": list(said.authors) or None,
+        "registry_authors": list(disclosure.authors) or None,
     }

@@ -95,9 +95,9 @@ class _Writer:
     def show(self, draft: SiteDraft, folder: str, name: str, nights: list[FoundNight]) -> list[ShownNight]:
         """Pages of the nights of one release, and of the newest against the one before it."""
         shown = [self._night(draft, folder, night) for night in nights]
-        standing = [index for index, each in enumerate(nights) if not each.withdrawn][-2:]
-        if len(standing) > 1 and all(shown[index].page for index in standing):
-            before, newest = standing
+        kept = [index for index, each in enumerate(nights) if not each.withdrawn][-2:]
+        if len(kept) > 1 and all(shown[index].page for index in kept):
+            before, newest = kept
             last, changed = self._change(draft, f"{folder}{name}", nights[before], nights[newest])
             shown[newest] = replace(shown[newest], against=last, changed=changed)
         return shown
@@ -105,39 +105,42 @@ class _Writer:
     def _night(self, draft: SiteDraft, folder: str, night: FoundNight) -> ShownNight:
         if night.withdrawn:
             return ShownNight(night.release_id, "", night.withdrawn, withdrawn=True)
+        if not night.output_digest:
+            self.unreadable.append(night.release_id)
+            return ShownNight(night.release_id, "", "The pointer of this release cannot be read.")
         path, of = f"{folder}{night.release_id}.html", [night.output_digest, self._code]
         paid = self._paid.get((night.release_id, night.output_digest))
         budget = [] if paid is None else paid.rows
-        said = draft.again(path, of, budget_places(budget))
-        if said is None:
+        summary = draft.again(path, of, budget_places(budget))
+        if summary is None:
             try:
                 with stating(night.pointer):
                     found = facts.Facts(open_release(night.pointer))
                     text = page.html(found, budget, f"{night.night}-{night.output_digest[:16]}.zarr", back=_back(path))
-                    said = facts.finding(found)
+                    summary = facts.finding(found)
             except BlockveilError:
                 self.unreadable.append(night.release_id)
                 return ShownNight(night.release_id, "", "This release cannot be read: it is damaged.")
-            draft.write(path, text.encode(), of, said)
+            draft.write(path, text.encode(), of, summary)
             self.made += 1
-        return ShownNight(night.release_id, path, said, paid=paid)
+        return ShownNight(night.release_id, path, summary, paid=paid)
 
     def _change(self, draft: SiteDraft, folder: str, before: FoundNight, night: FoundNight) -> tuple[str, str]:
         """Page and sentence of what differs between two nights; no page where they cannot be compared."""
         path = f"{folder}/{night.night}-against-{before.night}.html"
         of = [night.output_digest, before.output_digest, self._code]
-        said = draft.again(path, of, {})
-        if said is not None:
-            return path, said
+        summary = draft.again(path, of, {})
+        if summary is not None:
+            return path, summary
         try:
             with stating(night.pointer):
                 found = compare(open_release(night.pointer), open_release(before.pointer))
-                said, text = comparison_page.sentence(found), comparison_page.html(found, back=_back(path))
+                summary, text = comparison_page.sentence(found), comparison_page.html(found, back=_back(path))
         except BlockveilError as refusal:  # of other questions, or what somebody has changed
             return "", f"{refusal.value}."
-        draft.write(path, text.encode(), of, said)
+        draft.write(path, text.encode(), of, summary)
         self.made += 1
-        return path, said
+        return path, summary
 
 
 def _back(path: str) -> str:

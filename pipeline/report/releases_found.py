@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError, StoreError
-from blockveil.pipeline.base.places import absolute
+from blockveil.pipeline.base.places import absolute, looked_into
 from blockveil.pipeline.config.deployments_file import config_names
 from blockveil.pipeline.config.load import load_config
 from blockveil.pipeline.config.loaded import LoadedConfig
 from blockveil.pipeline.data.released import read_json, split_release_id, withdrawal_of
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+
+_WHY = "Pages show all releases of a place, so all of its folders are looked into"
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class FoundNight:
     pointer
         Its pointer.
     output_digest
-        SHA-256 of its content, by the pointer.
+        SHA-256 of its content, by the pointer; empty where the pointer cannot be read.
     withdrawn
         That it was withdrawn, when and why; empty where it stands.
     """
@@ -78,7 +80,7 @@ def look_at(place: Path) -> SiteSource:
         )
     configs: dict[str, LoadedConfig] = {}
     unusable = []
-    for name in config_names(folder, "release"):
+    for name in config_names(folder, "release", or_unreadable=True):
         try:
             configs[name] = load_config(folder / f"{name}.toml")
         except BlockveilError:
@@ -97,7 +99,7 @@ def look_at(place: Path) -> SiteSource:
 
 def pointers(root: Path) -> Iterator[tuple[str, Path]]:
     """Release id and pointer of each release under a folder; whatever else lies there is left out."""
-    for path in root.glob("*/*/*.json"):
+    for path in _pointed(root):
         release_id = "/".join([*path.relative_to(root).parts[:2], path.stem])
         try:
             split_release_id(release_id)
@@ -106,18 +108,25 @@ def pointers(root: Path) -> Iterator[tuple[str, Path]]:
         yield release_id, path
 
 
+def _pointed(root: Path) -> Iterator[Path]:
+    """Files two folders down."""
+    folders = [root]
+    for _ in range(2):
+        folders = [each for folder in folders for each in looked_into(folder, _WHY) if each.is_dir()]
+    yield from (each for folder in folders for each in looked_into(folder, _WHY) if each.suffix == ".json")
+
+
 def nights_of(root: Path) -> dict[str, list[FoundNight]]:
-    """Nights of each ``dataset/name`` under a folder, the newest last; pointers that cannot be read are left out."""
+    """Nights of each ``dataset/name`` under a folder, the newest last."""
     found: dict[str, list[FoundNight]] = {}
     for release_id, path in sorted(pointers(root)):
         try:
-            digest = str(read_json(path).get("output_digest"))
+            digest, withdrawn = str(read_json(path).get("output_digest")), withdrawal_of(path)
         except StoreError:
-            continue
-        withdrawn = withdrawal_of(path)
-        said = "" if withdrawn is None else f"Withdrawn on {withdrawn.day}: {withdrawn.reason}"
-        if _DIGEST.fullmatch(digest):
-            found.setdefault(release_id.rpartition("/")[0], []).append(FoundNight(release_id, path, digest, said))
+            digest, withdrawn = "", None
+        summary = "" if withdrawn is None else f"Withdrawn on {withdrawn.day}: {withdrawn.reason}"
+        digest = digest if _DIGEST.fullmatch(digest) else ""
+        found.setdefault(release_id.rpartition("/")[0], []).append(FoundNight(release_id, path, digest, summary))
     return found
 
 

@@ -38,7 +38,7 @@ class BeyondNoise:
     """Distinct entries of one kind, and how many of them are beyond what noise alone gives."""
 
     entries: int = 0
-    standing: int = 0
+    outside: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +87,9 @@ class Scan:
         return self.diagonal.entries + self.others.entries
 
     @property
-    def standing(self) -> int:
+    def outside(self) -> int:
         """Number of distinct entries beyond what noise alone gives."""
-        return self.diagonal.standing + self.others.standing
+        return self.diagonal.outside + self.others.outside
 
 
 def noise_units(matrix: ReleasedMatrix, *, even: bool = False) -> tuple[Array, Array]:
@@ -235,10 +235,10 @@ class _Pass:
         sums.strongest = heapq.nlargest(STRONGEST, [*sums.strongest, *seen.strongest], key=lambda item: item[:3])
 
     def _strongest(
-        self, tile: EntriesTile, standing: tuple[NDArray[np.intp], ...], of: tuple[Array, Array, Array, Array]
+        self, tile: EntriesTile, outside: tuple[NDArray[np.intp], ...], of: tuple[Array, Array, Array, Array]
     ) -> tuple[list[tuple[float, int, int, ReleasedEntry]], int]:
         """The largest of the entries that stand and can be ranked, and how many cannot be."""
-        (i, j), (value, signal, deviation, shown), without = standing, of, 0
+        (i, j), (value, signal, deviation, shown), without = outside, of, 0
         size = np.abs(shown[i, j])
         if self._scale is not None:
             # A ratio beyond 1 is no correlation; rounding of a computed one is let pass.
@@ -290,11 +290,11 @@ def _largest(sizes: Array) -> Iterator[tuple[int, float]]:
 
 
 def _together(one: BeyondNoise, other: BeyondNoise) -> BeyondNoise:
-    return BeyondNoise(one.entries + other.entries, one.standing + other.standing)
+    return BeyondNoise(one.entries + other.entries, one.outside + other.outside)
 
 
-def _tallied(entries: int, standing: NDArray[np.bool_]) -> BeyondNoise:
-    return BeyondNoise(entries, int(np.count_nonzero(standing)))
+def _tallied(entries: int, outside: NDArray[np.bool_]) -> BeyondNoise:
+    return BeyondNoise(entries, int(np.count_nonzero(outside)))
 
 
 def _positive(units: Array) -> Array:

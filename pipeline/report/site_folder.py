@@ -66,16 +66,16 @@ class SiteDraft:
             return None
         if hashlib.sha256(content).hexdigest() != known.get("sha256"):
             return None
-        said = str(known.get("said"))
-        self.write(name, refilled(content.decode(), places).encode(), of, said)
-        return said
+        summary = str(known.get("said"))
+        self.write(name, refilled(content.decode(), places).encode(), of, summary)
+        return summary
 
-    def write(self, name: str, content: bytes, of: list[str], said: str) -> None:
+    def write(self, name: str, content: bytes, of: list[str], summary: str) -> None:
         """Write a page, and keep what it is of and what it says in one sentence."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-        self.manifest[name] = {"of": of, "said": said, "sha256": hashlib.sha256(content).hexdigest()}
+        self.manifest[name] = {"of": of, "said": summary, "sha256": hashlib.sha256(content).hexdigest()}
 
     def digest(self) -> str:
         """Write the manifest; SHA-256 of all pages, first digits."""

@@ -38,19 +38,19 @@ class ShownNight:
         ``dataset/name/date``.
     page
         Its page in the site; empty where it cannot be read.
-    said
+    summary
         What it found, in one sentence.
     against, changed
         Page and sentence of what differs from the night before; empty where nothing was compared.
     paid
         What its ledger says of it; None where no ledger is known, or it knows no such release.
     withdrawn
-        Whether it was withdrawn; ``said`` says why then.
+        Whether it was withdrawn; ``summary`` says why then.
     """
 
     release_id: str
     page: str
-    said: str
+    summary: str
     against: str = ""
     changed: str = ""
     paid: PaidNight | None = None
@@ -111,7 +111,7 @@ def html(shown: Contents) -> str:
     parts = [
         heading("Releases and budgets", under),
         *([warning(unusable)] if shown.unusable else []),
-        *(warning(f"{night.release_id}: {night.said}") for shelf in shown.shelves for night in shelf.withdrawn),
+        *(warning(f"{night.release_id}: {night.summary}") for shelf in shown.shelves for night in shelf.withdrawn),
         section("What is there?", *_latest(shown.shelves, left)),
         *(_budget(budget) for budget in shown.budgets),
         section("Every night", *(_nights(shelf) for shelf in shown.shelves)) if shown.shelves else "",
@@ -132,7 +132,7 @@ def _latest(shelves: tuple[Shelf, ...], left: dict[str, str]) -> list[str]:
         rows.append(
             {
                 "release": as_html(shelf.name),
-                "night": f"{page}<br>{as_html(newest.said)}",
+                "night": f"{page}<br>{as_html(newest.summary)}",
                 "changed since the night before": changed + more,
                 "nights left": as_html(left.get(shelf.name, "not known")),
             }
@@ -153,7 +153,7 @@ def _nights(shelf: Shelf) -> str:
     rows = [
         {
             "night": link(each.page, each.night, each.release_id) if each.page else as_html(each.night),
-            "what": as_html(each.said),
+            "what": as_html(each.summary),
         }
         for each in reversed(shelf.nights)
     ]
@@ -169,7 +169,7 @@ def text_of(shown: Contents) -> str:
             {
                 "release_id": night.release_id,
                 "page": night.page or None,
-                "finding": night.said,
+                "finding": night.summary,
                 "against": night.against or None,
                 "changed": night.changed or None,
                 "withdrawn": night.withdrawn,

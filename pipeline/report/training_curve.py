@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from blockveil.pipeline.base.drawing import drawn_by
+from blockveil.pipeline.base.written_numbers import number
+from blockveil.pipeline.releases.training_steps import StepsSoFar
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.markdown import image
 from blockveil.pipeline.report.markup import figure, paragraph, section
-from blockveil.pipeline.report.model_card import card_of
-from blockveil.pipeline.report.papers import STYLE, Picture, Theme, pictured, plain_axes
-from blockveil.pipeline.report.words import number
+from blockveil.pipeline.report.model_card import beyond_noise, card_of
+from blockveil.pipeline.report.papers import STYLE, Picture, Theme, blank_figure, pictured, plain_axes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _PREDICTS = {
     "squared": "a linear regression",
     "logistic": "a logistic regression of two classes",
     "softmax": "a softmax regression of several classes",
 }
+
+_MOST_POINTS = 100
 
 
 def training(facts: Facts) -> list[str]:
@@ -36,7 +41,7 @@ def training(facts: Facts) -> list[str]:
         f"a layer of {each:,} hidden units" for each in ([units] if isinstance(units, int) else units)
     )
     hidden = f", after {layers}" if layers else ""
-    said = (
+    summary = (
         f"The release trained {_PREDICTS[model['predicts']]}{hidden}, which predicts {model['target']['name']}, in "
         f"{steps['steps']:,} steps over {_over(steps)}, by {steps['optimiser']} at a rate of {number(steps['rate'])}. "
         "The promise above is for all steps together."
@@ -45,7 +50,11 @@ def training(facts: Facts) -> list[str]:
         "In Python, release.predict(records) gives what the model predicts of records of your own. The records that "
         "it is asked about are not protected by the release."
     )
-    return [section("What was trained?", paragraph(said), figure(_curve(lengths, noise)), paragraph(use))]
+    return [
+        section(
+            "What was trained?", paragraph(summary), figure(_curve(lengths, noise, facts.attributes)), paragraph(use)
+        )
+    ]
 
 
 def trained(facts: Facts) -> str:
@@ -53,7 +62,16 @@ def trained(facts: Facts) -> str:
     lengths, noise = (facts.matrix.array(name) for name in ("gradient_length", "gradient_length_of_noise"))
     if "training" not in facts.attributes.get("query", {}) or lengths is None or noise is None:
         return ""
-    return f"{image(_curve(lengths, noise))}\n{card_of(facts.attributes, lengths, noise)}"
+    return f"{image(_curve(lengths, noise, facts.attributes))}\n{card_of(facts.attributes, lengths, noise)}"
+
+
+def under_way(so_far: StepsSoFar) -> str:
+    """Curve of a training under way, Markdown."""
+    lengths, noise = np.array(so_far.lengths), np.array(so_far.noise)
+    summary = (
+        f"Step {lengths.size:,} of {so_far.steps:,}. Only released sums are shown; the charge for all steps stands."
+    )
+    return f"{summary}\n\n{image(_curve(lengths, noise, steps=so_far.steps))}"
 
 
 def _over(steps: Mapping[str, Any]) -> str:
@@ -69,21 +87,32 @@ def _over(steps: Mapping[str, Any]) -> str:
     return "all records"
 
 
-def _curve(lengths: NDArray[Any], noise: NDArray[Any]) -> Picture:
-    """Length of the noisy sum of each step beside that of its noise."""
-    above = int(np.sum(lengths > 2.0 * noise))
+def _curve(
+    lengths: NDArray[Any], noise: NDArray[Any], attributes: Mapping[str, Any] | None = None, steps: int | None = None
+) -> Picture:
+    """Length of the noisy sum of each step beside that of its noise; of so many steps, where there are more to come."""
+    made = lengths.size
+    each = "one step" if made == 1 else f"each of {made:,} steps"
     text = (
-        f"Length of the released sum of gradients of each of {lengths.size:,} steps beside the length of its noise. "
-        f"The first is {number(float(lengths[0]))}, the last {number(float(lengths[-1]))}, and noise alone about "
-        f"{number(float(noise[-1]))}. In {above:,} steps the sum is more than twice as long as its noise."
+        f"Length of the released sum of gradients of {each} beside the length of its noise. The first is "
+        f"{number(float(lengths[0]))}, the last {number(float(lengths[-1]))}, and noise alone about "
+        f"{number(float(noise[-1]))}. {beyond_noise(attributes, lengths, noise, steps)}"
     )
 
     def draw(theme: Theme) -> Figure:
+        from matplotlib.ticker import MaxNLocator
+
         with drawn_by(STYLE):
-            drawn = Figure(figsize=(6.6, 2.8), facecolor="none")
-            axes, along = drawn.add_subplot(), np.arange(1, lengths.size + 1)
-            axes.plot(along, lengths, color=theme.signal, lw=1.4, marker="o", ms=2.5, label="released sum of gradients")
-            axes.plot(along, noise, color=theme.noise, lw=1.4, ls="--", label="length that noise alone has")
+            drawn = blank_figure(6.6, 2.8)
+            axes, along = drawn.add_subplot(), np.arange(1, made + 1)
+            # A line has two points at least; and points of many steps take more room than the line.
+            points, alone = ("o" if made <= _MOST_POINTS else ""), ("o" if made == 1 else "")
+            axes.plot(along, lengths, color=theme.signal, marker=points, label="released sum of gradients")
+            axes.plot(along, noise, color=theme.noise, marker=alone, ls="--", label="length that noise alone has")
+            for line in axes.lines:
+                line.set(linewidth=1.4, markersize=2.5)
+            axes.set_xlim(0.5, (steps or made) + 0.5)
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.set_ylim(0.0, 1.08 * float(max(lengths.max(), noise.max())))
             axes.set_xlabel("step", color=theme.ink)
             axes.set_title("How far gradients stand out from the noise, step by step", color=theme.ink, fontsize=9.5)

@@ -1,20 +1,11 @@
-"""Numbers and promises in words."""
+"""Promises of a release in words."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
 from blockveil.pipeline.ledger.guessing import Together, bounds_of, coin, with_loss, with_promise
-
-
-def number(value: float) -> str:
-    """A number for a person: four significant digits, whole up to ten thousand millions with thousands marked."""
-    if not np.isfinite(value):
-        return "∞" if value > 0 else ("-∞" if value < 0 else "undefined")
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e10 else f"{value:.4g}"
 
 
 def guess_at_most(guarantee: dict[str, Any]) -> float:

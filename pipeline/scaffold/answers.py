@@ -108,7 +108,7 @@ class Answers(Section):
     """what becomes of a record with a missing number: it is left out ("drop"), or stops the ingest ("refuse"); by
     default it is left out unless the number of records is public"""
     columns: Annotated[dict[Label, Answered], Field(min_length=1)] | None = None
-    """the columns that are released, each with what can be said about it without looking"""
+    """the columns that are released, each with what is known about it without looking"""
     purpose: Purpose | None = None
     """what the release is for: "correlations", regressions and classifiers, "totals" and means, "counts" in a grid,
     "tables" over a few columns each, principal "directions", "training" of a model, or one sum of its "gradients" """

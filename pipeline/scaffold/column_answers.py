@@ -123,7 +123,7 @@ ColumnAnswer = Numbers | DateRange | Calendar | Categories | YesNo | Unknown
 
 
 def parse_column(text: str) -> ColumnAnswer:
-    """What somebody said about a column.
+    """What somebody answered about a column.
 
     Raises
     ------

@@ -22,11 +22,24 @@ from pydantic import ValidationError
 
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError, DataError
 from blockveil.pipeline.base.printable import is_hidden
-from blockveil.pipeline.config.ingest_databases import DatabaseSource, DuckdbSource, PostgresSource, SqliteSource
+from blockveil.pipeline.config.ingest_databases import (
+    DatabaseSource,
+    DeltaSource,
+    DuckdbSource,
+    IcebergSource,
+    PostgresSource,
+    SqliteSource,
+)
 from blockveil.pipeline.data.ingest.database_table import declared_columns
+from blockveil.pipeline.data.ingest.delta_files import delta_columns
 from blockveil.pipeline.data.ingest.files import SourceFile, find, unreadable
+from blockveil.pipeline.data.ingest.iceberg_files import iceberg_columns
+from blockveil.pipeline.data.ingest.table_files import lake_kind
 
-Kind = Literal["csv", "parquet", "npy", "zarr", "duckdb", "sqlite", "postgresql"]
+Kind = Literal["csv", "parquet", "npy", "zarr", "delta", "iceberg", "duckdb", "sqlite", "postgresql"]
+
+CATALOG = "catalog:"
+"""What a table's name in a catalog of PyIceberg begins with: ``catalog:warehouse/clinic.visits``."""
 
 _ENDINGS: dict[str, Kind] = {
     ".csv": "csv", ".csv.gz": "csv", ".csv.bz2": "csv", ".csv.zst": "csv",
@@ -71,7 +84,9 @@ def read_columns(location: str, base: Path) -> SourceColumns:
     ----------
     location
         A CSV or Parquet file, a folder or pattern of them, an NPY file or a Zarr store; local or in an object store.
-        Or the table of a database: ``clinic.duckdb/visits``, ``clinic.sqlite/visits`` or ``env:CLINIC/visits``.
+        Or the folder of a Delta or Iceberg table, a metadata file of an Iceberg table, or its name in a catalog,
+        ``catalog:warehouse/clinic.visits``. Or the table of a database: ``clinic.duckdb/visits``,
+        ``clinic.sqlite/visits`` or ``env:CLINIC/visits``.
     base
         Folder that a relative path starts from.
 
@@ -89,6 +104,11 @@ def read_columns(location: str, base: Path) -> SourceColumns:
     kind = _kind(location)
     if kind in ("npy", "zarr"):  # their headers hold types and shapes only, and so they are not opened
         return SourceColumns(location, kind, ())
+    if location.startswith(CATALOG) or (lake := lake_kind(location, base)) == "iceberg":
+        return SourceColumns(location, "iceberg", _checked(iceberg_columns(_iceberg(location), base)))
+    if lake == "delta":
+        delta = DeltaSource(kind="delta", table=location)
+        return SourceColumns(location, "delta", _checked(delta_columns(delta, base)))
     file = _first(location, base, kind)
     folders = [name for name, _ in file.keys]  # folders named column=value give columns
     if _kind(file.name) == "csv":
@@ -111,6 +131,27 @@ def _of_table(place: TablePlace, location: str, base: Path) -> SourceColumns:
         )
     else:
         return SourceColumns(location, place.kind, _checked(declared_columns(source, base)), query=query)
+    raise failure
+
+
+def catalog_table(location: str) -> tuple[str, str] | None:
+    """Name of a catalog, and of a table in it; None where a source is no such table."""
+    if not location.startswith(CATALOG):
+        return None
+    catalog, _, table = location.removeprefix(CATALOG).partition("/")
+    return catalog, table
+
+
+def _iceberg(location: str) -> IcebergSource:
+    catalog, table = catalog_table(location) or (None, location)
+    try:
+        return IcebergSource(kind="iceberg", table=table, catalog=catalog)
+    except ValidationError:
+        failure = ConfigError(
+            f'"{location}" is not the name of a table in a catalog',
+            "It is written catalog:NAME/TABLE, with the catalog as PyIceberg knows it",
+            "Correct it, such as catalog:warehouse/clinic.visits",
+        )
     raise failure
 
 
@@ -192,7 +233,8 @@ def _first(location: str, base: Path, kind: Kind | None) -> SourceFile:
     if kind is None and "*" not in location and "://" not in location and not (base / location).is_dir():
         raise ConfigError(
             f'"{Path(location).name}" has an ending that says no format',
-            "A source is a .csv file (also .gz, .bz2, .zst), a .parquet or .npy file, a .zarr store, or a folder",
+            "A source is a .csv file (also .gz, .bz2, .zst), a .parquet or .npy file, a .zarr store, or a folder of "
+            "files or of a Delta or Iceberg table",
             "Rename it, or convert it",
         )
     return find((location,), base, wanted)[0]

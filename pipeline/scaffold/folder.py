@@ -24,12 +24,13 @@ from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.ingest_file import IngestConfig
 from blockveil.pipeline.config.toml import parse_toml
+from blockveil.pipeline.data.ingest.table_files import METADATA
 from blockveil.pipeline.data.objects import is_remote
 from blockveil.pipeline.plan.planning import Plan, make_plan
 from blockveil.pipeline.scaffold import texts
 from blockveil.pipeline.scaffold.answers import Answers
 from blockveil.pipeline.scaffold.column_answers import Numbers
-from blockveil.pipeline.scaffold.column_names import SourceColumns, read_columns
+from blockveil.pipeline.scaffold.column_names import SourceColumns, catalog_table, read_columns
 from blockveil.pipeline.scaffold.interview import answered
 
 RELEASE = "release.toml"
@@ -92,7 +93,12 @@ def begin(location: str, tree: Mapping[str, Any], base: Path, output: Path | Non
 
 def _name(location: str) -> str:
     """Name of a data set after its source: of ``Flights 2026.csv.gz`` it is ``flights-2026``."""
-    stem = Path(location.rstrip("/")).name.partition(".")[0].lower()
+    place = Path(location.rstrip("/"))
+    if catalog_table(location) is not None:
+        stem = place.name.rpartition(".")[2].lower()
+    else:
+        named = place.parent.parent if place.name.endswith(METADATA) else place
+        stem = named.name.partition(".")[0].lower()
     return re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:63].strip("-") or "data"
 
 
@@ -147,7 +153,8 @@ def compose(answers: Answers, source: SourceColumns, folder: Path, base: Path) -
         The answers do not make a release: no noise keeps the promise, or an answer is not fit for its place.
     """
     location = source.location
-    if not (is_remote(location) or os.path.isabs(location) or source.kind == "postgresql"):
+    elsewhere = is_remote(location) or catalog_table(location) is not None or source.kind == "postgresql"
+    if not (elsewhere or os.path.isabs(location)):
         location = os.path.relpath(base / location, folder)
     ingest_text = texts.ingest_text(answers, source, location)
     ingest = _model(ingest_text, INGEST, IngestConfig)

@@ -252,8 +252,8 @@ def answered(given: Answers, source: SourceColumns, values: Mapping[str, Any]) -
         _require_each_row_is_meant(source, given)
         tree["unit_column"] = None
     names = source.names or tree.get("names")
-    if isinstance(said := values.get("columns"), Mapping) and isinstance(names, list | tuple):
-        found = each_column(said, released(names, tree.get("unit_column")))
+    if isinstance(columns := values.get("columns"), Mapping) and isinstance(names, list | tuple):
+        found = each_column(columns, released(names, tree.get("unit_column")))
         tree["columns"] = {name: answer for name, answer in found.items() if not is_skip(answer)}
     try:
         complete = Answers.model_validate(tree)
@@ -298,9 +298,9 @@ def require_complete(given: Answers, source: SourceColumns) -> None:
 
 
 def at_question(error: BlockveilError) -> str:
-    """What is wrong with an answer, said to the person who has just typed it."""
-    said = str(error).replace(f" ({PLACE})", "").replace(f" in {PLACE}", "")
-    return said.replace("\n", "\n  ")
+    """What is wrong with an answer, in words for the person who has just typed it."""
+    text = str(error).replace(f" ({PLACE})", "").replace(f" in {PLACE}", "")
+    return text.replace("\n", "\n  ")
 
 
 def require_room(given: Answers, rows: int | None) -> None:

@@ -50,12 +50,12 @@ def is_skip(answer: Any) -> bool:
     return isinstance(answer, str) and answer.strip().lower() in SKIP
 
 
-def each_column(said: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def each_column(answers: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """The answer about each column, in the order in which they were given.
 
     Parameters
     ----------
-    said
+    answers
         Answers by the name of a column, by several names with commas between them, or by a pattern, in which ``*``
         stands for any text. A name comes before a pattern, and a pattern before those that follow it.
     names
@@ -66,7 +66,7 @@ def each_column(said: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]
     ConfigError
         No column has a name like the pattern, or a column is named twice.
     """
-    heads = {head: parts(str(head), names) for head in said}
+    heads = {head: parts(str(head), names) for head in answers}
     named = [part for listed in heads.values() for part in listed if part in names or _ANY not in part]
     for name in named:
         if named.count(name) > 1:
@@ -76,7 +76,7 @@ def each_column(said: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]
     for head, listed in heads.items():
         for part in listed:
             columns = [part] if part in taken else _like(part, names, taken)
-            found |= dict.fromkeys(columns, said[head])
+            found |= dict.fromkeys(columns, answers[head])
             taken |= set(columns)
     return found
 
@@ -98,7 +98,7 @@ def head_of(line: str, names: Sequence[str]) -> tuple[str, str] | None:
     if ":" not in line or line.startswith('"'):
         return None
     head, _, words = line.partition(":")
-    return head.strip(), words.strip()  # no column has this name, which is said where it is checked
+    return head.strip(), words.strip()  # no column has this name, which is reported where it is checked
 
 
 def parts(head: str, names: Sequence[str]) -> list[str]:

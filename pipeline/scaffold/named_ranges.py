@@ -1,7 +1,7 @@
 """Ranges that have a name, such as ``percent``, and those that the name of a column suggests.
 
 A suggestion follows from the name alone, so that it tells nothing of the records. It is shown, and holds only once a
-person has said that it is right.
+person has confirmed that it is right.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What each level of strictness promises of the release that follows from the answers, with the noise it would have.
 
 A bound that holds for Gaussian noise is false for other noise, and which noise is best follows from all answers. So
-each level is planned as it would be written, and what is said of a guess is bounded by that plan's charge.
+each level is planned as it would be written, and the bound on a guess follows from that plan's charge.
 """
 
 from __future__ import annotations

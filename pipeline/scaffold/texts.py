@@ -19,7 +19,7 @@ from blockveil.pipeline.scaffold.column_answers import (
     YesNo,
     words_of,
 )
-from blockveil.pipeline.scaffold.column_names import SourceColumns, table_place
+from blockveil.pipeline.scaffold.column_names import SourceColumns, catalog_table, table_place
 
 MISSING = ("", "NA", "N/A", "NaN", "null", "NULL", "None")
 """Texts by which programs write a missing value, unless one of them is a category."""
@@ -74,6 +74,9 @@ def ingest_text(answers: Answers, source: SourceColumns, location: str) -> str:
 def _source(answers: Answers, source: SourceColumns, location: str) -> dict[str, Any]:
     if source.query and (place := table_place(location)) is not None:
         return {"kind": place.kind, place.key: place.database, "query": source.query}
+    if source.kind in ("delta", "iceberg"):
+        catalog, table = catalog_table(location) or (None, location)
+        return {"kind": source.kind, "table": table, "catalog": catalog}
     found: dict[str, Any] = {"kind": source.kind, "files": [location]}
     if source.kind == "csv" and source.delimiter != ",":
         found["delimiter"] = source.delimiter

@@ -21,7 +21,7 @@ CONFIDENCE = 1.0 - 1e-6
 """A mechanism whose claim is true is flagged with probability below one in a million, all cases together."""
 
 _SLOW_SHARE = 100
-"""The whole path from records to release runs record by record, so it gets so many times fewer trials."""
+"""The whole path from records to release runs record by record, so its trials are fewer by this factor."""
 
 
 @dataclass(frozen=True)

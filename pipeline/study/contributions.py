@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.answers.column_bins import HistogramQuery, MissingValue
-from blockveil.engine.answers.counts import CountQuery, Edges, Outside
+from blockveil.engine.answers.counts import CountQuery
 from blockveil.engine.answers.table_counts import TablesQuery
+from blockveil.engine.answers.value_cells import Edges, Outside
 from blockveil.engine.records.geometry import Coordinates, Vector
 from blockveil.pipeline.config.model_sections import Target
 from blockveil.pipeline.config.query_sections import GradientsSection

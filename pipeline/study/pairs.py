@@ -32,7 +32,7 @@ class PairFindings:
     error
         Moments of the squared error of one step.
     equal_error
-        Expected squared error of one step with equal noise that keeps the claim.
+        Expected squared error of one step with isotropic noise that keeps the claim.
     published_divergence
         Equation (52) as printed.
     change

@@ -17,7 +17,7 @@ bounds the loss of additive noise from below: Dwork and Roth, 2014, section 3.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import sqrt
 from typing import Any
@@ -47,7 +47,7 @@ _MOST_COMPARED = 2**24
 """Entries of a release whose arrays are made twice, to see that the number of records is not in them."""
 
 _ENTRIES, _MOST_KEYS = 40_000, 4_000
-"""Entries of noise that are looked at, where so many keys give as many."""
+"""Entries of noise that are looked at, where that many keys give as many."""
 
 _MOST_SLOW_KEYS = 400
 """Keys for noise by the length of an answer, of which a draw takes up to some hundredths of a second."""
@@ -71,11 +71,11 @@ class Replayed:
     pairs
         Pairs of neighbours that were compared.
     share
-        Largest loss that a pair has, over the loss that is charged for a unit; None where it could not be told.
+        Largest loss that a pair has, over the loss that is charged for a unit; None where it could not be found.
     where
         The contributions of the unit in that pair.
     spread
-        Standard deviation of the noise over that of its law; None where it could not be told.
+        Standard deviation of the noise over that of its law; None where it could not be found.
     draws, sees
         Entries of noise that were looked at, and the least error of the spread that they would have shown, a share.
     repeats
@@ -83,8 +83,8 @@ class Replayed:
     counted
         Whether the released arrays change with the number of records, which is private; None where it is public or
         was not looked at.
-    untold
-        What could not be told, and why, in words.
+    not_tested
+        What could not be compared, and why, in words.
     """
 
     pairs: int
@@ -95,7 +95,7 @@ class Replayed:
     sees: float
     repeats: bool
     counted: bool | None
-    untold: tuple[str, ...]
+    not_tested: tuple[str, ...]
 
     @property
     def lines(self) -> list[tuple[str, str]]:
@@ -116,7 +116,7 @@ class Replayed:
             )
         if self.counted is not None:
             found.append(("Number of records", f"{'changes' if self.counted else 'does not change'} what is published"))
-        found += [("Not tested", reason) for reason in self.untold]
+        found += [("Not tested", reason) for reason in self.not_tested]
         found += [("Refuted", claim) for claim in self.refutations]
         return found if self.refutations else [*found, ("Verdict", self._verdict)]
 
@@ -141,7 +141,7 @@ class Replayed:
             "draws": self.draws,
             "would_have_shown": self.sees,
             "number_of_records_changes_what_is_published": self.counted,
-            "not_told": list(self.untold),
+            "not_told": list(self.not_tested),
             "refuted": self.refutations,
         }
 
@@ -156,11 +156,11 @@ class Replayed:
         if self.repeats:
             found.append("two rows of the noise are the same")
         if self.counted:
-            found.append("the number of records, which is private, can be told from the released arrays")
+            found.append("the number of records, which is private, follows from the released arrays")
         return found
 
 
-def replay(plan: Plan, compute: Compute, tell: Tell) -> Replayed:
+def replay(plan: Plan, compute: Compute, tell: Tell, draws: bool = True) -> Replayed:
     """Send neighbouring data sets through the path of a config, and compare their releases.
 
     Parameters
@@ -171,23 +171,28 @@ def replay(plan: Plan, compute: Compute, tell: Tell) -> Replayed:
         Runs the graphs, as a release would.
     tell
         Receives progress.
+    draws
+        Whether noise of many keys is compared with its law too, which takes longer than the pairs of a small release.
     """
     design, rows = plan.design.additive, rows_of_a_unit(plan)
-    untold = _not_told(plan, rows)
-    if design is None or untold:
-        return Replayed(0, None, "", None, 0, 0.0, False, None, tuple(untold))
+    not_tested = _reasons(plan, rows)
+    if design is None or not_tested:
+        return Replayed(0, None, "", None, 0, 0.0, False, None, tuple(not_tested))
     path = ReplayPath(plan, design, compute, _fitting(rows, design))
     loss, pair, pairs = _largest(path, tell)
     share = loss / _charged(path)
     if path.levels is not None:
         share = _over_nights(path, pair, tell)
-    tell("comparing the noise of several keys", None)
-    spread, draws, sees, repeats = _noise(path)
     counted, more = _counted(path)
-    return Replayed(pairs, share, _in_words(*pair), spread, draws, sees, repeats, counted, tuple(more))
+    found = Replayed(pairs, share, _in_words(*pair), None, 0, 0.0, False, counted, tuple(more))
+    if not draws:
+        return found
+    tell("comparing the noise of several keys", None)
+    spread, number, sees, repeats = _noise(path)
+    return replace(found, spread=spread, draws=number, sees=sees, repeats=repeats)
 
 
-def _not_told(plan: Plan, rows: list[Row]) -> list[str]:
+def _reasons(plan: Plan, rows: list[Row]) -> list[str]:
     """Why the whole replay says nothing of a config; empty where it does."""
     name = plan.mechanism.name
     found = []
@@ -302,7 +307,7 @@ def _repeat(noise: NDArray[Any]) -> bool:
 
 
 def _counted(path: ReplayPath) -> tuple[bool | None, list[str]]:
-    """Whether published arrays depend on the number of records beside the released integers, and what was not told."""
+    """Whether published arrays show the number of records beside the released integers, and what was not compared."""
     if path.replaces:
         return None, []
     if path.design.shape[0] * path.design.shape[1] > _MOST_COMPARED:

@@ -105,7 +105,7 @@ def shown_profile(name: str, guarantee: ApproxDP) -> ShownProfile | None:
 
 
 def _repeated(subject: Subject) -> bool:
-    """Whether it is of many releases together, which an audit attacks where one hides too much to be told."""
+    """Whether it is of many releases together, which an audit attacks where a single one hides too much."""
     return subject.name.endswith(" releases")
 
 

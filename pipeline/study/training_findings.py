@@ -39,8 +39,8 @@ class TrainingFindings:
         """Lines for a reader."""
         claim, asked = self.asked.claim, self.asked
         over = f"{asked.steps:,} steps over samples of {asked.rate:g}"
-        said = f"epsilon {claim.epsilon:g} at delta {claim.delta:g} for {over}"
-        rows = [("Label", LABEL), ("Claimed", said)]
+        text = f"epsilon {claim.epsilon:g} at delta {claim.delta:g} for {over}"
+        rows = [("Label", LABEL), ("Claimed", text)]
         return rows + [(noise.value, f"accuracy {self.right[noise]:.4f}; {self.holds[noise]}") for noise in self.right]
 
 
@@ -87,11 +87,11 @@ def _holds(records: PublicRecords, asked: TrainingAsked) -> dict[StudiedNoise, s
 
 
 def _rank_one(step: ApproxDP, one: Findings) -> str:
-    said = f"one step is said to have epsilon {step.epsilon:.4g} at delta {step.delta:.3g}"
+    text = f"one step is said to have epsilon {step.epsilon:.4g} at delta {step.delta:.3g}"
     if one.true_delta <= step.delta:
-        return f"{said}, and has"
+        return f"{text}, and has"
     return (
-        f"the claim is false: {said}; its true delta there is {one.true_delta:.4g}, its true epsilon "
+        f"the claim is false: {text}; its true delta there is {one.true_delta:.4g}, its true epsilon "
         f"{one.true_epsilon:.4g}, and its squared error of {one.variance:.3g} over {one.entries:,} entries is that of "
         "hardly any noise"
     )

@@ -5,13 +5,13 @@ the epsilon and delta that it states, recomputed by :mod:`.exact_gaussian`; the 
 that loss says; and a unit of several rows must be charged for all of them.
 
 A signature shows whose it is to whoever has the public key from elsewhere. That noise was drawn at all, and with a
-secret key, no file can show. What is not checked is said.
+secret key, no file can show. The findings list what is not checked.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -20,8 +20,10 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from blockveil.pipeline.base.ed25519 import raw
-from blockveil.pipeline.base.errors import BlockveilError, LedgerError, StoreError
+from blockveil.pipeline.base.errors import BlockveilError, LedgerError, StoreError, StoreUnreachable
+from blockveil.pipeline.base.places import looked_into
 from blockveil.pipeline.base.printable import one_line
+from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.released import POINTER, RELEASE_FOLDER, OpenRelease, open_release, withdrawal_of
 from blockveil.pipeline.data.signatures import fingerprint, signer_of
 from blockveil.pipeline.data.stores import Location
@@ -117,21 +119,38 @@ class Verified:
 
 
 def releases_at(place: Location) -> list[Location]:
-    """The releases of a place: itself, or all that the pointers below a folder lead to.
+    """The releases of a place: itself, or all that the pointers below a folder, here or of an address, lead to.
 
     Raises
     ------
     StoreError
-        There is none.
+        There is none, the address is none of an object store, or the store does not list its folder.
     """
-    if not isinstance(place, Path) or not place.is_dir() or RELEASE_FOLDER.fullmatch(place.resolve().name):
+    found: list[Location]
+    if isinstance(place, str):
+        if place.rstrip("/").endswith((".json", ".zarr")):
+            objects.client(place)  # which contacts nobody, and refuses what is no address
+            return [place]
+        names = objects.names_below(place)
+        found = sorted(f"{place.rstrip('/')}/{each}" for each in names if POINTER.fullmatch(each.rpartition("/")[2]))
+    elif not place.is_dir() or RELEASE_FOLDER.fullmatch(place.resolve().name):
         return [place]
-    found: list[Location] = sorted(each for each in place.rglob("*.json") if POINTER.fullmatch(each.name))
+    else:
+        found = sorted(each for each in _files_below(place) if POINTER.fullmatch(each.name))
     if not found:
         raise StoreError(
             f"{place} holds no release", "A release has a pointer, such as 2026-11-20.json", "Name another folder"
         )
     return found
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    remedy = "Give this account permission to read it if it holds releases, and else name a folder of releases alone"
+    for each in looked_into(folder, "All releases below a folder are checked, or none", remedy):
+        if not each.is_dir() or each.is_symlink():
+            yield each
+        elif not RELEASE_FOLDER.fullmatch(each.name):  # its pointer stands beside it
+            yield from _files_below(each)
 
 
 def verify(place: Location, given: Evidence = Evidence()) -> Verified:
@@ -143,22 +162,29 @@ def verify(place: Location, given: Evidence = Evidence()) -> Verified:
         Its pointer or its folder, as a path or as an address in an object store.
     given
         What the reader has beside it.
+
+    Raises
+    ------
+    StoreUnreachable
+        Its store does not answer, so that nobody knows.
     """
-    withdrawn = withdrawal_of(place)
-    if withdrawn is not None:
-        return Verified(withdrawn.release_id, (Finding("Withdrawn", False, withdrawn.words),), given.not_checked)
     try:
+        withdrawn = withdrawal_of(place)
+        if withdrawn is not None:
+            return Verified(withdrawn.release_id, (Finding("Withdrawn", False, withdrawn.words),), given.not_checked)
         release = open_release(place)
+    except StoreUnreachable:
+        raise
     except BlockveilError as error:
         return Verified(str(place), (Finding("Content", False, f"{error.value}. {error.rule}"),), given.not_checked)
     stated = release.attributes
     findings = (
         _content(release),
-        _told(_promise, stated),
-        _told(_noise, stated),
-        _told(_unit, stated),
+        _found_of(_promise, stated),
+        _found_of(_noise, stated),
+        _found_of(_unit, stated),
         _signature(stated, given.key),
-        *([_told(_by_proofs(given), stated)] if given.proofs else []),
+        *([_found_of(_by_proofs(given), stated)] if given.proofs else []),
         *([_approval(stated, given.officers)] if given.officers or "approval" in stated else []),
     )
     return Verified(str(stated.get("release_id", release.name)), findings, given.not_checked)
@@ -235,7 +261,7 @@ def _by_proofs(given: Evidence) -> Callable[[Mapping[str, Any]], Finding]:
     return _ledger
 
 
-def _told(check: Callable[[Mapping[str, Any]], Finding], stated: Mapping[str, Any]) -> Finding:
+def _found_of(check: Callable[[Mapping[str, Any]], Finding], stated: Mapping[str, Any]) -> Finding:
     """A check; what is not stated is not checked, and what is stated as something impossible fails."""
     what = check.__name__.removeprefix("_").capitalize()
     try:
@@ -272,7 +298,7 @@ def _noise(stated: Mapping[str, Any]) -> Finding:
     if "sampling" in stated["mechanism"]:
         return _sampled(stated)
     ratio, loss = _loss_of_a_row(stated), stated["mechanism"]["loss"]
-    # The loss is that of all rows of a unit together; where it is not said how many they are, the unit is not checked.
+    # The loss is that of all rows of a unit together; where their number is not stated, the unit is not checked.
     rows = {"charged_rows": 1, **stated["guarantee"]["contribution"]}
     charged = (_number(loss, "mu") or _number(loss, "epsilon")) / _number(rows, "charged_rows")
     holds = 0.0 < ratio <= charged * _ROUNDING

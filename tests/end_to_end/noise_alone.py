@@ -9,6 +9,7 @@ file too, as their preload. What stands in for what, and no more:
 * one secret, one moment, and counted identifiers, for random ones.
 """
 
+import atexit
 import contextlib
 import hashlib
 import io
@@ -29,6 +30,7 @@ import blockveil.engine.noise.discrete_gaussian
 from blockveil.engine.mechanisms.counts.buckets import BucketsDesign
 from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign
 from blockveil.engine.noise import design
+from blockveil.flows.cluster import local_workers
 from blockveil.flows.service import server
 from blockveil.pipeline.ledger import Ledger, chain, ledger
 from blockveil.pipeline.releases import charged_steps, keys, outputs
@@ -152,6 +154,21 @@ def lived(folder, conductor):
     Path("codes").write_text(json.dumps(codes))
 
 
+def one_cluster(folder):
+    """Let all releases of this process have the same workers, whose start takes longer than what they do."""
+    start, made = local_workers.start, []
+
+    def started(*words):
+        if not made:
+            with dask.config.set({"temporary-directory": str(folder)}):  # a release's own ends with it
+                made.append(start(*words))
+            atexit.register(made[0].close)
+            made[0].close = lambda: None
+        return made[0]
+
+    local_workers.start = started
+
+
 if __name__ == "__main__":
     handler = logging.StreamHandler(logged)
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
@@ -161,6 +178,8 @@ if __name__ == "__main__":
     dask.config.set({"distributed.worker.preload": [str(Path(__file__).with_name("noise_alone_workers.py"))]})
     # A command has a temporary server of its own; several share one, for its start takes longer than they do.
     shared = len(folders) > 1 or any(Path(folders[0]).glob(ARRIVALS))
+    if sum('kind = "local"' in (Path(folder) / "people.toml").read_text() for folder in folders) > 1:
+        one_cluster(Path(folders[0]).parent / "workers")
     with server.at_hand() if conductor == "prefect" and shared else contextlib.nullcontext():
         for folder in folders:
             fix()

@@ -16,13 +16,12 @@ import urllib.error
 import urllib.request
 from base64 import b64encode
 from contextlib import contextmanager
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from blockveil.flows.service import login
+from tests.prefect_tables import tables
 
 PATIENCE = 300.0
 """Seconds to wait for a step. It takes a few; a machine may be busy, and a broken one never does it."""
@@ -49,26 +48,6 @@ def free_port():
     raise RuntimeError("no port is free")
 
 
-MIGRATE = (
-    "import asyncio; from prefect.server.database import provide_database_interface as database; "
-    "asyncio.run(database().create_db())"
-)
-
-
-@cache
-def tables():
-    """Database of a Prefect server that has just been made: its migrations take ten seconds of a core."""
-    kept = Path(tempfile.gettempdir()) / f"blockveil-tables-{os.getuid()}" / f"prefect-{version('prefect')}.db"
-    kept.parent.mkdir(mode=0o700, exist_ok=True)
-    with (kept.parent / "lock").open("w") as lock, tempfile.TemporaryDirectory(dir=kept.parent) as home:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not kept.exists():
-            subprocess.run([sys.executable, "-c", MIGRATE], env={**os.environ, "PREFECT_HOME": home}, check=True)
-            assert not Path(home, "prefect.db-wal").exists()
-            Path(home, "prefect.db").replace(kept)
-    return kept
-
-
 def with_tables(home):
     """A Prefect home in which a server finds its tables made."""
     home.mkdir(exist_ok=True)
@@ -90,8 +69,8 @@ class Served:
         found = {} if self.login is None else {"authorization": f"Basic {b64encode(self.login.encode()).decode()}"}
         if self._token is None and self.login is not None:
             request = urllib.request.Request(f"{self.url}/api/csrf-token?client=test", headers=found)
-            with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(request, timeout=30) as answer:
-                self._token = json.load(answer)["token"]
+            with contextlib.suppress(urllib.error.HTTPError):  # a stranger gets none
+                self._token = self._answered(request)["token"]
         return {**found, **({"prefect-csrf-client": "test", "prefect-csrf-token": self._token} if self._token else {})}
 
     def ask(self, path, body=None, method=None):
@@ -99,13 +78,17 @@ class Served:
         data = None if body is None else json.dumps(body).encode()
         wanted = {"content-type": "application/json", **self.known()}
         request = urllib.request.Request(f"{self.url}/api{path}", data, wanted, method=method)
+        return self._answered(request)
+
+    def _answered(self, request):
+        """Answer to a request, which is sent again while the server's database is busy: then nothing was done."""
         end = time.monotonic() + self.patience
         while True:
             try:
-                with urllib.request.urlopen(request, timeout=30) as answer:
+                with urllib.request.urlopen(request, timeout=120) as answer:
                     return json.loads(answer.read() or b"null")
             except urllib.error.HTTPError as error:
-                if error.code != 503 or time.monotonic() > end:  # its database was busy and nothing was done
+                if error.code != 503 or time.monotonic() > end:
                     raise
                 error.close()
             time.sleep(0.3)
@@ -129,11 +112,13 @@ class Served:
         """First true value of a function."""
         end = time.monotonic() + self.patience
         while time.monotonic() < end and self.process.poll() is None:
+            asked = time.monotonic()
             with contextlib.suppress(OSError):
                 found = done()
                 if found:
                     return found
-            time.sleep(0.3)
+            # A question that a busy server is long about is asked less often, or the server does nothing else.
+            time.sleep(min(3.0, max(0.3, 4 * (time.monotonic() - asked))))
         return pytest.fail(f"{what}; exit code {self.process.poll()}\n{self.log.read_text()[-4000:]}")
 
     def deployment(self, name):
@@ -156,31 +141,83 @@ class Served:
 
 
 @contextmanager
-def serve(folder, home, command=COMMAND, **environment):
-    """Start it, wait until it serves, and stop it as a service manager does."""
-    port, log = free_port(), with_tables(home) / "serve.log"
+def _started(words, home, port, log, environment):
+    """A process that serves at a port, which is stopped as a service manager stops it; its log is one of its home."""
     with (
         log.open("ab") as file,
         subprocess.Popen(
-            [*command, "serve", str(folder), "--port", str(port), "--site-port", str(free_port())],
+            words,
             env={**os.environ, "PREFECT_HOME": str(home), **environment},
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         ) as process,
     ):
-        served = Served(process, f"http://127.0.0.1:{port}", log)
-        started = log.stat().st_size
         try:
-            served.wait(lambda: "Serving." in log.read_text()[started:], "it does not serve")
-            served.login = environment.get("PREFECT_SERVER_API_AUTH_STRING") or login.kept(home)
-            yield served
+            yield Served(process, f"http://127.0.0.1:{port}", log)
         finally:
             process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(60)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def serve(folder, home, command=COMMAND, **environment):
+    """Start it, wait until it serves, and stop it as a service manager does."""
+    port, log = free_port(), with_tables(home) / "serve.log"
+    said = log.stat().st_size if log.exists() else 0
+    words = [*command, "serve", str(folder), "--port", str(port), "--site-port", str(free_port())]
+    with _started(words, home, port, log, environment) as served:
+        served.wait(lambda: "Serving." in log.read_text()[said:], "it does not serve")
+        served.login = environment.get("PREFECT_SERVER_API_AUTH_STRING") or login.kept(home)
+        yield served
+
+
+ALONE = """
+import signal, sys, time
+from pathlib import Path
+import blockveil.flows.base.settings
+from blockveil.flows.service import login, server
+home, port = Path(sys.argv[1]), int(sys.argv[2])
+signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+wanted = login.configured() or login.kept(home)
+with server.running("127.0.0.1", port, home / "blockveil-server.log", wanted) as own:
+    login.record(home, own.address)
+    time.sleep(3600)
+"""
+
+
+@contextmanager
+def server_alone(home, **environment):
+    """A server as ``blockveil serve`` starts it, and nobody who starts its runs: a third as much to start."""
+    port, log = free_port(), with_tables(home) / "serve.log"
+    words = [sys.executable, "-P", "-c", ALONE, str(home), str(port)]
+    with _started(words, home, port, log, environment) as served:
+        served.wait(lambda: served.ask("/health"), "the server does not answer")
+        served.login = environment.get("PREFECT_SERVER_API_AUTH_STRING") or login.kept(home)
+        yield served
+
+
+@contextmanager
+def spoken_to(address, known, **more):
+    """Let Prefect in this process speak to a server, as a command of another one would."""
+    from prefect import settings
+
+    told = {"PREFECT_API_URL": f"{address}/api", "PREFECT_API_AUTH_STRING": known, **more}
+    with settings.temporary_settings({getattr(settings, name): value for name, value in told.items()}):
+        yield
+
+
+def deploy(folder, address, known, **more):
+    """Call ``blockveil deploy`` in this process; its errors are raised as they are."""
+    from typer.testing import CliRunner
+
+    from blockveil.flows.cli import app
+
+    with spoken_to(address, known, **more):
+        return CliRunner().invoke(app, ["deploy", str(folder)], catch_exceptions=False)
 
 
 def kill_all(process):

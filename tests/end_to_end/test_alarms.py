@@ -1,7 +1,6 @@
 """Alarms on a real server: what fails is told through a block, an exhausted budget pauses its night."""
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -10,9 +9,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.ledger import Ledger
 from tests import certificates, mail_server, support
-from tests.end_to_end.served import COMMAND, serve
+from tests.end_to_end.served import deploy, serve, server_alone, spoken_to
 
 NIGHT = """
 [[night]]
@@ -28,17 +28,18 @@ cron = "0 6 * * *"
 timezone = "Europe/Berlin"
 """
 
-MAKE_BLOCKS = """
-import sys
-from prefect.blocks.webhook import Webhook
-from blockveil.flows.service.mail import Mail
-url, port, authority = sys.argv[1:]
-Webhook(url=url).save("on-call")
-Mail(
-    host="localhost", port=port, authority=authority, user="blockveil", password="a password of the mail server",
-    sender="blockveil@example.org", recipients=["ada@example.org"],
-).save("on-call")
-"""
+
+def make_blocks(served, url, port, authority):
+    from prefect.blocks.webhook import Webhook
+
+    from blockveil.flows.service.mail import Mail
+
+    with spoken_to(served.url, served.login):
+        Webhook(url=url).save("on-call")
+        Mail(
+            host="localhost", port=port, authority=authority, user="blockveil",
+            password="a password of the mail server", sender="blockveil@example.org", recipients=["ada@example.org"],
+        ).save("on-call")  # fmt: skip
 
 
 @pytest.fixture
@@ -85,17 +86,13 @@ def test_failures_are_told_by_webhook_and_mail_an_exhausted_budget_pauses_its_ni
     loaded = support.prepare(tmp_path, budget=1.1)
     file, home = tmp_path / "deployments.toml", tmp_path / "home"
     file.write_text(NIGHT)
-    with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
-        blocks = [sys.executable, "-c", MAKE_BLOCKS, address, port, authority]
-        subprocess.run(blocks, env=served.client, check=True, timeout=600)
-        # It is not told the login, and finds it: the home is that of the service, and so is the address.
-        environment = {**os.environ, "PREFECT_API_URL": f"{served.url}/api", "PREFECT_HOME": str(home)}
-
+    with server_alone(home) as served:
+        make_blocks(served, address, port, authority)
+        deploy(tmp_path, served.url, served.login)
+        assert len(served.ask("/automations/filter", {})) == 3
         file.write_text(NIGHT + '[alerts]\nnotify = ["webhook/nobody"]\n')
-        command = [*COMMAND, "deploy", str(tmp_path)]
-        unknown = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-        assert unknown.returncode == 2
-        assert 'no block "webhook/nobody"' in unknown.stderr
+        with pytest.raises(ConfigError, match='no block "webhook/nobody"'):
+            deploy(tmp_path, served.url, served.login)
 
     file.write_text(NIGHT + '[alerts]\nnotify = ["webhook/on-call", "mail/on-call"]\nbudget_low_nights = 3\n')
     with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
@@ -170,14 +167,10 @@ def test_a_run_that_falls_silent_is_ended_one_that_nobody_takes_is_told_of_and_r
     (address, messages), (port, authority, _) = heard, mail
     support.prepare(tmp_path)
     file, home = tmp_path / "deployments.toml", tmp_path / "home"
-    file.write_text(NIGHT)
-    with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="600") as served:
-        blocks = [sys.executable, "-c", MAKE_BLOCKS, address, port, authority]
-        subprocess.run(blocks, env=served.client, check=True, timeout=600)
-        # It is not told the login, and finds it: the home is that of the service, and so is the address.
-        environment = {**os.environ, "PREFECT_API_URL": f"{served.url}/api", "PREFECT_HOME": str(home)}
-        file.write_text(NIGHT + '[alerts]\nnotify = ["webhook/on-call"]\nlate_minutes = 1\n')
-        subprocess.run([*COMMAND, "deploy", str(tmp_path)], env=environment, check=True, timeout=600)
+    file.write_text(NIGHT + '[alerts]\nnotify = ["webhook/on-call"]\nlate_minutes = 1\n')
+    with server_alone(home) as served:
+        make_blocks(served, address, port, authority)
+        deploy(tmp_path, served.url, served.login)
 
         runs = []
         for tag in ("blockveil", "others"):

@@ -61,6 +61,7 @@ def log_in(site, page):
 
 def test_the_first_page_asks_for_the_login_and_shows_nothing_to_who_does_not_know_it(site, page):
     context = page.context.browser.new_context()
+    context.set_default_timeout(90_000)  # a machine may be busy
     stranger = context.new_page()
     answers = []
     stranger.on("response", lambda answer: answers.append((answer.status, answer.url)))

@@ -3,6 +3,8 @@
 import shutil
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from blockveil.flows import settings
 from blockveil.flows.service import login
 from tests import support, watched
-from tests.end_to_end.served import Served, free_port, serve
+from tests.end_to_end.served import Served, deploy, free_port, server_alone
 from tests.end_to_end.test_sockets import site
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +42,37 @@ def test_a_program_that_imports_prefect_first_is_seen_to_look_up_its_makers(tmp_
     environment, seen = first_day
     watched.to_its_end([sys.executable, "-c", "import prefect, time; time.sleep(3)"], environment, tmp_path)
     assert seen.lines("host") != []
+
+
+class TellsOfItsUse(BaseHTTPRequestHandler):
+    """Prefect's server of somebody else, whose owner lets it and its clients report to the makers."""
+
+    def do_GET(self):
+        body = b'{"server": {"analytics_enabled": true}}'
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_words):
+        """Nothing is printed."""
+
+
+def test_not_even_a_server_that_reports_its_use_makes_a_client_do_so(tmp_path, first_day):
+    """The server's own setting says nothing there, as of a team's server: only the client's does."""
+    environment, seen = first_day
+    with ThreadingHTTPServer(("127.0.0.1", 0), TellsOfItsUse) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        environment["PREFECT_API_URL"] = f"http://127.0.0.1:{other.server_port}/api"
+        asks = "from prefect._internal.analytics.service import AnalyticsService as Asks; "
+        asks += "Asks.instance().wait_for_analytics_check(60) if Asks._instance else None; time.sleep(3)"
+        for ours in ("blockveil.flows, ", ""):
+            before = seen.lines("host")
+            words = [sys.executable, "-c", f"import {ours}prefect, time; {asks}"]
+            watched.to_its_end(words, {**environment, "PREFECT_HOME": str(tmp_path / f"home of {ours}x")}, tmp_path)
+            assert (seen.lines("host") == before) == bool(ours), "without our settings it does, so this can fail"
+        other.shutdown()
 
 
 def test_a_first_run_looks_up_nobody(tmp_path, first_day):
@@ -78,8 +111,8 @@ def test_a_first_service_and_a_run_of_it_look_up_nobody(tmp_path, first_day):
 def test_a_first_worker_and_a_run_of_it_look_up_nobody(tmp_path, first_day):
     environment, seen = first_day
     loaded = site(tmp_path)
-    with serve(tmp_path, tmp_path / "served", PREFECT_RUNNER_POLL_FREQUENCY="600") as served:
-        subprocess.run([BLOCKVEIL, "deploy", str(tmp_path)], env=served.client, check=True, timeout=600)
+    with server_alone(tmp_path / "served") as served:
+        deploy(tmp_path, served.url, served.login)
         known = {name: served.client[name] for name in ("PREFECT_API_URL", "PREFECT_API_AUTH_STRING")}
         words = [BLOCKVEIL, "worker", str(tmp_path)]
         with watched.on_a_terminal(words, {**environment, **known}, tmp_path) as (process, read):

@@ -63,11 +63,18 @@ def hosts(permitted, alone, tmp_path_factory):
 
 @pytest.fixture
 def fleet(hosts):
-    """A new cluster and a new release, on links that work."""
+    """A new release, on links that work; its cluster may have served another test."""
     hosts.new_release()
-    hosts.start_cluster()
-    yield hosts
-    hosts.stop_cluster()
+    if not hosts.processes:
+        hosts.start_cluster()
+    return hosts
+
+
+@pytest.fixture
+def harmed(fleet):
+    """The same, for a test after which its cluster serves no other."""
+    yield fleet
+    fleet.stop_cluster()
 
 
 def round_trip(here, there, size=1):
@@ -124,61 +131,61 @@ def test_a_release_on_three_hosts_has_the_bits_of_one(fleet, alone):
 
 
 @pytest.mark.slow
-def test_a_host_that_vanishes_while_reading_costs_one_charge_and_no_bit(fleet, alone):
+def test_a_host_that_vanishes_while_reading_costs_one_charge_and_no_bit(harmed, alone):
     needs("tc")
-    one = fleet.network["one"]
-    with fleet.network["objects"].limited("20mbit"):
-        attempt = Release(fleet, READING)
+    one = harmed.network["one"]
+    with harmed.network["objects"].limited("20mbit"):
+        attempt = Release(harmed, READING)
         with attempt.stopped():
             one.cut()
     try:
         status, said = attempt.done()
         assert status == 0, said
-        check(fleet, alone, WHOLE)
+        check(harmed, alone, WHOLE)
     finally:
         one.mend()
 
 
 @pytest.mark.slow
-def test_a_host_that_vanishes_before_the_key_is_sent_costs_one_charge_and_no_bit(fleet, alone):
-    attempt = Release(fleet, DRAWING)
+def test_a_host_that_vanishes_before_the_key_is_sent_costs_one_charge_and_no_bit(harmed, alone):
+    attempt = Release(harmed, DRAWING)
     with attempt.stopped():
-        fleet.network["two"].cut()
+        harmed.network["two"].cut()
     try:
         status, said = attempt.done()
         assert status == 0, said
-        check(fleet, alone, WHOLE)
+        check(harmed, alone, WHOLE)
     finally:
-        fleet.network["two"].mend()
+        harmed.network["two"].mend()
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_is_killed_or_cut_off_is_noticed_and_costs_one_charge_and_no_bit(fleet, alone):
-    with fleet.network["objects"].limited("20mbit"):
-        attempt = Release(fleet, READING)
+def test_a_scheduler_that_is_killed_or_cut_off_is_noticed_and_costs_one_charge_and_no_bit(harmed, alone):
+    with harmed.network["objects"].limited("20mbit"):
+        attempt = Release(harmed, READING)
         with attempt.stopped():
-            fleet.stop_cluster()
+            harmed.stop_cluster()
         status, said = attempt.done()
     assert status == 8, said
     assert "Traceback" not in said
-    assert fleet.kinds() == ["BUDGET", "RESERVED", "VOID"]
+    assert harmed.kinds() == ["BUDGET", "RESERVED", "VOID"]
 
-    fleet.start_cluster()
-    attempt = Release(fleet, DRAWING)
+    harmed.start_cluster()
+    attempt = Release(harmed, DRAWING)
     with attempt.stopped():
-        fleet.network["scheduler"].cut()
+        harmed.network["scheduler"].cut()
     try:
         status, said = attempt.done()
     finally:
-        fleet.network["scheduler"].mend()
+        harmed.network["scheduler"].mend()
     assert status == 8, said
     assert "Traceback" not in said
-    assert fleet.kinds()[3:] == ["RESERVED", "COMMITTED"]
+    assert harmed.kinds()[3:] == ["RESERVED", "COMMITTED"]
 
-    fleet.start_cluster()
-    status, said = Release(fleet).done()
+    harmed.start_cluster()
+    status, said = Release(harmed).done()
     assert status == 0, said
-    check(fleet, alone, ["BUDGET", "RESERVED", "VOID", "RESERVED", "COMMITTED", "RELEASED"])
+    check(harmed, alone, ["BUDGET", "RESERVED", "VOID", "RESERVED", "COMMITTED", "RELEASED"])
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from websockets.sync.client import connect
 from blockveil.flows.service import login
 from blockveil.pipeline.ledger import Ledger
 from tests import support
-from tests.end_to_end.served import COMMAND, parents, serve
+from tests.end_to_end.served import deploy, parents, serve, server_alone
 
 BIN = Path(sys.executable).parent
 NOBODY = 65534
@@ -257,7 +257,7 @@ def hostile(folder):
     """A folder that somebody else has prepared for whoever stands in it; what is there once its code has run."""
     folder.mkdir()
     pwned = folder / "PWNED"
-    for name in ("flows", "pipeline", "engine", "prefect", "uvicorn"):
+    for name in ("flows", "pipeline", "engine", "prefect", "uvicorn", "numpy", "zarr", "dask"):
         (folder / name).mkdir()
         (folder / name / "__init__.py").write_text(HOSTILE.format(pwned=str(pwned), name=name))
     for name in ("sitecustomize", "usercustomize", "httpx", "secrets", "multiprocessing", "logging", "distributed"):
@@ -274,14 +274,14 @@ def hostile(folder):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_nothing_in_the_folder_where_a_command_is_called_is_imported_or_obeyed(tmp_path, monkeypatch):
+    """Of a service and a worker the same is seen with the installed package, in test_wheel.py."""
     loaded = support.prepare(tmp_path, budget=9.0, cluster="local")  # Dask starts processes of its own
-    (tmp_path / "deployments.toml").write_text(NIGHT)
     pwned = hostile(tmp_path / "strange")
     monkeypatch.chdir(tmp_path / "strange")
     blockveil, home = str(BIN / "blockveil"), tmp_path / "home"
 
-    def run(*words, **more):
-        environment = {**os.environ, "PREFECT_HOME": str(home), **more}
+    def run(*words):
+        environment = {**os.environ, "PREFECT_HOME": str(home)}
         done = subprocess.run(
             [blockveil, *words], env=environment, capture_output=True, text=True, timeout=600, check=False
         )
@@ -291,10 +291,6 @@ def test_nothing_in_the_folder_where_a_command_is_called_is_imported_or_obeyed(t
     assert "Released" in run("run", str(loaded.path), "--date", "2026-11-20")
     assert "Released" in run("run", str(loaded.path), "--date", "2026-11-19", "--no-prefect")
     assert len(list(loaded.output_root.glob("*/*/*.html"))) == 2, "reports were written without LaTeX"
-    with serve(tmp_path, home, command=[blockveil], PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
-        state = served.state(served.run("release/people", logical_date="2026-11-21"))
-        assert state["type"] == "COMPLETED", state
-        assert "release/people" in run("deploy", str(tmp_path), PREFECT_API_URL=f"{served.url}/api")
     assert not pwned.exists(), pwned.read_text()
 
 
@@ -360,15 +356,13 @@ def test_a_worker_of_a_team_obeys_its_own_folder_whatever_pool_deployment_or_run
     def kinds():
         return [entry.kind for entry in ledger.history()]
 
-    with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="600") as team:
-        deploy = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_API_URL": f"{team.url}/api"}
-        subprocess.run([*COMMAND, "deploy", str(tmp_path)], env=deploy, check=True, timeout=600)
+    with server_alone(home) as team:
+        deploy(tmp_path, team.url, team.login)
         assert team.ask("/work_pools/blockveil")["type"] == "blockveil", "no worker of Prefect takes its runs"
         command = {"command": f"sh -c 'id > {pwned}'", "env": {"PYTHONPATH": str(tmp_path)}, "working_dir": "/tmp"}
         template = {"job_configuration": command, "variables": {"type": "object", "properties": {}}}
         team.ask("/work_pools/blockveil", {"base_job_template": template}, "PATCH")
         with worker(tmp_path, home, team.url, tmp_path / "worker.log", called_in=strange):
-            assert team.state(team.run("release/people", mode="dry-run"))["type"] == "COMPLETED"
             deployment = team.deployment("release/people")
             asked = {"parameters": {}, "job_variables": command}
             made = team.ask(f"/deployments/{deployment}/create_flow_run", asked)["id"]
@@ -383,7 +377,7 @@ def test_a_worker_of_a_team_obeys_its_own_folder_whatever_pool_deployment_or_run
             victim = subprocess.Popen(["sleep", "600"])
             team.ask(f"/flow_runs/{made}", {"infrastructure_pid": str(victim.pid)}, "PATCH")
             team.ask(f"/flow_runs/{made}/set_state", {"state": {"type": "CANCELLING"}, "force": True})
-            subprocess.run([*COMMAND, "deploy", str(tmp_path)], env=deploy, check=True, timeout=600)
+            deploy(tmp_path, team.url, team.login)
             state = team.state(team.run("release/people", logical_date="2026-11-20"))
             assert state["type"] == "COMPLETED", state
             assert victim.poll() is None

@@ -10,13 +10,14 @@ import time
 import urllib.error
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from signal import SIGKILL
 
 import pytest
 
-from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.plan.planning import make_plan
-from tests import support
-from tests.end_to_end.served import COMMAND, Served, free_port, serve
+from tests import support, warm
+from tests.end_to_end.served import COMMAND, Served, free_port, serve, server_alone
 from tests.end_to_end.test_killed_flow import KILLED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,53 +42,74 @@ def entries(loaded):
     return [entry.kind for entry in Ledger(loaded.ledger_url).history()]
 
 
+@pytest.fixture(scope="module")
+def first_start(tmp_path_factory):
+    """A service with a password and logs for machines, a night that is due soon, and the time of that."""
+    folder = tmp_path_factory.mktemp("first")
+    soon = datetime.now(UTC) + timedelta(seconds=240)  # a busy machine takes minutes to start
+    loaded = site(folder, cron=f"{soon.minute} {soon.hour} * * *")
+    settings = {
+        "PREFECT_SERVER_API_AUTH_STRING": "ops:secret",
+        "PREFECT_LOGGING_HANDLERS_CONSOLE_FORMATTER": "json",
+        "PREFECT_RUNNER_POLL_FREQUENCY": "1",
+    }
+    with serve(folder, folder / "home", **settings) as served:
+        yield served, loaded, soon
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_scheduled_night_is_released_soon_after_the_first_start(tmp_path):
-    soon = datetime.now(UTC) + timedelta(seconds=240)  # a busy machine takes minutes to start
-    loaded = site(tmp_path, cron=f"{soon.minute} {soon.hour} * * *")
-    with serve(tmp_path, tmp_path / "home") as served:
-        served.patience = 480.0
-        deployment = served.deployment("release/people")
-        wanted = {"flow_runs": {"deployment_id": {"any_": [deployment]}}, "sort": "EXPECTED_START_TIME_ASC"}
-        first = served.wait(lambda: served.ask("/flow_runs/filter", wanted), "nothing was scheduled")[0]
-        assert first["auto_scheduled"]
-        ended = served.wait(lambda: served.ask(f"/flow_runs/{first['id']}")["end_time"], "the night did not run")
-    assert ended
-    assert entries(loaded) == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
-    night = Ledger(loaded.ledger_url).history()[-1].release_id
-    assert night == f"people/covariance/{soon.date()}"
+def test_a_scheduled_night_is_released_soon_after_the_first_start(first_start):
+    served, loaded, soon = first_start
+    served.patience = 480.0
+    deployment = served.deployment("release/people")
+    of_it = {"flow_runs": {"deployment_id": {"any_": [deployment]}}, "sort": "EXPECTED_START_TIME_ASC"}
+
+    def scheduled():
+        return [run for run in served.ask("/flow_runs/filter", of_it) if run["auto_scheduled"]]
+
+    first = served.wait(scheduled, "nothing was scheduled")[0]
+    assert served.wait(lambda: served.ask(f"/flow_runs/{first['id']}")["end_time"], "the night did not run")
+    night = f"people/covariance/{soon.date()}"
+    found = [entry.kind for entry in Ledger(loaded.ledger_url).history() if entry.release_id == night]
+    assert found == ["RESERVED", "COMMITTED", "RELEASED"]
 
 
 @pytest.mark.slow
-def test_a_night_that_was_killed_after_its_commit_is_finished_at_the_next_start_with_one_charge(tmp_path):
-    loaded = site(tmp_path, missed="skip")
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED.replace('"--date"', '"--no-prefect", "--date"'), str(loaded.path)],
-        cwd=ROOT,
-        check=False,
-        capture_output=True,
-        timeout=600,
-    )
-    assert killed.returncode == -signal.SIGKILL
-    assert entries(loaded) == ["BUDGET", "RESERVED", "COMMITTED"]
-    with serve(tmp_path, tmp_path / "home") as served:
-        assert "Caught up: people 2026-11-20" in served.log.read_text()
-        served.wait(lambda: entries(loaded)[-1] == "RELEASED", "the night was not finished")
-    assert entries(loaded) == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
+@pytest.mark.timeout(900)
+def test_a_password_keeps_strangers_out_runs_go_on_and_logs_for_machines_are_one_json_object_a_line(first_start):
+    served, loaded, _ = first_start
+    stranger = Served(served.process, served.url, served.log)
+    with pytest.raises(urllib.error.HTTPError, match=r"40[13]"):
+        stranger.ask("/deployments/filter", {})
+    run = served.run("release/people", release="people", mode="release", logical_date="2026-11-20")
+    assert served.state(run)["type"] == "COMPLETED"
+    night = Ledger(loaded.ledger_url).find("people/covariance/2026-11-20")
+    assert night is not None
+    assert night.state is State.RELEASED
+    assert "secret" not in served.log.read_text()
+
+    def said():
+        lines = served.log.read_text().splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+
+    served.wait(lambda: any("Finished in state" in str(line) for line in said()), "it is not said")
+    assert all({"name", "levelname"} <= line.keys() for line in said())
 
 
 @pytest.mark.slow
-def test_a_service_that_is_killed_leaves_no_server_and_what_was_running_is_ended_at_the_next_start(tmp_path):
-    site(
+@pytest.mark.timeout(900)
+def test_after_a_kill_no_server_is_left_and_the_next_start_ends_what_ran_and_finishes_a_night_with_one_charge(tmp_path):
+    loaded = site(
         tmp_path,
+        missed="skip",
         more='[[audit]]\nmechanism = "gaussian"\nepsilon = 1.0\ndelta = 1e-5\ncron = "0 5 * * 1"\ntimezone = "UTC"\n',
     )
     home = tmp_path / "home"
     with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
         run = served.run("audit/gaussian", trials=400_000_000)
         served.state(run, "Running")
-        served.process.send_signal(signal.SIGKILL)
+        served.process.send_signal(SIGKILL)
         served.process.wait(300)
         end = time.monotonic() + 300
         while time.monotonic() < end:
@@ -98,22 +120,14 @@ def test_a_service_that_is_killed_leaves_no_server_and_what_was_running_is_ended
             time.sleep(0.3)
         else:
             pytest.fail("the server outlived its owner")
+    assert warm.run(KILLED.replace('"--date"', '"--no-prefect", "--date"'), str(loaded.path)).returncode == -SIGKILL
+    assert entries(loaded) == ["BUDGET", "RESERVED", "COMMITTED"]
     with serve(tmp_path, home) as served:
         assert "did not survive the last stop" in served.log.read_text()
+        assert "Caught up: people 2026-11-20" in served.log.read_text()
         assert served.state(run)["name"] == "Crashed"
-
-
-@pytest.mark.slow
-def test_a_password_keeps_strangers_out_and_runs_go_on(tmp_path):
-    loaded = site(tmp_path)
-    password = {"PREFECT_SERVER_API_AUTH_STRING": "ops:secret"}
-    with serve(tmp_path, tmp_path / "home", PREFECT_RUNNER_POLL_FREQUENCY="1", **password) as served:
-        stranger = Served(served.process, served.url, served.log)
-        with pytest.raises(urllib.error.HTTPError, match=r"40[13]"):
-            stranger.ask("/deployments/filter", {})
-        served.run("release/people", release="people", mode="release")
-        served.wait(lambda: entries(loaded)[-1] == "RELEASED", "it was not released")
-        assert "secret" not in served.log.read_text()
+        served.wait(lambda: entries(loaded)[-1] == "RELEASED", "the night was not finished")
+    assert entries(loaded) == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
 
 
 NOTEBOOK = """
@@ -137,7 +151,7 @@ asyncio.run(cell(12))
 def test_a_notebook_beside_it_records_its_runs_on_a_server_of_its_own_or_on_this_one(tmp_path):
     """Its cells run in an event loop; one names the server after Prefect was used without, one has no budget left."""
     loaded = site(tmp_path)
-    with serve(tmp_path, tmp_path / "home") as served:
+    with server_alone(tmp_path / "home") as served:
         (tmp_path / "notebook.py").write_text(NOTEBOOK.format(url=served.url))
         ledger = Ledger(loaded.ledger_url)
         budget, charge = ledger.budget("people"), make_plan(loaded, date(2026, 11, 10)).charge
@@ -158,17 +172,6 @@ def test_a_notebook_beside_it_records_its_runs_on_a_server_of_its_own_or_on_this
     assert shown == [*released, "refused: BudgetExhausted"], done.stderr[-3000:]
     pages = re.findall(r"View at (http://[^/]+)/", done.stdout + done.stderr)
     assert [page == served.url for page in pages] == [False, True, True], pages
-
-
-@pytest.mark.slow
-def test_logs_for_machines_are_one_json_object_a_line(tmp_path):
-    site(tmp_path)
-    settings = {"PREFECT_LOGGING_HANDLERS_CONSOLE_FORMATTER": "json", "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
-    with serve(tmp_path, tmp_path / "home", **settings) as served:
-        served.state(served.run("release/people", release="people", mode="dry-run"))
-        lines = [json.loads(line) for line in served.log.read_text().splitlines() if line.startswith("{")]
-    assert any("Finished in state" in str(line) for line in lines)
-    assert all({"name", "levelname"} <= line.keys() for line in lines)
 
 
 def test_two_services_with_one_home_or_one_port_are_refused_in_words(tmp_path):

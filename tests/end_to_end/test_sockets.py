@@ -1,13 +1,18 @@
 """Every socket of a command's processes refuses whoever lacks its secret, and no secret stands where others read."""
 
+import contextlib
 import os
 import re
 import secrets
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 from distributed import LocalCluster
@@ -49,6 +54,7 @@ def routes():
     return [*listed, *(("GET", path) for path in PAGES), *(("WEBSOCKET", f"/api/{path}") for path in streams)]
 
 
+TCP = ("tcp", "tcp6")
 SILENT = {"dask": [], "wants": None, "closes": None}
 DEAF = {**SILENT, "closes": True}
 """Answer of the channel by which a run's process hears from who started it that it shall end: its token, a new one for
@@ -66,6 +72,8 @@ def refused(route, status):
 def unanswered(answer):
     """Whether a port has said nothing, or not yet to everything that was asked over HTTP."""
     pages = answer.get("pages", {})
+    if pages.get("GET /api/ready") == 503:  # the server lives, and its database is busy
+        return True
     return answer == SILENT or any(pages[route] is None for route in pages if not route.startswith("WEBSOCKET"))
 
 
@@ -74,26 +82,32 @@ class Watch:
 
     def __init__(self, process, mark, routes, asking):
         self._root, self._mark, self._routes, self._asking = process, mark, routes, asking
-        self.answers, self.owners, self.seen, self.silent = {}, {}, set(), set()
+        self.answers, self.owners, self.seen, self.silent, self.bound = {}, {}, set(), set(), set()
 
     def look(self):
         """One moment."""
         processes = sockets.tree(self._root.pid, self._mark)
         self._look_at_processes(processes)
-        found = [each for each in sockets.listeners(processes) if each not in self.answers]
+        there = sockets.listeners(processes)
+        self.owners |= {each: words for each in there if (words := sockets.words(each.process))}
+        # A socket of no connection is bound to a port before it has a peer, and stays so where there is no way to the
+        # peer, as of a name that is looked up: it may be seen once.
+        bound = {each for each in there if each.kind not in (*TCP, "unix")}
+        assert not bound & self.bound, {each: self.owners.get(each) for each in bound & self.bound}
+        self.bound = bound
+        self.silent &= there  # what has closed without a word gave nothing
+        found = [each for each in there - bound if each not in self.answers]
         for listener, answer in zip(found, self._asking.ask([self._question(each) for each in found]), strict=True):
             if unanswered(answer):  # its process has not come to it yet: it is asked again, and must answer in the end
                 self.silent.add(listener)
             elif answer != {"gone": True}:  # it closed before anybody could have talked to it
                 self.silent.discard(listener)
                 self.answers[listener] = answer
-                self.owners[listener] = sockets.words(listener.process)
 
     def _question(self, listener):
-        if listener.kind in ("tcp", "tcp6"):
+        if listener.kind in TCP:
             host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(listener.host, listener.host)
             return ("tcp", host, listener.port, self._routes)
-        assert listener.kind == "unix", (listener, sockets.words(listener.process))
         return ("unix", listener.host)
 
     def _look_at_processes(self, processes):
@@ -127,7 +141,7 @@ class Watch:
         return found
 
     def _role(self, listener, answer):
-        owner = self.owners[listener]
+        owner = self.owners.get(listener, "")
         here = listener.host.startswith("127.") or listener.host == "::1"
         assert here, f"{owner} can be reached from elsewhere, at {listener.host}"
         if answer == REFUSAL:
@@ -296,6 +310,13 @@ def test_what_is_asked_would_be_answered_by_a_cluster_in_clear_and_its_pages():
         assert answer["pages"] == {"GET /json/counts.json": 200}
 
 
+@pytest.mark.parametrize(
+    ("ready", "expected"), [(200, False), (503, True), (None, True)], ids=["ready", "database busy", "no answer"]
+)
+def test_a_server_is_asked_again_until_it_is_ready(ready, expected):
+    assert unanswered({"pages": {"GET /": 200, "GET /api/ready": ready}}) == expected
+
+
 def test_a_process_shows_its_files_to_its_own_account_alone_and_none_once_it_has_ended():
     files = ["environ", "mem", "fd", "maps", "cwd"]
     ended = subprocess.Popen([sys.executable, "-c", ""])
@@ -317,3 +338,73 @@ def test_metrics_refuse_whoever_lacks_their_token(tmp_path, routes):
     shown = watched(words, tmp_path, routes, {"metrics": 1}, lambda: not (tmp_path / "gate").exists())
     token = (tmp_path / "home" / "blockveil-metrics-token").read_text().strip()
     assert token not in shown
+
+
+class Refused:
+    """A stranger whom every process and socket refuses, but who hears nothing of some."""
+
+    def __init__(self, silent=()):
+        self.silent = silent
+
+    def ask(self, questions):
+        return [
+            {"environ": "Permission denied"}
+            if kind == "process"
+            else SILENT
+            if set(words[1:2]) & set(self.silent)
+            else REFUSAL
+            for kind, *words in questions
+        ]
+
+
+@contextlib.contextmanager
+def child():
+    """A process of this program, which holds all that it holds."""
+    number = os.fork()
+    if number == 0:
+        signal.pause()
+    try:
+        yield number
+    finally:
+        os.kill(number, signal.SIGKILL)
+        os.waitpid(number, 0)
+
+
+def watching(*processes, silent=()):
+    """A watch of some processes alone."""
+    watch = Watch(SimpleNamespace(pid=os.getpid()), "", [], Refused(silent))
+    return watch, mock.patch.object(sockets, "tree", return_value={os.getpid(), *processes})
+
+
+def test_a_socket_that_a_child_holds_before_it_is_a_program_of_its_own_is_one_of_its_parent():
+    with socket.create_server(("127.0.0.1", 0)) as opened, child() as number:
+        port = opened.getsockname()[1]
+        first, both = sockets.listeners({number}), sockets.listeners({os.getpid(), number})
+        assert [each.process for each in first if each.port == port] == [number]
+        assert [each.process for each in both if each.port == port] == [os.getpid()]
+        assert {each for each in first if each.port == port} == {each for each in both if each.port == port}
+
+
+def test_a_socket_that_closes_without_a_word_is_not_waited_for_and_one_that_stays_is():
+    with socket.create_server(("127.0.0.1", 0)) as brief, socket.create_server(("127.0.0.1", 0)) as lasting:
+        ports = [each.getsockname()[1] for each in (brief, lasting)]
+        watch, tree = watching(silent=ports)
+        with tree:
+            watch.look()
+            assert {each.port for each in watch.silent} == set(ports)
+            brief.close()
+            watch.look()
+            assert {each.port for each in watch.silent} == {ports[1]}
+
+
+def test_a_socket_of_no_connection_may_be_seen_once_and_not_stay():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as brief:
+        brief.bind(("127.0.0.1", 0))
+        watch, tree = watching()
+        with tree:
+            watch.look()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as lasting, tree:
+        lasting.bind(("127.0.0.1", 0))
+        watch.look()
+        with pytest.raises(AssertionError, match="udp"):
+            watch.look()

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from blockveil.flows.service.server import ServerFailed
 from tests import browser, certificates
-from tests.end_to_end.served import COMMAND, serve
+from tests.end_to_end.served import COMMAND, deploy, server_alone
 from tests.end_to_end.test_serve import entries, site
 from tests.tls_proxy import TlsProxy
 
@@ -17,28 +18,30 @@ BIN = Path(sys.executable).parent
 PASSWORD = "ops:a password of the team"
 
 
-@pytest.fixture
-def behind(tmp_path):
-    """A site that is served behind a proxy: its config, the server, the proxy, and the environment of a client."""
-    loaded = site(tmp_path)
-    tls = certificates.make(tmp_path / "tls")
+@pytest.fixture(scope="module")
+def behind(tmp_path_factory):
+    """A folder that was deployed to a server behind a proxy: its config, the proxy, and the environment of a client."""
+    folder = tmp_path_factory.mktemp("behind")
+    loaded = site(folder)
+    tls = certificates.make(folder / "tls")
     with TlsProxy(tls) as proxy:
         settings = {
             "PREFECT_SERVER_API_AUTH_STRING": PASSWORD,
-            "PREFECT_API_AUTH_STRING": PASSWORD,
             "PREFECT_UI_API_URL": f"{proxy.url}/api",
         }
-        with serve(tmp_path, tmp_path / "home", PREFECT_RUNNER_POLL_FREQUENCY="600", **settings) as served:
+        with server_alone(folder / "home", **settings) as served:
             proxy.target = int(served.url.rpartition(":")[2])
             client = {
                 **os.environ,
-                "PREFECT_HOME": str(tmp_path / "client"),
+                "PREFECT_HOME": str(folder / "client"),
                 "PREFECT_API_URL": f"{proxy.url}/api",
                 "PREFECT_API_SSL_CERT_FILE": str(tls / "authority.pem"),
                 "PREFECT_API_AUTH_STRING": PASSWORD,
                 "PREFECT_WORKER_QUERY_SECONDS": "2",
             }
-            yield loaded, served, proxy, client
+            done = deploy(folder, proxy.url, PASSWORD, PREFECT_API_SSL_CERT_FILE=client["PREFECT_API_SSL_CERT_FILE"])
+            assert "release/people" in done.output
+            yield loaded, proxy, client
 
 
 def tool(environment, *words):
@@ -48,21 +51,17 @@ def tool(environment, *words):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_worker_releases_a_night_over_tls_and_who_does_not_know_authority_or_password_is_refused(behind, tmp_path):
-    loaded, _, _, client = behind
-    deploy = (*COMMAND, "deploy", str(tmp_path))
-    unknown = tool({key: value for key, value in client.items() if key != "PREFECT_API_SSL_CERT_FILE"}, *deploy)
-    assert unknown.returncode == 8
-    assert "a certificate that nobody known here has signed" in unknown.stderr
-    stranger = tool({**client, "PREFECT_API_AUTH_STRING": "ops:guessed"}, *deploy)
-    assert stranger.returncode == 8
-    assert "asks for a password" in stranger.stderr
-
-    done = tool(client, *deploy)
-    assert done.returncode == 0, done.stderr
+    loaded, proxy, client = behind
+    with pytest.raises(ServerFailed, match="a certificate that nobody known here has signed") as unknown:
+        deploy(loaded.base, proxy.url, PASSWORD)
+    authority = {"PREFECT_API_SSL_CERT_FILE": client["PREFECT_API_SSL_CERT_FILE"]}
+    with pytest.raises(ServerFailed, match="asks for a password") as stranger:
+        deploy(loaded.base, proxy.url, "ops:guessed", **authority)
+    assert unknown.value.exit_code == stranger.value.exit_code == 8
     with (
         (tmp_path / "worker.log").open("wb") as log,
         subprocess.Popen(
-            [*COMMAND, "worker", str(tmp_path)],
+            [*COMMAND, "worker", str(loaded.base)],
             env=client,
             stdout=log,
             stderr=log,
@@ -78,14 +77,14 @@ def test_a_worker_releases_a_night_over_tls_and_who_does_not_know_authority_or_p
             worker.send_signal(signal.SIGINT)
             worker.wait(300)
     assert entries(loaded) == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
-    for text in (unknown.stderr, stranger.stderr, (tmp_path / "worker.log").read_text()):
+    for text in (str(unknown.value), str(stranger.value), (tmp_path / "worker.log").read_text()):
         assert "a password of the team" not in text
 
 
 @pytest.mark.slow
 @browser.needed
 def test_a_browser_logs_in_over_tls_and_asks_nothing_but_the_proxy(behind):
-    _, _, proxy, _ = behind
+    _, proxy, _ = behind
     with browser.chromium() as chromium:
         page = chromium.new_context(ignore_https_errors=True).new_page()
         page.set_default_timeout(90_000)

@@ -13,7 +13,7 @@ import pytest
 
 from blockveil.pipeline.ledger import Ledger
 from tests import support
-from tests.end_to_end.served import serve
+from tests.end_to_end.served import serve, server_alone
 from tests.end_to_end.test_perimeter import HOSTILE, NIGHT, hostile, worker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -137,7 +137,7 @@ def test_an_installed_package_serves_a_night(installed, strange, nights, tmp_pat
 
 def test_a_worker_of_an_installed_package_makes_a_run_of_a_team(installed, strange, nights, tmp_path):
     home, blockveil = tmp_path / "home", installed / "blockveil"
-    with serve(tmp_path, home, command=[str(blockveil)], PREFECT_RUNNER_POLL_FREQUENCY="600") as team:
+    with server_alone(home) as team:
         run(blockveil, "deploy", tmp_path, PREFECT_HOME=home, PREFECT_API_URL=f"{team.url}/api")
         log = tmp_path / "worker.log"
         with worker(tmp_path, home, team.url, log, called_in=strange.parent, blockveil=blockveil):

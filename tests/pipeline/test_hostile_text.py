@@ -168,6 +168,11 @@ class TestPages:
         assert as_code("a`b\nc") == "`a'b\\u000ac`"
 
 
+@pytest.mark.parametrize("code", [0x00, 0x1B, 0x7F, 0x9B, 0xAD, 0x200B, 0x2028, 0x2029, 0x202E, 0x2066, 0xD800, 0xFEFF])
+def test_what_acts_on_a_terminal_or_on_text_around_it_is_written_out(code):
+    assert one_line(f"a{chr(code)}b") == f"a\\u{code:04x}b"
+
+
 @given(st.text())
 def test_printable_text_keeps_what_can_be_seen_and_json_its_values(text):
     shown = one_line(text)

@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -102,6 +101,12 @@ class VirtualFile(io.RawIOBase):
         buffer[: len(found)] = found
         opened.place += len(found)
         return len(found)
+
+    def readall(self) -> bytes:
+        opened = self._opened
+        found = bytes(opened.node.content[opened.place :])
+        opened.place += len(found)
+        return found
 
     def write(self, data: Any) -> int:
         return self._calls.write(self._opened, bytes(data))
@@ -257,16 +262,16 @@ class Calls:
 
     def fstat(self, descriptor: int) -> Any:
         opened = self.opened.get(descriptor)
-        return _REAL["fstat"](descriptor) if opened is None else _stat(opened.node)
+        return _REAL["fstat"](descriptor) if opened is None else Stat(opened.node)
 
     def stat(self, path: Any, **options: Any) -> Any:
-        parts = parts_of(path)
+        parts = _parts(path) if type(path) is str else parts_of(path)
         if parts is None:
             if isinstance(path, int) and path in self.opened:
                 return self.fstat(path)
             return _REAL["stat"](path, **options)
         self._world.alive()
-        return _stat(self._world.disk.find(parts))
+        return Stat(self._world.disk.find(parts))
 
     def lstat(self, path: Any, **options: Any) -> Any:
         return _REAL["lstat"](path, **options) if parts_of(path) is None else self.stat(path)
@@ -378,28 +383,29 @@ def _buffered(raw: VirtualFile, mode: str) -> Any:
     return io.BufferedWriter(raw) if "w" in mode else io.BufferedReader(raw)
 
 
-def _stat(node: Node) -> Any:
-    size = len(node.content)
-    links = max(node.links, 0)
-    numbers = (node.kind, node.number, 1, links, os.geteuid(), os.getegid(), size)
-    seconds = node.mtime // 10**9
-    return _Stat(
-        (*numbers, seconds, seconds, node.ctime // 10**9),
-        {
-            "st_atime": node.mtime / 1e9, "st_mtime": node.mtime / 1e9, "st_ctime": node.ctime / 1e9,
-            "st_atime_ns": node.mtime, "st_mtime_ns": node.mtime, "st_ctime_ns": node.ctime,
-        },
+class Stat:
+    """What ``stat`` returns, as far as the product looks at it; ``os.stat_result`` takes long to make."""
+
+    __slots__ = (
+        "st_atime_ns", "st_ctime_ns", "st_dev", "st_gid", "st_ino", "st_mode", "st_mtime_ns", "st_nlink", "st_size",
+        "st_uid",
     )  # fmt: skip
 
+    def __init__(self, node: Node) -> None:
+        self.st_mode, self.st_ino, self.st_dev, self.st_nlink = node.kind, node.number, 1, max(node.links, 0)
+        self.st_uid, self.st_gid, self.st_size = _USER, _GROUP, len(node.content)
+        self.st_mtime_ns = self.st_atime_ns = node.mtime
+        self.st_ctime_ns = node.ctime
 
-_Stat = os.stat_result
+
+_USER, _GROUP = os.geteuid(), os.getegid()
 
 
 class _Listing:
     """What ``scandir`` returns."""
 
     def __init__(self, path: str, folder: Node) -> None:
-        self._found = iter([_entry(path, name, node) for name, node in folder.folder.items()])
+        self._found = iter([_Entry(path, name, node) for name, node in folder.folder.items()])
 
     def __iter__(self) -> Iterator[Any]:
         return self._found
@@ -417,15 +423,31 @@ class _Listing:
         """Nothing is held."""
 
 
-def _entry(path: str, name: str, node: Node) -> Any:
-    folder = node.entries is not None
-    return SimpleNamespace(
-        name=name,
-        path=f"{path}/{name}",
-        is_dir=lambda **_: folder,
-        is_file=lambda **_: not folder,
-        is_symlink=lambda: False,
-        is_junction=lambda: False,
-        inode=lambda: node.number,
-        stat=lambda **_: _stat(node),
-    )
+class _Entry:
+    """One name of a folder."""
+
+    __slots__ = ("_node", "name", "path")
+
+    def __init__(self, path: str, name: str, node: Node) -> None:
+        self.name, self.path, self._node = name, f"{path}/{name}", node
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def is_dir(self, **_: Any) -> bool:
+        return self._node.entries is not None
+
+    def is_file(self, **_: Any) -> bool:
+        return self._node.entries is None
+
+    def is_symlink(self) -> bool:
+        return False
+
+    def is_junction(self) -> bool:
+        return False
+
+    def inode(self) -> int:
+        return self._node.number
+
+    def stat(self, **_: Any) -> Any:
+        return Stat(self._node)

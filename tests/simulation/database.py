@@ -22,6 +22,7 @@ from blockveil.pipeline.ledger import sqlite as sqlite_ledger
 from blockveil.pipeline.ledger.database import Database
 from blockveil.pipeline.ledger.postgres import PostgresDatabase
 from blockveil.pipeline.ledger.sqlite import SqliteDatabase
+from tests.simulation.statements import Sessions
 
 if TYPE_CHECKING:
     from tests.simulation.world import Process, World
@@ -36,52 +37,97 @@ class ServerLost(sqlite3.OperationalError, psycopg.OperationalError):
         return self.args[1] if len(self.args) > 1 else None
 
 
+class File:
+    """A ledger's file and SQLite's connections to it, which one schedule after the other uses.
+
+    Parameters
+    ----------
+    path
+        Where it is made.
+    template
+        A ledger that a person has granted a budget in, and nothing else.
+    guarded
+        Whether the product's triggers refuse what it must not do.
+    """
+
+    def __init__(self, path: Path, template: Path, guarded: bool) -> None:
+        shutil.copyfile(template, path)
+        self._path = path
+        self.all: list[sqlite3.Connection] = []
+        self.idle: list[sqlite3.Connection] = []
+        self.watcher = self.take()
+        triggers = self.watcher.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, text in triggers:
+            # Nothing in the product deletes; each schedule begins by deleting the rows of the one before it, for
+            # SQLite takes long to open a file and to prepare statements.
+            if not guarded or "BEFORE DELETE" in text:
+                self.watcher.execute(f'DROP TRIGGER "{name}"')
+        if not guarded:
+            self.watcher.execute("DROP INDEX IF EXISTS one_entry_a_state")
+        (self._granted,) = self.watcher.execute("SELECT max(sequence) FROM entry").fetchone()
+
+    @property
+    def all_idle(self) -> bool:
+        """Whether nobody holds a connection."""
+        return len(self.idle) == len(self.all) - 1
+
+    def begin(self) -> None:
+        """Take all rows away but those of the template."""
+        self.watcher.execute("DELETE FROM entry WHERE sequence > ?", (self._granted,))
+
+    def take(self) -> sqlite3.Connection:
+        """A connection."""
+        if self.idle:
+            return self.idle.pop()
+        found = sqlite3.connect(self._path, isolation_level=None, timeout=0.0)
+        found.execute(_WAL)
+        found.execute("PRAGMA synchronous=OFF")
+        self.all.append(found)
+        return found
+
+    def close(self) -> None:
+        """Close all connections, and remove it."""
+        for each in self.all:
+            each.close()
+        self._path.unlink()
+
+
 class Engine:
     """The database itself, which processes and power losses do not take away."""
 
     def __init__(self) -> None:
         fast = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self._folder = tempfile.TemporaryDirectory(dir=fast)
-        self.path = Path(self._folder.name, "ledger.db")
+        self._files: dict[tuple[Path, bool], File] = {}
         self.writer: Connection | None = None
-        self._idle: list[sqlite3.Connection] = []
-        self._all: list[sqlite3.Connection] = []
         self._before: bytes | None = None
         self.guarded = True
 
     def begin(self, template: Path) -> None:
         """Start from a ledger that a person has granted a budget in."""
-        self.close()
-        for left in self.path.parent.iterdir():
-            left.unlink()
-        shutil.copyfile(template, self.path)
+        key = (template, self.guarded)
+        if key in self._files and not self._files[key].all_idle:
+            self._files.pop(key).close()
+        if key not in self._files:
+            self._files[key] = File(Path(self._folder.name, f"{len(self._files)}.db"), template, self.guarded)
+        self._file = self._files[key]
+        self._file.begin()
         self.writer, self._before = None, None
-        self.watcher = self.take()
-        if not self.guarded:
-            for (name,) in self.watcher.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-                self.watcher.execute(f'DROP TRIGGER "{name}"')
-            self.watcher.execute("DROP INDEX IF EXISTS one_entry_a_state")
 
-    def close(self) -> None:
-        """Close all connections."""
-        for each in self._all:
-            each.close()
-        self._all, self._idle = [], []
+    @property
+    def watcher(self) -> sqlite3.Connection:
+        """A connection of nobody's."""
+        return self._file.watcher
 
     def take(self) -> sqlite3.Connection:
-        """A connection of SQLite's; opened once and used again, for opening takes longest."""
-        if self._idle:
-            return self._idle.pop()
-        found = sqlite3.connect(self.path, isolation_level=None, timeout=0.0)
-        found.execute("PRAGMA journal_mode=WAL")
-        self._all.append(found)
-        return found
+        """A connection of SQLite's."""
+        return self._file.take()
 
     def give(self, connection: sqlite3.Connection) -> None:
         """Take a connection back, with its transaction rolled back."""
         if connection.in_transaction:
             connection.rollback()
-        self._idle.append(connection)
+        self._file.idle.append(connection)
 
     def about_to_commit(self, synchronous: bool) -> None:
         """Remember what a power loss goes back to, where a commit does not wait for the disk."""
@@ -101,6 +147,7 @@ class Engine:
         self._before = None
 
 
+_WAL = "PRAGMA journal_mode=WAL"
 _PRAGMA = re.compile(r"PRAGMA synchronous=(\w+)", re.IGNORECASE)
 
 
@@ -149,16 +196,26 @@ class Connection:
     def execute(self, statement: str, values: Any = ()) -> Any:
         return self.cursor().execute(statement, values)
 
+    def rows(self, statement: str, values: Any) -> list[Any]:
+        """All rows of a statement."""
+        real = self._alive()
+        asked = self.before(statement)
+        if asked is None:
+            return []
+        return real.execute(asked, values if asked == statement else ()).fetchall()
+
     def before(self, statement: str) -> str | None:
         """What becomes of a statement: itself, another one, or None where SQLite has no such thing."""
-        found = _PRAGMA.search(statement)
-        if found:
-            self._synchronous = found[1].upper() in ("FULL", "EXTRA")
+        if statement.startswith("PRAGMA"):
+            found = _PRAGMA.search(statement)
+            if found:
+                self._synchronous = found[1].upper() in ("FULL", "EXTRA")
+            return None if found or statement == _WAL else statement  # of a disk in memory nothing is synced
         if statement.startswith("SET TRANSACTION"):
             return "BEGIN" if statement.endswith("READ ONLY") else None
-        if "set_config" in statement:
+        if statement.startswith("SELECT set_config"):
             return None
-        if statement.startswith("BEGIN IMMEDIATE") or "pg_advisory_xact_lock" in statement:
+        if statement.startswith(("BEGIN IMMEDIATE", "SELECT pg_advisory_xact_lock")):
             self._world.step("begin")
             self._may_fail()
             self._world.wait(lambda: self._engine.writer is None, "the ledger's lock")
@@ -242,8 +299,19 @@ class Cursor:
 class Server(PostgresDatabase):
     """The product's own class for a server, in front of the simulated one."""
 
-    def __init__(self, engine: sa.Engine) -> None:
+    def __init__(self, engine: Any) -> None:
         Database.__init__(self, engine)
+
+
+def sessions_for(connect: Callable[[], Connection], *, server: bool) -> Sessions:
+    """The same as :func:`engine_for`, with the stand-in for SQLAlchemy's engine."""
+    if server:
+        return Sessions(connect)
+    return Sessions(
+        connect,
+        lambda connection: sqlite_ledger._configure(connection, None),
+        lambda session: sqlite_ledger._begin(session),
+    )
 
 
 def engine_for(connect: Callable[[], Connection], *, server: bool) -> sa.Engine:
@@ -256,7 +324,7 @@ def engine_for(connect: Callable[[], Connection], *, server: bool) -> sa.Engine:
     return found
 
 
-def database_for(path: Path, engine: sa.Engine, *, server: bool) -> Database:
+def database_for(path: Path, engine: Any, *, server: bool) -> Database:
     """A ledger's database of one process, as the product opens it."""
     if server:
         return Server(engine)

@@ -17,6 +17,9 @@ Change = tuple[str, str, "Node | None", str]
 """Kind of a change of names ("link", "unlink" or "rename"), the name, the node, and the name before a rename."""
 
 
+_FOLDER, _FILE = stat.S_IFDIR, stat.S_IFREG
+
+
 class Node:
     """A file or a folder.
 
@@ -52,7 +55,7 @@ class Node:
     @property
     def kind(self) -> int:
         """Type and mode as ``stat`` gives them."""
-        return (stat.S_IFDIR if self.entries is not None else stat.S_IFREG) | self.mode
+        return (_FOLDER if self.entries is not None else _FILE) | self.mode
 
     def sync(self) -> None:
         """Bring it to the disk: bytes of a file, names of a folder; never what a name stands for."""
@@ -84,7 +87,8 @@ class Disk:
         """Node of a path; FileNotFoundError where there is none."""
         node = self.root
         for part in parts:
-            found = node.folder.get(part)
+            entries = node.entries
+            found = (node.folder if entries is None else entries).get(part)
             if found is None:
                 raise FileNotFoundError(errno.ENOENT, "nothing there", "/".join(parts))
             node = found

@@ -88,7 +88,7 @@ MISTAKES = {
         unguarded=True,
     ),
     "the key is wiped before the release is published": Mistake(
-        _STEPS + "measure", (("        compute.forget(handle)\n", "        workspace.keys.destroy(handle)\n"),)
+        _STEPS + "measure", (("installed.callback(compute.forget, ", "installed.callback(workspace.keys.destroy, "),)
     ),
     "the key outlives the seal": Mistake(
         _STEPS + "seal",

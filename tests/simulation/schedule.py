@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -12,7 +12,6 @@ from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 from zoneinfo import ZoneInfo
 
 import obstore
@@ -21,14 +20,15 @@ from prefect.client.schemas.objects import StateType
 from blockveil.flows.service import recovery
 from blockveil.pipeline.base import interrupts, staging
 from blockveil.pipeline.base.errors import BlockveilError
-from blockveil.pipeline.config import load_config
+from blockveil.pipeline.config import LoadedConfig, load_config
 from blockveil.pipeline.config.deployments_file import Deployments, LoadedDeployments, NightSection
 from blockveil.pipeline.data import known_content, object_writes, released, zarr_arrays
-from blockveil.pipeline.ledger import chain, database, line
+from blockveil.pipeline.ledger import chain, database, entries, lookups, writer_queue
 from blockveil.pipeline.ledger import ledger as ledger_module
+from blockveil.pipeline.plan import begun_plans
 from blockveil.pipeline.plan.effort import Effort
 from blockveil.pipeline.plan.planning import Plan, make_plan
-from blockveil.pipeline.releases import charged_steps, destination, keys, publishing, workspace
+from blockveil.pipeline.releases import charged_steps, destination, keys, outputs, publishing, workspace
 from blockveil.pipeline.releases.night import Attempt, walk
 from blockveil.pipeline.releases.order import plainly
 from blockveil.pipeline.releases.workspace import Workspace
@@ -36,7 +36,8 @@ from tests import support
 from tests.simulation import stand_ins
 from tests.simulation.bucket import Bucket, requests
 from tests.simulation.calls import MOUNT
-from tests.simulation.database import Connection, Engine, database_for, engine_for
+from tests.simulation.database import Connection, Engine, database_for, engine_for, sessions_for
+from tests.simulation.replaced import Remembered, Replacements, error_facts_of, loads, plan_made, resolve
 from tests.simulation.service import CRON, PrefectServer, Run, schedule_of
 from tests.simulation.watcher import Watcher, nights_within
 from tests.simulation.world import SECOND, Faults, Violation, World
@@ -100,9 +101,9 @@ def engine() -> Engine:
 
 
 @cache
-def databases(server: bool) -> Any:
+def databases(server: bool, library: bool) -> Any:
     """The product's own class over the simulated connections; it serves one schedule after the other."""
-    made = engine_for(lambda: _present[0].connect(), server=server)
+    made = (engine_for if library else sessions_for)(lambda: _present[0].connect(), server=server)
     return database_for(ROOT / "ledger.db", made, server=server)
 
 
@@ -121,11 +122,13 @@ class Schedule:
         Decides what happens.
     faulty
         Whether anything goes wrong at all.
+    library
+        Whether statements are run by SQLAlchemy itself.
     """
 
-    def __init__(self, seed: int, *, faulty: bool = True) -> None:
+    def __init__(self, seed: int, *, faulty: bool = True, library: bool = False) -> None:
         world = self.world = World(seed, 0)
-        self.seed, self._faulty = seed, faulty
+        self.seed, self._faulty, self._library = seed, faulty, library
         self.zone = world.one_of(tuple(ZONES))
         first = datetime.fromisoformat(world.one_of(ZONES[self.zone])).replace(hour=18, tzinfo=ZoneInfo(self.zone))
         world.now = world.disk.now = int(first.timestamp()) * SECOND
@@ -168,35 +171,52 @@ class Schedule:
 
         return Clock
 
-    def _patches(self) -> Iterator[Any]:
+    def _replace(self) -> Replacements:
+        """Put what is simulated in place of what the product calls, until all is put back."""
         world, clock = self.world, self._clock()
-        inline = SimpleNamespace(Thread=stand_ins.InlineThread, Event=line.threading.Event)
+        inline = SimpleNamespace(Thread=stand_ins.InlineThread, Event=writer_queue.threading.Event)
         times = SimpleNamespace(sleep=world.sleep, time=lambda: world.now / SECOND, time_ns=lambda: world.now)
         randomness = SimpleNamespace(token_hex=lambda count: world.bytes(count).hex())
-        yield mock.patch.multiple(ledger_module, open_database=lambda _: databases(self.server), _now=self._utc)
-        yield mock.patch.multiple(workspace, datetime=clock)
+        made = Replacements()
+        made.put(workspace, datetime=clock)
         for module in (database, keys, known_content):
-            yield mock.patch.object(module, "time", times)
-        for module in (line, interrupts):
-            yield mock.patch.object(module, "threading", inline)
-        yield mock.patch.object(keys, "token_bytes", world.bytes)
-        yield mock.patch.multiple(chain, identifier=lambda: world.bytes(16).hex())
-        yield mock.patch.multiple(ledger_module, identifier=lambda: world.bytes(16).hex())
-        yield mock.patch.object(keys.os, "urandom", world.bytes)
-        yield mock.patch.object(staging, "secrets", randomness)
-        yield mock.patch.object(staging, "_let_go", self._let_go(staging._let_go))
-        yield mock.patch.object(known_content, "_known", Remembered(world))
-        yield from self._stand_ins()
-        yield from self._service()
+            made.put(module, time=times)
+        for module in (writer_queue, interrupts):
+            made.put(module, threading=inline)
+        made.put(keys, token_bytes=world.bytes)
+        made.put(keys.os, urandom=world.bytes)
+        made.put(chain, identifier=lambda: world.bytes(16).hex())
+        made.put(
+            ledger_module,
+            open_database=lambda _: databases(self.server, self._library),
+            _now=self._utc,
+            identifier=lambda: world.bytes(16).hex(),
+        )
+        made.put(staging, secrets=randomness, _let_go=self._let_go(staging._let_go))
+        made.put(known_content, _known=Remembered(world))
+        made.put(LoadedConfig, resolve=resolve)
+        made.put(outputs, error_facts=error_facts_of)
+        made.put(begun_plans, make_plan=plan_made)
+        for module in (entries, lookups):
+            made.put(module, json=SimpleNamespace(loads=loads))
+        self._put_stand_ins(made)
+        made.put(
+            recovery,
+            get_client=self.prefect.client,
+            pages=self.prefect.pages,
+            plan_near=lambda _, day: self.plan(day),
+            times=schedule_of,
+        )
+        return made
 
-    def _stand_ins(self) -> Iterator[Any]:
+    def _put_stand_ins(self, made: Replacements) -> None:
         arrays = SimpleNamespace(
             create_group=stand_ins.create_group, write_array=lambda group, *rest: group.add(*rest), create_array=None
         )
-        yield mock.patch.object(publishing, "zarr_arrays", arrays)
-        yield mock.patch.object(zarr_arrays, "_ahead", iter)  # without a thread that reads ahead
-        yield mock.patch.object(released, "zarr", SimpleNamespace(open_group=stand_ins.open_group))
-        yield mock.patch.multiple(
+        made.put(publishing, zarr_arrays=arrays)
+        made.put(zarr_arrays, _ahead=iter)  # without a thread that reads ahead
+        made.put(released, zarr=SimpleNamespace(open_group=stand_ins.open_group))
+        made.put(
             charged_steps,
             open_records=lambda _: stand_ins.Records(self, self.version),
             exact_graph=lambda *_: None,
@@ -204,21 +224,12 @@ class Schedule:
             released_layout=lambda *_: None,
             secrets=SimpleNamespace(token_hex=lambda count: self.world.bytes(count).hex()),
         )
-        yield mock.patch.object(charged_steps.tile_writer, "write", stand_ins.write_tiles)
+        made.put(charged_steps.tile_writer, write=stand_ins.write_tiles)
         cut = SimpleNamespace(layout=lambda *_: None, work=SimpleNamespace(narrow=False))
-        yield mock.patch.multiple(Effort, cut=lambda *_: cut)
-        yield mock.patch.object(destination, "ThreadPoolExecutor", stand_ins.InlinePool)
-        yield mock.patch.multiple(object_writes, client=lambda *_: self.bucket)
-        yield mock.patch.multiple(obstore, **requests())
-
-    def _service(self) -> Iterator[Any]:
-        yield mock.patch.multiple(
-            recovery,
-            get_client=self.prefect.client,
-            pages=self.prefect.pages,
-            plan_near=lambda _, day: self.plan(day),
-            times=schedule_of,
-        )
+        made.put(Effort, cut=lambda *_: cut)
+        made.put(destination, ThreadPoolExecutor=stand_ins.InlinePool)
+        made.put(object_writes, client=lambda *_: self.bucket)
+        made.put(obstore, **requests())
 
     def _utc(self) -> str:
         return self._now().isoformat(timespec="seconds")
@@ -251,8 +262,7 @@ class Schedule:
         try:
             with ExitStack() as stack:
                 stack.enter_context(self.world.calls.installed())
-                for patch in self._patches():
-                    stack.enter_context(patch)
+                stack.callback(self._replace().put_back)
                 self._prepare()
                 self._chaos()
                 self._recover()
@@ -399,29 +409,6 @@ class Schedule:
         day = recovery.night_of(run, ZoneInfo(self.zone))  # type: ignore[arg-type]
         assert day is not None
         self.version = self.watcher.state_of(self.plan(day).release_id)
-
-
-class Remembered(dict[Any, Any]):
-    """What each process remembers for itself, where the product has one dictionary for its process."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__()
-        self._world = world
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        return self._world.current.memory.get(key, default)
-
-    def __len__(self) -> int:
-        return len(self._world.current.memory)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._world.current.memory)
-
-    def pop(self, key: Any, *default: Any) -> Any:
-        return self._world.current.memory.pop(key, *default)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self._world.current.memory[key] = value
 
 
 @dataclass(frozen=True)

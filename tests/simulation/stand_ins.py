@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -148,43 +149,62 @@ class Group:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self._path = os.fspath(path)
         self.attrs = SimpleNamespace(put=self._put)
 
     def _put(self, attributes: Mapping[str, Any]) -> None:
-        write(self.path / "zarr.json", json.dumps({"node_type": "group", "attributes": attributes}).encode())
+        write(f"{self._path}/zarr.json", json.dumps({"node_type": "group", "attributes": attributes}).encode())
 
     def add(self, name: str, values: Any, dimensions: tuple[str, ...]) -> None:
         """Write an array."""
         data = np.asarray(values, "<f8")
         said = {"shape": data.shape, "dimensions": dimensions}
-        write(self.path / name / "zarr.json", json.dumps(said).encode())
+        write(f"{self._path}/{name}/zarr.json", json.dumps(said).encode())
         content = data.tobytes()
-        write(self.path / name / "c", content + zlib.crc32(content).to_bytes(4, "little"))
+        write(f"{self._path}/{name}/c", content + zlib.crc32(content).to_bytes(4, "little"))
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
         """Arrays by name; a chunk that is gone reads as NaN, as Zarr's fill value, and a damaged one raises."""
-        for folder in sorted(self.path.iterdir()):
-            if folder.is_dir():
-                said = json.loads((folder / "zarr.json").read_bytes())
-                yield folder.name, Array(_chunk(folder / "c", tuple(said["shape"])), tuple(said["dimensions"]))
+        for name in sorted(os.listdir(self._path)):
+            folder = f"{self._path}/{name}"
+            if os.path.isdir(folder):
+                said = json.loads(_content(f"{folder}/zarr.json"))
+                yield name, Array(_chunk(f"{folder}/c", tuple(said["shape"])), tuple(said["dimensions"]))
 
 
-def _chunk(file: Path, shape: tuple[int, ...]) -> Any:
-    if not file.exists():
+def _content(file: str) -> bytes:
+    with open(file, "rb") as found:
+        return bytes(found.read())
+
+
+def _chunk(file: str, shape: tuple[int, ...]) -> Any:
+    if not os.path.exists(file):
         return np.full(shape, np.nan)
-    content = file.read_bytes()
+    content = _content(file)
     if len(content) < 4 or zlib.crc32(content[:-4]).to_bytes(4, "little") != content[-4:]:
         raise ValueError("a chunk is damaged")
     return np.frombuffer(content[:-4], "<f8").reshape(shape)
 
 
-def write(path: Path, content: bytes) -> None:
+def write(path: str, content: bytes) -> None:
     """Write a file as Zarr's local store does: under another name, then renamed, with nothing synced."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_bytes(content)
-    partial.replace(path)
+    _make(os.path.dirname(path))
+    partial = f"{path}.partial"
+    with open(partial, "wb") as file:
+        file.write(content)
+    os.replace(partial, path)
+
+
+def _make(folder: str) -> None:
+    """Make a folder and those above it, as ``Path.mkdir`` does; paths would take most of a schedule's time here."""
+    try:
+        os.mkdir(folder)
+    except FileNotFoundError:
+        _make(os.path.dirname(folder))
+        _make(folder)
+    except OSError:
+        if not os.path.isdir(folder):
+            raise
 
 
 def create_group(path: Path, attributes: Mapping[str, Any]) -> Group:
@@ -196,7 +216,7 @@ def create_group(path: Path, attributes: Mapping[str, Any]) -> Group:
 
 def open_group(path: Path, **_: Any) -> Any:
     """In place of ``zarr.open_group``."""
-    said = json.loads((path / "zarr.json").read_bytes())
+    said = json.loads(_content(f"{path}/zarr.json"))
     found = Group(path)
     return SimpleNamespace(arrays=found.arrays, attrs=said["attributes"])
 

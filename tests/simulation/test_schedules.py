@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from tests.simulation.disk import Disk
 from tests.simulation.schedule import Schedule, first_violation, most_within, run_seed
+from tests.simulation.statements import Compiled
 from tests.simulation.world import Process
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,6 +52,17 @@ def test_a_seed_gives_the_same_schedule_in_every_process():
     environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == here
+
+
+def test_sqlalchemy_itself_gives_the_same_schedules():
+    for seed in range(12):
+        schedules = [Schedule(seed, library=library) for library in (False, True)]
+        assert len({schedule.run() for schedule in schedules}) == 1
+
+
+def test_a_statement_whose_results_sqlalchemy_would_convert_is_refused():
+    with pytest.raises(NotImplementedError, match="would convert"):
+        Compiled.of(sa.select(sa.column("day", sa.Date)), ())
 
 
 def disk(numbers):

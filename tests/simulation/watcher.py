@@ -11,6 +11,7 @@ import json
 import math
 import struct
 import zlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.world import Violation
@@ -246,8 +247,14 @@ def _files(disk: Any, start: tuple[str, ...]) -> dict[str, bytes]:
 
 def _digest(files: dict[str, bytes]) -> str:
     """SHA-256 of the arrays by content, as :func:`.zarr_arrays.content_digest` says; empty where one is damaged."""
+    return _digest_of(tuple(sorted(item for item in files.items() if "/" in item[0])))
+
+
+@lru_cache(maxsize=64)
+def _digest_of(items: tuple[tuple[str, bytes], ...]) -> str:
+    files = dict(items)
     total = hashlib.sha256(b"blockveil content 1")
-    for name in sorted({name.partition("/")[0] for name in files if "/" in name}):
+    for name in sorted({name.partition("/")[0] for name in files}):
         chunk, said = files.get(f"{name}/c", b""), json.loads(files.get(f"{name}/zarr.json", b"{}"))
         if zlib.crc32(chunk[:-4]).to_bytes(4, "little") != chunk[-4:] or "shape" not in said:
             return ""

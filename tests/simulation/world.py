@@ -108,7 +108,8 @@ class World:
         self.processes: list[Process] = []
         self.faults = Faults()
         self.disasters: dict[int, Callable[[], None]] = {}
-        self.steps, self.now, self._trace = 0, now, hashlib.sha256()
+        self.steps, self.now = 0, now
+        self._trace: list[str] = []
         self.on_crash: list[Callable[[], None]] = []
         self.on_rename: list[Callable[[tuple[str, ...]], None]] = []
         self.log: list[str] | None = None
@@ -132,11 +133,11 @@ class World:
     @property
     def digest(self) -> str:
         """SHA-256 of all that has happened."""
-        return self._trace.hexdigest()
+        return hashlib.sha256("".join(f"{line}\n" for line in self._trace).encode()).hexdigest()
 
     def note(self, text: str) -> None:
         """Add a line to what has happened."""
-        self._trace.update(text.encode() + b"\n")
+        self._trace.append(text)
         if self.log is not None:
             self.log.append(f"{self.steps:5} {self.current.name:10} {text}")
 
@@ -156,12 +157,12 @@ class World:
 
     def alive(self) -> None:
         """End here if this process was killed."""
-        if self.current.dead:
+        if getattr(getcurrent(), "process", self.machine).dead:
             raise Killed
 
     def step(self, what: str, detail: Any = "") -> None:
         """Something happens: before it, chance may have its way."""
-        process = self.current
+        process: Process = getattr(getcurrent(), "process", self.machine)
         if process is self.machine:
             return
         if process.dead:
@@ -170,9 +171,8 @@ class World:
         self.now += _TICK
         self.disk.now = self.now
         self.note(f"{process.name} {what} {detail}" if detail else f"{process.name} {what}")
-        disaster = self.disasters.pop(self.steps, None)
-        if disaster is not None:
-            disaster()
+        if self.steps in self.disasters:
+            self.disasters.pop(self.steps)()
         elif self.chance() < self.faults.switch:
             self._hub.switch()
         if process.dead:

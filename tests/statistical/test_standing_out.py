@@ -53,11 +53,11 @@ class Noisy:
         """Whether a release has a false finding by the report's rule, and by that of two standard deviations."""
         found = scan(ReleasedMatrix(self.draw(rng)))
         planted = self.true * (self.true + 1) // 2
-        assert found.standing >= planted, "what is far beyond the noise is found"
+        assert found.outside >= planted, "what is far beyond the noise is found"
         cells = found.cells.clear.copy()
         side = -(-self.true * cells.shape[0] // self.d)
         cells[:side, :side] = False
-        return found.standing > planted or bool(cells.any()), found.beyond_two > planted
+        return found.outside > planted or bool(cells.any()), found.beyond_two > planted
 
 
 def most(trials: int) -> float:
@@ -126,7 +126,7 @@ def test_covariances_of_independent_features_are_no_findings_however_uncertain_t
     monkeypatch.setattr("blockveil.pipeline.report.cells.CELLS", cells)
     rng, releases, trials = np.random.default_rng(4), Ratios(30, relative, mean), 300
     found = [scan(ReleasedMatrix(releases.draw(rng))) for _ in range(trials)]
-    assert sum(bool(one.standing or one.cells.clear.any()) for one in found) <= most(trials)
+    assert sum(bool(one.outside or one.cells.clear.any()) for one in found) <= most(trials)
     assert sum(one.beyond_two > 0 for one in found) > most(trials)
     # The spectrum of noise alone is below the level that is drawn beside it.
     above = sum(Facts(releases.draw(rng)).above_noise > 0 for _ in range(60))

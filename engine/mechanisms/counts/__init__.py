@@ -1,5 +1,7 @@
 """Mechanisms for counts on a grid: strategies of whole numbers, and buckets that are chosen privately.
 
+* :mod:`.symmetric_axes`: Axes of tables that may be exchanged, so that records need not be distinguished by those
+  that they agree along
 * :mod:`.buckets`: DAWA as it is released
 * :mod:`.dawa`: Data-aware counts (DAWA)
 * :mod:`.hierarchy`: Hierarchical counts (Hb)

@@ -13,8 +13,8 @@ the two is a proof. It is one for all Gaussian noise, and not only for noise on 
 agree along S are equally likely within its share, so that ``E[d d']`` is c_A times a constant on the residuals of A,
 and duality (:mod:`.duality`) gives the same sum. Shares are found by ``share <- share * cost``.
 
-Beyond 12 axes the shares of add-remove are kept, and two records in different cells, all pairs equally likely, give the
-bound.
+Beyond 12 axes, shares are sought where axes are symmetric (:mod:`.symmetric_axes`), so that few classes of pairs
+remain. Else those of add-remove are kept, and two records in different cells, all pairs equally likely, give the bound.
 
 **Source**: as for :mod:`.duality`; derived here for residuals.
 """
@@ -27,11 +27,15 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from blockveil.engine.mechanisms.counts.symmetric_axes import SymmetricAxes
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.workloads.marginal_tables import Axes
 
 MOST_SEARCHED = 12
 """Most axes for which shares are sought: each round goes through all sets of axes along which records agree."""
+
+MOST_CLASSES = 2**MOST_SEARCHED
+"""Most classes of pairs of records for which shares are sought where axes are symmetric."""
 
 _ROUNDS = 2000
 _GAP = 1e-3
@@ -124,24 +128,46 @@ def added(norms: Vector, weights: Vector) -> LeastNoise:
     return LeastNoise(np.sqrt(weights / norms) / total, total**2)
 
 
-def replaced(agreements: Agreements, norms: Vector, weights: Vector) -> LeastNoise:
-    """Under replace-one; parameters as for :func:`added`."""
-    axes, least = len(agreements.cells), added(norms, weights)
-    if axes > MOST_SEARCHED:
-        cells = prod(float(n) for n in agreements.cells)
-        # E[d d'] of all pairs is 2 / (N - 1) times the projection to differences, in which the empty set, the first,
-        # has no share.
-        shares = np.sqrt(norms * weights)[1:]
-        return LeastNoise(least.precisions, 2.0 * cells / (cells - 1.0) * float(np.sum(shares)) ** 2)
-    found, shares = least, np.full(2**axes, 2.0**-axes)
+def replaced(
+    agreements: Agreements, norms: Vector, weights: Vector, classes: SymmetricAxes | None = None
+) -> LeastNoise:
+    """Under replace-one; parameters as for :func:`added`.
+
+    Parameters
+    ----------
+    agreements, norms, weights
+        As for :func:`added`.
+    classes
+        The same pairs of records where axes are symmetric, for more than :data:`MOST_SEARCHED` of them.
+    """
+    axes = len(agreements.cells)
+    if axes <= MOST_SEARCHED:
+        return _searched(agreements, norms, weights, np.ones(len(weights)), 2**axes)
+    if classes is not None:
+        own = classes.first
+        found = _searched(classes, norms[own], weights[own], classes.members, len(classes.sums))
+        return LeastNoise(classes.by_set(found.precisions), found.bound)
+    cells = prod(float(n) for n in agreements.cells)
+    # E[d d'] of all pairs is 2 / (N - 1) times the projection to differences, in which the empty set, the first,
+    # has no share.
+    shares = np.sqrt(norms * weights)[1:]
+    bound = 2.0 * cells / (cells - 1.0) * float(np.sum(shares)) ** 2
+    return LeastNoise(added(norms, weights).precisions, bound)
+
+
+def _searched(
+    pairs: Agreements | SymmetricAxes, norms: Vector, weights: Vector, members: Vector, many: int
+) -> LeastNoise:
+    """Precisions by rounds over the shares of classes of pairs; ``members`` counts the sets of each number."""
+    found, shares = LeastNoise(np.ones(len(weights)), 0.0), np.full(many, 1.0 / many)
     error, bound = np.inf, 0.0
     for _ in range(_ROUNDS):
-        means = agreements.coefficients(shares, norms)
-        bound = max(bound, float(np.sum(np.sqrt(weights * means))) ** 2)
+        means = pairs.coefficients(shares, norms)
+        bound = max(bound, float(np.sum(members * np.sqrt(weights * means))) ** 2)
         precisions = np.sqrt(weights / means)
-        costs = agreements.costs(precisions, norms)
+        costs = pairs.costs(precisions, norms)
         precisions = precisions / float(np.max(costs))
-        if (total := float(np.sum(weights / precisions))) < error:
+        if (total := float(np.sum(members * weights / precisions))) < error:
             error, found = total, LeastNoise(precisions, bound)
         if error <= bound * (1.0 + _GAP):
             break

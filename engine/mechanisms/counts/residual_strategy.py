@@ -16,8 +16,8 @@ since ``(n I - 11')(n I - 11') = n^2 (I - 11'/n)``. So with ``w_A = n_A^2 / s_A^
   squares, with q_A(S) the product over A of ``1 - 1/n_i`` for axes in S and of ``-1/n_i`` for others: the scalar
   product of columns of ``I - 11'/n`` at two places. All S but that of all axes occur, because each axis has two cells.
   The largest over S is exact; it is found for all 2^d of them at once, one axis after the other. A record may also
-  leave the tables, or enter them: the add-remove value, if that is larger. Beyond 20 axes the sum of the largest of
-  each term bounds it.
+  leave the tables, or enter them: the add-remove value, if that is larger. Beyond 20 axes it is found where axes are
+  symmetric (:mod:`.symmetric_axes`); else the sum of the largest of each term bounds it.
 
 Least error. The residuals add up orthogonally within each table, so that the total variance of the tables is
 ``sum v_A s_A^2 / n_A^2``, where v_A is the sum over tables T above A of the product over A of (n_i - 1), divided by the
@@ -45,7 +45,15 @@ from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.mechanisms.counts.residual_sizes import Agreements, LeastNoise, added, replaced
+from blockveil.engine.mechanisms.counts.residual_sizes import (
+    MOST_CLASSES,
+    MOST_SEARCHED,
+    Agreements,
+    LeastNoise,
+    added,
+    replaced,
+)
+from blockveil.engine.mechanisms.counts.symmetric_axes import SymmetricAxes, symmetric_axes
 from blockveil.engine.noise.discrete_gaussian import TILE
 from blockveil.engine.records.geometry import Matrix, Vector
 from blockveil.engine.sensitivity.second_moment import Sensitivity
@@ -138,11 +146,17 @@ class ResidualStrategy:
         """Scalar products of what two records add."""
         return Agreements(self.tables.sizes, self.tables.sets)
 
+    @cached_property
+    def symmetric(self) -> SymmetricAxes | None:
+        """The same where axes are symmetric; None where too many classes of pairs remain."""
+        return symmetric_axes(self.tables, MOST_CLASSES)
+
     def least_noise(self, neighbours: Neighbours) -> LeastNoise:
         """Precisions of the residuals of least total variance for a loss of one, and the bound of it."""
         if neighbours is Neighbours.ADD_REMOVE:
             return added(self.norms, self.error_weights())
-        return replaced(self.agreements, self.norms, self.error_weights())
+        symmetric = self.symmetric if len(self.tables.sizes) > MOST_SEARCHED else None
+        return replaced(self.agreements, self.norms, self.error_weights(), symmetric)
 
     def least_sizes(self, neighbours: Neighbours) -> Vector:
         """Sizes s_A of the least total variance, for a loss of about one, for each set of axes."""
@@ -160,12 +174,16 @@ class ResidualStrategy:
     def _replaced(self, weights: Vector) -> tuple[float, float]:
         """Largest squared distance of two records within the tables, a bound of it and one that exists."""
         total = 2.0 * float(np.sum(weights * self.norms))
-        if len(self.tables.sizes) <= MOST_PATTERNS:
-            products = self.agreements.products(weights)
+        products = self._products(weights)
+        if products is not None:
             # The last pattern is that of two equal records.
             found = total - 2.0 * float(np.min(products[:-1]))
-            # No partial sum exceeds the sum of the weights, and each axis rounds it a few times, by 2**-53 of it each.
-            rounded = len(self.tables.sizes) * float(np.sum(weights)) * 2.0**-50
+            # No partial sum exceeds the sum of the weights, and each rounding is by 2**-53 of it: a few an axis, and
+            # where axes are symmetric one more for each type that is added.
+            times = 8 * len(self.tables.sizes)
+            if len(self.tables.sizes) > MOST_PATTERNS and self.symmetric is not None:
+                times += len(self.symmetric.first)
+            rounded = times * float(np.sum(weights)) * 2.0**-53
             # The last factor on the root covers 2e-12 of the square.
             return (found if rounded <= 1e-12 * found else found + rounded), found
         sets = self.tables.sets
@@ -174,6 +192,12 @@ class ResidualStrategy:
         differing = [prod(-1.0 / n for n in self.tables.shape(axes)) for axes in sets]
         bound = total - 2.0 * float(np.sum(weights * self.norms * np.array(least)))
         return bound, total - 2.0 * float(np.sum(weights * np.array(differing)))
+
+    def _products(self, weights: Vector) -> NDArray[np.float64] | None:
+        """``sum w_A q_A`` of all pairs of records, those of equal ones last; None where they are too many."""
+        if len(self.tables.sizes) <= MOST_PATTERNS:
+            return self.agreements.products(weights)
+        return None if self.symmetric is None else self.symmetric.products(weights)
 
     def answers(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Exact answers from the cells of all tables, int64, shape ``shape``; zeros fill up the last row of a set.

@@ -71,8 +71,8 @@ DECLARED = (
             error="(sum over sets A of sqrt(p_A v_A))^2 / mu^2 under add-remove",
             finding=(
                 "Right and exact under add-remove, where the total variance is the least that any Gaussian noise has. "
-                "Under replace-one sizes within a thousandth of the least are sought for up to 12 axes; for more, "
-                "those of add-remove are charged the exact distance."
+                "Under replace-one sizes within a thousandth of the least are sought for up to 12 axes, and for more "
+                "that are symmetric; else those of add-remove are charged their distance."
             ),
             use="release",
         ),

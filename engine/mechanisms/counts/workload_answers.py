@@ -24,10 +24,10 @@ from blockveil.engine.mechanisms.counts.tree_search import best_tree
 from blockveil.engine.mechanisms.declaration import (
     BOTH,
     CatalogueEntry,
+    IntegerBetween,
     MechanismDeclaration,
     OneOf,
     Parameter,
-    WholeBetween,
 )
 from blockveil.engine.noise.additive import Measured, NoiseDesign, laplace_design
 from blockveil.engine.noise.discrete_laplace import LAPLACE_GRID
@@ -235,7 +235,7 @@ DECLARED = (
             Parameter("noise", OneOf(("gaussian", "laplace")), "the law of the noise; Laplace gives a pure epsilon"),
             Parameter(
                 "branching",
-                WholeBetween(2, 2**20),
+                IntegerBetween(2, 2**20),
                 "the blocks of the next level along each axis; the best for the workload where it is not given",
                 required=False,
             ),

@@ -52,7 +52,7 @@ CERTIFIED = False
 """Whether the program, not only the law, is proven private; it is not, see above."""
 
 Uniforms = Callable[[int, int], Vector]
-"""Gives so many uniform numbers in (0, 1) for a number of a batch."""
+"""Gives a number of uniform numbers in (0, 1) for a number of a batch."""
 
 _LANE = 32
 _BATCH = 64

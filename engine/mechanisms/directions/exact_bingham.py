@@ -51,7 +51,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from blockveil.engine.noise.exact_matrix import Integers, identity, inverse_root, whole_parts
+from blockveil.engine.noise.exact_matrix import Integers, identity, integer_parts, inverse_root
 from blockveil.engine.noise.exact_random import KeyBits
 from blockveil.engine.records.geometry import Matrix
 
@@ -113,7 +113,7 @@ class Sampler:
         """
         scaled = (moment * concentration.numerator) / (unit * concentration.denominator)
         shift, root = _shift(scaled.astype(np.float64))
-        factor, exact = whole_parts(np.ldexp(root.T, _FACTOR_BITS)), Fraction(shift)
+        factor, exact = integer_parts(np.ldexp(root.T, _FACTOR_BITS)), Fraction(shift)
         # P = s I - c A in whole numbers, one being `whole`.
         whole = exact.denominator * concentration.denominator * unit
         diagonal = identity(moment.shape[0], exact.numerator * concentration.denominator * unit)

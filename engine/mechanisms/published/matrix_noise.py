@@ -192,7 +192,7 @@ DECLARED = (
             queries=ALL_QUERIES,
             needs="public bounds of a record; optionally relative standard deviations by feature",
             loss="mu = sensitivity / (least(U1) least(U2)) on a ball, smaller where the geometry is narrower",
-            error="tr(Sigma1) tr(Sigma2), least for equal noise",
+            error="tr(Sigma1) tr(Sigma2), least for isotropic noise",
             finding=(
                 "Theorem 2 is the analytic Gaussian; its 'only if' needs a set of changes that holds the worst "
                 "rank-one direction. Theorem 4 holds, also adaptively. Equation (52) is not a derivation of its "

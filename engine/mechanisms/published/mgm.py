@@ -1,4 +1,4 @@
-"""The matrix Gaussian mechanism (MGM), the variant of MVG from which IMGM was improved: equal noise, valid, loose.
+"""The matrix Gaussian mechanism (MGM), the variant of MVG from which IMGM was improved: isotropic noise, valid, loose.
 
 Noise of standard deviation s on each of M entries has, for a difference D of neighbouring answers, the loss ``mu^2 / 2
 + mu g`` with ``mu = |D|_F / s`` and ``g = <N, D> / |D|_F`` for standard normal N. MGM bounds g by the norm of the whole

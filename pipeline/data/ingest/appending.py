@@ -76,7 +76,7 @@ def append(source: Source, tell: Tell) -> str:
     try:
         with scratch.locked(target) as root:
             try:
-                before = standing(source, root)
+                before = store_before(source, root)
                 files = new_files(source, None if before is None else before[1], tell)
             except BlockveilError:
                 scratch.remove(root)  # as where what is read is at fault
@@ -119,7 +119,7 @@ def discard(target: Path, array: str) -> bool:
     return found
 
 
-def standing(source: Source, root: Path) -> Before | None:
+def store_before(source: Source, root: Path) -> Before | None:
     """Manifest and state of the store as it is; None where there is none. What a killed run left is removed.
 
     Raises

@@ -21,8 +21,8 @@ from blockveil.pipeline.config.ingest_columns import (
     CategoryColumn,
     Column,
     DateColumn,
+    IntegerColumn,
     NumberColumn,
-    WholeColumn,
 )
 from blockveil.pipeline.config.ingest_file import AggregatedRows, IngestConfig
 from blockveil.pipeline.config.map_columns import CrossColumn, FourierColumn, GradientsColumn, OnnxColumn
@@ -89,7 +89,7 @@ def _encode(column: Column, batch: Batch, out: Rows, made: Mapping[str, Network]
     match column:
         case NumberColumn():
             return _numbers(column, batch, out)
-        case WholeColumn():
+        case IntegerColumn():
             return _whole(column, batch.whole, out)
         case BooleanColumn():
             return _whole(column, batch.flags, out)
@@ -120,7 +120,7 @@ def _numbers(column: NumberColumn, batch: Batch, out: Rows) -> Flags | None:
 
 
 def _whole(
-    column: WholeColumn | BooleanColumn, read: Callable[..., tuple[NDArray[np.int64], Flags | None]], out: Rows
+    column: IntegerColumn | BooleanColumn, read: Callable[..., tuple[NDArray[np.int64], Flags | None]], out: Rows
 ) -> Flags | None:
     names = column.inputs
     values, missing = read(names)

@@ -68,7 +68,7 @@ class Session(Protocol):
         """The one row of a query that counts."""
 
     def batches(self, text: str, rows: int) -> Iterator[pa.RecordBatch]:
-        """Result of a query, in batches of about so many rows at most."""
+        """Result of a query, in batches of at most about a given number of rows."""
 
     def check_unchanged(self) -> None:
         """Refuse a database whose snapshot did not hold; DataError."""

@@ -55,6 +55,10 @@ class DeltaVersion:
         check_features(protocol.min_reader_version, protocol.reader_features or (), shown)
         self.name, self.version = str(table.metadata().id), str(table.version())
 
+    def columns(self) -> list[str]:
+        """Names of its columns, in their order."""
+        return _guarded(lambda: [field.name for field in self._table.schema().fields], self._shown)
+
     def files(self) -> list[SourceFile]:
         """See :class:`.table_growth.GrowingTable`."""
         found = _guarded(lambda: _added(self._table), self._shown)
@@ -107,6 +111,17 @@ def open_delta(source: DeltaSource, base: Path) -> DeltaVersion:
     return _guarded(lambda: DeltaVersion(root, deltalake.DeltaTable(root, version=source.version), shown), shown)
 
 
+def delta_columns(source: DeltaSource, base: Path) -> list[str]:
+    """Names of the columns of a table, in their order; what its log says of files is not looked at.
+
+    Raises
+    ------
+    BlockveilError
+        As :func:`open_delta`.
+    """
+    return open_delta(source, base).columns()
+
+
 def _guarded(work: Callable[[], T], shown: str) -> T:
     """What the library returns; its text is not shown where it fails."""
     try:
@@ -145,7 +160,7 @@ def _added(table: Any) -> list[dict[str, Any]]:
 
 
 def _listed(action: dict[str, Any], types: dict[str, str]) -> dict[str, Any]:
-    """An action of a commit as :func:`_added` has it: values of partition columns are spelled alike every night."""
+    """An action of a commit as :func:`_added` has it: values of partition columns have one spelling."""
     spelled = {
         f"partition.{name}": None if not value else _SPELLED[types[name]](value)
         for name, value in action["partitionValues"].items()

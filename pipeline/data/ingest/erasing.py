@@ -165,7 +165,7 @@ def _erase(
     source: Source, unit: ChosenRows, staging: scratch.Staging, identifiers: Sequence[int | str], tell: Tell
 ) -> Erasure:
     """Write parts, state and manifest, in this order."""
-    before = appending.standing(source, staging.root)
+    before = appending.store_before(source, staging.root)
     if before is None:
         raise StoreError(
             f'ingest.store "{source.config.ingest.store}" is not there',

@@ -139,15 +139,15 @@ def read(target: Path, spec: str) -> GrowthState:
     folder = state_path(target)
     try:
         ingest_staging.require_private(folder)
-        said = json.loads((folder / _name(spec)).read_bytes())
-        fields, seal = said["state"], said["digest"]
+        stored = json.loads((folder / _name(spec)).read_bytes())
+        fields, seal = stored["state"], stored["digest"]
         files = tuple(HeldFile(**file) for file in fields["files"])
         units = tuple(UnitFile(**file) for file in fields["units"])
         owners = tuple(UnitFile(**file) for file in fields.get("owners", ()))  # earlier versions did not keep them
         rows = None if fields.get("rows") is None else UnitFile(**fields["rows"])
         table = None if fields.get("table") is None else TablePoint(**fields["table"])
         found = GrowthState(fields["spec"], fields["rules"], fields["identifiers"], files, units, owners, rows, table)
-        valid = seal == digest(fields) and found.spec == spec and said["version"] == _VERSION
+        valid = seal == digest(fields) and found.spec == spec and stored["version"] == _VERSION
     except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError):
         valid = False
     if not valid:

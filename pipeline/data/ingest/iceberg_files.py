@@ -9,6 +9,7 @@ the records besides, such as their number and extremes, is not looked at.
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from blockveil.pipeline.config.ingest_databases import IcebergSource
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.ingest.files import SourceFile, file_at, unreadable
 from blockveil.pipeline.data.ingest.growth_state import TablePoint
-from blockveil.pipeline.data.ingest.table_files import elsewhere, located, within
+from blockveil.pipeline.data.ingest.table_files import METADATA, elsewhere, located, within
 from blockveil.pipeline.data.ingest.table_growth import Commit, changed, check_same, forgotten, new_in
 
 if TYPE_CHECKING:
@@ -118,12 +119,7 @@ def open_iceberg(source: IcebergSource, base: Path, inputs: Sequence[str]) -> Ic
     DataError
         It lacks a column, or was copied from elsewhere.
     """
-    _check_settings()
-    try:
-        import pyiceberg  # noqa: F401 - whether it is there
-    except ModuleNotFoundError as missing:
-        raise MissingExtra.of(missing) or missing from None
-    shown = f'source.table "{source.table}"'
+    shown = _ready(source)
 
     def opened() -> IcebergVersion:
         metadata, place = _metadata(source, base, shown)
@@ -131,6 +127,34 @@ def open_iceberg(source: IcebergSource, base: Path, inputs: Sequence[str]) -> Ic
         return IcebergVersion(metadata, root, _snapshot(metadata, source), numbers, shown)
 
     return _guarded(opened, shown)
+
+
+def iceberg_columns(source: IcebergSource, base: Path) -> list[str]:
+    """Names of the columns of a table as it is now, in their order; no manifest and no file of it is opened.
+
+    Raises
+    ------
+    BlockveilError
+        As :func:`open_iceberg`.
+    """
+    shown = _ready(source)
+
+    def declared() -> list[str]:
+        metadata, place = _metadata(source, base, shown)
+        _folder(metadata, place, shown)  # refuses a copy, which could not be read
+        return [field.name for field in metadata.schema().fields]
+
+    return _guarded(declared, shown)
+
+
+def _ready(source: IcebergSource) -> str:
+    """What a table is called in messages, once its library may be called."""
+    _check_settings()
+    try:
+        import pyiceberg  # noqa: F401 - whether it is there
+    except ModuleNotFoundError as missing:
+        raise MissingExtra.of(missing) or missing from None
+    return f'source.table "{source.table}"'
 
 
 def _guarded(work: Callable[[], T], shown: str) -> T:
@@ -150,7 +174,7 @@ def _guarded(work: Callable[[], T], shown: str) -> T:
 
 def _check_settings() -> None:
     """Refuse settings in the present folder, before the library reads them: they may name code to import."""
-    if Path(_SETTINGS).exists() and Path.cwd() != Path.home():
+    if Path(_SETTINGS).exists() and str(Path.cwd()) != os.path.expanduser("~"):  # an account may have no home
         raise StoreError(
             f"The present folder holds {_SETTINGS}, which PyIceberg would obey",
             "Settings are the account's own: others may write to a folder in which a command is called",
@@ -168,7 +192,7 @@ def _metadata(source: IcebergSource, base: Path, shown: str) -> tuple[TableMetad
         place = _plain(load_catalog(source.catalog).load_table(source.table).metadata_location, shown)
     else:
         place = source.table if objects.is_remote(source.table) else str((base / source.table).resolve())
-        if not place.endswith(".metadata.json"):
+        if not place.endswith(METADATA):
             place = _newest(place.rstrip("/"), shown)
     return FromInputFile.table_metadata(_file_io(_Files("", shown)).new_input(place)), place
 
@@ -181,11 +205,12 @@ def _newest(folder: str, shown: str) -> str:
         failure = StoreError(
             f"{shown} has no metadata/version-hint.text, so its catalog alone knows what is in it",
             "A folder says itself which of its metadata files is the newest, or a catalog does",
-            "Set source.catalog, or name the metadata file (...metadata.json) that the catalog gives",
+            "Set source.catalog (for init, name catalog:NAME/TABLE), or name the metadata file (...metadata.json) that "
+            "the catalog gives",
         )
     else:
-        name = f"v{hint}" if hint.isdigit() else hint.removesuffix(".metadata.json")
-        return f"{folder}/metadata/{name}.metadata.json"
+        name = f"v{hint}" if hint.isdigit() else hint.removesuffix(METADATA)
+        return f"{folder}/metadata/{name}{METADATA}"
     raise failure
 
 

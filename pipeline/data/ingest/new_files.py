@@ -145,7 +145,7 @@ def _late(name: str) -> DataError:
 
 
 def _has_rows(source: Source, file: SourceFile | StoredArrays) -> bool:
-    """Whether a file has any row: days without records are files that are alike."""
+    """Whether a file has any row: days without records are files of equal content."""
     return next((True for piece in Reader(source.config).read(file, 0) if piece.batch.rows), False)
 
 

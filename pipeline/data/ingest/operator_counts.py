@@ -57,9 +57,9 @@ class OperatorCounts:
     def sentence(self) -> str:
         """The numbers in words."""
         left_out = self.read - self.fit
-        said = f"read {self.read:,} rows, left out {left_out:,} for their own values, stored {self.stored:,} records"
+        text = f"read {self.read:,} rows, left out {left_out:,} for their own values, stored {self.stored:,} records"
         if self.new_files or self.held_files:
-            said = f"new files {self.new_files:,}, files in the store already {self.held_files:,}; {said}"
+            text = f"new files {self.new_files:,}, files in the store already {self.held_files:,}; {text}"
         if self.units:
-            said += f"; {self.units:,} units, {self.over:,} of them with more rows than their bound"
-        return f"{said}. These numbers are private: they are shown here, and kept nowhere."
+            text += f"; {self.units:,} units, {self.over:,} of them with more rows than their bound"
+        return f"{text}. These numbers are private: they are shown here, and kept nowhere."

@@ -149,15 +149,15 @@ class Contract:
 
     def attributes(self) -> dict[str, Any]:
         """The same as plain JSON values."""
-        said = {**asdict(self), "columns": list(self.columns)}
-        del said["only"]
+        stated = {**asdict(self), "columns": list(self.columns)}
+        del stated["only"]
         if self.by is None:
-            del said["by"]
-        if not self.grows:  # a store that does not grow says what it said before one could
-            del said["late"]
+            del stated["by"]
+        if not self.grows:  # a store that does not grow has the contract that it had before stores could grow
+            del stated["late"]
         if self.only is not None:
-            said["only"] = {name: value for name, value in asdict(self.only).items() if value is not None}
-        return {ATTRIBUTE: said}
+            stated["only"] = {name: value for name, value in asdict(self.only).items() if value is not None}
+        return {ATTRIBUTE: stated}
 
     def check(self, config: ReleaseConfig) -> None:
         """Refuse a release whose promise does not hold for these records.
@@ -165,7 +165,7 @@ class Contract:
         Raises
         ------
         DataError
-            It promises something for another unit, for fewer rows a unit, under a relation that the ingest does not
+            It promises something for another unit, for fewer rows per unit, under a relation that the ingest does not
             keep, or declares other columns.
         """
         self._check_unit(config)

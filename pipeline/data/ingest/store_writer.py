@@ -175,7 +175,7 @@ class Writer:
         return self._array
 
     def _sides(self, rows: int) -> tuple[tuple[int, int], tuple[int, int] | None]:
-        """Chunks and shards of the array, whose first block has so many rows."""
+        """Chunks and shards of the array, whose first block has a given number of rows."""
         chunks, shards, block = layout(self._section, self._width)
         if not self._section.append or rows >= block:
             return chunks, shards

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 from urllib.parse import unquote
 
-from blockveil.pipeline.base.errors import DataError, StoreError
+from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
 from blockveil.pipeline.data import objects
-from blockveil.pipeline.data.ingest.files import SourceFile, file_at
+from blockveil.pipeline.data.ingest.files import SourceFile, file_at, unreadable
+
+METADATA = ".metadata.json"
+"""What the name of a metadata file of an Iceberg table ends with."""
 
 
 def located(place: str, root: str, shown: str, naming: str, remedy: str) -> SourceFile:
@@ -57,3 +61,34 @@ def within(place: str, root: str) -> bool:
 def elsewhere(shown: str) -> DataError:
     """Refusal of a table whose metadata name a file outside of its folder."""
     return DataError(f"{shown} names a file elsewhere", "The files of a table lie in its folder", "Copy the table")
+
+
+def lake_kind(location: str, base: Path) -> Literal["delta", "iceberg"] | None:
+    """Of which format a folder or a metadata file is, by the names in it; None for what is no such table.
+
+    Raises
+    ------
+    StoreError
+        It may not be looked at, or its store does not answer.
+    """
+    try:
+        return "iceberg" if location.endswith(METADATA) else _kind_of_folder(location.rstrip("/"), base)
+    except BlockveilError:
+        raise
+    except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
+        failure = unreadable(f'source "{location}"', error)
+    raise failure
+
+
+def _kind_of_folder(location: str, base: Path) -> Literal["delta", "iceberg"] | None:
+    if not objects.is_remote(location):
+        logged = (base / location / "_delta_log").is_dir()
+        named = (path.name for path in (base / location / "metadata").glob(f"*{METADATA}"))
+    else:
+        bucket, path = objects.split(location)
+        place = objects.client(bucket)
+        logged = next(iter(objects.listed(place, f"{path}/_delta_log")), None) is not None
+        named = (entry.path for entry in objects.listed(place, f"{path}/metadata"))
+    if logged:
+        return "delta"
+    return "iceberg" if any(name.endswith(METADATA) for name in named) else None

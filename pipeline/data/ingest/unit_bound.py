@@ -101,7 +101,7 @@ class UnitBound:
         return found["unit"], found["rows"].astype(np.int64)
 
     def keep(self, number: int, of: int, digests: Digests, rows: Places) -> None:
-        """Note how many rows are kept of the units of one of so many ranges; it is on the disk when this returns."""
+        """Note how many rows are kept of the units of one range of hashes; it is on the disk when this returns."""
         self._ranges = of
         entries = np.empty(digests.size, ENTRY)
         entries["unit"], entries["rows"] = digests, rows
@@ -142,7 +142,7 @@ def carried(folder: Path, files: tuple[UnitFile, ...], number: int) -> tuple[Uni
 
 
 def file_name(number: int, appends: int) -> str:
-    """Name of a file that append ``number`` writes and that is of so many appends."""
+    """Name of a file that append ``number`` writes and that is of a given number of appends."""
     return f"units-{number:06d}-{appends}"
 
 

@@ -236,7 +236,7 @@ class _Kept:
         )
 
     def best(self, most: Places) -> _Kept:
-        """The rows of the smallest scores, at most so many of each unit; the lower number where scores agree."""
+        """The rows of the smallest scores, at most the bound of each unit; the lower number where scores agree."""
         order = np.lexsort((self.numbers, self.scores, self.owners))
         owners = self.owners[order]
         starts = np.flatnonzero(np.diff(owners, prepend=-1))

@@ -61,8 +61,8 @@ class KeyStoreContract:
             os._exit(0)  # as a kill would: nothing is closed, flushed or awaited
         assert os.waitpid(child, 0)[1] == 0
         os.close(writer)
-        with os.fdopen(reader, "rb") as said:
-            assert said.read() == opened().read(CHARGE) != b""
+        with os.fdopen(reader, "rb") as output:
+            assert output.read() == opened().read(CHARGE) != b""
 
     @pytest.mark.parametrize("charge", ["", "ab", "AB" * 16, "../" + "ab" * 16, "ab" * 15 + "/x", "ab" * 33])
     def test_a_name_that_is_none_of_a_charge_is_refused(self, opened, charge):

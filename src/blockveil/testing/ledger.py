@@ -264,8 +264,8 @@ class LedgerContract:
         ledger = grant(url, 1.0)
         fits = ledger.budget("people").nights_left(Loss(0.1, 0.0, 300 * 2.0**-90))
         assert 1 < fits < PROCESSES
-        said = race(url, [f"night-{number}" for number in range(PROCESSES)])
-        assert sorted(said) == sorted(["new"] * fits + ["exhausted"] * (PROCESSES - fits))
+        answers = race(url, [f"night-{number}" for number in range(PROCESSES)])
+        assert sorted(answers) == sorted(["new"] * fits + ["exhausted"] * (PROCESSES - fits))
         budget = Ledger(url).budget("people")
         assert budget.charges == fits
         assert budget.cap.holds(budget.spent)
@@ -481,12 +481,12 @@ class LedgerContract:
         ledger = grant(url)
         spec = {"some": "release"}
         payload = {"spec": spec, "spec_digest": digest(spec), "attempt": "forged"}
-        for number, (said, ticks) in enumerate(
+        for number, (changed, ticks) in enumerate(
             [({}, NOTHING), ({}, Ticks.of(Loss(MU / 2, 0.0, 300 * 2.0**-90))), ({"continues": "f" * 32}, NOTHING)]
         ):
             with ledger._database.transaction() as connection:
                 name = f"people/covariance/{number}"
-                ledger._append(connection, "RESERVED", "people", payload | said, name, f"{number:032x}", ticks)
+                ledger._append(connection, "RESERVED", "people", payload | changed, name, f"{number:032x}", ticks)
             with pytest.raises(LedgerError, match="not what this release costs"):
                 reserve(ledger, number, spec=spec)
         ledger.set_budget("cars", 5.0, 1e-6, Neighbours.ADD_REMOVE, UNIT)

@@ -1,11 +1,14 @@
 """Processes that use a ledger and may be killed: forked from one clean server, so that each starts in milliseconds."""
 
+import contextlib
+import io
 import multiprocessing
 import os
 import pkgutil
 import pwd
 import signal
 import sqlite3  # noqa: F401 - imported before a process gives up its rights
+import sys
 import tempfile
 
 import sqlalchemy as sa
@@ -28,35 +31,38 @@ _modules = [
 ]
 """What commands import when they run; imported once, by the server."""
 
-_forked.set_forkserver_preload([__name__, "psycopg", *_modules])
+_LATE = ("multiprocessing.pool", "concurrent.futures.process", "concurrent.futures.thread", "distributed")
+"""What a run imports when it computes, which another account may not be allowed to read."""
+
+_forked.set_forkserver_preload([__name__, "psycopg", *_LATE, *_modules])
 
 
 def race(url, nights, parts=None):
-    """Let one process for each night reserve at the same moment, each of its part of the records; what each said."""
-    gate, said = _forked.Barrier(len(nights)), _forked.Queue()
+    """Let one process for each night reserve at the same moment, each of its part of the records; their answers."""
+    gate, queue = _forked.Barrier(len(nights)), _forked.Queue()
     parts = parts or [None] * len(nights)
     each = zip(nights, parts, strict=True)
-    running = [_forked.Process(target=_race, args=(url, night, part, gate, said)) for night, part in each]
+    running = [_forked.Process(target=_race, args=(url, night, part, gate, queue)) for night, part in each]
     for process in running:
         process.start()
-    answers = [said.get(timeout=WAIT) for _ in running]
+    answers = [queue.get(timeout=WAIT) for _ in running]
     for process in running:
         process.join(WAIT)
         assert process.exitcode == 0
     return answers
 
 
-def _race(url, night, part, gate, said):
+def _race(url, night, part, gate, queue):
     ledger = Ledger(url)
     gate.wait(WAIT)
     try:
-        said.put("new" if reserve(ledger, night, mu=0.1, part=part).is_new else "known")
+        queue.put("new" if reserve(ledger, night, mu=0.1, part=part).is_new else "known")
     except BudgetExhausted:
-        said.put("exhausted")
+        queue.put("exhausted")
 
 
 def race_when_busy(url, processes, busy):
-    """Let processes reserve at the same moment while others keep cores busy; what each said, sorted."""
+    """Let processes reserve at the same moment while others keep cores busy; their answers, sorted."""
     burning = [_forked.Process(target=_burn, daemon=True) for _ in range(busy)]
     for process in burning:
         process.start()
@@ -78,20 +84,18 @@ def as_nobody(commands, *, drop=True, tries=None):
 
     All modules were imported before the account is left, which may not be allowed to read them.
     """
-    said = _forked.Queue()
+    queue = _forked.Queue()
     with tempfile.TemporaryDirectory() as home:
         os.chmod(home, 0o777)  # for files of libraries
-        process = _forked.Process(target=_as_nobody, args=(commands, home, drop, tries, said))
+        process = _forked.Process(target=_as_nobody, args=(commands, home, drop, tries, queue))
         process.start()
-        answer = said.get(timeout=WAIT)
+        answer = queue.get(timeout=WAIT)
         process.join(WAIT)
     return answer
 
 
-def _as_nobody(commands, home, drop, tries, said):
-    from typer.testing import CliRunner
-
-    from blockveil.flows.cli import app
+def _as_nobody(commands, home, drop, tries, queue):
+    from blockveil.flows.cli import main
     from blockveil.pipeline.ledger import read_only
 
     read_only._TRIES = tries or read_only._TRIES
@@ -102,31 +106,35 @@ def _as_nobody(commands, home, drop, tries, said):
         os.setgroups([])
         os.setgid(nobody.pw_gid)
         os.setuid(nobody.pw_uid)
-    told = []
+    answers_of_each = []
     for command in commands:
-        found = CliRunner().invoke(app, command)
-        shown = "" if found.exception is None or isinstance(found.exception, SystemExit) else str(found.exception)
-        told.append((found.exit_code, found.output + shown))
-    said.put(told)
+        sys.argv, shown, code = ["blockveil", *command], io.StringIO(), 0
+        with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code or 0
+        answers_of_each.append((code, shown.getvalue()))
+    queue.put(answers_of_each)
 
 
 def reserve_without_rights(url):
-    """Reserve as a user who owns nothing, for root may write what others may not; what was said."""
-    said = _forked.Queue()
-    process = _forked.Process(target=_reserve_without_rights, args=(url, said))
+    """Reserve as a user who owns nothing, for root may write what others may not; the answer of the ledger."""
+    queue = _forked.Queue()
+    process = _forked.Process(target=_reserve_without_rights, args=(url, queue))
     process.start()
-    answer = said.get(timeout=WAIT)
+    answer = queue.get(timeout=WAIT)
     process.join(WAIT)
     return answer
 
 
-def _reserve_without_rights(url, said):
+def _reserve_without_rights(url, queue):
     if os.geteuid() == 0:
         os.setuid(pwd.getpwnam("nobody").pw_uid)
     try:
-        said.put(f"booked {reserve(Ledger(url), '1')}")
+        queue.put(f"booked {reserve(Ledger(url), '1')}")
     except BlockveilError as error:
-        said.put(f"{type(error).__name__}: {error}")
+        queue.put(f"{type(error).__name__}: {error}")
 
 
 STEPS = {

@@ -101,7 +101,7 @@ def total_error(problem, design):
 
 
 class ReleaseContract:
-    """What holds for noise and for drawn answers alike; ``applies`` names the problems that must be answered."""
+    """What holds for noise and also for drawn answers; ``applies`` names the problems that must be answered."""
 
     mechanism = None
     problems = PROBLEMS

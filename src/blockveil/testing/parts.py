@@ -58,9 +58,9 @@ def earlier(ledger, night, value, spec=None):
 
 
 class PartsContract:
-    """Of the charges of parts by one column, the dearest value counts."""
+    """Of the charges of parts by one column, the largest total counts (parallel composition)."""
 
-    def test_of_two_values_the_dearer_counts_and_of_one_value_the_sum(self, url):
+    def test_of_two_values_the_larger_counts_and_of_one_value_the_sum(self, url):
         ledger = grant(url, 10.0)
         reserve(ledger, "1", part=DAY)
         assert spent(ledger) == ONE
@@ -108,12 +108,12 @@ class PartsContract:
         # The reserve of 0.5 holds the pure loss of 0.4 for each day, and no day's twice.
         assert spent(ledger) == largest(Ticks.of(Loss(MU, 0.0, 0.0)), Ticks.of(pure))
 
-    def test_what_is_given_back_leaves_the_next_dearest_value(self, url):
+    def test_what_is_given_back_leaves_the_next_largest_value(self, url):
         ledger = grant(url, 10.0)
         reserve(ledger, "1", part=DAY, mu=0.1)
-        dearest = reserve(ledger, "2", part=NEXT)
+        largest = reserve(ledger, "2", part=NEXT)
         assert spent(ledger) == ONE
-        assert ledger.void_if_reserved(dearest.charge_id, "test")
+        assert ledger.void_if_reserved(largest.charge_id, "test")
         assert spent(ledger) == Ticks.of(Loss(0.1, 0.0, 300 * 2.0**-90))
         assert shown(ledger) == share(ledger)
 
@@ -127,7 +127,7 @@ class PartsContract:
                 reserve(ledger, "4", part=part)
         assert ledger.verify().problems == []
 
-    def test_a_period_holds_the_dearest_value_too(self, url):
+    def test_a_period_holds_the_largest_value_too(self, url):
         ledger = Ledger(url)
         month = (Period("month", 0.9),)
         ledger.set_budget("people", 10.0, 1e-6, Neighbours.ADD_REMOVE, UNIT, periods=month)
@@ -145,20 +145,20 @@ class PartsContract:
             reserve(ledger, "1", part=DAY, neighbours=Neighbours.REPLACE_ONE)
         with pytest.raises(LedgerError, match="nights that share a charge"):
             reserve(ledger, "1", part=DAY, place=Night(1, None))
-        said = {"dataset": "people", "spec": {}, "spec_digest": "", "unit": UNIT, "attempt": "test"}
-        said |= {"neighbours": Neighbours.ADD_REMOVE, "release_id": "people/covariance/1"}
+        common = {"dataset": "people", "spec": {}, "spec_digest": "", "unit": UNIT, "attempt": "test"}
+        common |= {"neighbours": Neighbours.ADD_REMOVE, "release_id": "people/covariance/1"}
         with pytest.raises(LedgerError, match="A series of events"):
-            ledger.reserve(**said, charge=(Step(GaussianDP(0.1), 1),), part=Part("people", *DAY))
+            ledger.reserve(**common, charge=(Step(GaussianDP(0.1), 1),), part=Part("people", *DAY))
         for part in (Part("cars", *DAY), Part("people", "", "x", "text"), Part("people", "day", "", "text")):
             with pytest.raises(LedgerError, match="of the data set that is released"):
-                ledger.reserve(**said, charge=Loss(0.1, 0.0, 0.0), part=part)
+                ledger.reserve(**common, charge=Loss(0.1, 0.0, 0.0), part=part)
         for part in (
             Part("people", "day", "7"),
             Part("people", "day", "07", "whole"),
             Part("people", "x", "7", "date"),
         ):
             with pytest.raises(LedgerError, match="has a type, and its value the one spelling"):
-                ledger.reserve(**said, charge=Loss(0.1, 0.0, 0.0), part=part)
+                ledger.reserve(**common, charge=Loss(0.1, 0.0, 0.0), part=part)
         assert len(ledger.history()) == 1
 
     def test_other_units_never_mix_with_parts(self, url):
@@ -201,14 +201,14 @@ class PartsContract:
         assert first.warning is None
         assert reserve(ledger, "2", part=part, spec=same).warning is None
 
-    def test_records_that_stand_under_another_data_set_or_budget_are_told_of(self, url):
+    def test_records_that_stand_under_another_data_set_or_budget_are_warned_of(self, url):
         ledger, same = grant(url, 10.0), {"data": {"fingerprint": "f" * 64}}
         ledger.set_budget("cars", 10.0, 1e-6, Neighbours.ADD_REMOVE, UNIT)
         assert reserve(ledger, "1", spec=same).warning is None
-        told = reserve(ledger, "1", dataset="cars", spec=same)
-        assert "'people/covariance/1' (budget 'people')" in told.warning
-        assert "name one budget" in told.warning
-        assert reserve(ledger, "1", dataset="cars", spec=same).warning == told.warning, "a re-run says it again"
+        found = reserve(ledger, "1", dataset="cars", spec=same)
+        assert "'people/covariance/1' (budget 'people')" in found.warning
+        assert "name one budget" in found.warning
+        assert reserve(ledger, "1", dataset="cars", spec=same).warning == found.warning, "a re-run says it again"
         assert ledger.history("cars")[-1].payload["same_records"] == [
             {"release": "people/covariance/1", "budget": "people"}
         ]

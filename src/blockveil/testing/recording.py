@@ -45,7 +45,7 @@ def check_asked_once(asked, symmetric=False):
 
 
 def release(design, exact, key, tiles=None):
-    """Released integers of an exact answer by the tasks of a release, the answer in one tile unless told."""
+    """Released integers of an exact answer by the tasks of a release; the answer is one tile unless tiles are given."""
     rows, columns = exact.shape
     tiles = tiles or (Tile((0, rows), (0, columns)),)
     layout = Layout(tuple(tiles), (WorkPart(0, 1, tuple(range(len(tiles)))),))

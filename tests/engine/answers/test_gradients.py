@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockveil.engine.answers.gradients import GradientProblem, GradientsQuery
+from blockveil.engine.answers.gradient_problem import GradientProblem
+from blockveil.engine.answers.gradients import GradientsQuery
 from blockveil.engine.answers.graph import assembled, exact_graph
 from blockveil.engine.answers.layout import Tile, grouped, summed
 from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Output, PublicMap

@@ -123,6 +123,25 @@ def test_functions_are_exact_to_the_last_places():
     assert np.allclose(models.softmax(values).sum(axis=1), 1.0, atol=1e-12)
 
 
+def test_powers_of_two_are_exact_multiples_to_the_last_bit():
+    """Speed may not change a bit of a release: the same numbers as by the library's ``ldexp``, at the ends too."""
+    edges = [0.0, -0.0, -700.0, np.nextafter(-700.0, 0.0), np.nextafter(-700.0, -701.0), -5e-324, -0.34657359027997264]
+    points = np.concatenate([edges, -np.geomspace(1e-300, 700.0, 20_000), np.linspace(-745.0, 0.0, 20_000)])
+    powers = np.rint(np.maximum(points, -700.0) * (1.0 / math.log(2.0)))
+    rest = (np.maximum(points, -700.0) - powers * models._LN2_HIGH) - powers * models._LN2_LOW
+    found = np.full_like(rest, models._TAYLOR[0])
+    for coefficient in models._TAYLOR[1:]:
+        found = found * rest + coefficient
+    wanted = np.where(points > -700.0, np.ldexp(found, powers.astype(np.int32)), 0.0)
+    assert models.exp(points).tobytes() == wanted.tobytes()
+    rng = np.random.default_rng(6)
+    for size in (1e-12, 1.0, 300.0):
+        layer = PublicMap.of(rng.normal(size=(5, 40)) * size)
+        inputs, errors = (rng.integers(-(2**20), 2**20, (200, width)).astype(float) for width in (40, 5))
+        assert layer.forward(inputs).tobytes() == np.ldexp(inputs @ layer.integers.T, -layer.bits).tobytes()
+        assert layer.backward(errors).tobytes() == np.ldexp(errors @ layer.integers, -layer.bits).tobytes()
+
+
 @pytest.mark.parametrize("size", [0.0, 1e-30, 1e-3, 1.0, 1e4])
 def test_weights_become_integers_whose_products_are_exact(size):
     weights = RNG.standard_normal((6, 50)) * size

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from blockveil.engine.answers.gradients import GradientProblem, GradientsAtStep
+from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.answers.models import Output
+from blockveil.engine.answers.step_gradients import GradientsAtStep
 from blockveil.engine.answers.step_records import FixedBatches, PoissonBatches
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.composition import compose
@@ -43,8 +44,11 @@ class ByPosition:
     def __init__(self, count, number):
         self.count, self.number = count, number
 
-    def taken(self, rows, first):
-        return (first + np.arange(len(rows))) % self.count == self.number
+    def marks(self, records):
+        return np.zeros(len(records), bool)
+
+    def taken(self, marks, first):
+        return (first + np.arange(len(marks))) % self.count == self.number
 
 
 def stacked(query, values, batches, steps):
@@ -163,8 +167,8 @@ def key():
 def test_a_sample_is_by_the_number_of_the_row_and_the_step_and_never_by_content(key):
     batch = PoissonBatches(0.3).at(2, "h")
     zeros, other = np.zeros((5000, 2)), np.random.default_rng(1).normal(size=(5000, 2))
-    found = batch.taken(zeros, 0)
-    assert np.array_equal(batch.taken(other, 0), found)
+    found = batch.taken(batch.marks(zeros), 0)
+    assert np.array_equal(batch.taken(batch.marks(other), 0), found)
     assert 0.2 < found.mean() < 0.4, "equal records are not drawn together"
     pieces = [batch.taken(zeros[a:b], a) for a, b in itertools.pairwise([0, 1, 6, 7, 1024, 4097, 5000])]
     assert np.array_equal(np.concatenate(pieces), found), "any chunking has the same sample"

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from blockveil.engine.answers.counts import Codes, CountError, CountQuery, Edges, Missing, Outside
+from blockveil.engine.answers.counts import CountQuery
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.answers.table_counts import TablesQuery, table_counts
+from blockveil.engine.answers.value_cells import Codes, CountError, Edges, Missing, Outside
 from blockveil.engine.records.quantiser import NotFiniteError
 from blockveil.engine.workloads.marginal_tables import MarginalTables
 

@@ -13,13 +13,13 @@ from blockveil.engine.audit.laws import discrete_laplace, gaussian, grid_noise, 
 from blockveil.engine.audit.mutants import (
     half_scale,
     half_steps,
+    integer_noise,
     reseeded,
     reseeded_noise,
     second_moment_subject,
     unclipped,
     unclipped_quantiser,
     unrounded,
-    whole_noise,
 )
 from blockveil.engine.audit.subjects import Additive, BlackBox, visible_claim
 from blockveil.engine.guarantees.calibration import CalibrationError, gaussian_delta
@@ -335,7 +335,7 @@ def test_no_audit_shows_more_than_its_trials_can():
 def test_reseeded_blocks_repeat_the_first_and_the_real_noise_repeats_none(side):
     design = calibrate(Body.BALL, np.ones(4), 0.0, CLAIM, Neighbours.ADD_REMOVE, 2**15 - 1)
     key = NoiseKey(bytes(32))
-    wrong, right = reseeded_noise(side)(design, key), whole_noise(design, key)
+    wrong, right = reseeded_noise(side)(design, key), integer_noise(design, key)
     assert np.array_equal(wrong[:side, :side], wrong[-side:, -side:])
     assert np.unique(right[np.triu_indices(4)]).size == 10
     assert np.array_equal(wrong[:side, :side], right[:side, :side])

@@ -103,6 +103,18 @@ def test_the_whole_path_can_fail_at_epsilon_one_and_its_power_is_that_of_the_rel
     assert flagged(case("gaussian", words, mutant="half-scale"), 4000)
 
 
+def test_a_path_whose_outputs_are_no_whole_numbers_states_no_power_that_fractions_alone_would_give():
+    """Of a model whose noise was whole and whose answers were not, one percent would have been flagged at once."""
+    honest = case("box-diagonal", NARROW)
+    assert not np.array_equal(honest.answers[0], np.rint(honest.answers[0]))
+    least = found(honest, 4000).by_trials
+    assert 1.3 < least <= 2.0
+    assert flagged(honest.with_noise(1.0 / least), 4000)
+    assert not flagged(honest.with_noise(1.0 / (1.0 + (least - 1.0) / 5.0)), 4000)
+    assert not flagged(honest, 4000)
+    assert flagged(case("box-diagonal", NARROW, mutant="half-scale"), 4000)
+
+
 @pytest.mark.parametrize(
     ("mechanism", "kept"),
     [*(("gaussian", kept) for kept in (0, 3, 27, 39)), ("laplace", 39), ("imgm", 27), ("mvg", 39)],

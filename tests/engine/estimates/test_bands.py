@@ -14,6 +14,7 @@ from blockveil.engine.estimates.bands import (
     LaplaceNoise,
     LaplaceSums,
     RandomDirection,
+    length_band,
 )
 from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
 
@@ -136,3 +137,36 @@ def test_directions_drawn_at_random_are_held(dimension):
     share = law.beyond(2.0)[0]
     beyond = np.count_nonzero(size[:, 0] > 2.0)
     assert stats.binom.isf(1 - 1e-9, trials, share) <= beyond <= stats.binom.isf(1e-9, trials, share)
+
+
+SIZES = {"one entry": (1.0,), "equal entries": (1.0, 1.0, 1.0), "one long among short": (1.0, 0.2, 0.2, 0.1)}
+
+
+@pytest.mark.parametrize("laplace", [False, True], ids=["Gaussian", "Laplace"])
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
+def test_no_length_of_noise_is_beyond_its_band_more_often_than_is_said(sizes, laplace):
+    """Twice the root mean square, which a report once counted, is exceeded by noise alone in most trainings."""
+    rng, trials, steps = np.random.default_rng(23), 2000, 100
+    drawn = rng.laplace(scale=0.5**0.5, size=(trials, steps, len(sizes))) if laplace else None
+    drawn = rng.standard_normal((trials, steps, len(sizes))) if drawn is None else drawn
+    lengths = np.sqrt(((drawn * sizes) ** 2).sum(axis=2) / np.square(sizes).sum())
+    assert (lengths > length_band(steps, laplace=laplace)).any(axis=1).sum() <= most(trials)
+    assert (lengths > 2.0).any(axis=1).sum() > most(trials)
+
+
+def test_the_band_of_lengths_of_one_gaussian_entry_is_found_out_if_it_is_five_percent_too_narrow():
+    rng, trials, steps = np.random.default_rng(29), 2000, 100
+    lengths = np.abs(rng.standard_normal((trials, steps)))
+    assert (lengths > 0.95 * length_band(steps, laplace=False)).any(axis=1).sum() > most(trials)
+
+
+@pytest.mark.parametrize("count", [1, 30, 10**5])
+def test_the_band_of_lengths_of_laplace_noise_is_the_least_that_its_bound_proves(count):
+    rare = 0.05 / count
+
+    def square(t):
+        excess = integrate.quad(lambda x: (x * x - t) * math.sqrt(2.0) * math.exp(-math.sqrt(2.0) * x), t**0.5, 60.0)[0]
+        return t + excess / rare
+
+    least = min(square(t) for t in np.linspace(0.1, 200.0, 4000))
+    assert length_band(count, laplace=True) ** 2 == pytest.approx(least, rel=1e-3)

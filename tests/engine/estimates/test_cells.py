@@ -10,7 +10,7 @@ from blockveil.engine.estimates.matrices import coordinate_estimate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, MatrixMechanism
 from blockveil.engine.mechanisms.gaussian import Gaussian
-from blockveil.engine.mechanisms.laplace import WholeLaplace
+from blockveil.engine.mechanisms.laplace import IntegerLaplace
 from blockveil.engine.noise.additive import add_noise
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.sensitivity.problems import Counts
@@ -24,7 +24,7 @@ MECHANISMS = {
     "tree, gaussian": Hierarchical("gaussian", 2),
     "tree, laplace": Hierarchical("laplace", 2),
     "gaussian": Gaussian(),
-    "discrete-laplace": WholeLaplace(),
+    "discrete-laplace": IntegerLaplace(),
 }
 
 

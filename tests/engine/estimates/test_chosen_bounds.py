@@ -126,3 +126,23 @@ def test_the_band_holds_every_bin_and_every_sum_from_either_end():
     assert 4.0 < gaussian < 5.0 < laplace < 12.0
     # Laplace noise that is coarse on whole numbers has a wider band, relative to its deviation.
     assert BinNoise(0.3, False, 400).band > laplace
+
+
+@pytest.mark.parametrize(
+    ("others", "warned"),
+    [
+        ([], True),  # nothing but zero is found
+        ([700.0] * 3, True),  # too few to stand out, and clipped
+        ([1.5] * 25 + [700.0] * 3, True),  # a bound near zero is found, and as many may lie beyond
+        ([700.0] * 300, False),
+        ([1.5] * 3000, False),  # zeros are not most
+    ],
+)
+def test_a_column_of_zeros_whose_other_values_may_be_clipped_is_told_from_its_counts(others, warned):
+    found = chosen([0.0] * 2000 + others)
+    assert found.mostly_zero == warned
+    assert (found.upper >= 512.0) == (others == [700.0] * 300)
+
+
+def test_bins_that_do_not_single_out_zero_say_nothing_of_zeros():
+    assert not chosen([0.0] * 2000, bins=EdgeBins((0.0, 18.0, 65.0))).mostly_zero

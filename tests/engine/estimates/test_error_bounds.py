@@ -14,7 +14,7 @@ from blockveil.engine.estimates.error_bounds import (
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
-from blockveil.engine.mechanisms.laplace import Laplace, WholeLaplace
+from blockveil.engine.mechanisms.laplace import IntegerLaplace, Laplace
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Rows, SecondMoment
 
@@ -119,7 +119,7 @@ def test_the_subspace_error_is_right_to_first_order():
 
 def test_noise_in_whole_numbers_has_its_exact_error():
     problem = Counts((4, 5), ADD, 1000)
-    design = WholeLaplace().design(problem, ApproxDP(0.5, 1e-6))
+    design = IntegerLaplace().design(problem, ApproxDP(0.5, 1e-6))
     exact = 20 * 0.5 / np.sinh(0.25) ** 2
     assert total_variance(design, np.ones(4), np.ones(5)) == pytest.approx(exact, rel=1e-9)
     assert np.sum(design.entry_standard_deviation() ** 2) == pytest.approx(exact, rel=1e-9)

@@ -12,7 +12,7 @@ from blockveil.engine.estimates.shrunk_spectrum import noise_of_covariance, nois
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
-from blockveil.engine.mechanisms.laplace import Laplace, WholeLaplace
+from blockveil.engine.mechanisms.laplace import IntegerLaplace, Laplace
 from blockveil.engine.records.geometry import Box, Ellipsoid
 from blockveil.engine.sensitivity.problems import Counts, SecondMoment
 
@@ -157,7 +157,7 @@ def test_simulated_errors_of_shrunk_covariances_are_those_of_what_is_released(pu
     check(found.after, shrunk_all(covariance_of(noisy, public_count, deviation), noises) - np.diag(inner))
 
 
-@pytest.mark.parametrize("mechanism", [WholeLaplace(), Laplace(Importance("relative-error"))])
+@pytest.mark.parametrize("mechanism", [IntegerLaplace(), Laplace(Importance("relative-error"))])
 def test_counts_are_compared_before_and_after_they_are_made_whole(mechanism):
     design = mechanism.design(Counts((30, 20), ADD, 1000), ASKED)
     stand_in = np.floor(np.random.default_rng(4).gamma(0.3, 3.0, (30, 20)))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from benchmarks.k_norm import FEWEST_GRADIENTS, FEWEST_ROWS, gain_of_gradients, gain_of_rows
-from blockveil.engine.answers.gradients import GradientProblem
+from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.audit.k_norm_cases import k_norm_cases
 from blockveil.engine.estimates.error_bounds import error_report, total_variance
 from blockveil.engine.guarantees.calibration import CalibrationError, CannotCalibrate

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from blockveil.engine.answers.gradients import GradientProblem
+from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.auto import Auto, Metric
 from blockveil.engine.mechanisms.box_diagonal import BoxDiagonal
@@ -20,7 +20,7 @@ from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, Ma
 from blockveil.engine.mechanisms.directions.exponential import Exponential
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.mechanisms.k_norm import KNorm
-from blockveil.engine.mechanisms.laplace import Laplace, WholeLaplace
+from blockveil.engine.mechanisms.laplace import IntegerLaplace, Laplace
 from blockveil.engine.mechanisms.published.matrix_noise import ClassicGaussian, Imgm, Mgm
 from blockveil.engine.mechanisms.published.mvg_noise import Allocation, ExactMvg, Mvg
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
@@ -146,7 +146,7 @@ class TestBoxDiagonal(MechanismContract):
 
 
 class TestWholeLaplace(MechanismContract):
-    mechanism = WholeLaplace()
+    mechanism = IntegerLaplace()
     applies = (
         "counts",
         "counts, replace-one",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from blockveil.engine.answers.gradients import GradientProblem
+from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.answers.models import Output
 from blockveil.engine.answers.step_records import FixedBatches
 from blockveil.engine.guarantees.calibration import CannotCalibrate

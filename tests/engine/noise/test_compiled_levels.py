@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from blockveil.engine.noise import compiled_levels, gaussian_table
-from blockveil.engine.noise.compiled_levels import OtherNoise
+from blockveil.engine.noise.compiled_levels import NoiseMismatch
 from blockveil.engine.noise.discrete_gaussian import GRID_THREE_LEVEL, GRID_TWO_LEVEL, NoiseKey, noise_block
 from blockveil.testing.recording import RecordingKey
 
@@ -104,7 +104,7 @@ def test_a_kernel_with_one_wrong_step_is_refused(right, wrong, level):
     changed = right.join(parts[: level + 1]) + wrong + right.join(parts[level + 1 :])
     made = {"np": np, "Any": object}
     exec(compile(ast.parse(changed), "changed", "exec"), made)
-    with pytest.raises(OtherNoise):
+    with pytest.raises(NoiseMismatch):
         compiled_levels.compiled_by(lambda _: numba.njit(nogil=True)(made["_added_up"]))
 
 
@@ -113,7 +113,7 @@ def test_no_kernel_reads_beyond_the_table(monkeypatch):
     monkeypatch.setattr(compiled_levels, "table", lambda: whole._replace(even=whole.even[:-1]))
     compiled_levels._lookup.cache_clear()
     try:
-        with pytest.raises(OtherNoise):
+        with pytest.raises(NoiseMismatch):
             compiled_levels._lookup()
     finally:
         compiled_levels._lookup.cache_clear()

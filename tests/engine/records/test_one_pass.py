@@ -13,7 +13,7 @@ from blockveil.engine.answers import gram
 from blockveil.engine.records import one_pass
 from blockveil.engine.records.dither import Dither
 from blockveil.engine.records.geometry import Ball, Box
-from blockveil.engine.records.one_pass import OtherIntegers
+from blockveil.engine.records.one_pass import IntegerMismatch
 from blockveil.engine.records.quantiser import NotFiniteError, Quantiser
 
 numba = pytest.importorskip("numba")
@@ -255,7 +255,7 @@ def one_column_off(kernel):
 
 @pytest.mark.parametrize("change", [off_by_a_bit, blind, one_column_off])
 def test_code_that_gives_other_integers_is_never_handed_out(change):
-    with pytest.raises(OtherIntegers):
+    with pytest.raises(IntegerMismatch):
         one_pass.compiled_by(spoilt(change))
 
 
@@ -264,7 +264,7 @@ def test_a_compiler_that_assumes_finite_numbers_gives_the_same_integers_or_is_re
     """Such a compiler may drop the test for missing values, which only the comparison would show."""
     try:
         kernels = one_pass.compiled_by(numba.njit(**options))
-    except (OtherIntegers, NotFiniteError):
+    except (IntegerMismatch, NotFiniteError):
         return
     records = ordinary("f8", 20)
     records[3, 4] = np.nan

@@ -6,7 +6,7 @@ import pytest
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.counts.buckets import Dawa
 from blockveil.engine.mechanisms.gaussian import Gaussian
-from blockveil.engine.mechanisms.laplace import WholeLaplace
+from blockveil.engine.mechanisms.laplace import IntegerLaplace
 from blockveil.engine.sensitivity.problems import Histograms
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
@@ -47,7 +47,7 @@ def test_the_noise_of_the_mechanisms_is_for_all_columns_together():
     """A wrong scale of 5 percent, or the noise for one column alone, would break the guarantee."""
     guarantee = ApproxDP(0.5, 1e-6)
     problem, one = Histograms((9,) * 16, ADD, 1000), Histograms((9,), ADD, 1000)
-    for mechanism, factor in ((Gaussian(), 4.0), (WholeLaplace(), 16.0)):
+    for mechanism, factor in ((Gaussian(), 4.0), (IntegerLaplace(), 16.0)):
         design, alone = mechanism.design(problem, guarantee), mechanism.design(one, guarantee)
         ratio = design.entry_standard_deviation()[0, 0] / alone.entry_standard_deviation()[0, 0]
         assert ratio == pytest.approx(factor, rel=0.02)  # whole numbers have slightly less noise

@@ -7,7 +7,7 @@ import pytest
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.gaussian import Gaussian
-from blockveil.engine.mechanisms.laplace import WholeLaplace
+from blockveil.engine.mechanisms.laplace import IntegerLaplace
 from blockveil.engine.sensitivity.problems import Marginals
 from blockveil.engine.workloads.marginal_tables import MarginalTables
 from tests.oracles.dense_tables import table_matrix
@@ -50,7 +50,7 @@ def test_a_spread_of_another_shape_is_refused():
 
 def test_the_noise_of_the_mechanisms_is_for_all_tables_together():
     one = MarginalTables((3, 2, 2), ((0, 1),))
-    for mechanism, factor in ((Gaussian(), np.sqrt(3.0)), (WholeLaplace(), 3.0)):
+    for mechanism, factor in ((Gaussian(), np.sqrt(3.0)), (IntegerLaplace(), 3.0)):
         designs = [mechanism.design(Marginals(each, ADD, 1000), ApproxDP(0.2, 1e-6)) for each in (TABLES, one)]
         sizes = [design.entry_standard_deviation()[0, 0] for design in designs]
         assert sizes[0] / sizes[1] == pytest.approx(factor, rel=0.02)

@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from blockveil.flows.cli import common
+from blockveil.flows.cli import common, main
 from blockveil.flows.cli.commands import COMMANDS, load
 from tests import support
 from tests.flows.cli.test_cli import blockveil
@@ -256,3 +256,29 @@ def test_colour_is_for_terminals_whose_user_wants_it(environment, terminal, colo
     text = shown.getvalue()
     assert ("\x1b[" in text) == coloured
     assert re.sub(r"\x1b\[\d+m", "", text) == "Warning  one \\u001b[31mred\nLeft     2\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["plan", "nowhere.toml"], 2, "there is no such file"),
+        (["plan"], 2, "standard error says why"),
+        (["verify", "nowhere"], 7, None),
+        (["report", "nowhere"], 7, "is missing or is not a release"),
+    ],
+)
+def test_a_command_that_fails_prints_one_document_too(tmp_path, monkeypatch, capsys, words, code, told):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["blockveil", *words, "--json"])
+    monkeypatch.setattr(common, "_printed", [])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    shown = capsys.readouterr()
+    document = json.loads(shown.out)
+    assert ended.value.code == code
+    assert shown.err
+    if told is None:  # the command has a document of its own for it
+        assert document["hold"] is False
+    else:
+        assert told in document["failed"]
+        assert document["exit_code"] == code

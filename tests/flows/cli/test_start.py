@@ -57,6 +57,14 @@ def test_a_command_imports_no_more_than_it_needs_to_show_its_help(command, neede
     assert imported_by(command, "--help") <= needed | {"pydantic"}  # Typer itself imports it, if only its version
 
 
+@pytest.mark.parametrize("words", [("init",), ("plan",), ("verify",), ("ledger", "prove"), ("budget", "set")])
+def test_help_breaks_its_lines_where_the_terminal_does(words):
+    shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "400", "TERMINAL_WIDTH": "400"}).stdout
+    command = load(words[0]) if len(words) == 1 else load(words[0]).commands[words[1]]
+    for paragraph in command.help.split("\n\n"):
+        assert paragraph in shown
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_page_says_of_a_command_what_the_command_says_of_itself(name):
     own = load(name).help.split("\n\n")[0].replace("\n", " ")
@@ -90,3 +98,12 @@ def test_a_shell_completes_commands_those_of_groups_and_options(typed, offered):
     command = [sys.executable, "-c", "from blockveil.flows.cli import app; app(prog_name='blockveil')"]
     done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) == offered
+
+
+def test_a_service_and_the_process_of_a_run_start_without_what_draws_and_what_audits():
+    """Together they are a quarter of what such a process would import."""
+    late = ("matplotlib", "scipy.integrate", "scipy.optimize", "scipy.stats")
+    script = "import sys, blockveil.flows.service.automations, blockveil.flows.service.child\n"
+    script += f"print([name for name in {late} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

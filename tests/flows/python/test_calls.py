@@ -33,7 +33,7 @@ def people(tmp_path, monkeypatch):
     support.write_records(tmp_path, support.records())
     support.write_config(tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(papers, "svg_text", lambda figure, theme: "<svg/>")
+    monkeypatch.setattr(papers, "svg_text", lambda figure, theme, layout: "<svg/>")
     return tmp_path / "people.toml"
 
 

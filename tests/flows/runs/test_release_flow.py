@@ -251,7 +251,7 @@ def test_a_lost_computation_is_tried_again_within_the_run(people, monkeypatch):
 
 def test_an_unexpected_error_shows_only_its_kind(people, monkeypatch):
     people()
-    monkeypatch.setattr("blockveil.pipeline.plan.standing.make_plan", lambda *a: 1 / 0 if a else None)
+    monkeypatch.setattr("blockveil.pipeline.plan.begun_plans.make_plan", lambda *a: 1 / 0 if a else None)
     state = run()
     assert state.is_failed()
     assert state.name == "Unexpected"

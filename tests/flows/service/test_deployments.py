@@ -3,12 +3,14 @@
 import asyncio
 import json
 import os
+import subprocess
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from prefect import get_client
+from prefect.client.base import PrefectHttpxSyncClient
 from prefect.client.schemas.actions import DeploymentUpdate
 from prefect.client.schemas.filters import (
     ArtifactFilter,
@@ -261,6 +263,32 @@ def test_nights_of_a_year_are_one_a_day_also_where_clocks_change():
         assert len(days) in (364, 365)
 
 
+def test_a_server_is_told_nothing_about_the_folder_in_which_a_command_is_called(site, tmp_path, monkeypatch):
+    """Prefect asks git there: for words of a commit, and for an address that can hold a token."""
+    repository = tmp_path / "checkout"
+    author = ("-c", "user.name=a", "-c", "user.email=a@b.example")
+    for words in (
+        ("init", "-q", "."),
+        (*author, "commit", "-q", "--allow-empty", "-m", "SECRET words"),
+        ("remote", "add", "origin", "https://user:SECRET@git.example/team/site.git"),
+    ):
+        repository.mkdir(exist_ok=True)
+        subprocess.run(["git", *words], cwd=repository, check=True)
+    monkeypatch.chdir(repository)
+    for name in ("GITHUB_SHA", "GITHUB_REPOSITORY", "GITHUB_REF_NAME", "GITHUB_SERVER_URL"):
+        monkeypatch.setenv(name, "SECRET")  # of a runner of a forge
+    sent, send = [], PrefectHttpxSyncClient.send
+
+    def seen(client, request, *words, **more):
+        sent.append(request.read())
+        return send(client, request, *words, **more)
+
+    monkeypatch.setattr(PrefectHttpxSyncClient, "send", seen)
+    site()
+    assert any(code.running().encode() in body for body in sent)
+    assert not [body for body in sent if b"SECRET" in body]
+
+
 @pytest.mark.slow
 def test_what_a_person_paused_stays_paused_when_it_is_deployed_again(site):
     names = ("release/people", "verify-ledger/people")
@@ -274,7 +302,12 @@ def test_what_a_person_paused_stays_paused_when_it_is_deployed_again(site):
     assert not read("verify-ledger/people").schedules[0].active
     with server() as client:
         client.resume_deployment(read("release/people").id)
-    site(names)
+        client.update_deployment_schedule(
+            read("release/people").id, read("release/people").schedules[0].id, active=False
+        )
+    site(names, cron="17 4 * * *")
+    planned = read("release/people").schedules
+    assert [(each.schedule.cron, each.active) for each in planned] == [("17 4 * * *", False)]
     assert not read("release/people").paused
 
 
@@ -425,6 +458,42 @@ def test_a_process_that_died_is_asked_about_before_its_run_is_marked_as_crashed(
             assert died(other.id) is None
         finally:
             client.update_deployment(read("release/people").id, DeploymentUpdate(paused=False))
+
+
+NO_DATES = ("tonight", "2026-13-40", "20261120", 20261120, ["2026-11-20"], {"a": 1})
+
+
+def with_date(given):
+    """A run whose form no server has checked."""
+    known = read("release/people")
+    sent = {"flow_id": str(known.flow_id), "deployment_id": str(known.id)}
+    sent["parameters"] = {"release": "people", "mode": "release", "logical_date": given}
+    with server() as client:
+        made = client._client.post("/flow_runs/", json=sent)
+        made.raise_for_status()
+        return client.read_flow_run(made.json()["id"])
+
+
+def test_runs_whose_date_is_none_stop_neither_the_start_of_a_service_nor_the_search_for_other_nights(site):
+    found, now = site(), datetime.now(UTC)
+    strange = [with_date(given) for given in NO_DATES]
+    waiting, alive, cancelled, crashed = (with_date("tonight") for _ in range(4))
+    good = dead(night_run(now.date()))
+    with server() as client:
+        try:
+            assert {revival.night_of(run, UTC) for run in strange} == {None}
+            client.set_flow_run_state(alive.id, Running(), force=True)
+            client.set_flow_run_state(cancelled.id, Cancelled(message="Cancelled by a person"), force=True)
+            dead(crashed)
+            assert any(alive.name in line for line in recovery.end_dead_runs(found))
+            assert any(good.name in line for line in revival.revive(found, now))
+            assert recovery.catch_up_nights(found, None, now, apply=False) == []
+            assert recovery.unplanned_nights(found, now, now) == []
+            assert {state_of(run).type.name for run in (alive, crashed)} == {"CRASHED"}
+            assert state_of(good).name == "AwaitingRetry"
+        finally:
+            for run in (*strange, waiting, alive, cancelled, crashed, good):
+                client.delete_flow_run(run.id)
 
 
 @pytest.mark.slow

@@ -7,10 +7,12 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from blockveil.flows.base import private_log
 from blockveil.flows.cli import app
 from blockveil.flows.service import login
 from blockveil.pipeline.base.errors import ConfigError, StoreError
@@ -53,6 +55,19 @@ def test_a_login_is_made_once_and_is_a_file_of_this_user_alone(home):
     assert len(password) == 43, "32 random bytes"
     assert stat.S_IMODE((home / login.FILE_NAME).stat().st_mode) == 0o600
     assert [path.name for path in home.iterdir()] == [login.FILE_NAME], "nothing unfinished is left"
+
+
+def test_an_account_without_a_home_folder_is_asked_to_name_a_place(home, monkeypatch):
+    def nowhere():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nowhere)
+    assert login.home() == home
+    monkeypatch.delenv("PREFECT_HOME")
+    with pytest.raises(ConfigError, match="no home folder") as refused:
+        login.home()
+    assert "PREFECT_HOME" in refused.value.remedy
+    private_log.keep(ValueError("secret"), "number")  # which never fails
 
 
 def test_two_homes_have_two_logins(home):

@@ -19,7 +19,7 @@ from blockveil.pipeline.accuracy.number_error import ExpectedError, short_number
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.plan.drowning import with_rows
+from blockveil.pipeline.plan.excess_noise import with_rows
 from blockveil.pipeline.plan.planning import make_plan, plan_near
 from tests import support
 
@@ -99,7 +99,7 @@ def test_with_a_guess_a_plan_also_says_what_holds_at_the_bound(tmp_path):
     assert "as many as there may be" in dict(good_enough(plan, AccuracyQuestion()).lines)["Supposed"]
 
 
-def test_what_the_noise_drowns_is_called_unknown(tmp_path):
+def test_what_is_below_the_noise_is_called_unknown(tmp_path):
     plan = people(tmp_path)
     found = assess(plan, Population.of(plan, Supposed(rows=20)))
     assert not any(error.known for error in found.pairs)

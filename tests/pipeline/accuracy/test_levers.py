@@ -15,7 +15,7 @@ from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.accuracy.rhythm import Rhythm, rhythm_of
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.plan.drowning import with_epsilon
+from blockveil.pipeline.plan.excess_noise import with_epsilon
 from blockveil.pipeline.plan.planning import make_plan, plan_near
 from tests import support
 

@@ -122,7 +122,7 @@ def test_no_key_is_left_where_a_preview_fails(tmp_path, monkeypatch):
     assert keyring._keys == keys
 
 
-def test_one_feature_one_record_and_noise_that_drowns_everything_have_a_preview(tmp_path):
+def test_one_feature_one_record_and_excess_noise_have_a_preview(tmp_path):
     for features, rows in ((1, 10), (3, 1), (3, 2)):
         made = rehearse(wide(tmp_path, features), Supposed(rows=rows), KEY)
         assert isinstance(made, Rehearsal)

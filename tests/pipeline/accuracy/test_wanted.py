@@ -13,7 +13,7 @@ from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.accuracy.wanted import Wanted, answer_wanted
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.plan.drowning import with_epsilon
+from blockveil.pipeline.plan.excess_noise import with_epsilon
 from blockveil.pipeline.plan.planning import make_plan
 from tests import support
 

@@ -44,6 +44,23 @@ def test_one_column_is_a_class_against_all_else(builds):
     assert found.classes == ("not build=small", "build=small")
 
 
+@pytest.mark.parametrize("target", ["build=small", CLASSES[:2]])
+def test_other_categories_of_the_class_are_no_features_unless_they_are_named(builds, target):
+    assert builds.release.classifier(target).features == FEATURES
+    assert MomentClassifier().fit(builds.release, target=target).coef_.shape[-1] == len(FEATURES)
+    assert builds.release.classifier(target, ["age", "build=large"]).features == ("age", "build=large")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_record_with_a_value_that_is_no_number_has_no_class(builds, value):
+    rows = builds.records[:5, :4].copy()
+    rows[3, 1] = value
+    for found in (builds.release.classifier(CLASSES), MomentClassifier().fit(builds.release, target=CLASSES)):
+        for asked in (found.predict, found.decision_function):
+            with pytest.raises(ConfigError, match="missing or infinite value"):
+                asked(rows)
+
+
 def test_the_estimator_is_the_classifier_of_the_release(builds):
     rows = builds.records[:100, :4]
     made_by = MomentClassifier(rule="lda", ridge=0.5).fit(builds.release, target=CLASSES)

@@ -19,7 +19,7 @@ from blockveil.pipeline.base.printable import as_markdown
 from blockveil.pipeline.report.model_card import card_of
 from tests import support
 from tests.pipeline.questions.test_training import VALUES, X, release
-from tests.pipeline.questions.test_training_steps import training
+from tests.pipeline.releases.test_training_steps import training
 from tests.pipeline.test_hostile_text import HOSTILE
 
 BOX = Box(np.array([-1.0, 0.0, -5.0]), np.array([1.0, 10.0, 3.0]), np.array([0.0, 5.0, 0.0]))

@@ -1,5 +1,8 @@
 """A file of events: what is read, what is refused."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from blockveil.engine.guarantees.events import FixedSizeGaussian, GaussianMixture, PoissonGaussian, Step
@@ -86,3 +89,11 @@ def test_a_file_that_states_no_loss_is_refused(tmp_path, text):
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="no such file"):
         read_events(tmp_path / "no.toml")
+
+
+def test_the_runbook_books_a_forgotten_night_as_events_that_are_read(tmp_path):
+    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    (text,) = re.findall(r'```toml\n(neighbours = "add-remove".*?)```', page, re.DOTALL)
+    gaussian, rest = read_events(write(tmp_path, text)).series
+    assert gaussian == Step(GaussianDP(0.2367043806518873))  # of epsilon 1 at delta 1e-6
+    assert rest == Step(ApproxDP(1e-12, 8.077935669463161e-27))

@@ -14,7 +14,7 @@ from blockveil.engine.guarantees.guarantee import ZCDP, ApproxDP, GaussianDP, Lo
 from blockveil.engine.guarantees.profiles import gaussian_profile, pure_profile
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import Gaussian
-from blockveil.engine.mechanisms.laplace import Laplace, WholeLaplace
+from blockveil.engine.mechanisms.laplace import IntegerLaplace, Laplace
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.problems import Counts, SecondMoment
 from blockveil.pipeline.budget.filter import FAILURE_TICK, LOSS_TICK, NOTHING, SAMPLER_TICK, Accountant, Cap, Ticks
@@ -138,14 +138,14 @@ EPSILONS = st.one_of(st.sampled_from([0.1, 0.3, 0.9, 1e-3]), st.floats(1e-3, 12.
 
 @pytest.mark.parametrize("epsilon", [0.5, 0.25, 3.0])
 def test_a_short_fraction_is_spent_to_the_last_bit_in_whole_numbers(epsilon):
-    design = WholeLaplace().design(COUNTS, ApproxDP(epsilon, 1e-6))
+    design = IntegerLaplace().design(COUNTS, ApproxDP(epsilon, 1e-6))
     assert 2 * design.grid.rate == Fraction(epsilon) == Fraction(design.loss.epsilon)
 
 
 @given(epsilon=EPSILONS, problem=st.sampled_from([COUNTS, MOMENT]))
 def test_a_pure_budget_equal_to_a_release_holds_exactly_that_release(epsilon, problem):
     guarantee, cap = ApproxDP(epsilon, 1e-6), Cap(epsilon, 1e-6)
-    mechanisms = [LAPLACE, WholeLaplace()] if problem is COUNTS else [LAPLACE]
+    mechanisms = [LAPLACE, IntegerLaplace()] if problem is COUNTS else [LAPLACE]
     for mechanism in mechanisms:
         design = mechanism.design(problem, guarantee)
         charge = Ticks.of(design.loss)
@@ -163,7 +163,7 @@ def test_a_pure_budget_equal_to_a_release_holds_exactly_that_release(epsilon, pr
 def test_a_pure_budget_equal_to_two_releases_of_both_kinds_holds_exactly_those(first, second):
     losses = (
         LAPLACE.design(COUNTS, ApproxDP(first, 1e-6)).loss,
-        WholeLaplace().design(COUNTS, ApproxDP(second, 1e-6)).loss,
+        IntegerLaplace().design(COUNTS, ApproxDP(second, 1e-6)).loss,
     )
     spent = Ticks.of(losses[0]) + Ticks.of(losses[1])
     cap = Cap(first + second, 2e-6)

@@ -521,7 +521,7 @@ class TestRelease:
         assert "\nWarning    " in (printed := capsys.readouterr().out)
         assert "The same records stand in the ledger for 'people/costs/2026-11-20'" in printed
 
-    def test_a_release_of_a_part_is_weighed_as_if_its_part_were_the_dearest(self, visits):
+    def test_a_release_of_a_part_is_weighed_as_if_its_part_were_the_largest(self, visits):
         loaded = load(visits, sections="approval = {above_share = 0.9}")
         plan = make_plan(loaded, DATES[1])
         keep(visits, DAYS[0])

@@ -2,17 +2,21 @@
 
 import json
 import math
+import re
 from datetime import date
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
 from blockveil.engine.guarantees.calibration import gaussian_delta, gaussian_epsilon, gaussian_mu
-from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
 from blockveil.flows.service.deployments import build
+from blockveil.pipeline.budget.filter import NOTHING, Accountant, Cap, Ticks
 from blockveil.pipeline.config import PrivacySection, load_config
 from blockveil.pipeline.config.deployments_file import load_deployments
 from blockveil.pipeline.config.fields import Section, Whole
+from blockveil.pipeline.config.model import GROWING, SHARING
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.shares import guarantee_of
 from blockveil.pipeline.plan.splitting import split
@@ -20,6 +24,7 @@ from tests import support
 from tests.flows.cli.test_store_check import NIGHT as NIGHTLY
 
 NIGHT = date(2026, 11, 20)
+ROOT = Path(__file__).parents[3]
 
 
 def described(key):
@@ -81,6 +86,37 @@ def test_what_the_form_shows_is_the_description_of_the_model(tmp_path):
         assert section[key]["description"] == field.description
     whole = json.dumps(made._parameter_openapi_schema.model_dump())
     assert "may exceed epsilon" not in whole
+
+
+def read(page, start):
+    """The paragraph of a page that begins so."""
+    return " ".join((ROOT / page).read_text().partition(start)[2].partition("\n\n")[0].split())
+
+
+def test_what_configs_say_of_nights_that_share_a_charge_are_the_kinds_that_can():
+    said = read("configs/README.md", "`[continual]` makes one charge").partition("It is for ")[2]
+    queries, _, mechanisms = said.partition(" with ")
+    assert set(re.findall("`([a-z-]+)`", queries)) == set(GROWING)
+    assert set(re.findall("`([a-z-]+)`", mechanisms)) == set(SHARING)
+
+
+def test_what_the_accounting_page_says_of_a_first_charge_holds_in_either_currency():
+    """In rho a release needs a larger budget than its own guarantee, and a pure loss is charged as rho."""
+    mu, pure = Loss(gaussian_mu(1.0, 1e-6) * (1.0 - 1e-9), 0.0, 0.0), Loss(0.0, 1.0, 0.0)
+    usual, rho = (Cap(1.0, 1e-6, accountant=currency) for currency in Accountant)
+    assert all(usual.holds(usual.book(each, NOTHING), 1) for each in (mu, pure))
+    assert not any(rho.holds(rho.book(each, NOTHING), 1) for each in (mu, pure))
+    assert rho.book(pure, NOTHING).pure == 0 < rho.book(pure, NOTHING).loss
+    said = read("docs/accounting.md", "A first charge is also admitted")
+    assert "In a budget that accounts in rho there is no such exception" in said
+    assert "pure losses beyond the reserve are charged as rho" in read("docs/accounting.md", "`--reserve 0.5` sets")
+
+
+def test_half_of_the_slack_is_for_events_with_a_delta_of_their_own():
+    cap = Cap(3.0, 1e-5, slack=0.1)
+    held = [cap.holds(Ticks.of(Loss(0.1, 0.0, 0.0, share * 1e-6)), 2) for share in (0.49, 0.51, 0.9)]
+    assert held == [True, False, False]
+    assert "of which half is for events that have a delta of their own" in read("docs/accounting.md", "`--slack 0.1`")
 
 
 class Table(Section):

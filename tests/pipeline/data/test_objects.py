@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
+import socket
 import urllib.request
 from contextlib import suppress
 
@@ -199,6 +201,8 @@ def test_missing_chunks_inside_shards_are_found(bucket):
 def test_an_absent_store_and_one_out_of_reach_are_told_without_addresses_or_credentials(remote, bucket, monkeypatch):
     with pytest.raises(StoreError, match="is not there"):
         open_records(pointed(remote, f"{bucket}/nothing"))
+    with pytest.raises(StoreError, match="bucket or container"):
+        objects.names_below(f"{bucket}-other/folder")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setattr(objects, "RETRY_SECONDS", 0.2)
     with pytest.raises(StoreUnreachable, match="does not answer as it should") as caught:
@@ -206,6 +210,25 @@ def test_an_absent_store_and_one_out_of_reach_are_told_without_addresses_or_cred
     assert caught.value.__context__ is None
     assert SECRET not in str(caught.value)
     assert "127.0.0.1" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["s3", "gs", "az"])
+def test_who_has_no_credentials_is_told_so_and_which_variables_have_them(monkeypatch, scheme):
+    for name in [*os.environ]:
+        if name.startswith(("AWS_", "GOOGLE_", "AZURE_", "AZURITE_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "somebody")
+    monkeypatch.setattr(objects, "RETRY_SECONDS", 0.2)
+
+    # A door in the way to the identity that a machine of the provider has; this one may be such a machine.
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        nowhere = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, nowhere)
+    with pytest.raises(StoreUnreachable, match="there are no credentials") as caught:
+        objects.names_at(f"{scheme}://bucket/folder")
+    assert "GOOGLE_SERVICE_ACCOUNT" in caught.value.remedy
+    assert nowhere not in str(caught.value)
 
 
 @pytest.fixture

@@ -2,12 +2,14 @@
 
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import mpmath
 import numpy as np
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import pld_privacy_accountant, privacy_loss_distribution
+from scipy.special import ndtr
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
 from blockveil.pipeline.budget.filter import LOSS_TICK, NOTHING, Accountant, Cap, Ticks
@@ -119,6 +121,26 @@ def test_no_attacker_who_chooses_releases_by_outcomes_is_right_more_often():
     )
     loose = 1.0 - (1.0 - (2 * guessing.with_loss(Loss(mu_step * math.sqrt(3), 0, 0)) - 1)) * (1.0 - math.tanh(0.6))
     assert bound < 0.5 * (1.0 + loose)
+
+
+def test_whoever_stops_because_of_an_outcome_is_bounded_by_the_cap_and_not_by_what_is_spent_then():
+    """The accounting page says so: after one release of two, where the loss exceeds a half, else after both."""
+    mu, further = 0.5, 1.2
+    at = [(sign * 0.5 + mu * mu / 2.0) / mu for sign in (1.0, -1.0)]
+    right = 0.5 * (ndtr(mu - at[0]) + ndtr(at[1]))
+    stopped = right + 0.5 * (ndtr(-at[0]) + ndtr(at[1] - mu))
+    assert right / stopped > guessing.with_loss(Loss(mu, 0.0, 0.0)) + 0.08
+    # Over all outcomes: the likelier data set is right by the mean of its probability, for those who go on as well.
+    drawn = np.linspace(at[1], at[0], 20001)
+    both = [np.exp(-0.5 * (drawn - centre) ** 2) / math.sqrt(2.0 * math.pi) for centre in (mu, 0.0)]
+    loss = mu * drawn - mu * mu / 2.0
+    lead = (loss / further, -loss / further)
+    later = 0.5 * sum(p * ndtr(further / 2.0 + ahead) for p, ahead in zip(both, lead, strict=True))
+    step = drawn[1] - drawn[0]
+    over_all = right + float(np.sum(later) - 0.5 * (later[0] + later[-1])) * step
+    assert over_all <= guessing.with_loss(Loss(math.hypot(mu, further), 0.0, 0.0))
+    page = (Path(__file__).parents[3] / "docs" / "accounting.md").read_text()
+    assert "Whoever stops because of what they saw is right more often than the bound for what is spent by then" in page
 
 
 @pytest.mark.parametrize("accountant", list(Accountant))

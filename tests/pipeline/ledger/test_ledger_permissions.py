@@ -1,6 +1,7 @@
 """Who may write to a ledger in a file: its owner, and nobody else; and the line of those who do."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.base.permissions import COMPANIONS, beside
 from blockveil.pipeline.data import quickstart
-from blockveil.pipeline.ledger import Ledger, line
+from blockveil.pipeline.ledger import Ledger, writer_queue
 from blockveil.testing.ledger_processes import race_when_busy
 from blockveil.testing.ledger_support import grant, make, reserve
 from tests import support, warm
@@ -77,6 +78,27 @@ def test_a_link_is_as_safe_as_both_of_its_folders(tmp_path, open_one):
         reserve(ledger, "2")
 
 
+@pytest.mark.parametrize("way", ["by its name", "by a link"])
+def test_a_folder_above_in_which_every_account_could_put_an_older_ledger_is_refused(tmp_path, way):
+    """Its owner's own backup is enough: renamed, it belongs to the right account, and its chain is whole."""
+    above = tmp_path / "above"
+    (above / "state" / "inner").mkdir(parents=True)
+    made = make(above / "state" / "inner")
+    shutil.copytree(above / "state", above / "backup")
+    assert reserve(made, "1").is_new
+    (tmp_path / "link").symlink_to(above / "state" / "inner" / "ledger.db")
+    ledger = made if way == "by its name" else Ledger(f"sqlite:///{tmp_path / 'link'}")
+    above.chmod(0o777)
+    (above / "state").rename(above / "gone")
+    (above / "backup").rename(above / "state")
+    for use in uses(ledger):
+        with pytest.raises(LedgerError, match='folder "above" above the ledger\'s has mode 0777') as caught:
+            use()
+        assert "chmod 0775" in caught.value.remedy
+    above.chmod(0o1777)
+    assert ledger.budget("people").charges == 0, "it was put there: in a sticky folder nobody could have"
+
+
 @root_alone
 @pytest.mark.parametrize("name", ["ledger.db", "ledger.db-lock", "."])
 def test_a_ledger_of_another_account_is_read_and_not_written(tmp_path, name):
@@ -133,8 +155,8 @@ def test_of_32_processes_none_fails_while_the_cores_are_busy(tmp_path):
 
 def test_who_stands_in_the_line_waits_for_who_is_served_and_not_longer(tmp_path, monkeypatch):
     ledger = make(tmp_path)
-    monkeypatch.setattr(line, "WAIT_SECONDS", 0.2)
-    with line.stood_in(tmp_path / "ledger.db-lock"):
+    monkeypatch.setattr(writer_queue, "WAIT_SECONDS", 0.2)
+    with writer_queue.in_turn(tmp_path / "ledger.db-lock"):
         with pytest.raises(LedgerError, match="stayed locked"):
             reserve(ledger, "1")
         assert ledger.budget("people").charges == 0, "who only reads waits for nobody"
@@ -144,8 +166,8 @@ def test_who_stands_in_the_line_waits_for_who_is_served_and_not_longer(tmp_path,
 def test_a_killed_process_gives_up_its_place(tmp_path):
     ledger = make(tmp_path)
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom blockveil.pipeline.ledger import line\n"
-        "with line.stood_in(Path(sys.argv[1])):\n    print('served', flush=True)\n    time.sleep(600)"
+        "import sys, time\nfrom pathlib import Path\nfrom blockveil.pipeline.ledger import writer_queue\n"
+        "with writer_queue.in_turn(Path(sys.argv[1])):\n    print('served', flush=True)\n    time.sleep(600)"
     )
     lock = tmp_path / "ledger.db-lock"
     with subprocess.Popen([sys.executable, "-c", code, lock], stdout=subprocess.PIPE, text=True) as process:
@@ -156,10 +178,10 @@ def test_a_killed_process_gives_up_its_place(tmp_path):
 
 def test_a_process_that_is_forked_meanwhile_keeps_nobody_waiting(tmp_path):
     code = (
-        "import os, sys, time\nfrom pathlib import Path\nfrom blockveil.pipeline.ledger import line\n"
-        "line.WAIT_SECONDS = 30\nlock = Path(sys.argv[1])\n"
-        "with line.stood_in(lock):\n    child = os.fork()\n    if child == 0:\n        time.sleep(600)\n"
-        "with line.stood_in(lock):\n    os.kill(child, 9)\n"
+        "import os, sys, time\nfrom pathlib import Path\nfrom blockveil.pipeline.ledger import writer_queue\n"
+        "writer_queue.WAIT_SECONDS = 30\nlock = Path(sys.argv[1])\n"
+        "with writer_queue.in_turn(lock):\n    child = os.fork()\n    if child == 0:\n        time.sleep(600)\n"
+        "with writer_queue.in_turn(lock):\n    os.kill(child, 9)\n"
     )
     done = warm.run(code, str(tmp_path / "lock"))
     assert done.returncode == 0, done.stderr

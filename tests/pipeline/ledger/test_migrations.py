@@ -10,11 +10,13 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 import blockveil.pipeline.ledger.migrations
+from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.base.errors import LedgerError
-from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger import Ledger, database
 from blockveil.pipeline.ledger.database import REVISION
 from blockveil.pipeline.ledger.schema import metadata
 from blockveil.testing.ledger_support import grant, make, reserve
+from tests import fresh_ledgers, support
 
 OLD = (Path(__file__).parents[2] / "data" / "ledger_0001.sql").read_text()
 HEAD = "bb4569be6358a9382e3c572c184bd88f25bd2a979898299e335e69f2692077b5"
@@ -140,3 +142,41 @@ def test_the_migrations_make_the_table_that_the_queries_use(place, tmp_path, req
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_new_ledgers_of_tests_have_what_the_migrations_make(tmp_path, request, monkeypatch, kind):
+    server = request.getfixturevalue("postgres") if kind == "postgres" else None
+
+    def made(name):
+        url = server.url(server.new_database()) if server else f"sqlite:///{tmp_path / name}"
+        Ledger(url).set_budget(
+            dataset="people", epsilon=1.0, delta=1e-6, neighbours=Neighbours.ADD_REMOVE, privacy_unit=support.UNIT
+        )
+        engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"), poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            rules = (
+                "SELECT sql FROM sqlite_master ORDER BY name"
+                if kind == "sqlite"
+                else (
+                    "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' UNION ALL "
+                    "SELECT pg_get_constraintdef(oid) FROM pg_constraint "
+                    "WHERE connamespace = 'public'::regnamespace UNION ALL "
+                    "SELECT pg_get_triggerdef(oid) FROM pg_trigger UNION ALL "
+                    "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY 1"
+                )
+            )
+            found = [tuple(row) for row in connection.execute(sa.text(rules))]
+            columns = {
+                table: [{**each, "type": str(each["type"])} for each in sa.inspect(connection).get_columns(table)]
+                for table in sorted(sa.inspect(connection).get_table_names())
+            }
+            return found, columns, connection.execute(sa.text("SELECT * FROM alembic_version")).scalar_one()
+
+    assert database._migrate is fresh_ledgers.migrate
+    quick = [made("first.db"), made("second.db")]
+    monkeypatch.setattr(database, "_migrate", fresh_ledgers.by_alembic)
+    slow = made("third.db")
+    assert quick == [slow, slow]
+    assert len(slow[0]) > 3
+    assert slow[2] == REVISION

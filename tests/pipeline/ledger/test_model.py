@@ -85,9 +85,9 @@ class Machine(RuleBasedStateMachine):
     def holds(self, dataset, epsilon, more=()):
         """Whether a budget holds what each record is in; a single charge may use what is kept back from several."""
         squares = self.squares(dataset, more)
-        dearest, most = max(map(sum, squares)), max(map(len, squares))
-        alone = most == 1 and dearest <= largest_square(epsilon, DELTA) * (1 - 1e-7)
-        return alone or dearest <= largest_square(epsilon, DELTA * (1 - SLACK))
+        largest, most = max(map(sum, squares)), max(map(len, squares))
+        alone = most == 1 and largest <= largest_square(epsilon, DELTA) * (1 - 1e-7)
+        return alone or largest <= largest_square(epsilon, DELTA * (1 - SLACK))
 
     @rule(dataset=DATASETS, epsilon=st.sampled_from([0.3, 0.9, 2.0]))
     def grant(self, dataset, epsilon):

@@ -5,17 +5,18 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from blockveil.pipeline.base.errors import LedgerError
-from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger import Ledger, database
 from blockveil.testing.ledger import Administrator, LedgerContract
 from blockveil.testing.ledger_processes import STEPS, attempt, reserve_without_rights
 from blockveil.testing.ledger_support import make, reserve
 from blockveil.testing.parts import PartsContract
-from tests import warm
+from tests import fresh_ledgers, warm
 
 
 class TestSqlite(LedgerContract, PartsContract):
@@ -85,6 +86,19 @@ def test_a_grant_keeps_the_lock_under_which_another_thread_books(tmp_path):
         assert other.stdout == "database is locked\n"
         ledger._append(connection, "RESERVED", "people", {"spec_digest": ""}, "people/x/1", "f" * 32)
     assert [entry.kind for entry in ledger.history()] == ["BUDGET", "RESERVED"]
+
+
+def test_ledgers_that_threads_of_one_process_make_at_once_are_each_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(database, "_migrate", fresh_ledgers.by_alembic)
+
+    def made(name):
+        (tmp_path / name).mkdir()
+        ledger = make(tmp_path / name)
+        reserve(ledger, "1")
+        return [entry.kind for entry in ledger.history()]
+
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(made, "abcdef")) == [["BUDGET", "RESERVED"]] * 6
 
 
 def test_other_databases_are_refused():

@@ -157,6 +157,19 @@ def test_what_is_no_export_is_refused(text):
         read_rows(io.StringIO(text))
 
 
+class Endless(io.StringIO):
+    """One line that never ends, as /dev/zero is."""
+
+    def readline(self, size=-1, /):
+        assert size > 0, "it would be read until the memory is full"
+        return "0" * size
+
+
+def test_a_line_without_an_end_is_refused():
+    with pytest.raises(LedgerError, match="Entry 1 of the file is not an entry"):
+        read_rows(Endless())
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("sequence", "x"), ("sequence", True), ("time", None), ("payload", 3), ("more", 1)]
 )

@@ -14,9 +14,9 @@ from blockveil.pipeline.base.errors import ReleaseConflict, StoreError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.begun import Begun
+from blockveil.pipeline.plan.begun_plans import as_begun
 from blockveil.pipeline.plan.nights import ByChains, InLedger
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.plan.standing import as_begun
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from tests import support

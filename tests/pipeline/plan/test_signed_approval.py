@@ -262,5 +262,5 @@ def test_who_granted_a_budget_and_why_stands_in_its_entry(asked):
     assert blockveil(*words, "--by", "A. Chair", "--why", "agreed on Monday").returncode == 0
     assert "granted by A. Chair: agreed on Monday" in blockveil("ledger", "show", loaded.path).stdout
     assert Ledger(loaded.ledger_url).verify().problems == []
-    with pytest.raises(LedgerError, match="not said"):
+    with pytest.raises(LedgerError, match="not stated"):
         named_grant("A. Chair", None)

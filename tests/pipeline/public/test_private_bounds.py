@@ -271,6 +271,21 @@ def test_columns_of_which_nothing_stands_out_are_named_and_left_out(tmp_path):
     assert ("Not found" in rows) == bool(found.lost)
 
 
+def test_a_column_of_zeros_whose_bounds_lie_near_zero_is_warned_of_with_a_remedy(tmp_path):
+    rows = support.records(4000)
+    rows[:, 1] = np.where(np.arange(4000) % 500 == 0, 1000.0, 0.0)
+    support.write_records(tmp_path, rows)
+    drafted = tmp_path / "histograms.toml"
+    drafted.write_text(bounds_draft(config(tmp_path), 0.05, (-4, 30)))
+    loaded = load_config(drafted)
+    support.set_budget(loaded, 60.0)
+    done = invoke("bounds", "read", run(loaded).path, "--output", tmp_path / "bounds.toml", "--json")
+    assert done.exit_code == 0, done.exception
+    told = json.loads(done.stdout)["warning"]
+    assert told.startswith('"income": most values are zero')
+    assert "Declare lower and upper that you know" in told
+
+
 def test_a_release_that_tells_nothing_is_refused_with_a_remedy(tmp_path):
     outcome = histograms(tmp_path, epsilon=0.2, share=0.02)
     with pytest.raises(ConfigError, match="No column") as caught:

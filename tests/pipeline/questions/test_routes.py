@@ -8,7 +8,7 @@ from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.questions import weights
 from blockveil.pipeline.questions.routes import ALIKE, route
 from tests.pipeline.questions.test_training import HIDDEN, NIGHT
-from tests.pipeline.questions.test_training_steps import training
+from tests.pipeline.releases.test_training_steps import training
 
 MU_OF_ONE = 0.268
 """Loss of epsilon 1 at delta 1e-5."""

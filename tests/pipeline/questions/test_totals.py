@@ -18,7 +18,7 @@ from blockveil.engine.records.geometry import Ball, Box, Ellipsoid
 from blockveil.pipeline.base.errors import ConfigError, DataError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.plan.drowning import advised, drowned
+from blockveil.pipeline.plan.excess_noise import advised, excess_noise
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.rounded import rounding_sentence
 from blockveil.pipeline.plan.summary import describe
@@ -340,15 +340,15 @@ def test_the_plan_says_the_error_in_the_units_of_the_columns(tmp_path):
     assert f"the total of x1 {total:.3g}" in lines["Expected error"]
 
 
-def test_noise_that_drowns_everything_is_warned_of_with_a_remedy_that_helps(tmp_path):
+def test_excess_noise_is_warned_of_with_a_remedy_that_helps(tmp_path):
     plan = planned(tmp_path, CAPPED, neighbours="add-remove", epsilon=0.01)
     found = advised(plan)
     assert found.largest > 1.0
     changes = {one.key: one.value for one in found.advice}
     assert {"query.rows_at_most", "privacy.epsilon"} <= set(changes)
     again = planned(tmp_path, CAPPED, neighbours="add-remove", epsilon=changes["privacy.epsilon"])
-    assert drowned(again) is None
-    assert drowned(planned(tmp_path, CAPPED, neighbours="add-remove", epsilon=8.0)) is None
+    assert excess_noise(again) is None
+    assert excess_noise(planned(tmp_path, CAPPED, neighbours="add-remove", epsilon=8.0)) is None
 
 
 def test_rounding_is_told_where_it_is_not_far_below_the_noise(tmp_path):

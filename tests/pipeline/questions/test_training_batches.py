@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import zarr
 
-from blockveil.engine.answers.gradients import GradientProblem
+from blockveil.engine.answers import held_records
+from blockveil.engine.answers.gradient_problem import GradientProblem
+from blockveil.engine.answers.gradients import GradientsQuery
 from blockveil.flows.cluster.clusters import open_compute
 from blockveil.pipeline.accuracy.population import Supposed
 from blockveil.pipeline.accuracy.rehearsal import rehearse
@@ -16,6 +18,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
+from blockveil.pipeline.questions import weights
 from blockveil.pipeline.questions.gradients import course_of
 from blockveil.pipeline.releases import training_steps
 from blockveil.pipeline.releases.compute import ThreadCompute
@@ -24,8 +27,8 @@ from blockveil.pipeline.report import write_report
 from blockveil.pipeline.study.replay import replay
 from blockveil.pipeline.verification.verified import verify
 from tests import support
-from tests.pipeline.questions.test_training import NIGHT, VALUES, release
-from tests.pipeline.questions.test_training_steps import Killed, accuracy, group_of, training
+from tests.pipeline.questions.test_training import HIDDEN, NIGHT, VALUES, release
+from tests.pipeline.releases.test_training_steps import Killed, accuracy, group_of, training
 from tests.shipped import pinned_key
 
 FIXED = 'batch_count = 3\nbatch_seed = "any text"'
@@ -173,7 +176,7 @@ def test_neither_tasks_nor_logs_nor_what_is_published_show_a_sample(tmp_path, ca
 @pytest.mark.parametrize("leak", ["a name of a task", "a line of the log"])
 def test_a_sample_that_shows_in_names_or_logs_would_be_seen(tmp_path, caplog, monkeypatch, leak):
     caplog.set_level(logging.DEBUG)
-    sums = training_steps._sums
+    sums = training_steps._hold
 
     def leaking(compute, dataset, layout, chunk_rows, query, name):
         drawn = 0 if query.batch is None else int(query.batch.taken(np.zeros((1500, 1)), 0).sum())
@@ -183,9 +186,83 @@ def test_a_sample_that_shows_in_names_or_logs_would_be_seen(tmp_path, caplog, mo
             logging.getLogger("blockveil").info("a sample of %d records", drawn)
         return sums(compute, dataset, layout, chunk_rows, query, name)
 
-    monkeypatch.setattr(training_steps, "_sums", leaking)
+    monkeypatch.setattr(training_steps, "_hold", leaking)
     one, other = (shown(tmp_path / str(number), caplog) for number in range(2))
     assert one != other
+
+
+def whole_tables(monkeypatch):
+    """Steps that read their records anew."""
+    monkeypatch.setattr(held_records, "fits", lambda *_: False)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "full", "hidden"])
+def test_records_that_stay_where_they_were_read_change_no_bit_and_are_forgotten(tmp_path, monkeypatch, kind):
+    def made(name):
+        folder = tmp_path / name
+        folder.mkdir()
+        if kind == "hidden":
+            digest = weights.save(weights.random(weights.shapes(4, (4, 3), 3), seed=1), folder / "start.npz")
+            path = training(folder, HIDDEN.replace("= 4", "= [4, 3]"), ("start.npz", digest), steps=4)
+        else:
+            path = training(folder, steps=4) if kind == "full" else batched(folder, kind)
+        with pinned_key():
+            return group_of(release(path, overrides={"compute.block_rows": "600"}))["gradients"][...]
+
+    kept, fetch, found = [], held_records.fetch, []
+
+    def fetched(holding, start, stop):
+        found.append(fetch(holding, start, stop) is not None)
+        kept.append(held_records._taken)
+        return fetch(holding, start, stop)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(held_records, "fetch", fetched)
+        one = made("kept")
+    assert sum(found) >= 2 * 3, "from the second step on each range is there"
+    assert max(kept) > 1500 * 4 * 6
+    assert (held_records._kept, held_records._taken) == ({}, 0), "nothing is kept after the last step"
+    whole_tables(monkeypatch)
+    assert np.array_equal(made("anew"), one)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_over_records_that_stay_reads_nothing(tmp_path, monkeypatch, kind):
+    reads, total = [], GradientsQuery.total
+
+    class Counted:
+        def __init__(self, source):
+            self.source = source
+
+        def __getitem__(self, rows):
+            reads.append(rows)
+            return self.source[rows]
+
+    def counted(self, source, *rest):
+        return total(self, Counted(source), *rest)
+
+    monkeypatch.setattr(GradientsQuery, "total", counted)
+    release(batched(tmp_path, kind, steps=6), overrides={"compute.block_rows": "600"})
+    assert len(reads) == 2 * 3, "all records are read before the charge, and once more after it"
+
+
+def test_records_are_forgotten_where_a_training_fails(tmp_path, monkeypatch):
+    path = batched(tmp_path, "fixed")
+    loaded = load_config(path)
+    support.set_budget(loaded, 900.0, 1e-4)
+    draws, draw = [], training_steps._draw
+
+    def failing(*args):
+        draws.append(held_records._taken)
+        if len(draws) == 3:
+            raise OSError("full")
+        draw(*args)
+
+    monkeypatch.setattr(training_steps, "_draw", failing)
+    with pytest.raises(OSError, match="full"):
+        run_release(make_plan(loaded, NIGHT), ThreadCompute(2), "t", lambda *_: None)
+    assert draws[2] > 0
+    assert (held_records._kept, held_records._taken) == ({}, 0)
 
 
 def test_bad_records_are_found_before_the_charge_of_samples_is_committed(tmp_path):
@@ -278,7 +355,7 @@ def test_a_replay_says_why_there_is_none_of_samples(tmp_path):
     plan = make_plan(load_config(batched(tmp_path / "p", "poisson")), NIGHT)
     found = replay(plan, ThreadCompute(1), lambda *_: None)
     assert found.share is None
-    assert any("secret samples" in reason for reason in found.untold)
+    assert any("secret samples" in reason for reason in found.not_tested)
 
 
 def test_whoever_verifies_a_release_accounts_for_its_samples_by_another_library(tmp_path):

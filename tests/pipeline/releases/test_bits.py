@@ -61,7 +61,7 @@ def wide(features, rows, *others):
     ("features", "rows", "bits"),
     [(300, 200_000, 8), (300, 20_000_000, 16), (255, 200_000, 16), (2_000, 10_000_000, 8), (2_000, 10**9, 16)],
 )
-def test_few_bits_are_chosen_where_they_are_faster_and_not_felt_beside_the_noise(tmp_path, features, rows, bits):
+def test_few_bits_are_chosen_where_they_are_faster_and_negligible_beside_the_noise(tmp_path, features, rows, bits):
     made = plan(tmp_path, *wide(features, rows), kind="covariance")
     assert made.question.problem.largest == 2 ** (bits - 1) - 1
     assert made.answer.work(rows).single == (bits == 8)

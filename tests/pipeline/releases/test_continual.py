@@ -28,11 +28,11 @@ from blockveil.pipeline.data.history import history_of
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.statement import statement
 from blockveil.pipeline.plan import budgets
+from blockveil.pipeline.plan.begun_plans import as_begun
 from blockveil.pipeline.plan.forecast import forecast
 from blockveil.pipeline.plan.planning import make_plan, plan_near
 from blockveil.pipeline.plan.price import price_of
 from blockveil.pipeline.plan.splitting import split
-from blockveil.pipeline.plan.standing import as_begun
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases import retention
 from blockveil.pipeline.releases.charged_steps import measure as measure_night

@@ -19,9 +19,9 @@ from blockveil.pipeline.data.ingest.ingest_run import look
 from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.begun import Begun
+from blockveil.pipeline.plan.begun_plans import as_begun
 from blockveil.pipeline.plan.nights import InLedger
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.plan.standing import as_begun
 from blockveil.pipeline.releases import charged_steps
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.growing import growth_of

@@ -160,3 +160,14 @@ def test_a_store_that_cannot_be_written_is_a_clear_error(tmp_path):
 def test_only_charge_identifiers_name_secrets(store, name):
     with pytest.raises(ValueError, match="hexadecimal"):
         store.create(name)
+
+
+def test_a_key_is_not_called_destroyed_where_nobody_can_see_whether_it_has_a_second_name(store, monkeypatch):
+    store.create(CHARGE)
+
+    def closed(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "scandir", closed)
+    with pytest.raises(StoreError, match="Permission denied"):
+        store.destroy(CHARGE)

@@ -4,12 +4,13 @@ import shutil
 import sqlite3
 from contextlib import closing
 from datetime import date
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from blockveil.flows.cli import app, night_commands
-from blockveil.pipeline.base.errors import LedgerError
+from blockveil.pipeline.base.errors import LedgerError, StoreError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.ledger import Ledger
@@ -221,4 +222,22 @@ def test_an_empty_ledger_before_releases_is_refused_too_and_what_is_no_pointer_i
     assert "is not in this ledger" in lost_ledger.problem(site, Ledger(site.ledger_url))
     support.set_budget(site)
     with pytest.raises(LedgerError, match="is not in this ledger"):
+        run(site, 20)
+
+
+def test_a_folder_of_releases_that_may_not_be_read_is_not_taken_for_an_empty_one(site, monkeypatch):
+    folder = run(site, 19).pointer.parent
+    site.ledger_path.unlink()
+    within = Path.iterdir
+
+    def denied(path):
+        if path == folder:
+            raise PermissionError(13, "Permission denied")
+        return within(path)
+
+    monkeypatch.setattr(Path, "iterdir", denied)  # what the system answers to another account
+    with pytest.raises(StoreError, match="cannot be looked into"):
+        grant(site)
+    assert not site.ledger_path.exists()
+    with pytest.raises(StoreError, match="cannot be looked into"):
         run(site, 20)

@@ -18,6 +18,7 @@ from blockveil.pipeline.releases.destination import Destination
 from blockveil.pipeline.releases.order import plainly
 from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.report import write_comparison, write_report
+from blockveil.pipeline.verification.verified import releases_at, verify
 from tests import support
 from tests.flows.cli.test_report_command import report
 from tests.pipeline.data.test_objects import SECRET, made_bucket
@@ -141,6 +142,23 @@ def test_what_is_no_address_is_refused_in_words(bucket, where):
         bv.open(where)
 
 
+@pytest.mark.parametrize("where", ["https://example.org/people/2026-11-20.json", "http://127.0.0.1:9/people"])
+def test_a_web_server_is_no_object_store(where):
+    for work in (lambda: bv.open(where), lambda: [verify(each).holds for each in releases_at(where)]):
+        with pytest.raises(StoreError, match="address of a web server"):
+            work()
+
+
+def test_all_releases_below_an_address_are_verified(bucket, address):
+    here = f"{address}/2026-11-20.json"
+    for place in (bucket, f"{bucket}/people", f"{address}/"):
+        assert here in releases_at(place)
+        assert all(verify(each).holds for each in releases_at(place))
+    assert releases_at(here) == [here]
+    with pytest.raises(StoreError, match="holds no release"):
+        releases_at(f"{bucket}/nothing")
+
+
 def test_what_is_not_there_or_is_denied_or_away_is_said_without_secrets(bucket, address, door):
     for where in (f"{bucket}/nothing", f"{bucket}/nothing/2026-11-20.json", f"{bucket}/people/x.zarr"):
         with pytest.raises(StoreError, match="missing"):
@@ -154,6 +172,7 @@ def test_what_is_not_there_or_is_denied_or_away_is_said_without_secrets(bucket, 
             lambda: bv.open(f"{address}/2026-11-20.json"),
             lambda: bv.open(opened.path),
             lambda: opened.array("count"),
+            *([lambda: verify(f"{address}/2026-11-20.json")] if kind is StoreUnreachable else []),
         ):
             with pytest.raises(kind) as caught:
                 work()

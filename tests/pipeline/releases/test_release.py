@@ -253,6 +253,7 @@ STEPS = {
     "in the ledger, after the commit": (Ledger, "commit", "COMMITTED"),
     "in the noise": (ThreadCompute, "stream", "COMMITTED"),
     "closing the release": (publishing.Draft, "finish", "COMMITTED"),
+    "forgetting the key": (ThreadCompute, "forget", "COMMITTED"),
     "publishing": (publishing, "publish", "COMMITTED"),
     "destroying the key": (KeyStore, "destroy", "COMMITTED"),
 }

@@ -103,7 +103,7 @@ def test_neighbours_differ_over_all_nights_by_what_is_charged_and_hardly_less(tm
     loaded, _ = asked(tmp_path, way, section="nights = 3\nfirst = 2026-11-20", neighbours=relation)
     found = replay(make_plan(loaded, date(2026, 11, 20)), ThreadCompute(2), lambda *_: None)
     assert 0.8 < found.share <= 1.0
-    assert (found.refutations, found.untold) == ([], ())
+    assert (found.refutations, found.not_tested) == ([], ())
 
 
 @pytest.mark.parametrize("way", ["residuals", "matrix-mechanism", "hierarchical"])
@@ -148,7 +148,7 @@ def test_a_preview_of_such_a_night_is_near_its_made_up_truth(tmp_path, way):
 def test_tables_have_no_preview_and_are_not_called_a_query_of_another_package(tmp_path):
     loaded, _ = asked(tmp_path, "residuals")
     said = rehearse(make_plan(loaded, date(2026, 11, 22)), Supposed(rows=500))
-    assert said == "There is no preview of this kind of query: no records are made up for it."
+    assert said == "There is no preview of this kind of query: no records are simulated for it."
 
 
 def test_where_the_best_is_chosen_tables_of_residuals_are_offered_for_shared_nights(tmp_path):

@@ -185,6 +185,8 @@ def test_a_write_that_is_denied_is_said_without_the_words_of_the_store(tmp_path,
 def test_a_bucket_that_is_not_there_is_named(bucket):
     with pytest.raises(StoreError, match="is not there"):
         Destination(f"{bucket}-other").require(RELEASE)
+    with pytest.raises(StoreError, match="is not there"):  # a list has another error of the library
+        Destination(f"{bucket}-other").pointers("people", "moments")
 
 
 class Killed(BaseException):

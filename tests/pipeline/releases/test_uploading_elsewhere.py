@@ -56,6 +56,7 @@ SAME = (
     pages.test_a_page_that_went_just_before_a_kill_is_sent_again_where_it_is_wanted_again,
     opening.test_the_last_night_of_a_folder_is_opened_and_what_is_no_night_is_left_out,
     opening.test_a_release_that_was_changed_in_the_store_is_refused,
+    opening.test_all_releases_below_an_address_are_verified,
     opening.test_what_is_not_there_or_is_denied_or_away_is_said_without_secrets,
     reading.test_a_release_of_records_in_a_bucket_has_the_noise_free_parts_of_one_of_local_records,
     reading.test_a_grown_store_in_a_bucket_is_that_of_the_local_one_while_it_grows,

@@ -1,4 +1,4 @@
-"""A withdrawn release is refused to every reader and is never made again, and what it spent stays spent."""
+"""A withdrawn release is refused to every reader and is never made again, and what it spent remains spent."""
 
 import json
 import tarfile
@@ -13,7 +13,7 @@ import blockveil as bv
 from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import ConfigError, KeyLost, LedgerError, StoreError
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.data import objects
+from blockveil.pipeline.data import objects, released
 from blockveil.pipeline.data.released import open_release, read_release
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
@@ -51,6 +51,25 @@ def run(loaded, night):
 
 def folder_of(loaded):
     return loaded.output_root / "people" / "covariance"
+
+
+def test_a_release_whose_pointer_may_not_be_read_is_not_taken_for_one_that_was_not_withdrawn(people, monkeypatch):
+    withdraw(people, SECOND, WHY, remove=False)
+    content = released._content
+
+    def denied(place):
+        if str(place).endswith(".json"):
+            raise PermissionError(13, "Permission denied")
+        return content(place)
+
+    monkeypatch.setattr(released, "_content", denied)
+    group = next(folder_of(people).glob(f"{NIGHTS[1]}-*.zarr"))
+    for read in (read_release, open_release, bv.open):
+        with pytest.raises(StoreError, match="no permission"):
+            read(group)
+    found = verify(group)
+    assert not found.holds
+    assert "no permission" in found.findings[0].words
 
 
 def test_readers_of_the_pointer_and_of_the_folder_are_refused_with_the_reason(people):
@@ -205,10 +224,12 @@ def test_a_ledger_of_version_0_1_0_goes_on_and_is_upgraded_for_a_withdrawal_alon
 def test_the_command_says_what_it_did_and_the_statement_shows_it(people, monkeypatch):
     monkeypatch.chdir(people.base)
     done = CliRunner().invoke(app, ["withdraw", "people.toml", SECOND, "--reason", WHY])
-    assert (done.exit_code, "Its budget stays spent" in done.output) == (0, True)
+    assert (done.exit_code, "Its budget remains spent" in done.output) == (0, True)
     shown = CliRunner().invoke(app, ["ledger", "show", "people.toml"]).output
     assert "WITHDRAWN" in shown
     assert f"withdrawn ({WHY})" in shown
+    again = CliRunner().invoke(app, ["withdraw", "people.toml", SECOND, "--reason", "another one"])
+    assert f": {WHY}\nIt had been withdrawn before; the first reason stays.\n" in again.output
 
 
 # What the page on withdrawals says to do in each case.

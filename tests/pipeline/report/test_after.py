@@ -101,7 +101,9 @@ def test_a_release_without_post_processing_says_nothing_of_it(tmp_path):
     loaded = queries.prepare(tmp_path, queries.ROWS, queries.records(queries.ROWS))
     _, release, made = released(tmp_path, loaded)
     assert "post_processing" not in release.attributes["error"]
-    assert "post-processing" not in made.path.read_text()
+    text = made.path.read_text()
+    assert "Error before and after" not in text
+    assert "After post-processing" not in text
     assert after.sizes({}) == after.sentence({}) == after.subspaces({}) == []
 
 

@@ -29,7 +29,7 @@ def names_a_source(source, attributes):
 
 def test_each_answer_names_a_source_that_is_there(found):
     for each in evaluation.answers(found):
-        assert each.said, each.asked
+        assert each.answer, each.asked
         assert names_a_source(each.source, found.attributes), each.asked
     for absent in ("guarantee.absent", "page: docs/absent.md", "disclosure: absent", "absent"):
         assert not names_a_source(absent, found.attributes)
@@ -37,9 +37,9 @@ def test_each_answer_names_a_source_that_is_there(found):
 
 def test_what_only_a_curator_knows_is_a_blank_and_nothing_else_is(found):
     for each in evaluation.answers(found):
-        assert (each.said == evaluation.BLANK) == each.source.startswith(evaluation.DISCLOSURE)
+        assert (each.answer == evaluation.BLANK) == each.source.startswith(evaluation.DISCLOSURE)
         of_the_ledger = each.source == evaluation.LEDGER
-        assert each.said.startswith("blank") <= (each.source.startswith(evaluation.DISCLOSURE) or of_the_ledger)
+        assert each.answer.startswith("blank") <= (each.source.startswith(evaluation.DISCLOSURE) or of_the_ledger)
     assert [each.level for each in evaluation.answers(found)] == sorted(
         (each.level for each in evaluation.answers(found)), key=["Guarantee", "Security", "Collection"].index
     )
@@ -47,12 +47,12 @@ def test_what_only_a_curator_knows_is_a_blank_and_nothing_else_is(found):
 
 def test_the_numbers_are_those_of_the_release(found, monkeypatch):
     promise = found.attributes["guarantee"]
-    said = {each.asked: each.said for each in evaluation.answers(found)}
+    said = {each.asked: each.answer for each in evaluation.answers(found)}
     assert said["Privacy parameters"] == f"epsilon {promise['epsilon']:g} at delta {promise['delta']:g}"
     assert f"{promise['loss']['total_variation']:.2g}" in said["Implementation"]
     assert "encrypted" in said["Records on their way"]
     monkeypatch.setitem(found.attributes, "computed_in_clear", True)
-    assert "not encrypted" in {each.asked: each.said for each in evaluation.answers(found)}["Records on their way"]
+    assert "not encrypted" in {each.asked: each.answer for each in evaluation.answers(found)}["Records on their way"]
 
 
 def test_the_page_has_the_table(found):

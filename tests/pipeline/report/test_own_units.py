@@ -82,7 +82,7 @@ def test_the_noise_of_a_correlation_is_at_most_what_is_stated(people, found):
 def test_what_noise_hides_is_not_shown_as_an_estimate(tmp_path):
     _, outcome = released(tmp_path, values=support.records(40), epsilon=0.05)
     found = Facts(read_release(outcome.path))
-    assert found.scan.diagonal.standing == 0
+    assert found.scan.diagonal.outside == 0
     for row in own_units.by_feature(found):
         assert re.fullmatch(r"hidden, at most [\d,.]+|not known", row["standard deviation"])
 

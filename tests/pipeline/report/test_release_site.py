@@ -138,7 +138,7 @@ def test_a_release_that_its_ledger_does_not_know_is_shown_without_a_budget(peopl
     make_site(people.base, tmp_path / "site", TODAY, "code")
     page = (tmp_path / "site/people/covariance/2026-11-20.html").read_text()
     assert "which this page was written without" in page
-    assert "What is left of the budget?" not in page
+    assert "<h2>What is left of the budget?" not in page  # its table of sources names that part
     content = json.loads((tmp_path / "site/releases.json").read_text())
     assert [each["charged"] for each in content["releases"]] == [None, None]
 
@@ -229,11 +229,15 @@ def test_a_damaged_release_and_a_config_that_cannot_be_used_are_named_and_stop_n
     (people.base / "broken.toml").write_text("[release]\nname = 1\n")
     first = next(people.output_root.rglob("2026-11-20-*.zarr"))
     next((first / "mean" / "c").rglob("*")).unlink()
+    (people.base / "torn.toml").write_text("[release")
+    (people.output_root / "people" / "covariance" / "2026-11-21.json").write_text("{")
     made = make_site(people.base, tmp_path / "site", TODAY, "code")
-    assert made.unreadable == ("broken", "people/covariance/2026-11-20")
+    nights = ("people/covariance/2026-11-20", "people/covariance/2026-11-21")
+    assert made.unreadable == ("broken", "torn", *nights)
     text = (tmp_path / "site" / "index.html").read_text()
-    assert "cannot be used, so that their budgets are not shown: broken." in text
+    assert "cannot be used, so that their budgets are not shown: broken, torn." in text
     assert "This release cannot be read" in text
+    assert "The pointer of this release cannot be read." in text
 
 
 @pytest.mark.parametrize(

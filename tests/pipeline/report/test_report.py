@@ -22,7 +22,8 @@ from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import facts, machine_readable, markdown, page, words
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.loading import loading
-from blockveil.pipeline.report.pictures import CARD, heat_map, spectrum
+from blockveil.pipeline.report.papers import svg_text
+from blockveil.pipeline.report.pictures import CARD, DARK, LIGHT, heat_map, spectrum
 from tests import support
 from tests.pipeline.releases.test_release import NIGHT
 
@@ -167,6 +168,17 @@ def test_pictures_are_drawn_for_any_number_of_features(tmp_path, d):
         assert len(markdown.image(picture)) < 200_000
 
 
+def test_what_drawings_for_different_papers_share_changes_no_byte(tmp_path):
+    _, outcome = released(tmp_path)
+    found = Facts(read_release(outcome.path))
+    for picture in (heat_map(found), spectrum(found)):
+        for theme in (DARK, LIGHT):
+            assert picture.draw(theme) == svg_text(picture.figure(theme), theme, {})
+        alone = svg_text(picture.figure(CARD), CARD, {})
+        [edge] = set(picture.draw(CARD).splitlines()) ^ set(alone.splitlines())
+        assert edge.startswith("L 0 "), "an edge of the paper, which is closed anyway"
+
+
 def other_kind(values, axes, names=()):
     """A release of a kind that no code here knows."""
     attributes = {
@@ -228,7 +240,7 @@ def test_a_kind_of_release_that_is_not_known_has_a_report_too(shape, axes):
     assert "which of two given values one row had" in text
     json.dumps(machine_readable.content(found, [], "folder"), allow_nan=False)
     assert found.scan.entries == values.size
-    assert found.scan.standing == np.count_nonzero(np.abs(values) > found.scan.alone.band * 0.5)
+    assert found.scan.outside == np.count_nonzero(np.abs(values) > found.scan.alone.band * 0.5)
     assert found.scan.strongest[0].value == values.ravel()[np.argmax(np.abs(values))]
     if shape:
         assert found.matrix.name(0, 0) == "r0"
@@ -280,16 +292,6 @@ def test_a_release_is_opened_without_reading_it_into_memory(tmp_path):
     assert opened.path == outcome.path
     assert all(isinstance(array, zarr.Array) for array in opened.arrays.values())
     assert page.html(Facts(opened), [], "f") == page.html(Facts(read_release(outcome.path)), [], "f")
-
-
-def test_numbers_are_written_for_people():
-    assert words.number(1234567.8) == "1,234,568"
-    assert words.number(1.5e28) == "1.5e+28"
-    assert words.number(5_426_433_584.0) == "5,426,433,584"
-    assert words.number(281_123_558_965_959.0) == "2.811e+14"
-    assert words.number(0.000123456) == "0.0001235"
-    assert words.number(np.inf) == "∞"
-    assert words.number(np.nan) == "undefined"
 
 
 class TestPlainWords:

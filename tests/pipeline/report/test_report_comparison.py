@@ -10,6 +10,7 @@ import zarr
 from scipy.stats import binom
 
 from blockveil.engine.estimates.bands import CubeEntry
+from blockveil.engine.noise.level_strategy import least_noise
 from blockveil.pipeline import report
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.released import open_release
@@ -21,6 +22,7 @@ from blockveil.pipeline.report.alone import NoiseAlone
 from blockveil.pipeline.report.comparison import CannotCompare, compare
 from tests import support
 from tests.pipeline.questions import test_queries as queries
+from tests.pipeline.releases import test_continual as growing
 from tests.pipeline.releases.test_release import NIGHT
 
 
@@ -51,6 +53,27 @@ def test_unchanged_data_differ_by_noise_alone(tmp_path, kind):
     assert change.earlier == before[name][i, j]
     errors = [g[f"{name}_standard_deviation"][i, j] for g in (group, before)]
     assert change.error == pytest.approx(math.hypot(*errors))
+
+
+def test_noise_that_two_nights_of_one_charge_share_is_not_said_to_be_in_their_difference(tmp_path):
+    """Of a year's nights the mean squared difference of one day is some 0.2: "1, give or take 0.01" was not true."""
+    levels = least_noise(365)
+    alone = levels.deviation(200) ** 2 + levels.deviation(199) ** 2
+    assert levels.deviation_of_change(200, 1) ** 2 / alone < 0.25
+    loaded = growing.prepare(tmp_path, kind="second-moment")
+    outcomes = [growing.run(loaded, number) for number in (1, 2)]
+    found = compare(*opened(*outcomes[::-1]))
+    assert found.one_charge
+    assert found.mean_square_error is None
+    (said,) = [value for what, value in comparison_page.lines(found) if what == "Mean squared difference"]
+    assert said.endswith("1 at most, since nights of one charge share noise, if nothing has changed")
+    # Nights of two series have noise of their own.
+    (tmp_path / "other").mkdir()
+    section = growing.SECTION.replace("= 4", "= 5")
+    other = growing.run(growing.prepare(tmp_path / "other", section=section, kind="second-moment"), 1)
+    apart = compare(*opened(outcomes[0], other))
+    assert not apart.one_charge
+    assert "give or take" in dict(comparison_page.lines(apart))["Mean squared difference"]
 
 
 def test_records_with_k_norm_noise_differ_by_noise_alone_and_the_size_of_all_is_not_judged(tmp_path):

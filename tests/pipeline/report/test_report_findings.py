@@ -186,7 +186,7 @@ def test_what_is_cut_or_has_no_variance_is_no_correlation():
     assert [row["entry"] for row in facts.strongest_table(found)] == ["f5 and f9"]
     assert facts.not_estimable(found).startswith("1 more stands out, but no correlation can be estimated")
     hidden = covariance([(3, 7, 40.0)])
-    assert hidden.scan.others.standing == 1
+    assert hidden.scan.others.outside == 1
     assert facts.strongest_table(hidden) == []
     assert facts.not_estimable(hidden).startswith("1 more stands out")
     assert "1.00" not in page.html(hidden, [], "folder").partition("Estimates and their noise")[0].partition("<img")[0]
@@ -201,7 +201,7 @@ def test_variances_alone_are_no_pair_of_features():
 
 def test_nothing_stands_out_of_a_ratio_to_a_count_that_may_be_zero():
     found = covariance([(3, 7, 1e6)], variances=1e7, count=4.0)
-    assert found.scan.standing == 0
+    assert found.scan.outside == 0
     assert facts.finding(found).startswith("Nothing can be found")
     assert spectrum(found).draw(CARD).startswith("<svg")
     assert found.above_noise == 0
@@ -218,7 +218,7 @@ def test_records_at_their_origin_are_noise_alone():
     assert found.above_noise == 0
     moved = SimpleNamespace(**vars(release))
     moved.attributes = {**release.attributes, "origin": [0.0, 60.0]}
-    assert Facts(moved).scan.standing == 50
+    assert Facts(moved).scan.outside == 50
 
 
 def test_directions_of_eigenvalues_that_noise_alone_reaches_are_said_to_be_such():

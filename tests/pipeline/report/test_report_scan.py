@@ -87,8 +87,8 @@ def test_a_symmetric_matrix_by_tiles_gives_what_the_whole_gives(small_tiles, mon
     assert found.alone.band == pytest.approx(sidak(held))
     stands = np.abs(value) > sidak(held) * deviation
     assert found.entries == upper[0].size
-    assert found.standing == np.count_nonzero(stands[upper])
-    assert found.diagonal.standing == np.count_nonzero(np.diagonal(stands))
+    assert found.outside == np.count_nonzero(stands[upper])
+    assert found.diagonal.outside == np.count_nonzero(np.diagonal(stands))
     assert found.beyond_two == np.count_nonzero((np.abs(value) > 2 * deviation)[upper])
     known = np.diagonal(stands & (value > 0))
     size = np.where(known, np.sqrt(np.diagonal(psd)), np.inf)
@@ -120,7 +120,7 @@ def test_another_matrix_by_tiles_gives_what_the_whole_gives(small_tiles, monkeyp
     expected, clear = whole_cells(value, scaled[0], scaled[1] ** 2, sidak(held), mirrored=False)
     assert np.allclose(found.cells.values, expected)
     assert np.array_equal(found.cells.clear, clear)
-    assert found.standing == np.count_nonzero(np.abs(value) > sidak(held) * deviation)
+    assert found.outside == np.count_nonzero(np.abs(value) > sidak(held) * deviation)
     assert np.allclose(found.column_means, value.mean(axis=0))
     assert np.allclose(found.column_deviations, deviation[0])
     spectral = np.sqrt(n) + np.sqrt(m) + np.sqrt(2.0 * np.log(40.0))

@@ -15,6 +15,7 @@ from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import comparison_page, facts, halves, machine_readable, page, totals_table
 from blockveil.pipeline.report.comparison import CannotCompare, compare
 from blockveil.pipeline.report.facts import Facts
+from blockveil.pipeline.report.number_sources import Sources
 from blockveil.pipeline.report.pictures import DARK, LIGHT, heat_map, heat_map_caption
 from tests import support
 from tests.pipeline.questions import test_queries as queries
@@ -81,7 +82,7 @@ def test_the_table_has_a_row_for_each_column_with_limits_about_it(tmp_path, monk
     assert "mean in 95 of 100 releases" in text
     assert "How many directions" not in text
     assert heat_map_caption(found).startswith("A bar")
-    assert "x4" in "".join(halves.for_the_reader(found, [], None))
+    assert "x4" in "".join(halves.for_the_reader(found, [], None, Sources(found)))
     content = machine_readable.content(found, [], "folder")
     json.dumps(content, allow_nan=False)
     assert content["numbers"]["mean"]["value"] == pytest.approx(list(found.matrix.vectors()["mean"][0]))

@@ -63,6 +63,7 @@ def test_an_answer_that_cannot_be_is_refused_with_the_reason(changes, reason):
         first.given(**changes)
     assert reason in refused.value.in_full
     assert len(str(refused.value)) < 600
+    assert "?." not in refused.value.in_full
 
 
 def test_every_key_that_is_wrong_is_named_at_once():

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from blockveil.engine.audit.mutants import unclipped_quantiser
-from blockveil.engine.noise.discrete_gaussian import Grid
+from blockveil.engine.noise.discrete_gaussian import Grid, NoiseKey
 from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
@@ -72,10 +72,10 @@ def test_no_claim_of_a_shipped_config_is_refuted_and_its_charge_is_attained(name
     assert found.refutations == []
     if name in DRAWN:
         assert found.share is None
-        assert found.untold
+        assert found.not_tested
     else:
         assert found.share > 0.99
-        assert found.untold == ()
+        assert found.not_tested == ()
 
 
 @pytest.mark.slow
@@ -167,6 +167,22 @@ def test_a_sampler_that_draws_less_noise_than_its_law_is_refuted(people):
     found = replayed(with_design(people, replace(people.design, grid=narrow)))
     assert found.spread == pytest.approx(0.95, rel=0.03)
     assert any("standard deviation of its law" in claim for claim in found.refutations)
+
+
+@pytest.mark.parametrize("of", ["which key is drawn with", "how often is drawn"])
+def test_noise_that_depends_on_the_records_is_refuted(people, monkeypatch, of):
+    honest, other = type(people.design).release, NoiseKey(bytes(32))
+
+    def depending(self, key, exact, block=None):
+        odd = int(exact.flat[0]) % 2 == 1
+        released = honest(self, other if odd and of.startswith("which") else key, exact, block)
+        return released + self.noise(other, *block) if odd and of.startswith("how") else released
+
+    assert replay(people, ThreadCompute(2), lambda *_: None, draws=False).refutations == []
+    monkeypatch.setattr(type(people.design), "release", depending)
+    found = replay(people, ThreadCompute(2), lambda *_: None, draws=False)
+    assert found.spread is None
+    assert "moves the release" in found.refutations[0]
 
 
 def test_the_same_noise_in_two_rows_is_refuted(tmp_path):

@@ -13,7 +13,7 @@ from blockveil.engine.guarantees.calibration import gaussian_mu
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.contract import NotApplicable
-from blockveil.engine.mechanisms.counts import residual_strategy
+from blockveil.engine.mechanisms.counts import residual_sizes, residual_strategy
 from blockveil.engine.mechanisms.counts.residual_sizes import Agreements
 from blockveil.engine.mechanisms.counts.residual_strategy import ResidualStrategy
 from blockveil.engine.mechanisms.counts.residuals import ResidualNoise
@@ -86,6 +86,7 @@ def test_more_axes_than_are_gone_through_have_a_bound_that_holds(tables, monkeyp
         exact = strategy.l2(sizes, REPLACE)
         with monkeypatch.context() as patched:
             patched.setattr(residual_strategy, "MOST_PATTERNS", 0)
+            patched.setattr(ResidualStrategy, "symmetric", None)
             bound = strategy.l2(sizes, REPLACE)
         assert bound.attained <= exact.attained * (1 + 1e-12) <= bound.bound * (1 + 1e-12)
 
@@ -126,6 +127,46 @@ def test_means_over_agreements_are_the_transpose_of_products(cells):
     norms = np.array([np.prod([1 - 1 / cells[axis] for axis in axes]) for axes in sets])
     shares /= shares.sum()
     assert shares @ agreements.costs(weights, norms) == pytest.approx(weights @ agreements.coefficients(shares, norms))
+
+
+ALIKE = (ways((2,) * 5, 2), ways((3, 2, 3, 2, 3), 2), MarginalTables((2, 2, 2, 2), ((0, 1), (2,), (3,))))
+
+
+@pytest.mark.parametrize("tables", ALIKE)
+def test_classes_of_symmetric_axes_have_the_distances_of_all_sets_of_axes(tables):
+    """Every set of axes along which records agree, one after the other, against its class."""
+    strategy, rng = ResidualStrategy(tables, 1000), np.random.default_rng(6)
+    few = strategy.symmetric
+    weights = few.by_set(rng.uniform(0.5, 2.0, len(few.members)))
+    every, classes = strategy.agreements.products(weights), few.products(weights)
+    assert len(classes) < len(every)
+    assert np.unique(np.round(every, 9)) == pytest.approx(np.unique(np.round(classes, 9)))
+    assert classes[-1] == pytest.approx(every[-1])
+    assert few.products(np.arange(1.0, len(weights) + 1.0)) is None
+
+
+@pytest.mark.parametrize("tables", ALIKE)
+def test_the_least_noise_of_symmetric_axes_is_that_of_all_sets_of_axes(tables, monkeypatch):
+    strategy = ResidualStrategy(tables, 1000)
+    exact = strategy.least_noise(REPLACE)
+    monkeypatch.setattr(residual_sizes, "MOST_SEARCHED", 0)
+    monkeypatch.setattr(residual_strategy, "MOST_SEARCHED", 0)
+    monkeypatch.setattr(residual_strategy, "MOST_PATTERNS", 0)
+    found = ResidualStrategy(tables, 1000)
+    least, sizes = found.least_noise(REPLACE), found.least_sizes(REPLACE)
+    # Each error is at most a thousandth above its own bound, and both bounds are below both errors.
+    assert np.sum(found.error_weights() / least.precisions) <= 1.0011 * least.bound
+    assert exact.bound <= np.sum(found.error_weights() / least.precisions) * (1 + 1e-9)
+    assert least.bound <= np.sum(found.error_weights() / exact.precisions) * (1 + 1e-9)
+    assert found.l2(sizes, REPLACE).exact
+    monkeypatch.undo()
+    assert found.l2(sizes, REPLACE).bound == pytest.approx(strategy.l2(sizes, REPLACE).bound, rel=1e-9)
+
+
+def test_axes_that_tables_tell_apart_are_not_symmetric():
+    """Exchanging the first axis of two cells with the last would ask for another table."""
+    few = ResidualStrategy(MarginalTables((2, 2, 2), ((0, 1), (2,))), 1000).symmetric
+    assert few.sums.shape == (6, 4)
 
 
 @pytest.mark.parametrize(

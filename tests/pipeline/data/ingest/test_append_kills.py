@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import signal
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +56,13 @@ def kill_at(patch, boundary):
         if count[0] == boundary:
             raise Killed
 
+    around_steps(patch, step)
+    return count
+
+
+def around_steps(patch, step):
+    """Call something before and after each step."""
+
     def patched(owner, name):
         do = getattr(owner, name)
 
@@ -67,7 +76,49 @@ def kill_at(patch, boundary):
 
     for owner, name in STEPS:
         patched(owner, name)
-    return count
+
+
+def state_of(folder):
+    return frozenset(
+        (str(file), file.stat().st_mode, file.read_bytes() if file.is_file() else b"") for file in folder.rglob("*")
+    )
+
+
+def states_of_kills(folder, copies, work):
+    """Do some work, and copy each state that a kill before or after any of its steps leaves, in order.
+
+    A process that is killed does nothing on its way out, so a copy at that moment is what it leaves. Where nothing has
+    changed since the step before there is no other state to go on from.
+
+    Returns
+    -------
+    Number of steps, twice; and the copies, the last of what the work leaves at its end.
+    """
+    count, seen, found, turn = 0, set(), [], threading.Lock()
+
+    def look():
+        nonlocal count
+        with turn:  # several threads write
+            count += 1
+            for _ in range(1000):
+                copy = copies / f"{len(found)}"
+                with contextlib.suppress(OSError):  # a file went before it was read
+                    state = state_of(folder)
+                    if state in seen:
+                        return
+                    shutil.copytree(folder, copy)
+                    if state_of(folder) == state:
+                        found.append(copy)
+                        seen.add(state)
+                        return
+                shutil.rmtree(copy, ignore_errors=True)  # another thread is in the middle of its step
+        raise RuntimeError("no state of the folder lasts for as long as its copy takes")
+
+    with pytest.MonkeyPatch.context() as patch:
+        around_steps(patch, look)
+        work()
+    look()
+    return count - 1, found
 
 
 def prepared(folder, unit, layout):
@@ -80,14 +131,40 @@ def prepared(folder, unit, layout):
     return loaded
 
 
-@pytest.mark.parametrize("step", [31, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "every"])
-@pytest.mark.parametrize(
+KINDS = pytest.mark.parametrize(
     ("unit", "layout"),
     [("rows", {"chunk_rows": 16}), ("chosen", {"chunk_rows": 16}), ("chosen", {"layout": "entries"})],
     ids=["rows", "chosen", "entries"],
 )
-def test_a_kill_at_any_boundary_leaves_the_old_records_or_the_new_and_the_next_run_finishes(
-    tmp_path, monkeypatch, unit, layout, step
+
+
+@pytest.mark.slow
+@KINDS
+def test_a_kill_at_every_boundary_leaves_the_old_records_or_the_new_and_the_next_run_finishes(tmp_path, unit, layout):
+    folder, copies = tmp_path / "store", tmp_path / "copies"
+    folder.mkdir()
+    whole = prepared(folder, unit, layout)
+    old = grown.records(folder)
+    boundaries, states = states_of_kills(folder, copies, lambda: people.run(whole))
+    new, wanted = grown.records(folder), grown.content(folder)
+    assert len(old) < len(new)
+    assert boundaries > 60
+    seen = set()
+    for state in states:
+        shutil.rmtree(folder)
+        state.rename(folder)  # in the same place, so that sources are the same
+        found = grown.records(folder)
+        assert np.array_equal(found, old if len(found) == len(old) else new)
+        seen.add(len(found))
+        people.run(whole)
+        assert grown.content(folder) == wanted
+        assert people.left(folder) == [".grown-out.zarr"]
+    assert seen == {len(old), len(new)}
+
+
+@KINDS
+def test_an_interrupt_at_any_boundary_leaves_the_old_records_or_the_new_and_the_next_run_finishes(
+    tmp_path, monkeypatch, unit, layout
 ):
     (tmp_path / "never").mkdir()
     whole = prepared(tmp_path / "never", unit, layout)
@@ -102,7 +179,7 @@ def test_a_kill_at_any_boundary_leaves_the_old_records_or_the_new_and_the_next_r
     assert boundaries[0] > 60
     seen = set()
     last = boundaries[0] - 14  # from here on each, because the order of the last steps counts
-    for boundary in [*range(1, last, step), *range(last, boundaries[0] + 1)]:
+    for boundary in [*range(1, last, 31), *range(last, boundaries[0] + 1)]:
         # In the same place, so that sources are the same: only what ingests make is put back.
         for name, bits in state.items():
             (tmp_path / "never" / name).parent.mkdir(parents=True, exist_ok=True)

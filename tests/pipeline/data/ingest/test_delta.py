@@ -76,7 +76,8 @@ def test_files_of_a_table_are_not_read_beside_its_log(tmp_path, table, files):
 
 def test_a_table_is_not_begun_as_a_folder_of_files(tmp_path, table):
     with pytest.raises(ConfigError, match="Delta or Iceberg table"):
-        read_columns("clinic", tmp_path)
+        read_columns("clinic/ward=a", tmp_path)
+    assert read_columns("clinic", tmp_path).kind == "delta"
 
 
 def protocol(folder, **fields):

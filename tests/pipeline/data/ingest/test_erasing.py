@@ -16,7 +16,7 @@ from blockveil.pipeline.data.ingest import store_writer as writing
 from blockveil.pipeline.data.ingest.ingest_run import look
 from tests.pipeline.data.ingest import growing_support as grown
 from tests.pipeline.data.ingest import ingest_support as people
-from tests.pipeline.data.ingest.test_append_kills import Killed, kill_at
+from tests.pipeline.data.ingest.test_append_kills import Killed, kill_at, states_of_kills
 
 LAYOUTS = {"rows": {"chunk_rows": 16}, "entries": {"layout": "entries", "chunk_rows": None}}
 GONE = [3, 17, 31]
@@ -168,10 +168,34 @@ def test_raw_records_of_an_unfinished_append_are_removed(tmp_path, monkeypatch):
     assert not np.isin(grown.records(tmp_path)[:, 0], GONE).any()
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "every"])
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_kill_at_any_boundary_leaves_all_or_nothing_and_the_same_command_finishes(
-    tmp_path, monkeypatch, layout, step
+def test_a_kill_at_every_boundary_leaves_all_or_nothing_and_the_same_command_finishes(tmp_path, layout):
+    origin, copies = tmp_path / "origin", tmp_path / "copies"
+    origin.mkdir()
+    for night in range(2):
+        append(origin, night, layout)
+    before = grown.records(origin)
+    after = before[~np.isin(before[:, 0], GONE)]
+    boundaries, states = states_of_kills(origin, copies, lambda: erase(origin, layout=layout))
+    assert boundaries > 20
+    finished = []
+    for folder in states:
+        assert grown.records(folder).tobytes() in (before.tobytes(), after.tobytes())
+        erase(folder, layout=layout)
+        assert grown.records(folder).tobytes() == after.tobytes()
+        assert set(on_disk(folder)) == {"part-000002", "part-000003"}
+        assert people.left(folder) == [".grown-out.zarr"]
+        content = grown.content(folder)
+        if content not in finished:  # what is the same goes on in the same way
+            finished.append(content)
+            append(folder, 2, layout)
+            assert grown.records(folder)[: len(after)].tobytes() == after.tobytes()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_interrupt_at_any_boundary_leaves_all_or_nothing_and_the_same_command_finishes(
+    tmp_path, monkeypatch, layout
 ):
     origin = tmp_path / "origin"
     origin.mkdir()
@@ -197,7 +221,7 @@ def test_a_kill_at_any_boundary_leaves_all_or_nothing_and_the_same_command_finis
         assert people.left(folder) == [".grown-out.zarr"]
         append(folder, 2, layout)
         assert grown.records(folder)[: len(after)].tobytes() == after.tobytes()
-        boundary += step
+        boundary += 7
     assert boundary > 20
 
 

@@ -4,10 +4,9 @@ import re
 from datetime import date
 
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.plan.names_apart import names_apart
+from blockveil.pipeline.plan.mechanisms_compared import bound_sentence, compared_rows, compared_text, names_apart
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
-from blockveil.pipeline.report.mechanisms_compared import compared_text
 from tests import support
 
 FIXED = 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'
@@ -44,6 +43,26 @@ def test_a_comparison_says_the_error_over_the_chosen_one_and_why_others_were_not
         "larger error: its published calibration is loose",
         "refused: it draws directions; ask for them",
     ]
+
+
+def test_an_error_is_shown_over_the_least_of_any_gaussian_noise_and_rounded_up():
+    rows = [
+        {"mechanism": "gaussian", "parameters": {}, "error": 2.0, "reason": ""},
+        {"mechanism": "laplace", "parameters": {}, "error": None, "reason": "it does not apply"},
+    ]
+    assert [row["over the bound"] for row in compared_text(rows, 1.6)] == ["1.25", ""]
+    assert "over the bound" not in compared_text(rows)[0]
+    assert bound_sentence(2.0004, 2.0) == "at most 1.001 times the least of any Gaussian noise"
+    assert bound_sentence(1.0, 2.0).startswith("below the least of any Gaussian noise: at most 0.5 times")
+
+
+def test_a_plan_says_how_far_its_error_is_from_the_least(tmp_path):
+    path = support.write_config(tmp_path, kind="second-moment")
+    path.write_text(path.read_text().replace(FIXED, 'kind = "auto"\nminimise = "relative"'))
+    plan = make_plan(load_config(path), date(2026, 11, 20))
+    assert plan.least <= plan.compared[0].error
+    assert dict(describe(plan, None))["Bound"] == bound_sentence(plan.compared[0].error, plan.least)
+    assert float(compared_rows(plan.compared, plan.least)[0]["over the bound"]) < 1.5
 
 
 def test_a_plan_that_compares_gives_no_two_mechanisms_one_name(tmp_path):

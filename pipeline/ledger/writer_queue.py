@@ -1,10 +1,10 @@
-"""A line of writers before a ledger in a file: who comes first is served first, or nearly so.
+"""A queue of writers before a ledger in a file: who comes first is served first, or nearly so.
 
 SQLite lets a writer who finds the file locked sleep and try again, for longer each time: of many at once, the unlucky
 wait for long, or in vain. Here each waits in the kernel for the lock of another file, and is woken when it is free.
 
-No guarantee rests on the line: SQLite's own lock keeps two writers apart. Where a file system has no such locks, or the
-file cannot be made, writers go on without it.
+No guarantee rests on the queue: SQLite's own lock keeps two writers apart. Where a file system has no such locks, or
+the file cannot be made, writers go on without it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from blockveil.pipeline.ledger.database import WAIT_SECONDS, locked
 
 
 @contextmanager
-def stood_in(path: Path) -> Iterator[None]:
-    """Wait until nobody else is served, then be served alone; the place in the line ends with the process too.
+def in_turn(path: Path) -> Iterator[None]:
+    """Wait until nobody else is served, then be served alone; the place in the queue ends with the process too.
 
     Parameters
     ----------
     path
-        File that stands for the line; made where it is missing.
+        File that stands for the queue; made where it is missing.
 
     Raises
     ------

@@ -46,7 +46,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Drowned:
+class ExcessNoise:
     """Noise that exceeds anything that records can give.
 
     Attributes
@@ -95,17 +95,17 @@ class Drowned:
         }
 
 
-def drowned(plan: Plan) -> Drowned | None:
+def excess_noise(plan: Plan) -> ExcessNoise | None:
     """Whether noise exceeds anything that records can give; None where it does not, or where that is not known."""
     least, largest = _ratio(plan)
     if not largest > 1.0:
         return None
-    return Drowned(least, largest, plan.config.query.rows_at_most)
+    return ExcessNoise(least, largest, plan.config.query.rows_at_most)
 
 
-def advised(plan: Plan) -> Drowned | None:
+def advised(plan: Plan) -> ExcessNoise | None:
     """The same with what would change it, for which other plans are made."""
-    found = drowned(plan)
+    found = excess_noise(plan)
     return None if found is None else replace(found, advice=tuple(_advice(plan, found.largest)))
 
 
@@ -136,7 +136,7 @@ def _enough(
     upwards: bool,
     step: float = 0.0,
 ) -> float | None:
-    """Value near a guess whose plan drowns nothing, as near as three digits tell; None where none is found.
+    """Value near a guess whose plan has no excess noise, as near as three digits tell; None where none is found.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ import pytest
 import zarr
 
 import blockveil as bv
-from blockveil.engine.answers.gradients import GradientProblem
+from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Body
 from blockveil.flows.cluster.clusters import open_compute
@@ -196,6 +196,22 @@ def test_a_training_that_is_killed_at_any_step_is_finished_with_the_same_bits_an
         assert np.array_equal(group_of(again)[name][...], array[...]), name
     kinds = [entry.kind for entry in Ledger(loaded.ledger_url).history(release_id=plan.release_id)]
     assert kinds.count("COMMITTED") == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_an_end_while_the_key_is_forgotten_leaves_nothing_beside_the_release(tmp_path, monkeypatch, error):
+    loaded = load_config(training(tmp_path, steps=3))
+    support.set_budget(loaded, 900.0, 1e-4)
+
+    def fail(compute, handle):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ThreadCompute, "forget", fail)
+        with pytest.raises(error):
+            run_release(make_plan(loaded, NIGHT), ThreadCompute(2), "first", lambda *_: None)
+    assert not [path for path in loaded.output_root.rglob("*") if ".staging" in path.name]
+    assert run_release(make_plan(loaded, NIGHT), ThreadCompute(2), "second", lambda *_: None).path.exists()
 
 
 def test_neither_blocks_nor_threads_change_a_bit(tmp_path):

@@ -14,7 +14,7 @@ from blockveil.flows.cli import app
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.approval import question
-from blockveil.pipeline.plan.drowning import advised, drowned, with_epsilon, with_norm, with_rows
+from blockveil.pipeline.plan.excess_noise import advised, excess_noise, with_epsilon, with_norm, with_rows
 from blockveil.pipeline.plan.planning import make_plan, plan_near
 from blockveil.pipeline.plan.summary import describe
 from tests import support
@@ -34,7 +34,7 @@ def config(folder, *, kind="covariance", features=150, rows=200, origin="midpoin
     feature = f'features = [{{ name = "f", lower = {lower}, upper = 1, count = {features} }}'
     text = text[:start] + feature + text[end:]
     text = text.replace("rows_at_most = 10_000", f"rows_at_most = {rows}").replace('"midpoint"', f'"{origin}"')
-    path = folder / "drowned.toml"
+    path = folder / "noisy.toml"
     path.write_text(text + more)
     return load_config(path)
 
@@ -64,8 +64,8 @@ def test_each_advice_ends_the_warning_and_a_little_less_does_not(tmp_path, kind,
     assert keys <= {advice.key for advice in found.advice}
     for advice in found.advice:
         change, little = CHANGES[advice.key]
-        assert drowned(make_plan(change(loaded, advice.value), NIGHT)) is None, advice.key
-        assert drowned(make_plan(change(loaded, advice.value * little), NIGHT)) is not None, advice.key
+        assert excess_noise(make_plan(change(loaded, advice.value), NIGHT)) is None, advice.key
+        assert excess_noise(make_plan(change(loaded, advice.value * little), NIGHT)) is not None, advice.key
         assert advice.words in found.sentence
 
 
@@ -89,7 +89,7 @@ def asked(folder, query, rows, mechanism, epsilon):
     text = support.write_config(folder, epsilon=epsilon).read_text()
     start, end = text.index("kind ="), text.index("[privacy]")
     shaped = 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'
-    path = folder / "drowned.toml"
+    path = folder / "noisy.toml"
     text = f"{text[:start]}rows_at_most = {rows}\n{query}\n{text[end:]}"
     path.write_text(text.replace(shaped, mechanism))
     return load_config(path)
@@ -114,8 +114,8 @@ def test_advice_for_products_gradients_and_counts_is_rows_or_epsilon(tmp_path, q
     assert [advice.key for advice in found.advice] == ["query.rows_at_most", "privacy.epsilon"]
     for advice in found.advice:
         change, little = CHANGES[advice.key]
-        assert drowned(make_plan(change(loaded, advice.value), NIGHT)) is None, advice.key
-        assert drowned(make_plan(change(loaded, advice.value * little), NIGHT)) is not None, advice.key
+        assert excess_noise(make_plan(change(loaded, advice.value), NIGHT)) is None, advice.key
+        assert excess_noise(make_plan(change(loaded, advice.value * little), NIGHT)) is not None, advice.key
 
 
 def test_advised_rows_are_whole_in_words_and_as_json_and_can_be_written_down(tmp_path):
@@ -123,7 +123,7 @@ def test_advised_rows_are_whole_in_words_and_as_json_and_can_be_written_down(tmp
     rows = found.plain["enough"]["query.rows_at_most"]
     assert json.dumps(rows) == "5"
     assert "query.rows_at_most = 5 (with as many records)" in found.sentence
-    assert drowned(make_plan(asked(tmp_path, GRADIENTS, rows, GAUSSIAN, 1.0), NIGHT)) is None
+    assert excess_noise(make_plan(asked(tmp_path, GRADIENTS, rows, GAUSSIAN, 1.0), NIGHT)) is None
 
 
 def test_where_equal_noise_meets_very_unequal_bounds_there_may_be_no_advice(tmp_path):
@@ -184,12 +184,14 @@ def test_the_plan_says_it_first_in_words_and_as_json(tmp_path):
     assert content["warning"]["enough"].keys() == CHANGES.keys()
     support.set_budget(loaded)
     asked = question(plan, Ledger(loaded.ledger_url).budget("people"), charged=False)
-    assert drowned(plan).sentence in asked.text
+    assert excess_noise(plan).sentence in asked.text
 
 
 def test_a_run_warns_without_another_plan_and_says_where_advice_is(tmp_path, monkeypatch):
     plan = make_plan(config(tmp_path), NIGHT)
-    monkeypatch.setattr("blockveil.pipeline.plan.drowning.make_plan", lambda *_: pytest.fail("another plan is made"))
+    monkeypatch.setattr(
+        "blockveil.pipeline.plan.excess_noise.make_plan", lambda *_: pytest.fail("another plan is made")
+    )
     what, sentence = describe(plan, None)[0]
     assert what == "Warning"
     assert "exceeds anything that" in sentence
@@ -199,5 +201,5 @@ def test_a_run_warns_without_another_plan_and_says_where_advice_is(tmp_path, mon
 @pytest.mark.parametrize("name", ["quickstart", "nightly", "training", "visits", "pickups", "durations", "growing"])
 def test_shipped_configs_have_less_noise_than_their_records_can_give(name):
     plan = plan_near(load_config(Path("configs") / f"{name}.toml"), NIGHT)
-    assert drowned(plan) is None
+    assert excess_noise(plan) is None
     assert describe(plan, None)[0][0] == "Release"

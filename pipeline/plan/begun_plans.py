@@ -101,10 +101,10 @@ def begun_of(ledger: Ledger, config: ReleaseConfig, release_id: str) -> Begun | 
     """
     account, section = config.release.account, config.continual
     if section is None:
-        own = standing(ledger, account, release_id)
+        own = reserved_entries(ledger, account, release_id)
         return Begun.of(_spec(own[0])["calibration"]) if own else None
     owner, first = release_id.rpartition("/")[0], section.first.isoformat()
-    found = standing(ledger, account)
+    found = reserved_entries(ledger, account)
     series = [entry for entry in found if _owner(entry) == owner and _first(entry) == first]
     own = [entry for entry in found if entry.release_id == release_id]
     known = series or own
@@ -123,7 +123,7 @@ def _night(ledger: Ledger, account: str, series: list[Entry], release_id: str) -
     return InLedger(chained, 1 + sum(entry.charge_id in drawn for entry in series))
 
 
-def standing(ledger: Ledger, account: str, release_id: str | None = None) -> list[Entry]:
+def reserved_entries(ledger: Ledger, account: str, release_id: str | None = None) -> list[Entry]:
     """RESERVED entries of an account's releases, or of one of them, whose charges are not void.
 
     Parameters

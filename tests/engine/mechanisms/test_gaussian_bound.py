@@ -1,0 +1,102 @@
+"""No Gaussian noise has less error than the bound, for each kind of query, and what is chosen is near it."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.auto import Metric, compare
+from blockveil.engine.mechanisms.gaussian_bound import least_total
+from blockveil.engine.records.geometry import Body
+from blockveil.engine.sensitivity.problems import (
+    Counts,
+    Histograms,
+    Marginals,
+    OuterProducts,
+    Rows,
+    SecondMoment,
+    Totals,
+)
+from blockveil.engine.shapes.duality import least_covariance
+from blockveil.engine.workloads.marginal_tables import MarginalTables
+
+ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
+PROMISE = ApproxDP(0.9, 1e-6)
+K = 2**15 - 1
+ONES, UNEVEN = np.ones(10), np.arange(1.0, 11.0) ** -0.5
+ENDS = (-np.ones(10), np.ones(10))
+
+CASES = {
+    "rows in a box": (Rows(Body.CUBE, UNEVEN, REPLACE, K, 5, ends=ENDS), 1.001),
+    "rows in a ball": (Rows(Body.BALL, ONES, REPLACE, K, 5), 1.001),
+    "totals": (Totals(Body.CUBE, UNEVEN, REPLACE, K, 100, widths=np.full(10, 2.0)), 1.001),
+    "totals with a count, ball": (Totals(Body.BALL, ONES, ADD, K, 100), 1.001),
+    "totals with a count, box": (Totals(Body.CUBE, ONES, ADD, K, 100, widths=np.full(10, 2.0)), 1.001),
+    "second moment in a box": (SecondMoment(Body.CUBE, ONES, ADD, K, 100, False), 1.02),
+    "second moment in an uneven box": (SecondMoment(Body.CUBE, UNEVEN, ADD, K, 100, False), 1.22),
+    "second moment in a box, replaced": (SecondMoment(Body.CUBE, ONES, REPLACE, K, 100, False), 1.021),
+    "second moment in an uneven box, replaced": (SecondMoment(Body.CUBE, UNEVEN, REPLACE, K, 100, False), 1.29),
+    "second moment in a ball": (SecondMoment(Body.BALL, ONES, ADD, K, 100, False), 1.04),
+    "second moment in a ball, replaced": (SecondMoment(Body.BALL, ONES, REPLACE, K, 100, False), 1.03),
+    "outer products": (OuterProducts(Body.CUBE, Body.BALL, UNEVEN, ONES, ADD, K, 100), 1.001),
+    "outer products, replaced": (OuterProducts(Body.CUBE, Body.CUBE, UNEVEN, ONES, REPLACE, K, 100), 1.001),
+    "counts": (Counts((6, 7), ADD, 100), 1.001),
+    "counts, replaced": (Counts((6, 7), REPLACE, 100), 1.03),
+    "histograms": (Histograms((8, 8, 8), ADD, 100), 1.12),
+    "histograms, replaced": (Histograms((8, 8, 8), REPLACE, 100), 1.15),
+    "tables": (Marginals(MarginalTables((4, 5, 6), ((0, 1), (0, 2), (1, 2))), ADD, 100), 1.001),
+    "tables, replaced": (Marginals(MarginalTables((4, 5, 6), ((0, 1), (0, 2), (1, 2))), REPLACE, 100), 1.01),
+}
+_PURE = {"laplace", "discrete-laplace", "k-norm", "hierarchical", "exponential"}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_all_gaussian_noise_is_above_the_bound_and_the_best_is_near_it(case):
+    problem, near = CASES[case]
+    least = Metric("total").least(problem, PROMISE)
+    table = compare(problem, PROMISE, Metric("total")).table
+    errors = [row.error for row in table if row.error is not None and row.mechanism not in _PURE]
+    assert least <= min(errors) <= near * least
+
+
+def orthonormal(matrix):
+    rows, columns = np.triu_indices(len(matrix), 1)
+    return np.concatenate([np.diagonal(matrix), np.sqrt(2.0) * matrix[rows, columns]])
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+@pytest.mark.parametrize("units", [np.ones(3), np.array([1.0, 0.6, 2.0])])
+def test_the_bound_of_a_box_is_below_the_least_for_all_its_changes(units, relation):
+    records = np.array(list(product([-1.0, 0.0, 1.0], repeat=3)))
+    moments = np.array([orthonormal(np.outer(v, v)) for v in records])
+    if relation is ADD:
+        changes = moments[1:]
+    else:
+        changes = np.array([a - b for a, b in product(moments, repeat=2) if np.any(a != b)])
+    best = least_covariance(changes, orthonormal(np.outer(units, units)) ** 2 / np.array([1, 1, 1, 2, 2, 2]), 1.0, 1e-4)
+    problem = SecondMoment(Body.CUBE, np.ones(3), relation, K, 100, False)
+    # A change off the diagonal is weighed by the product of both units.
+    found = least_total(problem, units, units)
+    assert 0.5 * best.total <= found <= best.total
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+def test_the_bound_of_histograms_and_counts_is_below_the_least_for_all_their_changes(relation):
+    bins = np.array([np.eye(6)[a] + np.eye(6)[3 + b] for a, b in product(range(3), repeat=2)])
+    cells = np.eye(4)
+    for records, problem in ((bins, Histograms((3, 3), relation, 10)), (cells, Counts((2, 2), relation, 10))):
+        changes = (
+            records if relation is ADD else np.array([a - b for a, b in product(records, repeat=2) if any(a != b)])
+        )
+        best = least_covariance(changes, np.ones(records.shape[1]), 1.0)
+        found = least_total(problem, np.ones(problem.shape[0]), np.ones(problem.shape[1]))
+        assert 0.95 * best.total <= found <= best.total
+
+
+def test_no_bound_is_stated_where_none_is_known():
+    half = SecondMoment(Body.HALF_CUBE, ONES, ADD, K, 100, False)
+    covariance = SecondMoment(Body.CUBE, ONES, ADD, K, 100, True)
+    one_ended = SecondMoment(Body.CUBE, ONES, REPLACE, K, 100, False, even=False)
+    assert [Metric("total").least(problem, PROMISE) for problem in (half, one_ended, covariance)] == [None] * 3
+    assert Metric("spectral").least(CASES["counts"][0], PROMISE) is None
