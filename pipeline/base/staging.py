@@ -125,9 +125,14 @@ def _removed(path: Path) -> bool:
     if not lock.exists() and path.is_file():
         lock = path
     try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
-    except FileNotFoundError:  # an earlier version's folder, or gone meanwhile
-        return _gone(path)
+        try:
+            descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            if not path.exists():  # gone meanwhile
+                return False
+            # An earlier version's folder; or another sweep took a lock that was not held yet, and the attempt makes it
+            # again just now. Whoever has the lock knows.
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM, errno.ELOOP):
             raise

@@ -401,6 +401,25 @@ class TestSweeping:
         assert os.path.samestat(os.fstat(descriptor), path.stat())
         os.close(descriptor)
 
+    def test_a_folder_whose_lock_was_swept_and_is_made_again_meanwhile_is_left_alone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def early(path: Path, *how: int) -> int:
+            if next(looks):
+                raise FileNotFoundError(path)
+            return opened(path, *how)
+
+        folder, opened = tmp_path / "people" / "moments", os.open
+        folder.mkdir(parents=True)
+        held = staging.Held(folder, "0")
+        looks = iter([True, False])
+        with monkeypatch.context() as patch:
+            patch.setattr(staging.os, "open", early)
+            assert sweep_staging(tmp_path, RELEASE) == []
+        assert held.path.is_dir()
+        held.discard()
+        assert names(tmp_path) == []
+
     def test_many_attempts_that_sweep_at_once_never_take_each_other_s_folder(self, tmp_path: Path) -> None:
         def attempt(number: int) -> None:
             for _ in range(20):
