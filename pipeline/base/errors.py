@@ -138,6 +138,10 @@ class StoreUnreachable(StoreError):
     """A store does not answer, or answers with a failure: later it may."""
 
 
+class NotPermitted(StoreError):
+    """A store or a folder says nothing to this account, so that nobody knows what is there."""
+
+
 class ComputeError(BlockveilError):
     """The computation failed; only the kind of failure and a number to look it up are known here.
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from blockveil.pipeline.base.errors import StoreError, StoreUnreachable
+from blockveil.pipeline.base.errors import NotPermitted, StoreError, StoreUnreachable
 from blockveil.pipeline.base.extras import MissingExtra
 
 if TYPE_CHECKING:
@@ -332,7 +332,7 @@ def unreachable(name: str, error: BaseException) -> StoreError:
             "AZURE_STORAGE_ACCOUNT_KEY, and run again",
         )
     if is_denied(error):
-        return StoreError(
+        return NotPermitted(
             f"{name}: no permission",
             "Credentials are taken from the environment of each process that reads",
             "Set them there, or give them permission to list and read",

@@ -16,7 +16,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from blockveil.pipeline.base.errors import BlockveilError, StoreError
+from blockveil.pipeline.base.errors import BlockveilError, NotPermitted, StoreError
 from blockveil.pipeline.base.printable import printable
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.answering_store import read_only_store
@@ -346,7 +346,7 @@ def _check(
 
 def _not_permitted(location: Location) -> StoreError:
     """Error for a release that this account may not look at; nothing is known to be wrong with it."""
-    return StoreError(
+    return NotPermitted(
         f"{name_of(location)} cannot be read: no permission",
         "Whether a release is whole, and not withdrawn, is seen in all of its files",
         "Let their owner give this account permission to read them and to look into their folders",

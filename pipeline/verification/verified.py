@@ -20,7 +20,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from blockveil.pipeline.base.ed25519 import raw
-from blockveil.pipeline.base.errors import BlockveilError, LedgerError, StoreError, StoreUnreachable
+from blockveil.pipeline.base.errors import BlockveilError, LedgerError, NotPermitted, StoreError, StoreUnreachable
 from blockveil.pipeline.base.places import looked_into
 from blockveil.pipeline.base.printable import one_line
 from blockveil.pipeline.data import objects
@@ -167,13 +167,15 @@ def verify(place: Location, given: Evidence = Evidence()) -> Verified:
     ------
     StoreUnreachable
         Its store does not answer, so that nobody knows.
+    NotPermitted
+        This account may not read all of it, so that nobody knows either.
     """
     try:
         withdrawn = withdrawal_of(place)
         if withdrawn is not None:
             return Verified(withdrawn.release_id, (Finding("Withdrawn", False, withdrawn.words),), given.not_checked)
         release = open_release(place)
-    except StoreUnreachable:
+    except (NotPermitted, StoreUnreachable):
         raise
     except BlockveilError as error:
         return Verified(str(place), (Finding("Content", False, f"{error.value}. {error.rule}"),), given.not_checked)

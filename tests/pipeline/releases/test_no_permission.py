@@ -63,6 +63,8 @@ def test_a_release_that_may_not_be_read_is_not_called_damaged(site, part):
         assert "no permission" in told
         assert "run the release again" not in told
         assert "Restore it" not in told
+        assert "FAILS" not in told
+        assert "not use it" not in told
 
 
 def test_a_withdrawal_that_may_not_be_read_is_not_taken_for_none(site):
