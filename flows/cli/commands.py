@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from blockveil.flows.base.imports import uncollected
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -222,9 +224,9 @@ def load(name: str) -> Any:
     The command as Typer runs it.
     """
     listed = COMMANDS[name]
-    found: typer.Typer | Callable[..., None] = getattr(
-        import_module(f"{__package__}.{listed.module}"), listed.attribute
-    )
+    with uncollected():
+        module = import_module(f"{__package__}.{listed.module}")
+    found: typer.Typer | Callable[..., None] = getattr(module, listed.attribute)
     if isinstance(found, typer.Typer):
         group = typer.main.get_group(found)
         group.name = name

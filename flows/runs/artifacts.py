@@ -228,9 +228,11 @@ class Teller:
             self._stage, self._began, self._last = stage, now, 0.0
             if share is None:
                 self._update(stage)
-        if share is not None and (share >= 1.0 or now - self._last >= _UPDATE_SECONDS):
-            self._last, self._share = now, share
-            self._update(f"{stage}: {pace(share, now - self._began)}")
+        if share is not None:
+            self._share = share  # the end of a stage is told by the one that follows
+            if now - self._last >= _UPDATE_SECONDS:
+                self._last = now
+                self._update(f"{stage}: {pace(share, now - self._began)}")
 
     def done(self) -> None:
         """Say that there is nothing more to come."""

@@ -19,4 +19,5 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.server`: A Prefect server of one machine
 * :mod:`.service`: One machine
 * :mod:`.site_service`: The site of all releases beside the Prefect server, behind the same login
+* :mod:`.start_child`: Starts the process of one run
 """

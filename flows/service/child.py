@@ -1,4 +1,4 @@
-"""The process of one run: what `blockveil serve` and `blockveil worker` start with ``python -P -m`` and this module.
+"""The process of one run, which `blockveil serve` and `blockveil worker` start by :mod:`.start_child`.
 
 It takes the number of the run from its environment, looks the run up in the reviewed folder, and runs the flow of this
 code that is meant. Nothing that a server names is imported, loaded or unpickled.
@@ -7,7 +7,6 @@ code that is meant. Nothing that a server names is imported, loaded or unpickled
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
@@ -94,8 +93,3 @@ def _refuse(run: FlowRun, error: BlockveilError) -> State[Any]:
     )
     with get_client(sync_client=True) as client:
         return propose_state_sync(client, Failed(name=steps.name_of(error), message=text), flow_run_id=run.id)
-
-
-if __name__ == "__main__":
-    main()
-    sys.exit(0)

@@ -175,7 +175,7 @@ class Runner:
                 if self._died is not None:
                     context._state_proposer = _Successor(context.client, self._died)
                 starter = EngineCommandStarter(
-                    command=shlex.join([sys.executable, "-P", "-m", "blockveil.flows.service.child"]),
+                    command=shlex.join([sys.executable, "-P", "-m", "blockveil.flows.service.start_child"]),
                     cwd=folder,
                     env={CONFIG_ROOT: str(self._root), "PYTHONSAFEPATH": "1"},
                     heartbeat_seconds=BEAT_SECONDS,

@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-RUN = ["-P", "-m", "blockveil.flows.service.child"]
+RUN = ["-P", "-m", "blockveil.flows.service.start_child"]
 """What starts a run, behind the name of Python."""
 
 _SHORT = f"""#!{sys.executable} -IS
