@@ -16,7 +16,7 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from blockveil.pipeline.data import zarr_arrays
+from blockveil.pipeline.data import content, zarr_arrays
 
 SIDE = 1024
 LOSS = {"mu": 0.2, "epsilon": 0.0, "total_variation": 0.0}
@@ -62,7 +62,7 @@ def write(path: Path, d: int) -> None:
         band = np.full((rows.stop - top, d), np.sqrt(0.5))
         band[np.arange(band.shape[0]), np.arange(top, rows.stop)] = 1.0
         deviation[rows] = band
-    digest = zarr_arrays.content_digest(dict(group.arrays()))
+    digest = content.content_digest(dict(group.arrays()))
     zarr.open_group(path, mode="a").attrs.update({**ATTRIBUTES, "output_digest": digest})
 
 

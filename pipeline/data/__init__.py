@@ -4,6 +4,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 
 * :mod:`.answering_store`: A Zarr store at an address in an object store, whose failures are reported in words, whenever
   values are read
+* :mod:`.content`: Digest of arrays by content
 * :mod:`.contribution`: What one privacy unit contributes to the records, in words
 * :mod:`.datasets`: The records of a release: opened read-only, checked against their declaration, identified
 * :mod:`.fingerprint`: The identity of stored records

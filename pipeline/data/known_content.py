@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 
+from blockveil.pipeline.data.content import content_digest
 from blockveil.pipeline.data.stores import Location
-from blockveil.pipeline.data.zarr_arrays import ArrayLikeOnDisk, content_digest
+from blockveil.pipeline.data.zarr_arrays import ArrayLikeOnDisk
 
 _TICK = 2_500_000_000
 """Nanoseconds, more than a tick of any file system."""
@@ -31,7 +32,7 @@ _MOST = 64
 
 
 def known_digest(location: Location, arrays: Mapping[str, ArrayLikeOnDisk]) -> str:
-    """:func:`.zarr_arrays.content_digest` of the arrays of a release, which are read only if they may have changed.
+    """:func:`.content.content_digest` of the arrays of a release, which are read only if they may have changed.
 
     Parameters
     ----------

@@ -1,9 +1,10 @@
 """Rows of a Zarr array whose chunks lie on the disk as they lie in memory, read straight to where they are wanted.
 
 Zarr reads a chunk into memory of its own and copies it from there, which for records that do not shrink takes longer
-than all else that is done with a record of few features. An ingest writes such records in chunks of whole rows, without
-compression and with a checksum, and those are read here. Whatever has another form, and whatever is not as it should
-be, such as a chunk that is missing, cut short or damaged, is left to Zarr, which says what is wrong with it.
+than all else that is done with a record of few features. An ingest writes such records in chunks of whole rows, and a
+run the matrices of a large release in square chunks, without compression and with a checksum. Those are read here.
+Whatever has another form, and whatever is not as it should be, such as a chunk that is missing, cut short or damaged,
+is left to Zarr, which says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -49,30 +50,31 @@ def _plain(array: Any, key: Any) -> NDArray[Any] | None:
     if step != 1 or columns.indices(array.shape[1]) != (0, array.shape[1], 1):
         return None
     found = np.empty((max(0, stop - start), array.shape[1]), array.dtype)
-    root, height = folder(array), array.chunks[0]
+    height, width = array.chunks
+    aside = np.empty((height, width), array.dtype)  # memory that is used only where it is written to
     for number in range(start // height, -(-stop // height)):
-        first, beyond = number * height, (number + 1) * height
-        name = root / array.metadata.encode_chunk_key((number, 0))
-        low, high = max(start, first), min(stop, beyond)
-        wanted = found[low - start : high - start]
-        # The last chunk is stored whole, with rows that the array does not have.
-        whole = wanted if len(wanted) == height else np.empty((height, array.shape[1]), array.dtype)
-        if not _filled(whole, name):
-            return None
-        if whole is not wanted:
-            wanted[...] = whole[low - first : high - first]
+        first, low, high = number * height, max(start, number * height), min(stop, (number + 1) * height)
+        for across in range(-(-array.shape[1] // width)):
+            wanted = found[low - start : high - start, across * width : (across + 1) * width]
+            straight = wanted.shape == (height, width) and wanted.flags.c_contiguous
+            # Chunks at the edges are stored whole, with rows and columns that the array does not have.
+            whole = wanted if straight else aside
+            if not _filled(whole, folder(array) / array.metadata.encode_chunk_key((number, across))):
+                return None
+            if not straight:
+                wanted[...] = whole[low - first : high - first, : wanted.shape[1]]
     return found
 
 
 def _is_plain(array: Any) -> bool:
-    """Whether chunks are whole rows, as this machine holds them, with a checksum and nothing else."""
+    """Whether chunks are a matrix's, as this machine holds them, with a checksum and nothing else."""
     if not (isinstance(array, zarr.Array) and isinstance(array.store_path.store, LocalStore) and array.ndim == 2):
         return False
     dtype, codecs = np.dtype(array.dtype), tuple(getattr(array.metadata, "codecs", ()))
     if tuple(type(codec) for codec in codecs) != (BytesCodec, Crc32cCodec):
         return False
     own_order = dtype.itemsize == 1 or codecs[0].endian.value == sys.byteorder
-    return dtype.kind in "iuf" and dtype.isnative and own_order and 0 < array.shape[1] == array.chunks[1]
+    return dtype.kind in "iuf" and dtype.isnative and own_order and array.shape[1] > 0
 
 
 def _filled(chunk: NDArray[Any], name: Path) -> bool:

@@ -20,10 +20,11 @@ from blockveil.pipeline.base.errors import BlockveilError, NotPermitted, StoreEr
 from blockveil.pipeline.base.printable import printable
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.answering_store import read_only_store
+from blockveil.pipeline.data.content import content_digest
 from blockveil.pipeline.data.derived_noise import derived
 from blockveil.pipeline.data.known_content import known_digest
 from blockveil.pipeline.data.stores import Location
-from blockveil.pipeline.data.zarr_arrays import ArrayLikeOnDisk, content_digest
+from blockveil.pipeline.data.zarr_arrays import ArrayLikeOnDisk
 
 _NAME = r"[a-z0-9][a-z0-9-]{0,62}"
 _RELEASE_ID = re.compile(rf"({_NAME})/({_NAME})/(\d{{4}}-\d{{2}}-\d{{2}})")

@@ -6,17 +6,15 @@ chunks, even those equal to the fill value, with a checksum each; and :func:`mis
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import zarr
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec, ZstdCodec
 from zarr.codecs.sharding import ShardingCodecIndexLocation
 from zarr.storage import LocalStore
@@ -27,9 +25,9 @@ CHUNK_SIDE = 1024
 _PADDED = 1.05
 """Entries of all chunks over those of the array from which they are compressed for their padding."""
 
-_SLAB_BYTES = 16 * 2**20
 _EMPTY = np.uint64(2**64 - 1)
-_TEXT = "text"
+TEXT = "text"
+"""Canonical name of the type of text."""
 
 
 class LayoutError(ValueError):
@@ -116,9 +114,9 @@ def write_array(group: zarr.Group, name: str, values: ArrayLike, dimensions: tup
     array = np.asarray(values)
     if len(dimensions) != array.ndim or len(set(dimensions)) != array.ndim:
         raise ValueError(f"array '{name}' has {array.ndim} axes; give each axis a name of its own")
-    kind = _kind(array.dtype)
+    kind = kind_of(array.dtype)
     stored = create_array(group, name, array.shape, array.dtype, dimensions)
-    stored[...] = array.astype(object) if kind == _TEXT else array
+    stored[...] = array.astype(object) if kind == TEXT else array
 
 
 def create_array(
@@ -151,7 +149,7 @@ def create_array(
         name,
         shape=shape,
         chunks=chunks,
-        dtype=str if _kind(dtype) == _TEXT else dtype.newbyteorder("<"),
+        dtype=str if kind_of(dtype) == TEXT else dtype.newbyteorder("<"),
         # A float chunk that got lost reads as NaN, not as a plausible zero.
         fill_value=float("nan") if dtype.kind == "f" else None,
         compressors=(ZstdCodec(level=1), Crc32cCodec()) if shrinks else (Crc32cCodec(),),
@@ -219,82 +217,14 @@ def missing_chunks(array: zarr.Array[Any], files: ChunkFiles | None = None) -> i
     return missing
 
 
-def content_digest(arrays: Mapping[str, ArrayLikeOnDisk]) -> str:
-    """Return the SHA-256 of arrays by content: names, types, shapes and elements, whatever chunks or codecs they have.
-
-    Parameters
-    ----------
-    arrays
-        NumPy or Zarr arrays of real numbers, booleans or text. Read a slab of rows at a time.
-
-    Returns
-    -------
-    64 hexadecimal digits. The digest covers, sorted by name, the name, the little-endian type, the shape, and the
-    elements in C order as little-endian bytes (text: UTF-8 preceded by its length).
-
-    Raises
-    ------
-    TypeError
-        An array of another type.
-    """
-    total = hashlib.sha256(b"blockveil content 1")
-    for name in sorted(arrays):
-        array = arrays[name]
-        kind = _kind(array.dtype)
-        for field in (name, kind, ",".join(map(str, array.shape))):
-            _add_field(total, field.encode())
-        for slab in _ahead(_slabs(array)):
-            if kind == _TEXT:
-                for text in slab.ravel():
-                    _add_field(total, str(text).encode())
-            else:
-                total.update(np.ascontiguousarray(slab, dtype=kind).reshape(-1).view(np.uint8).data)
-    return total.hexdigest()
-
-
-def _kind(dtype: Any) -> str:
+def kind_of(dtype: Any) -> str:
     """Canonical name of an element type."""
     dtype = np.dtype(dtype)
     if dtype.kind in "TU":
-        return _TEXT
+        return TEXT
     if dtype.kind not in "biuf":
         raise TypeError(f"elements of type {dtype} cannot be stored; use real numbers, booleans or text")
     return str(dtype.newbyteorder("<").str)
-
-
-def _add_field(total: Any, field: bytes) -> None:
-    # A length before each field keeps two different sequences of fields from having the same bytes.
-    total.update(len(field).to_bytes(8, "little") + field)
-
-
-def _ahead(slabs: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
-    """The same slabs, each read while the one before it is hashed."""
-    each = iter(slabs)
-    with ThreadPoolExecutor(1, "blockveil-slab") as pool:
-        following = pool.submit(next, each, None)
-        while (slab := following.result()) is not None:
-            following = pool.submit(next, each, None)
-            yield slab
-
-
-def _slabs(array: ArrayLikeOnDisk) -> Iterable[NDArray[Any]]:
-    if len(array.shape) == 0:
-        yield np.asarray(array[()])
-        return
-    # Along the leading axes where a chunk has one entry and the rest is larger than a slab, entry by entry.
-    sides, inner = getattr(array, "chunks", (1,) * len(array.shape)), 0
-    while inner < len(array.shape) - 1 and sides[inner] == 1 and _bytes(array, inner + 1) > _SLAB_BYTES:
-        inner += 1
-    chunk_rows = int(sides[inner])
-    step = max(1, _SLAB_BYTES // (max(1, _bytes(array, inner + 1)) * chunk_rows)) * chunk_rows
-    for lead in itertools.product(*map(range, array.shape[:inner])):
-        for start in range(0, array.shape[inner], step):
-            yield np.asarray(array[(*lead, slice(start, start + step))])
-
-
-def _bytes(array: ArrayLikeOnDisk, axis: int) -> int:
-    """Bytes of one entry of the axes before this one."""
-    return math.prod(array.shape[axis:]) * int(np.dtype(array.dtype).itemsize)
 
 
 def _positions(array: zarr.Array[Any]) -> Iterator[tuple[int, ...]]:

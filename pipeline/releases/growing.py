@@ -23,10 +23,10 @@ from blockveil.engine.answers.weighted import WeightedQuery
 from blockveil.engine.noise.design import Released
 from blockveil.engine.noise.level_strategy import Levels, of_change
 from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.data.content import content_digest
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.data.history import history_of
 from blockveil.pipeline.data.released import damaged
-from blockveil.pipeline.data.zarr_arrays import content_digest
 from blockveil.pipeline.ledger import Ledger, Night, refusals
 from blockveil.pipeline.ledger.shared_nights import has_own_key, night_number
 from blockveil.pipeline.plan.begun_plans import reserved_entries

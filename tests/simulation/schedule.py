@@ -22,7 +22,7 @@ from blockveil.pipeline.base import interrupts, staging
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.config import LoadedConfig, load_config
 from blockveil.pipeline.config.deployments_file import Deployments, LoadedDeployments, NightSection
-from blockveil.pipeline.data import known_content, object_writes, released, zarr_arrays
+from blockveil.pipeline.data import content, known_content, object_writes, released
 from blockveil.pipeline.ledger import chain, database, entries, lookups, writer_queue
 from blockveil.pipeline.ledger import ledger as ledger_module
 from blockveil.pipeline.plan import begun_plans
@@ -214,7 +214,7 @@ class Schedule:
             create_group=stand_ins.create_group, write_array=lambda group, *rest: group.add(*rest), create_array=None
         )
         made.put(publishing, zarr_arrays=arrays)
-        made.put(zarr_arrays, _ahead=iter)  # without a thread that reads ahead
+        made.put(content, _ahead=iter)  # without a thread that reads ahead
         made.put(released, zarr=SimpleNamespace(open_group=stand_ins.open_group))
         made.put(
             charged_steps,

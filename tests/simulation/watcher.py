@@ -246,7 +246,7 @@ def _files(disk: Any, start: tuple[str, ...]) -> dict[str, bytes]:
 
 
 def _digest(files: dict[str, bytes]) -> str:
-    """SHA-256 of the arrays by content, as :func:`.zarr_arrays.content_digest` says; empty where one is damaged."""
+    """SHA-256 of the arrays by content, as :func:`.content.content_digest` says; empty where one is damaged."""
     return _digest_of(tuple(sorted(item for item in files.items() if "/" in item[0])))
 
 

@@ -12,9 +12,9 @@ from blockveil.pipeline.base.errors import DataError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.ingest_file import ZarrSource
 from blockveil.pipeline.data import objects
+from blockveil.pipeline.data.content import content_digest
 from blockveil.pipeline.data.fingerprint import fingerprint
 from blockveil.pipeline.data.stores import check_complete, open_stored, unreadable
-from blockveil.pipeline.data.zarr_arrays import content_digest
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,8 +11,8 @@ import pytest
 import zarr
 
 from blockveil.pipeline.data import known_content
+from blockveil.pipeline.data.content import content_digest
 from blockveil.pipeline.data.known_content import known_digest
-from blockveil.pipeline.data.zarr_arrays import content_digest
 
 
 @pytest.fixture

@@ -47,9 +47,12 @@ def zarr_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zarr.Array, "__getitem__", refuse)
 
 
+@pytest.mark.parametrize("width", [1, 2, COLUMNS, COLUMNS + 3], ids="{} columns in a chunk".format)
 @pytest.mark.parametrize("dtype", ["<f8", "<f4", "<f2", "<i4", "<i8", "i1", "u1"])
-def test_rows_are_those_that_zarr_reads(tmp_path: Path, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    array = stored(tmp_path / "x", dtype)
+def test_rows_are_those_that_zarr_reads(
+    tmp_path: Path, dtype: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = stored(tmp_path / "x", dtype, chunks=(HEIGHT, width))
     expected = [array[key] for key in KEYS]
     zarr_is_not_asked(monkeypatch)
     for key, rows in zip(KEYS, expected, strict=True):
@@ -64,7 +67,6 @@ def test_rows_are_those_that_zarr_reads(tmp_path: Path, dtype: str, monkeypatch:
     [
         {"compressors": [ZstdCodec(), Crc32cCodec()]},
         {"compressors": []},
-        {"chunks": (HEIGHT, 2)},
         {"filters": [TransposeCodec(order=(1, 0))]},
         {"shards": (2 * HEIGHT, COLUMNS)},
         {"zarr_format": 2, "compressors": None},

@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
+from blockveil.pipeline.data.content import content_digest
 from blockveil.pipeline.data.zarr_arrays import (
     LayoutError,
     chunk_files,
-    content_digest,
     create_array,
     create_group,
     folder,
@@ -137,65 +134,3 @@ def test_an_array_in_memory_has_no_folder() -> None:
     array = zarr.create_array({}, shape=(2,), dtype="f8")
     with pytest.raises(LayoutError, match="local file system"):
         folder(array)
-
-
-class TestContentDigest:
-    """The digest depends on content and on nothing else."""
-
-    @settings(deadline=None)
-    @given(
-        values=arrays(np.float64, st.tuples(st.integers(1, 20), st.integers(1, 5))),
-        chunks=st.tuples(st.integers(1, 7), st.integers(1, 3)),
-    )
-    def test_chunks_and_byte_order_do_not_matter(self, values: np.ndarray[Any, Any], chunks: tuple[int, int]) -> None:
-        stored = zarr.create_array({}, shape=values.shape, chunks=chunks, dtype=">f8")
-        stored[...] = values
-        reversed_order = np.asfortranarray(values.astype(">f8"))
-        plain = content_digest({"a": values})
-        assert content_digest({"a": reversed_order}) == plain
-        assert content_digest({"a": np.asarray(stored[...])}) == plain
-
-    def test_slabs_of_a_large_array_give_the_digest_of_the_whole(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        values = np.arange(1000.0).reshape(250, 4)
-        whole = content_digest({"a": values})
-        monkeypatch.setattr("blockveil.pipeline.data.zarr_arrays._SLAB_BYTES", 1000)
-        assert content_digest({"a": values}) == whole
-
-    def test_name_type_shape_and_every_element_matter(self) -> None:
-        values = np.arange(6, dtype="f8")
-        changed = values.copy()
-        changed[5] = np.nextafter(5.0, 6.0)
-        variants: list[dict[str, Any]] = [
-            {"a": values},
-            {"b": values},
-            {"a": values.reshape(2, 3)},
-            {"a": values.reshape(3, 2)},
-            {"a": values.view("i8")},
-            {"a": changed},
-            {"a": values, "b": values},
-            {"a": np.array(["ab", "c"])},
-            {"a": np.array(["a", "bc"])},
-        ]
-        assert len({content_digest(variant) for variant in variants}) == len(variants)
-
-    def test_minus_zero_differs_from_zero(self) -> None:
-        assert content_digest({"a": np.array(-0.0)}) != content_digest({"a": np.array(0.0)})
-
-    def test_the_digest_is_the_documented_one(self) -> None:
-        import hashlib
-
-        def field(text: bytes) -> bytes:
-            return len(text).to_bytes(8, "little") + text
-
-        expected = hashlib.sha256(
-            b"blockveil content 1"
-            + field(b"a")
-            + field(b"<f8")
-            + field(b"2")
-            + np.array([1.0, 2.0], "<f8").tobytes()
-            + field(b"b")
-            + field(b"text")
-            + field(b"1")
-            + field("ü".encode())
-        ).hexdigest()
-        assert content_digest({"b": np.array(["ü"]), "a": np.array([1.0, 2.0])}) == expected

@@ -24,7 +24,7 @@ import zarr
 
 from blockveil.pipeline.base import durable, staging
 from blockveil.pipeline.base.errors import StoreError
-from blockveil.pipeline.data.zarr_arrays import content_digest
+from blockveil.pipeline.data.content import content_digest
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.releases.publishing import (
     Published,

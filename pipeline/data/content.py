@@ -1,0 +1,87 @@
+"""Digest of arrays by content: the same however they are stored."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockveil.pipeline.data.plain_rows import rows_of
+from blockveil.pipeline.data.zarr_arrays import TEXT, ArrayLikeOnDisk, kind_of
+
+_SLAB_BYTES = 16 * 2**20
+
+
+def content_digest(arrays: Mapping[str, ArrayLikeOnDisk]) -> str:
+    """Return the SHA-256 of arrays by content: names, types, shapes and elements, whatever chunks or codecs they have.
+
+    Parameters
+    ----------
+    arrays
+        NumPy or Zarr arrays of real numbers, booleans or text. Read a slab of rows at a time.
+
+    Returns
+    -------
+    64 hexadecimal digits. The digest covers, sorted by name, the name, the little-endian type, the shape, and the
+    elements in C order as little-endian bytes (text: UTF-8 preceded by its length).
+
+    Raises
+    ------
+    TypeError
+        An array of another type.
+    """
+    total = hashlib.sha256(b"blockveil content 1")
+    for name in sorted(arrays):
+        array = arrays[name]
+        kind = kind_of(array.dtype)
+        for field in (name, kind, ",".join(map(str, array.shape))):
+            _add_field(total, field.encode())
+        for slab in _ahead(_slabs(array)):
+            if kind == TEXT:
+                for text in slab.ravel():
+                    _add_field(total, str(text).encode())
+            else:
+                total.update(np.ascontiguousarray(slab, dtype=kind).reshape(-1).view(np.uint8).data)
+    return total.hexdigest()
+
+
+def _add_field(total: Any, field: bytes) -> None:
+    # A length before each field keeps two different sequences of fields from having the same bytes.
+    total.update(len(field).to_bytes(8, "little") + field)
+
+
+def _ahead(slabs: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
+    """The same slabs, each read while the one before it is hashed."""
+    each = iter(slabs)
+    with ThreadPoolExecutor(1, "blockveil-slab") as pool:
+        following = pool.submit(next, each, None)
+        while (slab := following.result()) is not None:
+            following = pool.submit(next, each, None)
+            yield slab
+
+
+def _slabs(array: ArrayLikeOnDisk) -> Iterable[NDArray[Any]]:
+    if len(array.shape) == 0:
+        yield np.asarray(array[()])
+        return
+    # Along the leading axes where a chunk has one entry and the rest is larger than a slab, entry by entry.
+    sides, inner = getattr(array, "chunks", (1,) * len(array.shape)), 0
+    while inner < len(array.shape) - 1 and sides[inner] == 1 and _bytes(array, inner + 1) > _SLAB_BYTES:
+        inner += 1
+    chunk_rows = int(sides[inner])
+    step = max(1, _SLAB_BYTES // (max(1, _bytes(array, inner + 1)) * chunk_rows)) * chunk_rows
+    for lead in itertools.product(*map(range, array.shape[:inner])):
+        for start in range(0, array.shape[inner], step):
+            rows = slice(start, start + step)
+            yield np.asarray(array[(*lead, rows)] if lead else rows_of(array, rows))
+
+
+def _bytes(array: ArrayLikeOnDisk, axis: int) -> int:
+    """Bytes of one entry of the axes before this one."""
+    return math.prod(array.shape[axis:]) * int(np.dtype(array.dtype).itemsize)
