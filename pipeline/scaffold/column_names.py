@@ -34,6 +34,7 @@ from blockveil.pipeline.data.ingest.database_table import declared_columns
 from blockveil.pipeline.data.ingest.delta_files import delta_columns
 from blockveil.pipeline.data.ingest.files import SourceFile, find, unreadable
 from blockveil.pipeline.data.ingest.iceberg_files import iceberg_columns
+from blockveil.pipeline.data.ingest.readers import SUFFIXES
 from blockveil.pipeline.data.ingest.table_files import lake_kind
 
 Kind = Literal["csv", "parquet", "npy", "zarr", "delta", "iceberg", "duckdb", "sqlite", "postgresql"]
@@ -43,10 +44,12 @@ CATALOG = "catalog:"
 
 _ENDINGS: dict[str, Kind] = {
     ".csv": "csv", ".csv.gz": "csv", ".csv.bz2": "csv", ".csv.zst": "csv",
+    ".tsv": "csv", ".tsv.gz": "csv", ".tsv.bz2": "csv", ".tsv.zst": "csv",
     ".parquet": "parquet", ".pq": "parquet", ".npy": "npy", ".zarr": "zarr",
 }  # fmt: skip
 _PACKED = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
 _DELIMITERS = (",", ";", "\t", "|")
+_OTHER_QUOTES = ("'", "`", "\u2018", "\u201c", "\u00ab")
 _LONGEST_LINE = 2**20
 _MOST_COLUMNS = 2**15
 _LONGEST_NAME = 120
@@ -83,7 +86,8 @@ def read_columns(location: str, base: Path) -> SourceColumns:
     Parameters
     ----------
     location
-        A CSV or Parquet file, a folder or pattern of them, an NPY file or a Zarr store; local or in an object store.
+        A CSV or Parquet file, a folder or pattern of them, a TSV or NPY file, or a Zarr store; local or in an object
+        store.
         Or the folder of a Delta or Iceberg table, a metadata file of an Iceberg table, or its name in a catalog,
         ``catalog:warehouse/clinic.visits``. Or the table of a database: ``clinic.duckdb/visits``,
         ``clinic.sqlite/visits`` or ``env:CLINIC/visits``.
@@ -115,8 +119,9 @@ def read_columns(location: str, base: Path) -> SourceColumns:
         line = _read(file, _first_line)
         delimiter = _delimiter(line)
         names = _fields(line, delimiter)
-        _check_header(file, names)
-        return SourceColumns(location, "csv", _checked([*names, *folders]), delimiter)
+        _check_header(file, line, names)
+        # A column without a name, such as the index that pandas writes, cannot be asked for and is not read.
+        return SourceColumns(location, "csv", _checked([*filter(None, names), *folders]), delimiter)
     return SourceColumns(location, "parquet", _checked([*_read(file, _parquet_names), *folders]))
 
 
@@ -229,12 +234,12 @@ def _kind(location: str) -> Kind | None:
 
 def _first(location: str, base: Path, kind: Kind | None) -> SourceFile:
     """The first file by name: which one it is follows from names alone, and all have the same columns."""
-    wanted = tuple(ending for ending, one in _ENDINGS.items() if one in ("csv", "parquet"))
+    wanted = (*SUFFIXES["csv"], *SUFFIXES["parquet"])
     if kind is None and "*" not in location and "://" not in location and not (base / location).is_dir():
         raise ConfigError(
             f'"{Path(location).name}" has an ending that says no format',
-            "A source is a .csv file (also .gz, .bz2, .zst), a .parquet or .npy file, a .zarr store, or a folder of "
-            "files or of a Delta or Iceberg table",
+            "A source is a .csv or .tsv file (also .gz, .bz2, .zst), a .parquet or .npy file, a .zarr store, or a "
+            "folder of files or of a Delta or Iceberg table",
             "Rename it, or convert it",
         )
     return find((location,), base, wanted)[0]
@@ -271,10 +276,16 @@ def _first_line(file: SourceFile, stream: Any) -> str:
         if not more:
             break
         content += more
-        if more == b"\n" and content.count(b'"') % 2 == 0:
+        if more in b"\r\n" and content.count(b'"') % 2 == 0:
             break
     text = content.decode("utf-8-sig", "replace").strip("\r\n")
-    if not text.strip() or len(content) >= _LONGEST_LINE or "�" in text:
+    if "�" in text or "\0" in text:
+        raise DataError(
+            f'File "{file.name}" is not UTF-8 text',
+            "A CSV file is UTF-8 text, with or without a byte order mark",
+            'Save it as UTF-8 (in Excel, "CSV UTF-8"), or convert it, such as by iconv',
+        )
+    if not text.strip() or len(content) >= _LONGEST_LINE:
         raise DataError(
             f'File "{file.name}" has no header line',
             "A CSV file is UTF-8 text that starts with a line of column names",
@@ -292,8 +303,20 @@ def _fields(line: str, delimiter: str) -> list[str]:
     return next(csv.reader(io.StringIO(line), delimiter=delimiter), [])
 
 
-def _check_header(file: SourceFile, names: Sequence[str]) -> None:
-    """Refuse a first line that holds values: names that were shown would be somebody's record."""
+def _check_header(file: SourceFile, line: str, names: Sequence[str]) -> None:
+    """Refuse a first line that is no line of names: values that were shown would be somebody's record."""
+    if re.fullmatch(r"sep=.?", line.strip('"'), re.IGNORECASE):
+        raise ConfigError(
+            f'The first line of "{file.name}" says what separates fields',
+            "Only Excel reads such a line; the names of the columns stand in the first one",
+            "Remove that line",
+        )
+    if any(name.startswith(_OTHER_QUOTES) for name in names):
+        raise ConfigError(
+            f'Names in the first line of "{file.name}" begin with a quotation mark',
+            'Fields of a CSV file are quoted by " alone',
+            'Write the file with " as its quotation mark',
+        )
     if any(_is_number(name) for name in names):
         raise ConfigError(
             f'The first line of "{file.name}" holds numbers',
@@ -315,7 +338,9 @@ def _checked(names: Iterable[str]) -> tuple[str, ...]:
     if not found or len(found) > _MOST_COLUMNS:
         raise DataError("The source has no columns, or too many", f"It has 1 to {_MOST_COLUMNS}", "Choose another file")
     for position, name in enumerate(found, 1):
-        if not name.strip() or name != name.strip() or len(name) > _LONGEST_NAME or any(map(is_hidden, name)):
+        if not name.strip():
+            raise DataError(f"Column {position} has no name", "A column is known by its name", "Name it in the source")
+        if name != name.strip() or len(name) > _LONGEST_NAME or any(map(is_hidden, name)):
             raise DataError(
                 f"Column {position} has a name that cannot be shown",
                 f"A name is printable text of at most {_LONGEST_NAME} characters, without spaces around it",

@@ -155,7 +155,8 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(
         "rows_known",
         "May everybody know the exact number of records? (yes or no)",
-        "If yes, what one of them holds is protected, and not whether it is there.",
+        "If yes, what one of them holds is protected, and not whether it is there. No is the stronger promise, and the "
+        "one to give in doubt.",
         lambda given, source: given.rows_known is None and given.rows_per_unit == 1,
         _yes("rows_known"),
     ),

@@ -259,7 +259,8 @@ class Reader:
         kind = _CALLED.get(_csv_types(self._config).get(column), "value of its type")
         return DataError(
             f'File "{file.name}", column "{column}" holds a text that is not a {kind}',
-            "A value is of the kind that the config declares, or one of source.missing_values",
+            "A value is of the kind that the config declares, with a point before decimals, or one of "
+            "source.missing_values",
             "Correct the file, the column's kind, or source.missing_values",
         )
 
@@ -353,7 +354,7 @@ def _lacks(file: SourceFile, what: str, key: str) -> DataError:
 
 
 def _broken(file: Readable, lines: bool = False) -> DataError:
-    what = "has lines of different length, or is" if lines else "is"
+    what = 'is not UTF-8 text, has lines of different length or fields not quoted by ", or is' if lines else "is"
     return DataError(
         f'File "{file.name}" cannot be read in its format: it {what} cut short, damaged or of another format',
         "Each file of a source is whole and of its format",

@@ -109,10 +109,13 @@ def test_a_first_line_of_values_is_refused_without_showing_it(tmp_path, header):
     [
         (b"", "no header line"),
         (b"\n\n", "no header line"),
-        (b"\xff\xfea\n", "no header line"),
+        (b"\xff\xfea\n", "not UTF-8 text"),
+        ("\ufeffa,b\n".encode("utf-16-le"), "not UTF-8 text"),
+        ("größe;b\n".encode("latin-1"), "not UTF-8 text"),
         (b"a" * 2**20, "no header line"),
         (b"a,a\n", 'Two columns are named "a"'),
-        (b"a,\n", "Column 2 has a name"),
+        (b",,\n", "has no columns"),
+        (b"a,  \n", "Column 2 has no name"),
         (b"a, b\n", "Column 2 has a name"),
         ("a,b\u202e\n".encode(), "Column 2 has a name"),
         (b"a," + b"b" * 121 + b"\n", "Column 2 has a name"),
@@ -121,6 +124,35 @@ def test_a_first_line_of_values_is_refused_without_showing_it(tmp_path, header):
 def test_names_that_cannot_be_shown_are_refused(tmp_path, content, told):
     write(tmp_path / "visits.csv", content)
     with pytest.raises(DataError, match=told):
+        read_columns("visits.csv", tmp_path)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_header_ends_where_its_line_does_and_columns_without_a_name_are_left_out(tmp_path, end):
+    lines = [",person,age,,", "0,a,40,,", "1,b,50,,"]
+    write(tmp_path / "visits.csv", end.join([*lines, ""]).encode())
+    assert read_columns("visits.csv", tmp_path).names == ("person", "age")
+
+
+def test_tabs_may_separate_fields_in_a_file_that_is_called_so(tmp_path):
+    write(tmp_path / "visits.tsv", b"person\tage\na\t40\n")
+    schema = read_columns("visits.tsv", tmp_path)
+    assert (schema.kind, schema.names, schema.delimiter) == ("csv", ("person", "age"), "\t")
+
+
+@pytest.mark.parametrize(
+    ("header", "told"),
+    [
+        ("'person','age'", "begin with a quotation mark"),
+        ("person,'ages, in years'", "begin with a quotation mark"),
+        ("`person`;`age`", "begin with a quotation mark"),
+        ("sep=;", "says what separates fields"),
+        ('"sep=,"', "says what separates fields"),
+    ],
+)
+def test_a_first_line_that_other_programs_write_is_no_line_of_names(tmp_path, header, told):
+    write(tmp_path / "visits.csv", f"\ufeff{header}\nperson;age\n".encode())
+    with pytest.raises(ConfigError, match=told):
         read_columns("visits.csv", tmp_path)
 
 

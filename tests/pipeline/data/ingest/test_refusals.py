@@ -93,6 +93,8 @@ def test_whole_numbers_beyond_the_type_are_refused(tmp_path, refused):
         (f"cost,ward\n1,a\nx{CANARY},b\n", 'column "cost" holds a text that is not a number'),
         (f"cost,ward\n1,a\n2,b,{CANARY}\n", "lines of different length"),
         (f"cost,ward\n1,a\n{CANARY}", "lines of different length"),
+        (f"cost,ward\n1,a\n2,'{CANARY},b'\n", 'fields not quoted by "'),
+        (f'ward,cost\na,"1,{CANARY}"\n', "with a point before decimals"),
         ("", "is empty"),
         ("cost,ward\n", "holds no record"),
         ("ward\na\n", 'does not have column "cost"'),
