@@ -107,7 +107,10 @@ class Release(EstimatedResults):
         return Interval(self.labelled_as(name, low), self.labelled_as(name, high))
 
     def partial_correlation(self) -> Any:
-        """Correlation of each pair of features given all others, a DataFrame; NaN where noise has spoilt the matrix."""
+        """Correlation of each pair of features given all others, a DataFrame; NaN where noise has spoilt the matrix.
+
+        All categories of one column add up to one. Given the others nothing is left of each, and so noise alone is.
+        """
         return self[PARTIAL]
 
     def pca(self, k: int, standardise: bool = False) -> PrincipalComponents:

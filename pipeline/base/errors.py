@@ -72,6 +72,8 @@ class ConfigError(BlockveilError):
         super().__init__(value, rule, remedy)
         self.args = (value, rule, remedy, tuple(others))
         self.others = tuple(others)
+        for other in self.others[: _MOST_SHOWN - 1]:  # a traceback, which is what a notebook shows, has all of them too
+            self.add_note(str(other))
 
     def __str__(self) -> str:
         """Two lines, and how many more problems there are."""

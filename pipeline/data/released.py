@@ -279,6 +279,14 @@ def damaged(location: Location, problem: str) -> StoreError:
     )
 
 
+def _absent(location: Location) -> StoreError:
+    return StoreError(
+        f"{name_of(location)} is not there",
+        "A release is named by its folder or its pointer, and by its id only together with the folder of all releases",
+        "Correct the path; if it was there, restore it from a backup",
+    )
+
+
 @contextmanager
 def stating(location: Location) -> Iterator[None]:
     """Read what a release states of itself, which no digest covers, for as long as the block runs.
@@ -313,7 +321,8 @@ def _open(location: Location) -> tuple[dict[str, zarr.Array[Any]], dict[str, Any
     except PermissionError:
         failure = _not_permitted(location)
     except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
-        failure = damaged(location, "is missing or is not a release")
+        absent = isinstance(location, Path) and not location.exists()
+        failure = _absent(location) if absent else damaged(location, "is not a release")
     raise failure
 
 

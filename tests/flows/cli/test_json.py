@@ -264,7 +264,7 @@ def test_colour_is_for_terminals_whose_user_wants_it(environment, terminal, colo
         (["plan", "nowhere.toml"], 2, "there is no such file"),
         (["plan"], 2, "standard error says why"),
         (["verify", "nowhere"], 7, None),
-        (["report", "nowhere"], 7, "is missing or is not a release"),
+        (["report", "nowhere"], 7, "is not there"),
     ],
 )
 def test_a_command_that_fails_prints_one_document_too(tmp_path, monkeypatch, capsys, words, code, told):

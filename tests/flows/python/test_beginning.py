@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+import traceback
 from pathlib import Path
 
 import pytest
 
 import blockveil as bv
-from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.errors import ConfigError, StoreError
 from tests.pipeline.scaffold import scaffold_support as first
 
 
@@ -53,3 +55,17 @@ def test_an_ingest_makes_the_store_tells_how_far_it_is_and_returns_no_counts(vis
     assert store == begun.folder / "private" / "records.zarr"
     assert told
     assert bv.ingest(begun.folder / "ingest.toml") == store
+
+
+def test_a_traceback_names_all_answers_that_are_open(visits):
+    with pytest.raises(ConfigError) as refused:
+        bv.init("visits.csv", unit_column="person")
+    shown = "".join(traceback.format_exception(refused.value))
+    assert all(f"{key} is not answered" in shown for key in ("rows_of_each", "rows_at_most", "purpose", "strictness"))
+    copied = pickle.loads(pickle.dumps(refused.value))
+    assert copied.__notes__ == refused.value.__notes__
+
+
+def test_a_release_that_is_not_there_is_not_called_damaged(visits):
+    with pytest.raises(StoreError, match=r"visits is not there.*folder or its pointer"):
+        bv.open("people/visits")

@@ -276,7 +276,10 @@ def test_a_damaged_release_has_no_report(tmp_path):
     next((outcome.path / "mean" / "c").rglob("*")).unlink()
     with pytest.raises(StoreError, match="damaged"):
         report.write_report(outcome.path)
-    with pytest.raises(StoreError, match="missing or is not a release"):
+    with pytest.raises(StoreError, match="is not there"):
+        report.write_report(tmp_path / "nothing.zarr")
+    (tmp_path / "nothing.zarr").mkdir()
+    with pytest.raises(StoreError, match="is not a release"):
         report.write_report(tmp_path / "nothing.zarr")
 
 
