@@ -22,6 +22,7 @@ from blockveil.flows.runs.deployed import BUDGET_LOW, MARK
 from blockveil.flows.runs.steps import FAILURES, NOT_REVIEWED
 from blockveil.flows.runs.verify_flow import DAMAGED
 from blockveil.flows.service.admission import REFUSED
+from blockveil.flows.service.pages import readable
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import LoadedDeployments
 
@@ -53,7 +54,7 @@ def install(loaded: LoadedDeployments) -> list[str]:
     """
     made = build(loaded)
     with get_client(sync_client=True) as client:
-        known = client.read_automations()
+        known, _ = readable(lambda limit, offset: client.read_automations(limit=limit, offset=offset))
         for old in known:
             if old.name.startswith(PREFIX):
                 client.delete_automation(old.id)

@@ -21,6 +21,10 @@ TIMEOUT_SECONDS = 30.0
 _LONGEST_SUBJECT = 200
 
 
+class _NoAuthority(Exception):
+    """The certificate file cannot be used. Whoever fills in a block must not learn which files a server has."""
+
+
 class Mail(NotificationBlock):
     """Sends alarms by e-mail (SMTP). The mail server must prove who it is, unless security is none."""
 
@@ -65,6 +69,8 @@ class Mail(NotificationBlock):
         """
         try:
             await asyncio.to_thread(self._send, self._message(body, subject or "Blockveil"))
+        except _NoAuthority:
+            problem = "The authority's file is not one that the Prefect server can use"
         except (OSError, smtplib.SMTPException, ValueError) as error:
             problem = f"{self.host}:{self.port} took no message ({type(error).__name__})"
         else:
@@ -80,8 +86,14 @@ class Mail(NotificationBlock):
         message.set_content(body)
         return message
 
+    def _trust(self) -> ssl.SSLContext:
+        try:
+            return ssl.create_default_context(cafile=self.authority or None)
+        except OSError:  # a file that is missing, may not be read or is no certificate: which, must not show
+            raise _NoAuthority from None
+
     def _send(self, message: EmailMessage) -> None:
-        known = None if self.security == "none" else ssl.create_default_context(cafile=self.authority or None)
+        known = None if self.security == "none" else self._trust()
         with (
             smtplib.SMTP_SSL(self.host, self.port, timeout=TIMEOUT_SECONDS, context=known)
             if self.security == "tls"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
@@ -26,6 +26,9 @@ from blockveil.pipeline.plan.planning import Plan, plan_near
 from blockveil.pipeline.releases.catch_up import charges_of, last_released
 
 _LABELS = ("dataset", "release")
+
+_FIRST_ZONE = timedelta(hours=14)
+# A day begins there first; a later one has begun nowhere.
 
 _TOKEN = "blockveil-metrics-token"  # noqa: S105 - the name of a file
 
@@ -75,7 +78,7 @@ def _values(plan: Plan) -> dict[str, float]:
     if status is None:
         return {"ledger_readable": 1.0}
     nights = charges_of(ledger, plan.config.release)
-    last = last_released(nights)
+    last = last_released(nights, (datetime.now(UTC) + _FIRST_ZONE).date())
     released = sum(state is State.RELEASED for state in nights.values())
     values = {
         "ledger_readable": 1.0,

@@ -1,25 +1,117 @@
-"""All runs of a server that fit a filter."""
+"""All runs of a server that fit a filter, whatever one of them holds.
+
+A form whose text cannot be written as UTF-8 is stored by Prefect's server, which then answers every question whose
+answer would contain that run with an error: one such run would stop the nights of all deployments, and every start of
+a service. Nobody can see, start or change it, so it is deleted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+from uuid import UUID
 
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
+from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter, WorkPoolFilter
 from prefect.client.schemas.objects import FlowRun
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
 _PAGE = 200
+_BEYOND = 10**9
+_BROKEN = 500
+
+_log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+
+
+def is_broken(error: PrefectHTTPStatusError) -> bool:
+    """Whether a server failed to answer a question that it took."""
+    return error.response.status_code == _BROKEN
 
 
 def pages(
-    client: SyncPrefectClient, runs: FlowRunFilter, deployments: DeploymentFilter | None = None
+    client: SyncPrefectClient,
+    runs: FlowRunFilter,
+    deployments: DeploymentFilter | None = None,
+    pool: WorkPoolFilter | None = None,
 ) -> Sequence[FlowRun]:
-    """All runs of a filter; read before any of them is changed, for a changed one may leave the filter."""
-    found: list[FlowRun] = []
-    while True:
-        page = client.read_flow_runs(
-            flow_run_filter=runs, deployment_filter=deployments, limit=_PAGE, offset=len(found)
+    """All runs of a filter; read before any of them is changed, for a changed one may leave the filter.
+
+    Parameters
+    ----------
+    client
+        Of the server.
+    runs, deployments, pool
+        What the runs, their deployments and their pool are; None for any.
+    """
+
+    def read(limit: int, offset: int) -> Sequence[FlowRun]:
+        return client.read_flow_runs(
+            flow_run_filter=runs, deployment_filter=deployments, work_pool_filter=pool, limit=limit, offset=offset
         )
-        found += page
-        if len(page) < _PAGE:
-            return found
+
+    found, lost = readable(read)
+    if lost:
+        filters = {"flow_runs": runs, "deployments": deployments, "work_pools": pool}
+        _delete_unreadable(client, filters, {run.id for run in found})
+    return found
+
+
+def readable(read: Callable[[int, int], Sequence[Item]]) -> tuple[list[Item], int]:
+    """All that a server can show of a list, and how many things of it it cannot.
+
+    Parameters
+    ----------
+    read
+        Reads at most so many, from such a place on.
+
+    Raises
+    ------
+    PrefectHTTPStatusError
+        The server answers nothing at all.
+    """
+    found: list[Item] = []
+    offset = lost = 0
+    while True:
+        part, missing = _part(read, offset, _PAGE)
+        found += part
+        lost += missing
+        offset += _PAGE
+        if len(part) + missing < _PAGE:
+            return found, lost
+
+
+def _part(read: Callable[[int, int], Sequence[Item]], offset: int, size: int) -> tuple[list[Item], int]:
+    try:
+        return list(read(size, offset)), 0
+    except PrefectHTTPStatusError as error:
+        if not is_broken(error):
+            raise
+        if size == 1:
+            read(1, _BEYOND)  # raises where it is the server that is broken, and not what it would show
+            return [], 1
+    half = size // 2
+    first, missing = _part(read, offset, half)
+    second, more = _part(read, offset + half, size - half)
+    return first + second, missing + more
+
+
+def _delete_unreadable(client: SyncPrefectClient, filters: dict[str, Any], known: set[UUID]) -> None:
+    """Delete the runs of a filter that the server cannot show; their numbers it can."""
+    asked = {name: each.model_dump(mode="json") for name, each in filters.items() if each is not None}
+    answer = client._client.post("/ui/flow_runs/history", json=asked)
+    answer.raise_for_status()
+    for number in {UUID(each["id"]) for each in answer.json()} - known:
+        try:
+            client.read_flow_run(number)
+        except ObjectNotFound:
+            continue
+        except PrefectHTTPStatusError as error:
+            if not is_broken(error):
+                raise
+            with suppress(ObjectNotFound):
+                client.delete_flow_run(number)
+            _log.warning("Deleted run %s: its form holds what the server stores and can never show", number)

@@ -34,6 +34,7 @@ from blockveil.flows.service.pages import pages
 from blockveil.flows.service.revival import night_of, was_stopped
 from blockveil.flows.service.runner import Find
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.printable import one_line
 from blockveil.pipeline.config.deployments_file import LoadedDeployments, NightSection
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import budgets
@@ -201,7 +202,7 @@ def _due(
     started = budgets.granted(plan_near(config, now.date()), ledger) is not None
     charges = catch_up.charges_of(ledger, config.config.release) if started else {}
     if since is None:
-        last, first = catch_up.last_released(charges), _created(deployment, now)
+        last, first = catch_up.last_released(charges, now.astimezone(zone).date()), _created(deployment, now)
         if last is not None:
             first = max(first, datetime.combine(last + timedelta(days=1), time(), zone))
     else:
@@ -265,7 +266,7 @@ def _tend(loaded: LoadedDeployments, began: datetime) -> None:
     try:
         now = datetime.now(UTC)
         for line in revival.revive(loaded, now):
-            _log.warning("%s", line)
+            _log.warning("%s", one_line(line))
         for night in unplanned_nights(loaded, began, now):
             _log.warning("Caught up: %s %s, %s (%s)", night.config, night.night, night.why, night.note)
     except Exception as error:  # noqa: BLE001 - a server or a ledger that is away for a while must not end the service

@@ -26,6 +26,7 @@ from prefect.states import AwaitingRetry, Completed
 
 from blockveil.flows.service.pages import pages
 from blockveil.flows.service.runner import STOPPED, Died
+from blockveil.pipeline.base.printable import one_line
 from blockveil.pipeline.config.deployments_file import LoadedDeployments, NightSection
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger import State as Stands
@@ -40,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 def night_of(run: FlowRun, zone: ZoneInfo) -> date | None:
-    """Logical date of a run, or None where it is not known: a server keeps runs whose form holds no date there too."""
+    """Logical date of a run, or None where it is not known: a server keeps runs whose form or start is no date too."""
     given = run.parameters.get("logical_date")
     if given:
         text = str(given)[:10]
@@ -49,7 +50,10 @@ def night_of(run: FlowRun, zone: ZoneInfo) -> date | None:
         except ValueError:
             return None
         return found if found.isoformat() == text else None
-    return None if run.expected_start_time is None else run.expected_start_time.astimezone(zone).date()
+    try:
+        return None if run.expected_start_time is None else run.expected_start_time.astimezone(zone).date()
+    except OverflowError:  # a start on the first or the last day that there is, which is none in that zone
+        return None
 
 
 def was_stopped(run: FlowRun) -> bool:
@@ -149,7 +153,7 @@ def after_death(loaded: LoadedDeployments) -> Died:
             if state is None or not (active or state.is_completed()):
                 return None
             client.set_flow_run_state(number, state, force=True)
-        _log.warning("%s: %s", run.name, state.message)
+        _log.warning("%s: %s", one_line(run.name), state.message)
         return state
 
     return died

@@ -12,8 +12,8 @@ import shlex
 import signal
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,16 @@ from uuid import UUID
 
 from prefect import get_client
 from prefect.client.orchestration import PrefectClient
-from prefect.client.schemas.objects import FlowRun, State
-from prefect.exceptions import Abort
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterDeploymentId,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+    WorkPoolFilter,
+    WorkPoolFilterName,
+)
+from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.exceptions import Abort, PrefectHTTPStatusError
 from prefect.runner._flow_run_executor import FlowRunExecutorContext
 from prefect.runner._starter_engine import EngineCommandStarter
 from prefect.runner._state_proposer import StateProposer
@@ -32,6 +40,7 @@ from prefect.utilities.engine import propose_state
 from blockveil.flows.base import code
 from blockveil.flows.base.settings import BEAT_SECONDS
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
+from blockveil.flows.service.pages import is_broken, pages
 
 AHEAD = timedelta(seconds=10)
 """How long before its time a run's process is started; it then waits for its time."""
@@ -47,6 +56,8 @@ Find = Callable[[PrefectClient, datetime], Awaitable[Sequence[FlowRun]]]
 Died = Callable[[UUID], State[Any] | None]
 """Gives a run whose process died the state that follows; None where it is left to be marked as crashed."""
 
+_PLANNED = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED]))
+
 _log = logging.getLogger(__name__)
 
 
@@ -54,7 +65,8 @@ def of_deployments(numbers: Sequence[UUID]) -> Find:
     """Runs of deployments that are due before a time."""
 
     async def find(client: PrefectClient, before: datetime) -> Sequence[FlowRun]:
-        return await client.get_scheduled_flow_runs_for_deployments(list(numbers), scheduled_before=before)
+        with _healing(FlowRunFilter(deployment_id=FlowRunFilterDeploymentId(any_=list(numbers)), state=_PLANNED)):
+            return await client.get_scheduled_flow_runs_for_deployments(list(numbers), scheduled_before=before)
 
     return find
 
@@ -78,7 +90,8 @@ def of_pool(pool: str, name: str, seconds: float) -> Find:
 
     async def find(client: PrefectClient, before: datetime) -> Sequence[FlowRun]:
         await client.send_worker_heartbeat(pool, name, heartbeat_interval_seconds=seconds)
-        due = await client.get_scheduled_flow_runs_for_work_pool(pool, scheduled_before=before)
+        with _healing(FlowRunFilter(state=_PLANNED), WorkPoolFilter(name=WorkPoolFilterName(any_=[pool]))):
+            due = await client.get_scheduled_flow_runs_for_work_pool(pool, scheduled_before=before)
         # One that is pinned to nothing was made by no `blockveil deploy`: it is started, and refused in words.
         pins = {number: await _pin(client, number) for number in {each.flow_run.deployment_id for each in due}}
         here = code.installed() if due else ""  # what a process would run that is started now
@@ -89,6 +102,18 @@ def of_pool(pool: str, name: str, seconds: float) -> Find:
         return [each.flow_run for each in due if each.flow_run.deployment_id not in other]
 
     return find
+
+
+@contextmanager
+def _healing(runs: FlowRunFilter, pool: WorkPoolFilter | None = None) -> Iterator[None]:
+    """Where the server cannot say what is due, delete what it cannot show, so that it can the next time."""
+    try:
+        yield
+    except PrefectHTTPStatusError as error:
+        if is_broken(error):
+            with get_client(sync_client=True) as client:
+                pages(client, runs, pool=pool)
+        raise
 
 
 async def _pin(client: PrefectClient, deployment: UUID | None) -> str | None:

@@ -119,6 +119,15 @@ def charges_of(ledger: Ledger, release: ReleaseSection) -> dict[date, State]:
     return found
 
 
-def last_released(charges: Mapping[date, State]) -> date | None:
-    """Newest night that is released, or None."""
-    return max((night for night, state in charges.items() if state is State.RELEASED), default=None)
+def last_released(charges: Mapping[date, State], until: date) -> date | None:
+    """Newest night up to a day that is released, or None; a mistyped date to come is not where the nights stand.
+
+    Parameters
+    ----------
+    charges
+        Where the ledger stands for each night that has a charge.
+    until
+        The last day that counts.
+    """
+    released = (night for night, state in charges.items() if state is State.RELEASED and night <= until)
+    return max(released, default=None)

@@ -70,6 +70,16 @@ def test_a_server_that_is_not_the_one_or_refuses_gets_no_message_and_the_failure
     assert PASSWORD not in refused.value.log
 
 
+def test_a_block_does_not_tell_which_files_the_server_has(tls, tmp_path):
+    (tmp_path / "records.csv").write_text("1,2\n")
+    told = set()
+    for name in ("records.csv", "nothing.csv", ".", "records.csv/under"):
+        with pytest.raises(NotificationError) as refused:
+            send(block(9, tls, authority=str(tmp_path / name)))
+        told.add(refused.value.log)
+    assert told == {"The authority's file is not one that the Prefect server can use"}
+
+
 def test_a_mail_server_that_is_away_is_told(tls):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

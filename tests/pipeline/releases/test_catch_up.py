@@ -54,6 +54,13 @@ def test_a_latest_night_that_is_released_or_at_work_leaves_nothing_to_do():
     assert catch_up.due(NIGHTS, {}, {NIGHTS[-1]}, "latest") == []
 
 
+def test_the_newest_released_night_is_none_that_is_still_to_come():
+    charges = {NIGHTS[0]: State.RELEASED, NIGHTS[1]: State.COMMITTED, date.max: State.RELEASED}
+    assert catch_up.last_released(charges, NIGHTS[-1]) == NIGHTS[0]
+    assert catch_up.last_released(charges, NIGHTS[0] - timedelta(days=1)) is None
+    assert catch_up.last_released(charges, date.max) == date.max
+
+
 @given(
     st.dictionaries(st.sampled_from(NIGHTS), st.sampled_from([State.RESERVED, State.COMMITTED, State.RELEASED])),
     st.sets(st.sampled_from(NIGHTS)),
@@ -92,8 +99,8 @@ def test_the_ledger_tells_where_each_night_stands(tmp_path):
     reserve("2026-11-13", name="other")
     found = catch_up.charges_of(ledger, loaded.config.release)
     assert found == {date(2026, 11, 10): State.RELEASED, date(2026, 11, 12): State.RESERVED}
-    assert catch_up.last_released(found) == date(2026, 11, 10)
-    assert catch_up.last_released({}) is None
+    assert catch_up.last_released(found, date.max) == date(2026, 11, 10)
+    assert catch_up.last_released({}, date.max) is None
 
 
 def test_nights_are_found_where_data_sets_share_a_budget(tmp_path):
