@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, Json, parse_day, print_message, read_config
+from blockveil.flows.cli.common import Debug, Json, parse_period, print_message, read_config
 from blockveil.flows.cli.named_release import named_release
 from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.config.secrets import read_secret
@@ -54,7 +54,7 @@ def certificate(
     if output is not None and output.suffix != ".html":
         raise ConfigError(f'--output "{output}" does not end in .html', "A certificate is an HTML page", "Correct it")
     loaded = None if config is None else read_config(config)
-    days = parse_day("--from", since), parse_day("--to", until)
+    days = parse_period(("--from", since), ("--to", until))
     if release is None:
         if loaded is None or output is None or days == (None, None):
             raise _incomplete(

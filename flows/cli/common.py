@@ -56,6 +56,16 @@ def parse_day(option: str, text: str | None) -> date | None:
     raise ConfigError(f"{option} {text!r} is not a date", "A date is written YYYY-MM-DD", "Correct it")
 
 
+def parse_period(begins: tuple[str, str | None], ends: tuple[str, str | None]) -> tuple[date | None, date | None]:
+    """First and last day of a period, each of an option and its text; None where one is not given."""
+    first, last = parse_day(*begins), parse_day(*ends)
+    if first is not None and last is not None and first > last:
+        raise ConfigError(
+            f"{begins[0]} {first} is after {ends[0]} {last}", "A period begins before it ends", "Exchange the two days"
+        )
+    return first, last
+
+
 def parse_name(option: str, text: str | None) -> str | None:
     """Name of a person in an option, or None where it is not given."""
     if text is None or (len(text.strip()) > 0 and len(text) <= 60 and one_line(text) == text):

@@ -17,7 +17,7 @@ from blockveil.flows.cli.common import (
     Json,
     address_of,
     open_ledger,
-    parse_day,
+    parse_period,
     print_json,
     print_message,
     read_config,
@@ -64,7 +64,7 @@ def show(
 ) -> None:
     """Print a statement: what each release cost, what its data set had spent then, and what a guess reached with it."""
     del debug
-    days = Days(parse_day("--since", since), parse_day("--until", until))
+    days = Days(*parse_period(("--since", since), ("--until", until)))
     entries = open_ledger(config, ledger).history(dataset)
     lines = statement(entries, dataset=dataset, release=release, days=days, every_entry=every)
     if as_json:

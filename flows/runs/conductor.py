@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from blockveil.flows.cluster.clusters import open_compute
+from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.ledger.approved import with_approver
 from blockveil.pipeline.releases.compute import Tell
 from blockveil.pipeline.releases.night import Attempt, walk
@@ -58,7 +59,16 @@ def conduct(attempt: Attempt, run: StepRunner, show: Callable[[Report], object] 
 
     def report() -> None:
         attempt.tell("writing the report")
-        show(make_report(attempt.workspace, outcome))
+        try:
+            made = make_report(attempt.workspace, outcome)
+        except StoreError as error:
+            failure = type(error)(
+                f"{outcome.release_id} is released, without a report. {error.value}", error.rule, error.remedy
+            )
+        else:
+            show(made)
+            return
+        raise failure
 
     run("report", report)
     return _in_words(outcome)

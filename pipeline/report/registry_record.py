@@ -142,10 +142,11 @@ def record(found: DisclosedDeployment, disclosure: Disclosure, digest: str, tier
     blank = _blanks(sections, disclosure)
     missing = [key for place, key in blank.items() if tier == 3 or place.startswith(_ALWAYS)]
     if missing:
+        may_state_less = not any(place.startswith(_ALWAYS) for place in blank)
         raise ConfigError(
             f"The disclosure leaves blank: {', '.join(sorted(missing))}",
             f"A record of tier {tier} states them, and only a curator can",
-            "Write them into the disclosure, or ask for a lower tier",
+            f"Write them into the disclosure{', or ask for a lower tier' if may_state_less else ''}",
         )
     deployment = {name: {key: value for key, value in sections[name].items() if value is not None} for name in held}
     slug = f"{release.dataset}_{release.name}".replace("-", "_")

@@ -3,7 +3,8 @@
 Additive noise of one key is the same in both releases and cancels: their difference is the exact shift of one unit, in
 grid steps, at any width and without statistics. Its length over the scale of the noise is a loss that the release
 certainly has. Where it exceeds what the ledger books for a unit, the claim is refuted; where it stays far below, noise
-is wasted, or the worst unit was not among those that were tried.
+is wasted, or the worst unit was not among those that were tried. Where a release is drawn otherwise, the exact answers
+are compared with each output frozen (:mod:`.frozen_outputs`).
 
 Two more claims are checked on the way: noise of two keys has the spread of its law, and a release under ``add-remove``
 is the same whatever the number of records was.
@@ -27,11 +28,13 @@ from numpy.typing import NDArray
 
 from blockveil.engine.noise.ball_noise import BallNoise
 from blockveil.engine.noise.cube_noise import CubeNoise
-from blockveil.engine.noise.design import NoiseDesign
+from blockveil.engine.noise.design import Design, NoiseDesign
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.gradients import course_of
 from blockveil.pipeline.releases.compute import Compute
 from blockveil.pipeline.study.contributions import Row, rows_of_a_unit
+from blockveil.pipeline.study.frozen_outputs import ExactAnswer, exact_answer
 from blockveil.pipeline.study.replay_path import ReplayPath, throwaway_key
 
 Tell = Callable[[str, float | None], None]
@@ -174,16 +177,20 @@ def replay(plan: Plan, compute: Compute, tell: Tell, draws: bool = True) -> Repl
     draws
         Whether noise of many keys is compared with its law too, which takes longer than the pairs of a small release.
     """
-    design, rows = plan.design.additive, rows_of_a_unit(plan)
+    design, frozen, rows = plan.design.additive, exact_answer(plan.design), rows_of_a_unit(plan)
     not_tested = _reasons(plan, rows)
-    if design is None or not_tested:
+    if not_tested:
         return Replayed(0, None, "", None, 0, 0.0, False, None, tuple(not_tested))
+    if frozen is not None:
+        return _frozen(ReplayPath(plan, frozen, compute, _fitting(rows, frozen)), tell)
+    if design is None:
+        raise RuntimeError("what is neither added to nor frozen is not replayed")
     path = ReplayPath(plan, design, compute, _fitting(rows, design))
-    loss, pair, pairs = _largest(path, tell)
+    loss, pair, pairs = _largest(path, lambda here, there: _loss(design, here - there), tell)
     share = loss / _charged(path)
     if path.levels is not None:
         share = _over_nights(path, pair, tell)
-    counted, more = _counted(path)
+    counted, more = _counted(path, lambda key, unit: next(path.releases([unit], key)))
     found = Replayed(pairs, share, _in_words(*pair), None, 0, 0.0, False, counted, tuple(more))
     if not draws:
         return found
@@ -192,11 +199,25 @@ def replay(plan: Plan, compute: Compute, tell: Tell, draws: bool = True) -> Repl
     return replace(found, spread=spread, draws=number, sees=sees, repeats=repeats)
 
 
+def _frozen(path: ReplayPath[ExactAnswer], tell: Tell) -> Replayed:
+    """What is found of a mechanism that draws its release, with the outputs of each of its steps frozen."""
+    design, name = path.design.of, path.plan.mechanism.name
+    loss, pair, pairs = _largest(path, design.frozen_loss, tell)
+
+    def released(key: NoiseKey, unit: Row | None) -> Released:
+        return design.release(key, next(path.releases([unit], key)))
+
+    counted, more = _counted(path, released)
+    more.append(f"what {name} draws: `blockveil audit {name}` compares its outputs by statistics")
+    share = loss / path.plan.charge.epsilon
+    return Replayed(pairs, share, _in_words(*pair), None, 0, 0.0, False, counted, tuple(more))
+
+
 def _reasons(plan: Plan, rows: list[Row]) -> list[str]:
     """Why the whole replay says nothing of a config; empty where it does."""
     name = plan.mechanism.name
     found = []
-    if plan.design.additive is None:
+    if plan.design.additive is None and exact_answer(plan.design) is None:
         found.append(
             f"{name} draws its release otherwise than by adding noise; `blockveil audit {name}` bounds its loss by "
             "statistics"
@@ -211,19 +232,21 @@ def _reasons(plan: Plan, rows: list[Row]) -> list[str]:
     return found
 
 
-def _fitting(rows: list[Row], design: NoiseDesign) -> list[Row]:
+def _fitting(rows: list[Row], design: Design) -> list[Row]:
     """Rows of a unit, as many as there is room for their releases, and at least two."""
     return rows[: max(2, min(len(rows), _MOST_KEPT // (design.shape[0] * design.shape[1])))]
 
 
-def _largest(path: ReplayPath, tell: Tell) -> tuple[float, tuple[Row | None, Row | None], int]:
+def _largest(
+    path: ReplayPath[Any], loss: Callable[[Released, Released], float], tell: Tell
+) -> tuple[float, tuple[Row | None, Row | None], int]:
     """Largest loss of a pair of neighbours, the pair, and how many there were."""
     units, found = path.units, list[Released]()
     for number, released in enumerate(path.releases(units, throwaway_key())):
         tell("replaying neighbours", number / len(units))
         found.append(released)
     places = list(combinations(range(len(units)), 2) if path.replaces else ((0, i) for i in range(1, len(units))))
-    losses = [_loss(path.design, found[here] - found[there]) for here, there in places]
+    losses = [loss(found[here], found[there]) for here, there in places]
     best = int(np.argmax(losses))
     return losses[best], (units[places[best][0]], units[places[best][1]]), len(places)
 
@@ -244,7 +267,7 @@ def _loss(design: NoiseDesign, shift: Released) -> float:
     return length / design.grid.privacy_scale
 
 
-def _charged(path: ReplayPath) -> float:
+def _charged(path: ReplayPath[NoiseDesign]) -> float:
     """What the ledger books for a unit, of the kind of its noise."""
     return path.plan.charge.mu if path.design.gaussian else path.plan.charge.epsilon
 
@@ -254,7 +277,7 @@ def _distinct(released: NDArray[Any], design: NoiseDesign) -> NDArray[Any]:
     return released[np.triu_indices(released.shape[0])] if design.symmetric and design.by_tile else released.ravel()
 
 
-def _over_nights(path: ReplayPath, pair: tuple[Row | None, Row | None], tell: Tell) -> float:
+def _over_nights(path: ReplayPath[NoiseDesign], pair: tuple[Row | None, Row | None], tell: Tell) -> float:
     """Loss of a unit of the first night in all nights of a charge, over the charge."""
     levels = path.levels
     if levels is None:
@@ -269,7 +292,7 @@ def _over_nights(path: ReplayPath, pair: tuple[Row | None, Row | None], tell: Te
     return sqrt(squares / levels.squared_norm_of(nights) * levels.squared_norm) / _charged(path)
 
 
-def _noise(path: ReplayPath) -> tuple[float, int, float, bool]:
+def _noise(path: ReplayPath[NoiseDesign]) -> tuple[float, int, float, bool]:
     """Spread of the noise over that of its law, draws, the least error that they show, and whether rows repeat."""
     entries = _distinct(np.empty(path.design.shape, np.int64), path.design).size
     # Entries that get their noise together count as one, and such noise of a whole answer is slow to draw.
@@ -306,14 +329,14 @@ def _repeat(noise: NDArray[Any]) -> bool:
     return len(np.unique(noise, axis=0)) < len(noise)
 
 
-def _counted(path: ReplayPath) -> tuple[bool | None, list[str]]:
+def _counted(path: ReplayPath[Any], drawn: Callable[[NoiseKey, Row | None], Released]) -> tuple[bool | None, list[str]]:
     """Whether published arrays show the number of records beside the released integers, and what was not compared."""
     if path.replaces:
         return None, []
     if path.design.shape[0] * path.design.shape[1] > _MOST_COMPARED:
         return None, ["so wide a release is published by tiles, and its arrays were not made twice"]
     unit = path.units[-1]
-    released, rows = next(path.releases([unit], throwaway_key())), len(path.records(unit))
+    released, rows = drawn(throwaway_key(), unit), len(path.records(unit))
     one, other = (path.plan.answer.arrays(released, rows + more) for more in (0, 1))
     differ = one.keys() != other.keys() or any(not _same(one[name][0], other[name][0]) for name in one)
     return differ, []

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import zarr
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from blockveil.engine.answers.graph import Query
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.noise.design import NoiseDesign
+from blockveil.engine.noise.design import Design
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.level_strategy import Levels
 from blockveil.pipeline.plan.planning import Plan
@@ -28,6 +28,7 @@ from blockveil.pipeline.study.contributions import Row, others
 
 Records = NDArray[np.float64]
 Released = NDArray[np.int64]
+Drawn = TypeVar("Drawn", bound=Design)
 
 _COMMON_ROWS = 40
 """Rows of everybody else, in several chunks."""
@@ -35,7 +36,7 @@ _COMMON_ROWS = 40
 _CHUNK_ROWS = 16
 
 
-class ReplayPath:
+class ReplayPath(Generic[Drawn]):
     """Releases of constructed records, as the config would make them.
 
     Parameters
@@ -43,7 +44,7 @@ class ReplayPath:
     plan
         What the config releases.
     design
-        Its additive noise.
+        Its additive noise, or the exact answer in place of a release.
     compute
         Runs the graphs.
     rows
@@ -59,7 +60,7 @@ class ReplayPath:
         Weights of records by age, where the config releases nights in one charge.
     """
 
-    def __init__(self, plan: Plan, design: NoiseDesign, compute: Compute, rows: list[Row]) -> None:
+    def __init__(self, plan: Plan, design: Drawn, compute: Compute, rows: list[Row]) -> None:
         self.plan, self.design, self._compute = plan, design, compute
         self.copies = plan.config.privacy.rows_per_unit or 1
         self.replaces = plan.neighbours is Neighbours.REPLACE_ONE

@@ -106,6 +106,19 @@ class BucketsDesign:
         """Pure loss of the partition and of the bucket counts, exact."""
         return self.partitioner.exact_loss(self.partition_law.rate), self.partitioner.records * self.bucket_law.rate
 
+    @property
+    def answer_shape(self) -> tuple[int, int]:
+        """Shape of the table."""
+        return self.cells
+
+    def frozen_loss(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
+        """What the theorems charge for two tables, at the worst partition: the gain of one, and how counts move."""
+        order = hilbert_order(self.cells)
+        one, other = first.ravel()[order], second.ravel()[order]
+        # Buckets of single cells are a partition too, and its counts move as far as those of any.
+        counts = int(np.sum(np.abs(one - other)))
+        return float(counts * self.bucket_law.rate + self.partitioner.gain(one, other) * self.partition_law.rate)
+
     def facts(self) -> dict[str, Any]:
         """Public numbers of both steps, as plain JSON values."""
         partition, buckets = self.losses

@@ -31,7 +31,7 @@ here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -132,6 +132,16 @@ class Partitioner:
             found[level, :starts] += self.penalty
         return found
 
+    def gain(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> int:
+        """Largest gain of a partition against another between two neighbours, in units; ``2 D c`` at most."""
+        gain = 0
+        # A bucket far from every changed cell costs the same in both, and single cells always do.
+        for begin, end in _near(np.flatnonzero(first != second), self):
+            near = replace(self, cells=end - begin)
+            moved = near.costs(first[begin:end]) - near.costs(second[begin:end])
+            gain += _least(moved) + _least(-moved)
+        return gain
+
     def partition(self, counts: NDArray[np.int64], draw: Draw) -> NDArray[np.int64]:
         """Private partition: increasing borders from 0 to ``cells``, int64; bucket i is ``borders[i]:borders[i + 1]``.
 
@@ -172,6 +182,24 @@ def least_cost_partition(costs: NDArray[np.int64]) -> NDArray[np.int64]:
     while borders[-1] > 0:
         borders.append(borders[-1] - length_of[borders[-1]])
     return np.array(borders[::-1], dtype=np.int64)
+
+
+def _near(changed: NDArray[np.intp], partitioner: Partitioner) -> list[tuple[int, int]]:
+    """Stretches of cells that a bucket with a changed cell can reach, apart from each other."""
+    found: list[tuple[int, int]] = []
+    for cell in changed.tolist():
+        begin, end = max(0, cell - partitioner.longest + 1), min(partitioner.cells, cell + partitioner.longest)
+        if found and begin < found[-1][1]:
+            begin = found.pop()[0]
+        found.append((begin, end))
+    return found
+
+
+def _least(moved: NDArray[np.int64]) -> int:
+    """How far the partition that moves down most moves, not below nothing."""
+    borders = least_cost_partition(moved)
+    levels = np.array([int(length).bit_length() - 1 for length in np.diff(borders)])
+    return -int(np.sum(moved[levels, borders[:-1]]))
 
 
 def bucket_counts(counts: NDArray[np.int64], borders: NDArray[np.int64]) -> NDArray[np.int64]:

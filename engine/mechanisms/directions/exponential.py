@@ -89,6 +89,17 @@ class DirectionsDesign:
         """Yes: a second moment."""
         return True
 
+    @property
+    def answer_shape(self) -> tuple[int, int]:
+        """Shape of the second moment."""
+        return self.dimension, self.dimension
+
+    def frozen_loss(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
+        """What the theorem charges for two second moments: the range of the exponent's change, over all draws."""
+        least, *_, most = np.linalg.eigvalsh((first - second).astype(np.float64) / self.unit)
+        # Directions that are frozen before it can leave a draw the whole range, unless one direction alone is left.
+        return float(min(self.count, self.dimension - 1) * self.concentration * (most - least))
+
     def facts(self) -> dict[str, Any]:
         """Public numbers of the draw, as plain JSON values."""
         return {

@@ -149,7 +149,15 @@ def test_a_withdrawal_removes_the_page_beside_the_release(people):
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("--from", FIRST), ("ID", "--from", FIRST), ("ID", "--output", "page.txt"), ("--output", "page.html")]
+    "words",
+    [
+        (),
+        ("--from", FIRST),
+        ("--from", FIRST, "--to", "2020-01-01", "--output", "page.html"),
+        ("ID", "--from", FIRST),
+        ("ID", "--output", "page.txt"),
+        ("--output", "page.html"),
+    ],
 )
 def test_what_does_not_say_which_releases_are_wanted_is_refused(people, monkeypatch, words):
     monkeypatch.chdir(people.path.parent)

@@ -11,16 +11,19 @@ from prefect.client.schemas.sorting import TaskRunSort
 
 from blockveil.flows.cli import night_commands
 from blockveil.flows.cluster import clusters
+from blockveil.flows.runs import conductor
 from blockveil.flows.runs.conductor import attempt_of, conduct
-from blockveil.pipeline.base.errors import ComputeError
+from blockveil.pipeline.base.errors import ComputeError, StoreError
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import planning
 from blockveil.pipeline.releases import charged_steps, night
 from blockveil.pipeline.releases.compute import ThreadCompute, translate
+from blockveil.pipeline.releases.order import once
 from blockveil.pipeline.releases.workspace import Workspace
 from tests import support
 
 NIGHT = date(2026, 11, 20)
+FULL = StoreError("The report cannot be written: the disk or quota is full", "It is written whole", "Free some space")
 
 
 @pytest.fixture
@@ -40,6 +43,21 @@ def run(request, people, monkeypatch):
 
 def kinds(loaded):
     return [entry.kind for entry in Ledger(loaded.ledger_url).history()]
+
+
+def test_a_night_that_only_lacks_its_report_says_that_it_is_released(people, monkeypatch):
+    def unwritten(workspace, outcome):
+        raise FULL
+
+    with monkeypatch.context() as patch:
+        patch.setattr(conductor, "make_report", unwritten)
+        attempt = attempt_of(Workspace.planned(people, NIGHT), "test", None, lambda *_: None)
+        with pytest.raises(StoreError, match=f"covariance/{NIGHT} is released, without a report. The report cannot"):
+            conduct(attempt, once)
+    assert kinds(people)[-1] == "RELEASED"
+    attempt = attempt_of(Workspace.planned(people, NIGHT), "again", None, lambda *_: None)
+    assert conduct(attempt, once).startswith("Released")
+    assert kinds(people).count("COMMITTED") == 1
 
 
 def test_a_run_plans_once_opens_the_ledger_once_and_takes_the_steps_in_order(run, people, monkeypatch, request):

@@ -117,3 +117,6 @@ def test_the_command_prints_the_same_lines(ledger, tmp_path):
     assert "given back (DataError)" in text
     assert "RELEASED as place-a" in run("--all").output
     assert isinstance(run("--since", "yesterday").exception, ConfigError)
+    backwards = run("--since", "2026-11-06", "--until", "2026-11-05").exception
+    assert isinstance(backwards, ConfigError)
+    assert "begins before it ends" in str(backwards)

@@ -93,8 +93,9 @@ def test_a_blank_is_refused_in_tier_three_and_named_below_it(people, tmp_path, k
 @pytest.mark.parametrize("key", ["curators", "intended_use", "region", "authors"])
 def test_what_the_registry_always_asks_for_is_refused_as_a_blank_in_every_tier(people, tmp_path, key):
     for tier in (1, 2, 3):
-        with pytest.raises(ConfigError, match=key):
+        with pytest.raises(ConfigError, match=key) as caught:
             record(DisclosedDeployment.of(people, TODAY), *told(tmp_path, without(EXAMPLE, key)), tier)
+        assert "lower tier" not in str(caught.value)  # none would do without it
 
 
 def test_before_the_first_release_its_day_is_asked_for(tmp_path):

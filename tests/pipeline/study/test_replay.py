@@ -70,12 +70,8 @@ def test_no_claim_of_a_shipped_config_is_refuted_and_its_charge_is_attained(name
         monkeypatch.setenv(variable, "/dev/null")
     found = replayed(planned(ROOT / "configs" / f"{name}.toml"))
     assert found.refutations == []
-    if name in DRAWN:
-        assert found.share is None
-        assert found.not_tested
-    else:
-        assert found.share > 0.99
-        assert found.not_tested == ()
+    assert found.share > 0.99
+    assert len(found.not_tested) == (name in DRAWN)  # what is drawn is compared by statistics
 
 
 @pytest.mark.slow
