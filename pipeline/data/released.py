@@ -322,7 +322,7 @@ def _open(location: Location) -> tuple[dict[str, zarr.Array[Any]], dict[str, Any
         failure = _not_permitted(location)
     except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
         absent = isinstance(location, Path) and not location.exists()
-        failure = _absent(location) if absent else damaged(location, "is not a release")
+        failure = _absent(location) if absent else damaged(location, "is missing or is not a release")
     raise failure
 
 
