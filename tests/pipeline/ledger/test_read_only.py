@@ -3,10 +3,8 @@
 import os
 import shutil
 import sqlite3
-import tempfile
 import time
 from datetime import date
-from pathlib import Path
 
 import pytest
 
@@ -18,16 +16,6 @@ from blockveil.pipeline.releases.night import run_release
 from blockveil.testing.ledger_processes import as_nobody
 from blockveil.testing.ledger_support import make, reserve
 from tests import support
-
-
-@pytest.fixture
-def place():
-    """A folder that every account may look into."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-        for path in [Path(name), *Path(name).rglob("*")]:
-            path.chmod(0o755)
 
 
 def unwritable(folder):
@@ -48,9 +36,9 @@ def quiet(path):
 
 
 @pytest.fixture
-def site(place):
+def site(open_to_all):
     """A released night whose tree nobody may write."""
-    loaded = support.prepare(place)
+    loaded = support.prepare(open_to_all)
     run_release(make_plan(loaded, date(2026, 11, 20)), ThreadCompute(1), "test", lambda *_: None)
     quiet(loaded.ledger_path)
     return loaded
@@ -102,42 +90,42 @@ def test_what_would_write_is_refused_and_writes_nothing(site):
     assert seen(site.path.parent) == before
 
 
-def test_entries_in_the_journal_of_a_writer_that_lives_are_seen(place):
-    ledger = make(place)
-    keeper = sqlite3.connect(place / "ledger.db")
+def test_entries_in_the_journal_of_a_writer_that_lives_are_seen(open_to_all):
+    ledger = make(open_to_all)
+    keeper = sqlite3.connect(open_to_all / "ledger.db")
     keeper.execute("SELECT * FROM entry").fetchall()  # keeps the journal from being played into the file
     reserve(ledger, "1")
-    for file in place.iterdir():
+    for file in open_to_all.iterdir():
         file.chmod(0o644)
-    assert (place / "ledger.db-wal").stat().st_size > 0
-    ((code, told),) = as_nobody([["ledger", "show", "--ledger", str(place / "ledger.db")]])
+    assert (open_to_all / "ledger.db-wal").stat().st_size > 0
+    ((code, told),) = as_nobody([["ledger", "show", "--ledger", str(open_to_all / "ledger.db")]])
     assert (code, "people/covariance/1" in told) == (0, True)
     keeper.close()
 
 
-def crashed(place):
+def crashed(open_to_all):
     """What a machine that stopped has left: an entry in the journal alone."""
-    ledger = make(place)
-    keeper = sqlite3.connect(place / "ledger.db")
+    ledger = make(open_to_all)
+    keeper = sqlite3.connect(open_to_all / "ledger.db")
     keeper.execute("SELECT * FROM entry").fetchall()
     reserve(ledger, "1")
-    (place / "after").mkdir()
+    (open_to_all / "after").mkdir()
     for ending in ("", "-wal", "-shm"):
-        shutil.copy(place / f"ledger.db{ending}", place / "after" / f"ledger.db{ending}")
-        quiet(place / "after" / f"ledger.db{ending}")
+        shutil.copy(open_to_all / f"ledger.db{ending}", open_to_all / "after" / f"ledger.db{ending}")
+        quiet(open_to_all / "after" / f"ledger.db{ending}")
     keeper.close()
-    return place / "after"
+    return open_to_all / "after"
 
 
-def test_entries_in_the_journal_of_a_machine_that_stopped_are_seen(place):
-    after = crashed(place)
+def test_entries_in_the_journal_of_a_machine_that_stopped_are_seen(open_to_all):
+    after = crashed(open_to_all)
     unwritable(after)
     ((code, told),) = as_nobody([["ledger", "show", "--ledger", str(after / "ledger.db")]])
     assert (code, "people/covariance/1" in told) == (0, True)
 
 
-def test_a_journal_that_cannot_be_read_is_said_and_never_passed_over(place, monkeypatch):
-    after = crashed(place)
+def test_a_journal_that_cannot_be_read_is_said_and_never_passed_over(open_to_all, monkeypatch):
+    after = crashed(open_to_all)
     (after / "ledger.db-shm").unlink()
     unwritable(after)
     monkeypatch.setattr(read_only, "_TRIES", 2)
@@ -147,9 +135,9 @@ def test_a_journal_that_cannot_be_read_is_said_and_never_passed_over(place, monk
     assert [entry.kind for entry in Ledger(f"sqlite:///{after / 'ledger.db'}").history()] == ["BUDGET", "RESERVED"]
 
 
-def test_what_is_written_while_the_file_is_copied_is_not_missed(place, monkeypatch):
-    ledger = make(place)
-    quiet(place / "ledger.db")
+def test_what_is_written_while_the_file_is_copied_is_not_missed(open_to_all, monkeypatch):
+    ledger = make(open_to_all)
+    quiet(open_to_all / "ledger.db")
     opened, times = read_only._opened, []
 
     def meanwhile(path, how):
@@ -159,43 +147,43 @@ def test_what_is_written_while_the_file_is_copied_is_not_missed(place, monkeypat
         return found
 
     monkeypatch.setattr(read_only, "_opened", meanwhile)
-    found = read_only.connect(place / "ledger.db").execute("SELECT kind FROM entry").fetchall()
+    found = read_only.connect(open_to_all / "ledger.db").execute("SELECT kind FROM entry").fetchall()
     assert found == [("BUDGET",), ("RESERVED",)]
 
 
-def test_a_file_that_was_written_just_now_is_not_copied(place):
+def test_a_file_that_was_written_just_now_is_not_copied(open_to_all):
     """A second write might leave the same time behind."""
-    make(place)
-    os.utime(place / "ledger.db")
-    assert read_only._state(place / "ledger.db") is None
-    quiet(place / "ledger.db")
-    assert read_only._state(place / "ledger.db") is not None
-    (place / "ledger.db-wal").touch()
-    assert read_only._state(place / "ledger.db") is None
+    make(open_to_all)
+    os.utime(open_to_all / "ledger.db")
+    assert read_only._state(open_to_all / "ledger.db") is None
+    quiet(open_to_all / "ledger.db")
+    assert read_only._state(open_to_all / "ledger.db") is not None
+    (open_to_all / "ledger.db-wal").touch()
+    assert read_only._state(open_to_all / "ledger.db") is None
 
 
-def test_a_copy_cannot_be_written(place):
-    make(place)
-    quiet(place / "ledger.db")
-    copy = read_only.connect(place / "ledger.db")
+def test_a_copy_cannot_be_written(open_to_all):
+    make(open_to_all)
+    quiet(open_to_all / "ledger.db")
+    copy = read_only.connect(open_to_all / "ledger.db")
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         copy.execute("INSERT INTO entry (sequence) VALUES (2)")
 
 
-def test_a_file_that_is_written_all_the_time_is_refused_in_words(place, monkeypatch):
-    make(place)
+def test_a_file_that_is_written_all_the_time_is_refused_in_words(open_to_all, monkeypatch):
+    make(open_to_all)
     monkeypatch.setattr(read_only, "_TRIES", 2)
     monkeypatch.setattr(read_only, "_QUIET_SECONDS", 1e9)
     with pytest.raises(StoreError, match="without write permission now"):
-        read_only.connect(place / "ledger.db")
+        read_only.connect(open_to_all / "ledger.db")
 
 
-def test_a_ledger_that_may_not_be_read_is_refused_in_words(place):
-    make(place)
-    ((code, told),) = as_nobody([["ledger", "show", "--ledger", str(place / "ledger.db")]])
+def test_a_ledger_that_may_not_be_read_is_refused_in_words(open_to_all):
+    make(open_to_all)
+    ((code, told),) = as_nobody([["ledger", "show", "--ledger", str(open_to_all / "ledger.db")]])
     assert code != 0
     assert "The ledger cannot be read" in told
-    place.chmod(0o700)
-    ((code, told),) = as_nobody([["ledger", "show", "--ledger", str(place / "ledger.db")]])
+    open_to_all.chmod(0o700)
+    ((code, told),) = as_nobody([["ledger", "show", "--ledger", str(open_to_all / "ledger.db")]])
     assert code != 0
     assert "The ledger cannot be read" in told

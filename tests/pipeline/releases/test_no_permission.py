@@ -3,9 +3,7 @@
 import os
 import pwd
 import shutil
-import tempfile
 from datetime import date
-from pathlib import Path
 
 import pytest
 
@@ -21,19 +19,9 @@ NIGHT = "people/covariance/2026-11-20"
 
 
 @pytest.fixture
-def place():
-    """A folder that every account may look into."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-        for path in [Path(name), *Path(name).rglob("*")]:
-            path.chmod(0o755)
-
-
-@pytest.fixture
-def site(place):
+def site(open_to_all):
     """A released night, which every account may read."""
-    loaded = support.prepare(place)
+    loaded = support.prepare(open_to_all)
     run_release(make_plan(loaded, date(2026, 11, 20)), ThreadCompute(1), "test", lambda *_: None)
     loaded.ledger_path.chmod(0o644)
     return loaded
@@ -99,12 +87,12 @@ def test_no_budget_is_granted_anew_by_an_account_that_may_not_see_what_was_relea
 
 
 @pytest.mark.parametrize("closed", ["records.zarr", "records.zarr/records/c/3/0", "releases", "keys"])
-def test_a_run_that_may_not_read_or_write_spends_nothing_and_says_so(place, closed):
-    loaded = support.prepare(place)
+def test_a_run_that_may_not_read_or_write_spends_nothing_and_says_so(open_to_all, closed):
+    loaded = support.prepare(open_to_all)
     loaded.output_root.mkdir(exist_ok=True)
     loaded.resolve("keys", "output.keys").mkdir(mode=0o700, exist_ok=True)
-    give(place)
-    (place / closed).chmod(0)
+    give(open_to_all)
+    (open_to_all / closed).chmod(0)
     ((code, told),) = as_nobody([["run", str(loaded.path), "--no-prefect", "--date", "2026-11-20"]])
     assert code != 0
     assert "ermission" in told

@@ -315,7 +315,7 @@ class TestReading:
 
     def test_an_absent_release_is_refused(self, tmp_path: Path) -> None:
         for name in ("absent.json", "absent.zarr"):
-            with pytest.raises(StoreError, match="is not there|is missing"):
+            with pytest.raises(StoreError, match=r"is not there|is missing"):
                 read_release(tmp_path / name)
 
 
