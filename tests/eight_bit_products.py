@@ -20,6 +20,14 @@ class ProductByNumPy:
 
         return multiply
 
+    def bind_turned(self, right, left):
+        """See :class:`.eight_bit.ByteProduct`."""
+
+        def turn():
+            left[...] = right.T.astype(np.int16) + 128
+
+        return turn
+
 
 def use(product, halves=False):
     """Let sums of products work with this product, of halves too, or by BLAS."""

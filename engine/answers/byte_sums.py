@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.eight_bit import BLOCK, PIECE, SHIFT, ByteProduct, Left, Right, Sums
+from blockveil.engine.answers.eight_bit import BLOCK, PIECE, ByteProduct, Left, Right, Sums
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.records.quantiser import Quantiser
 
-_ROWS_TURNED = 128
-"""Rows that become columns at once: a block of them stays in a core's cache."""
+_LEAST_ROWS = 128
+"""Records that are quantised at once, however wide they are."""
 
 _VALUES_AT_ONCE = 2**18
 """Values that are quantised at once: they stay in a core's cache, and make a call cheap."""
@@ -79,7 +79,7 @@ class Bytes:
 
     def panel(self, rows: int, length: int, left: bool) -> BytePanel:
         """Scratch for this many rows of a range of coordinates, as a left factor too or as a right one alone."""
-        return BytePanel(rows, length, left)
+        return BytePanel(rows, length, self.product if left else None)
 
     def tile_sum(self, tile: Tile, half: bool) -> ByteTileSum:
         """Sum of a tile that grows; of half of it where the other half is its mirror image."""
@@ -94,7 +94,7 @@ def blocks(length: int) -> list[tuple[int, int]]:
 
 def rows_in_step(width: int) -> int:
     """Records of this width that are quantised at once."""
-    return max(_ROWS_TURNED, _VALUES_AT_ONCE // width)
+    return max(_LEAST_ROWS, _VALUES_AT_ONCE // width)
 
 
 def heights(tile: Tile, half: bool) -> list[int]:
@@ -108,12 +108,16 @@ def widest(tile: Tile) -> int:
 
 
 class BytePanel:
-    """Integers of a range of coordinates: as a right factor, in blocks of columns, and as a left one where asked."""
+    """Integers of a range of coordinates: as a right factor, in blocks of columns, and as a left one for a product."""
 
-    def __init__(self, rows: int, length: int, left: bool) -> None:
+    def __init__(self, rows: int, length: int, left_of: ByteProduct | None) -> None:
         self._length, self._blocks = length, blocks(length)
-        self.left: Left = np.empty((length if left else 0, rows), np.uint8)
+        self.left: Left = np.empty((0 if left_of is None else length, rows), np.uint8)
         self.right: list[Right] = [np.empty((rows, high - low), np.int8) for low, high in self._blocks]
+        self._turn: list[Callable[[], None]] = []
+        if left_of is not None:
+            pairs = zip(self.right, self._blocks, strict=True)
+            self._turn = [left_of.bind_turned(block, self.left[low:high]) for block, (low, high) in pairs]
 
     def fill(
         self, quantiser: Quantiser, records: NDArray[Any], after: int, starts: NDArray[np.intp] | None = None
@@ -135,14 +139,10 @@ class BytePanel:
 
     def ready(self, rows: int) -> None:
         """Let the first rows be multiplied, and the others add nothing."""
-        for block, (low, high) in zip(self.right, self._blocks, strict=True):
+        for block in self.right:
             block[rows:] = 0
-            if not self.left.size:
-                continue
-            for first in range(0, len(block), _ROWS_TURNED):
-                some = slice(first, first + _ROWS_TURNED)
-                # k + 128 is k with its highest bit turned, as eight bits.
-                self.left[low:high, some] = (block[some].view(np.uint8) ^ np.uint8(SHIFT)).T
+        for turn in self._turn:
+            turn()
 
 
 @dataclass

@@ -52,7 +52,7 @@ Sums = NDArray[np.int32]
 
 
 class ByteProduct(Protocol):
-    """Multiplies what lies at three places in memory, as often as it is called."""
+    """Multiplies what lies at three places in memory, as often as asked, and turns right factors to left ones."""
 
     def bind(self, left: Left, right: Right, sums: Sums) -> Callable[[], None]:
         """What writes ``(left - 128) @ right`` to sums.
@@ -68,9 +68,21 @@ class ByteProduct(Protocol):
             returned.
         """
 
+    def bind_turned(self, right: Right, left: Left) -> Callable[[], None]:
+        """What writes ``right.T + 128`` to a left factor.
+
+        Parameters
+        ----------
+        right
+            Shape (rows, n), C order.
+        left
+            Shape (n, rows), C order. Both are read or written at each call, and have to live as long as what is
+            returned.
+        """
+
 
 class InexactProduct(ArithmeticError):
-    """A product gives other sums than integers have, so that it may not be used."""
+    """A product gives other sums than integers have, or another left factor, so that it may not be used."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +168,10 @@ def check(product: ByteProduct) -> None:
         for low, high in product_of(_ENDS_OF_LEFT, _ENDS_OF_RIGHT):
             exact = rows * (low - SHIFT) * high
             _compare(product, np.full((m, rows), low, np.uint8), np.full((rows, n), high, np.int8), exact)
+        turned = np.full((n, rows), 7, np.uint8)
+        product.bind_turned(right, turned)()
+        if not np.array_equal(turned, right.T.astype(np.int16) + SHIFT):
+            raise InexactProduct("a left factor in eight bits is not the right one, turned")
 
 
 def _compare(product: ByteProduct, left: Left, right: Right, exact: NDArray[np.float64] | int) -> None:
@@ -200,7 +216,12 @@ class _OnnxRuntime:
         options.intra_op_num_threads = options.inter_op_num_threads = 1  # tasks are parallel already
         options.enable_cpu_mem_arena = False
         options.log_severity_level = 4
-        self._session: Any = onnxruntime.InferenceSession(_model(), options, providers=["CPUExecutionProvider"])
+        self._multiply: Any
+        self._turn: Any
+        self._multiply, self._turn = (
+            onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+            for model in (_multiplying(), _turning())
+        )
 
     def bind(self, left: Left, right: Right, sums: Sums) -> Callable[[], None]:
         """See :class:`ByteProduct`."""
@@ -210,11 +231,11 @@ class _OnnxRuntime:
             raise ValueError("factors and sums differ in shape")
         if left.shape[1] > MOST_ROWS:
             raise ValueError("more rows than are exact")
-        places = self._session.io_binding()
+        places = self._multiply.io_binding()
         places.bind_cpu_input("left", left)
         places.bind_cpu_input("right", right)
         places.bind_output("sums", "cpu", 0, np.int32, sums.shape, sums.ctypes.data)
-        run, kept = self._session.run_with_iobinding, (left, right, sums)
+        run, kept = self._multiply.run_with_iobinding, (left, right, sums)
 
         def multiply() -> None:
             assert kept  # noqa: S101 - the places hold their addresses alone
@@ -222,15 +243,49 @@ class _OnnxRuntime:
 
         return multiply
 
+    def bind_turned(self, right: Right, left: Left) -> Callable[[], None]:
+        """See :class:`ByteProduct`."""
+        if not (right.flags.c_contiguous and left.flags.carray):
+            raise ValueError("factors must be in C order")
+        if left.shape != right.shape[::-1]:
+            raise ValueError("factors differ in shape")
+        places = self._turn.io_binding()
+        places.bind_cpu_input("factor", right.view(np.uint8))
+        places.bind_output("turned", "cpu", 0, np.uint8, left.shape, left.ctypes.data)
+        run, kept = self._turn.run_with_iobinding, (right, left)
 
-def _model() -> bytes:
-    """One MatMulInteger whose first factor has the zero point 128, as ONNX: messages of protocol buffers."""
-    unsigned, signed, wide = 2, 3, 6
-    node = b"".join(_field(1, name) for name in (b"left", b"right", b"zero")) + _field(2, b"sums")
-    zero = _field(2, unsigned) + _field(8, b"zero") + _field(9, bytes([SHIFT]))
-    graph = _field(1, node + _field(4, b"MatMulInteger")) + _field(2, b"product") + _field(5, zero)
-    graph += _field(11, _matrix(b"left", unsigned)) + _field(11, _matrix(b"right", signed))
-    graph += _field(12, _matrix(b"sums", wide))
+        def turn() -> None:
+            run(places)
+            # k + 128 is k with its highest bit turned, as eight bits.
+            np.bitwise_xor(kept[1], np.uint8(SHIFT), out=kept[1])
+
+        return turn
+
+
+_UNSIGNED, _SIGNED, _WIDE = 2, 3, 6
+"""Types of ONNX: uint8, int8 and int32."""
+
+
+def _multiplying() -> bytes:
+    """One MatMulInteger whose first factor has the zero point 128."""
+    zero = _field(2, _UNSIGNED) + _field(8, b"zero") + _field(9, bytes([SHIFT]))
+    factors = {b"left": _UNSIGNED, b"right": _SIGNED}
+    return _model(b"MatMulInteger", factors, {b"sums": _WIDE}, _field(5, zero), b"zero")
+
+
+def _turning() -> bytes:
+    """One Transpose of bytes."""
+    return _model(b"Transpose", {b"factor": _UNSIGNED}, {b"turned": _UNSIGNED})
+
+
+def _model(
+    operator: bytes, inputs: dict[bytes, int], outputs: dict[bytes, int], constants: bytes = b"", *known: bytes
+) -> bytes:
+    """One operator on matrices of these types, and on constants, as ONNX: messages of protocol buffers."""
+    node = b"".join(_field(1, name) for name in (*inputs, *known)) + b"".join(_field(2, name) for name in outputs)
+    graph = _field(1, node + _field(4, operator)) + _field(2, b"product") + constants
+    graph += b"".join(_field(11, _matrix(*each)) for each in inputs.items())
+    graph += b"".join(_field(12, _matrix(*each)) for each in outputs.items())
     return _field(1, 8) + _field(7, graph) + _field(8, _field(2, 13))
 
 

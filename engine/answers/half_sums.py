@@ -62,7 +62,7 @@ class Halves:
 
     def panel(self, rows: int, length: int, left: bool) -> HalfPanel:
         """Scratch for this many rows of a range of coordinates, as a left factor too or as a right one alone."""
-        return HalfPanel(rows, length, left)
+        return HalfPanel(rows, length, self.product if left else None)
 
     def tile_sum(self, tile: Tile, half: bool) -> HalfTileSum:
         """Sum of a tile that grows; of half of it where the other half is its mirror image."""
@@ -72,9 +72,9 @@ class Halves:
 class HalfPanel:
     """Integers of a range of coordinates: their halves as panels of bytes, and the sums of what both hold."""
 
-    def __init__(self, rows: int, length: int, left: bool) -> None:
+    def __init__(self, rows: int, length: int, left_of: ByteProduct | None) -> None:
         self._length = length
-        self.high, self.low = BytePanel(rows, length, left), BytePanel(rows, length, left)
+        self.high, self.low = BytePanel(rows, length, left_of), BytePanel(rows, length, left_of)
         self.sums = np.zeros(length, np.int64)
 
     def fill(

@@ -125,6 +125,51 @@ def test_a_wrong_product_is_refused(mistake):
         eight_bit.check(Wrong(MISTAKES[mistake]))
 
 
+@settings(max_examples=40, deadline=None)
+@given(rows=st.integers(1, 300), n=st.integers(1, 150), before=st.integers(0, 3))
+def test_a_left_factor_is_the_right_one_turned_and_nothing_beside_it_is_written(rows, n, before):
+    right = np.random.default_rng(rows).integers(-128, 128, (rows, n), np.int8)
+    room = np.full((before + n + 1, rows), 7, np.uint8)
+    turn = of_this_machine_once().bind_turned(right, room[before : before + n])
+    for sign in (1, -1):
+        np.multiply(right, sign, out=right)
+        turn()
+        assert np.array_equal(room[before : before + n].astype(int) - 128, right.T)
+    assert np.all(room[:before] == 7)
+    assert np.all(room[before + n :] == 7)
+
+
+@pytest.mark.parametrize("change", ["right", "left"])
+def test_a_left_factor_of_another_shape_or_order_is_refused(real, change):
+    places = {"right": np.zeros((6, 4), np.int8), "left": np.zeros((4, 6), np.uint8)}
+    for other in (places[change][:, ::2], places[change][:-1], np.asfortranarray(places[change])):
+        with pytest.raises(ValueError, match=r"must be in C order|differ in shape"):
+            real.bind_turned(**{**places, change: other})
+
+
+WRONG_LEFT = {
+    "the shift is forgotten": lambda a: a ^ 128,
+    "the features are in another order": lambda a: a[::-1],
+    "the least integer is another": lambda a: np.maximum(a, 1),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG_LEFT)
+def test_a_wrong_left_factor_is_refused(mistake):
+    class Turned(ProductByNumPy):
+        def bind_turned(self, right, left):
+            turn = super().bind_turned(right, left)
+
+            def wrong():
+                turn()
+                left[...] = WRONG_LEFT[mistake](left.copy())
+
+            return wrong
+
+    with pytest.raises(eight_bit.InexactProduct, match="left factor"):
+        eight_bit.check(Turned())
+
+
 def ticking(ours, single, double):
     """A clock by which calls take these times in turn."""
     now, takes = [0.0], [step for second in [ours, single, double] * 5 for step in (0.0, second)]

@@ -74,7 +74,7 @@ def test_sums_are_exact_at_the_ends(product, rows, sign):
 
 def test_halves_of_every_integer_of_16_bits_are_bytes_that_give_it_back():
     every = np.arange(-(2**15), 2**15, dtype=np.float32)
-    panel = half_sums.HalfPanel(1, every.size, left=False)
+    panel = half_sums.HalfPanel(1, every.size, None)
     panel.put(every[None], 0)
     high, low = (np.concatenate([block[0] for block in part.right]).astype(int) for part in (panel.high, panel.low))
     assert np.array_equal(256 * high + low + 128, every)
