@@ -59,6 +59,7 @@ class TellsOfItsUse(BaseHTTPRequestHandler):
         """Nothing is printed."""
 
 
+@pytest.mark.slow
 def test_not_even_a_server_that_reports_its_use_makes_a_client_do_so(tmp_path, first_day):
     """The server's own setting says nothing there, as of a team's server: only the client's does."""
     environment, seen = first_day
@@ -75,6 +76,7 @@ def test_not_even_a_server_that_reports_its_use_makes_a_client_do_so(tmp_path, f
         other.shutdown()
 
 
+@pytest.mark.slow
 def test_a_first_run_looks_up_nobody(tmp_path, first_day):
     environment, seen = first_day
     loaded = support.prepare(tmp_path, cluster="local")

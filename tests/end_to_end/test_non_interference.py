@@ -314,8 +314,8 @@ SLOW = {
 PLAIN = {"counts-buckets", "counts-workload", "directions-drawn", "series-outer-products", "series-totals"}
 """What is asked without Prefect alone: other mechanisms, and sums whose nights are charged as those of others are."""
 
-FAST = ("covariance", "series")
-"""What every run of the tests asks; the slow ones ask the others."""
+BESIDE_LEAKS = ("covariance", "series")
+"""What is asked beside the planted leaks; another test asks the others."""
 
 
 def same(sides, case):
@@ -328,7 +328,7 @@ def same(sides, case):
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plain")
-    return [released(folder, [*FAST, *LEAKS], side) for side in (0, 1)]
+    return [released(folder, [*BESIDE_LEAKS, *LEAKS], side) for side in (0, 1)]
 
 
 @pytest.mark.parametrize("end", ["", ": in <TCP (closed)>: Stream is closed"])
@@ -345,12 +345,14 @@ def test_every_kind_of_query_is_among_the_cases():
     assert set(QUERY_KINDS) <= asked
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("case", FAST)
+@pytest.mark.parametrize("case", BESIDE_LEAKS)
 def test_a_release_without_prefect_depends_on_nothing_but_the_noise(sides, case):
     assert same(sides, case) == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("leak", LEAKS)
 def test_a_planted_leak_is_found(sides, leak):
@@ -361,7 +363,7 @@ def test_a_planted_leak_is_found(sides, leak):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_so_do_all_other_queries_and_mechanisms(tmp_path):
-    others = sorted(CASES.keys() - set(FAST))
+    others = sorted(CASES.keys() - set(BESIDE_LEAKS))
     sides = [released(tmp_path, others, side) for side in (0, 1)]
     assert {case: same(sides, case) for case in others} == {case: [] for case in others}
 

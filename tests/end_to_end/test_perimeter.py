@@ -224,6 +224,7 @@ except urllib.error.HTTPError as error:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_steps_that_somebody_with_the_login_put_into_a_deployment_are_not_run(site):
     deployment, pwned = site.deployment("release/people"), site.folder / "PWNED"
     script = {"prefect.deployments.steps.run_shell_script": {"script": f"id > {pwned}"}}

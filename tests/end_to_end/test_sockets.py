@@ -213,8 +213,9 @@ def watched(words, folder, routes, wanted, until=None, **environment):
 CLUSTER = {"Dask scheduler or nanny": 3, "Dask worker": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("plain", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["plain", "prefect"])
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "prefect"])
 def test_all_sockets_of_a_run_refuse_another_account(tmp_path, routes, plain):
     loaded = support.prepare(tmp_path, cluster="local")
     words = ["run", str(loaded.path), "--date", "2026-11-20", *(["--no-prefect"] if plain else [])]

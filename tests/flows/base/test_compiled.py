@@ -54,6 +54,7 @@ def files(place):
     return sorted(path for path in place.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 def test_what_is_compiled_is_kept_in_a_folder_of_this_user_alone_and_found_again(cache):
     assert in_a_process() == (f"True {compiled.folder()}", "")
     kept = {path: path.stat().st_mtime_ns for path in files(cache)}
@@ -149,6 +150,7 @@ def test_other_sources_and_another_compiler_have_another_folder(cache, monkeypat
     assert compiled.folder() != before
 
 
+@pytest.mark.slow
 def test_without_a_place_the_code_is_compiled_in_memory(cache, tmp_path):
     (tmp_path / "file").write_text("")
     printed, told = in_a_process(XDG_CACHE_HOME=str(tmp_path / "file" / "below"))

@@ -175,6 +175,7 @@ def test_a_worker_with_other_code_refuses_before_anything_is_read(site, monkeypa
     assert spent(found) == 0
 
 
+@pytest.mark.slow
 def test_a_team_s_worker_leaves_runs_of_other_code_to_those_that_have_it_until_they_are_deployed_anew(
     site, monkeypatch, caplog
 ):

@@ -113,7 +113,13 @@ def test_a_run_that_the_server_cannot_show_is_deleted_and_the_others_start(found
         client.read_flow_run(bad)
 
 
-@pytest.mark.parametrize("kind", ["SCHEDULED", "RUNNING", "CRASHED", "CANCELLED", "COMPLETED"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "SCHEDULED",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("RUNNING", "CRASHED", "CANCELLED", "COMPLETED")),
+    ],
+)
 def test_neither_does_it_stop_the_start_of_a_service(found, kind):
     bad, now = made({"type": kind}, logical_date="\ud800"), datetime.now(UTC)
     recovery.end_dead_runs(found)
@@ -173,6 +179,7 @@ def test_the_name_of_a_run_steers_no_terminal(found, caplog):
     assert not {"\x1b", "\x07", "\u202e"} & set(caplog.text)
 
 
+@pytest.mark.slow
 def test_alarms_of_ours_are_replaced_whatever_many_others_there_are(found):
     from prefect.events.actions import DoNothing
     from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture

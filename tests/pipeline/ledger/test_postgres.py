@@ -194,7 +194,8 @@ def test_a_table_of_the_session_cannot_stand_in_for_the_chain(url):
 
 def test_a_lock_that_is_held_too_long_is_an_error_in_words(url, monkeypatch):
     ledger = grant(url)
-    monkeypatch.setitem(backend._SETTINGS, "lock_timeout", "50ms")
+    quickly = backend.sa.func.set_config("lock_timeout", "50ms", True)
+    monkeypatch.setattr(backend, "_SET", backend.sa.select(backend._SET.subquery(), quickly))
     with psycopg.connect(url) as other:
         other.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
         with pytest.raises(LedgerError, match="stayed locked"):

@@ -193,7 +193,7 @@ def test_a_kill_at_every_boundary_leaves_all_or_nothing_and_the_same_command_fin
             assert grown.records(folder)[: len(after)].tobytes() == after.tobytes()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", ["rows", pytest.param("entries", marks=pytest.mark.slow)])
 def test_an_interrupt_at_any_boundary_leaves_all_or_nothing_and_the_same_command_finishes(
     tmp_path, monkeypatch, layout
 ):
