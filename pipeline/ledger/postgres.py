@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -129,8 +128,12 @@ def _parse(url: str) -> sa.URL:
 
 
 def _check_encrypted(address: sa.URL) -> None:
-    hosts = [address.host or "", *_texts(address, "host"), *_texts(address, "hostaddr")]
-    mode = next(iter(_texts(address, "sslmode")), os.environ.get("PGSSLMODE", "prefer"))
+    # What the address leaves out comes from variables such as PGHOST, and from a service of the server's library.
+    usual = {one.keyword.decode(): (one.val or b"").decode() for one in psycopg.pq.Conninfo.get_defaults()}
+    named = [*([address.host] if address.host else []), *_texts(address, "host")]
+    hosts = [*(named or [usual.get("host", "")]), *(_texts(address, "hostaddr") or [usual.get("hostaddr", "")])]
+    hosts += [f"that of the service {service}" for service in _texts(address, "service")]
+    mode = next(iter(_texts(address, "sslmode")), usual.get("sslmode", ""))
     elsewhere = [host for part in hosts for host in part.split(",") if host not in _LOCAL and not host.startswith("/")]
     if elsewhere and mode not in _VERIFIED:
         raise LedgerError(

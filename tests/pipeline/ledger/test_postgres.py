@@ -297,6 +297,28 @@ def test_an_address_that_cannot_be_trusted_is_refused_and_never_shown(address, m
     assert PASSWORD not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("address", "name", "value"),
+    [
+        ("/x", "PGHOST", "ledger.example.org"),
+        ("/x", "PGHOSTADDR", "10.1.2.3"),
+        ("localhost/x", "PGHOSTADDR", "10.1.2.3"),
+        ("/x", "PGSERVICE", "team"),
+        ("/x?service=team", "PGUSER", "me"),
+    ],
+)
+def test_another_machine_that_only_the_environment_names_must_prove_who_it_is(
+    address, name, value, tmp_path, monkeypatch
+):
+    (tmp_path / "services").write_text("[team]\nhost=ledger.example.org\n")
+    monkeypatch.delenv("PGSSLMODE", raising=False)
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    monkeypatch.setenv(name, value)
+    with pytest.raises(LedgerError, match="on another machine"):
+        Ledger(f"postgresql://{address}")
+    Ledger(f"postgresql://{address}{'&' if '?' in address else '?'}sslmode=verify-full")
+
+
 @pytest.mark.parametrize("address", ["ledger.example.org/x?sslmode=verify-full", "localhost/x", "[::1]:5433/x", "/x"])
 def test_a_server_that_is_known_may_be_named(address):
     Ledger(f"postgresql://me@{address}")
