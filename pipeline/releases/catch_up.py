@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import date
 
+from blockveil.pipeline.budget.filter import Cap
 from blockveil.pipeline.budget.parts import Tally
 from blockveil.pipeline.config import ReleaseSection
 from blockveil.pipeline.config.deployments_file import Missed
@@ -76,10 +77,10 @@ class Room:
     """What budgets have left while nights that are due are counted one after the other, before any of them runs."""
 
     def __init__(self) -> None:
-        self._tallies: dict[str, Tally] = {}
+        self._held: dict[str, list[tuple[Cap, Tally]]] = {}
 
     def take(self, plan: Plan, status: BudgetStatus | None, *, paid: bool) -> str | None:
-        """What one more night costs, in words; None where its budget does not hold it beside those counted before.
+        """What one more night costs, in words; None where no room is left for it beside those counted before.
 
         Parameters
         ----------
@@ -94,13 +95,15 @@ class Room:
             return None
         if paid:
             return "at no further charge"
-        account = plan.config.release.account
-        tally = self._tallies.setdefault(account, deepcopy(status.tally))
+        # Whenever a night was due, its charge counts in the periods in which it is caught up.
+        caps = [(status.cap, status.tally), *((each.cap, each.tally) for each in status.periods)]
+        held = self._held.setdefault(plan.config.release.account, deepcopy(caps))
         part = None if plan.new_part is None else replace(plan.new_part, value=plan.logical_date.isoformat())
-        ticks = tally.book(status.cap, plan.charge, part)
-        if not tally.holds(status.cap, ticks, part):
+        ticks = held[0][1].book(status.cap, plan.charge, part)
+        if not all(tally.holds(cap, ticks, part) for cap, tally in held):
             return None
-        tally.add(ticks, part)
+        for _, tally in held:
+            tally.add(ticks, part)
         return f"for {100.0 * status.cap.used(ticks):.3g} % of the budget"
 
 

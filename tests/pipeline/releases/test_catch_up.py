@@ -11,6 +11,7 @@ from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger, State
+from blockveil.pipeline.ledger.periods import Period
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import catch_up
 from blockveil.pipeline.releases.compute import ThreadCompute
@@ -125,6 +126,19 @@ def test_missed_nights_are_priced_before_any_runs_and_only_those_that_fit_are_ta
     assert room.take(make_plan(loaded, FIRST), status, paid=True) == "at no further charge"
     assert room.take(make_plan(loaded, FIRST), None, paid=True) is None
     assert ledger.budget("people").spent == status.spent
+
+
+def test_no_more_missed_nights_are_taken_than_the_cap_of_a_period_holds(tmp_path):
+    loaded = support.prepare(tmp_path, budget=2.0)
+    ledger, plan = Ledger(loaded.ledger_url), make_plan(loaded, FIRST)
+    ledger.set_budget(
+        "people", 2.0, 1e-5, loaded.config.privacy.neighbours, support.UNIT, periods=[Period("month", 1.2)]
+    )
+    status, room = ledger.budget("people"), catch_up.Room()
+    soon = status.taken_by(plan.charge).soon[0][1]
+    assert 1 <= soon < status.nights_left(plan.charge)
+    costs = [room.take(make_plan(loaded, night), status, paid=False) for night in NIGHTS * 5][: soon + 2]
+    assert [cost is None for cost in costs] == [False] * soon + [True] * 2
 
 
 def test_nights_of_parts_without_a_common_record_count_once(tmp_path):
