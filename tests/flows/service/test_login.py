@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from blockveil.flows.base import private_log
 from blockveil.flows.cli import app
-from blockveil.flows.service import login
+from blockveil.flows.service import login, service
 from blockveil.pipeline.base.errors import ConfigError, StoreError
 
 NOBODY = 65534
@@ -68,6 +68,20 @@ def test_an_account_without_a_home_folder_is_asked_to_name_a_place(home, monkeyp
         login.home()
     assert "PREFECT_HOME" in refused.value.remedy
     private_log.keep(ValueError("secret"), "number")  # which never fails
+
+
+def test_nobody_else_can_hold_the_lock_of_a_service(home):
+    lock = home / "blockveil-serve.lock"
+    lock.touch(0o644)  # as an earlier version made it
+    with service._alone(home):
+        assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+        with pytest.raises(ConfigError, match="Another `blockveil serve`"), service._alone(home):
+            pass
+    lock.unlink()
+    lock.symlink_to(home / "elsewhere")
+    with pytest.raises(OSError, match="symbolic"), service._alone(home):
+        pass
+    assert not (home / "elsewhere").exists()
 
 
 def test_two_homes_have_two_logins(home):
