@@ -1,4 +1,4 @@
-"""The ledger: who may spend, decided in one transaction before any record is read.
+"""The ledger: who may spend, decided in one transaction before anything is computed.
 
 Rules: the cap of a data set is never exceeded by charges that are not VOID; a release id has at most one charge that
 is not VOID; states go RESERVED -> COMMITTED -> RELEASED, or RESERVED -> VOID; the neighbouring relation and the

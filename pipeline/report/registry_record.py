@@ -250,7 +250,7 @@ def _accounting(found: DisclosedDeployment) -> Tree:
     return {
         "post_processing": f"{after}. It reads noisy values alone.",
         "composition": (
-            "A ledger charges each release before any record is read, and refuses what the budget does not hold. "
+            "A ledger charges each release before it is computed, and refuses what the budget does not hold. "
             "Gaussian losses add up in Gaussian differential privacy, also for releases that are chosen in view of "
             "earlier ones; pure losses add up as they are; releases of disjoint parts of the records that are declared "
             "so compose in parallel."
