@@ -1,5 +1,5 @@
 # Two commands: `make demo` releases a covariance of real data, `make test` runs the checks and tests.
-# Both set up .venv from the hash-locked requirements first; only Python 3.11, pip, make and git are needed.
+# Both set up .venv from the hash-locked requirements first; only Python 3.11 to 3.13, pip, make and git are needed.
 PY ?= $(shell command -v python3.11 || command -v python3)
 V := .venv
 B := $(V)/bin

@@ -1,6 +1,8 @@
 """The page on databases is followed as written, and names what a query may say."""
 
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -82,6 +84,29 @@ FUNCTIONS = {
     *("LOWER(a)", "UPPER(a)", "TRIM(a)", "LENGTH(a)", "SUBSTRING(a, 1, 2)", "LEFT(a, 1)", "RIGHT(a, 1)"),
     *("REPLACE(a, 'x', 'y')", "COALESCE(a, 1)", "NULLIF(a, 1)"),
 }
+
+
+@pytest.mark.parametrize(
+    ("computed", "is_read"),
+    [
+        *((f"LENGTH({call})", False) for call in ("LEFT(day, 4)", "RIGHT(day, 2)")),
+        *((text, False) for text in ("EXTRACT(YEAR FROM day)", "day >= DATE '2026-01-31'", "CAST(a AS DECIMAL(5, 1))")),
+        *((text, True) for text in ("CAST(SUBSTRING(day, 1, 4) AS INTEGER)", "day >= '2026-01-31'", "CAST(a AS REAL)")),
+        ("LENGTH(CAST(a AS TEXT))", True),
+    ],
+)
+def test_sqlite_reads_what_the_page_names_in_place_of_what_it_does_not_have(tmp_path, computed, is_read):
+    with closing(sqlite3.connect(tmp_path / "clinic.sqlite")) as clinic:
+        clinic.execute("CREATE TABLE visits (a INTEGER, day TEXT)")
+        clinic.execute("INSERT INTO visits VALUES (1, '2026-03-04')")
+        clinic.commit()
+    (tmp_path / "ingest.toml").write_text(
+        'columns = [{ name = "n", kind = "number", missing = "refuse" }]\ningest = { store = "out.zarr" }\n'
+        f'unit = {{ kind = "row", name = "one visit" }}\n[source]\nkind = "sqlite"\nfile = "clinic.sqlite"\n'
+        f'query = "SELECT {computed} AS n FROM visits"\n'
+    )
+    done = CliRunner().invoke(app, ["ingest", str(tmp_path / "ingest.toml")])
+    assert (done.exit_code == 0) == is_read, done.exception
 
 
 @pytest.mark.parametrize("dialect", ["duckdb", "sqlite", "postgres"])

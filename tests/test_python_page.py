@@ -67,6 +67,8 @@ def toml(value):
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
-@pytest.mark.parametrize("name", ["plan", "budget", "run", "open", "sklearn", "BlockveilError", "PromiseWarning"])
+@pytest.mark.parametrize(
+    "name", ["init", "ingest", "plan", "budget", "run", "open", "sklearn", "BlockveilError", "PromiseWarning"]
+)
 def test_the_page_names_everything_that_the_package_offers(name):
     assert f"bv.{name}" in PAGE

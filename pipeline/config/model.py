@@ -185,7 +185,7 @@ class Address(Section):
 
 
 class ClusterClass(Section):
-    """A Dask cluster of any installed class, such as those for Slurm, Kubernetes, gateways or SSH."""
+    """A Dask cluster of any installed class whose parts talk over TLS, such as those for batch systems and gateways."""
 
     kind: Literal["class"]
     """the kind of cluster"""

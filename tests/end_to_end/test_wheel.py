@@ -1,6 +1,7 @@
 """The wheel: what it holds, and that it works away from the checkout, in a folder that somebody else has prepared."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -106,6 +107,19 @@ def test_the_wheel_holds_the_package_with_its_examples_and_nothing_else(wheel):
     examples = {name for name in listed if name.startswith("configs/") and not name.startswith("configs/papers/")}
     assert {name for name in held if name.endswith(".py")} == {name for name in modules if name.endswith(".py")}
     assert {name for name in held if not name.endswith((".py", ".pyi"))} == examples
+
+
+def test_the_image_for_containers_has_what_the_wheel_has(wheel, tmp_path):
+    context, made = tmp_path / "context", tmp_path / "made"
+    text, listed = (ROOT / "docs" / "deploy" / "Containerfile").read_text(), tracked()
+    for words, target in re.findall(r"(?m)^COPY (.+) (\S+)$", text):
+        for name in (each for each in listed if each.partition("/")[0] in words.split()):
+            assert target in ("./", name.partition("/")[0])
+            (context / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, context / name, follow_symlinks=False)
+    pip(*BUILD, made, context)
+    (found,) = made.glob("*.whl")
+    assert sorted(zipfile.ZipFile(found).namelist()) == sorted(zipfile.ZipFile(wheel).namelist())
 
 
 def test_the_demo_of_an_installed_package_needs_no_checkout(installed, strange, tmp_path):

@@ -60,6 +60,7 @@ class DuckdbSession:
             place = str(file).replace("'", "''")
             self._connection.execute(f"ATTACH '{place}' AS source (READ_ONLY)")
             self._connection.execute("SET enable_progress_bar = false")  # it would be drawn into logs
+            self._connection.execute("SET TimeZone = 'UTC'")  # else a time with a zone has the date of this machine
             self._connection.execute("SET enable_external_access = false")
             self._connection.execute("SET lock_configuration = true")
         except Exception as error:  # noqa: BLE001 - its text may quote anything

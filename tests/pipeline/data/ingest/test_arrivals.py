@@ -1,6 +1,9 @@
 """A store grows from a table by the dates of its rows: each is stored once, by the append whose dates hold its own."""
 
 import datetime
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -162,6 +165,23 @@ def test_a_time_counts_by_its_date(tmp_path, database):
     append(loaded, 1)
     assert grown.records(tmp_path)[:, 1].tolist() == [0, 1]
     append(loaded, 2)
+    assert grown.records(tmp_path)[:, 1].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+def test_a_time_with_a_zone_counts_by_its_date_in_utc_wherever_the_machine_is(tmp_path, zone):
+    Database("duckdb", tmp_path).execute(
+        "CREATE TABLE visits (person BIGINT, stay BIGINT, day TIMESTAMPTZ)",
+        *[
+            f"INSERT INTO visits VALUES (1, {stay}, '{time}')"
+            for stay, time in enumerate(
+                ["2026-03-01 00:30+00", "2026-03-01 23:30+00", "2026-03-02 01:00+02", "2026-03-02 00:30+00"]
+            )
+        ],
+    )
+    loaded = configure(tmp_path, Database("duckdb", tmp_path), "rows")
+    words = ["-c", "from blockveil.flows.cli import main; main()", "ingest", str(loaded.path), "--before", str(date(1))]
+    subprocess.run([sys.executable, *words], env={**os.environ, "TZ": zone}, check=True, capture_output=True)
     assert grown.records(tmp_path)[:, 1].tolist() == [0, 1, 2]
 
 
