@@ -152,8 +152,14 @@ def _resolved(loaded: LoadedConfig) -> LoadedConfig:
 
 
 def _check_private_places(loaded: LoadedConfig) -> None:
-    """The folder of releases is meant to be shared; keys and the ledger must not lie in it."""
-    root, _ = loaded.output_root, loaded.store  # there can be such places
+    """The folder of releases is meant to be shared; keys, the ledger and the records must not lie in it."""
+    root, store = loaded.output_root, loaded.store
+    if isinstance(store, Path) and (store.is_relative_to(root) or root.is_relative_to(store)):
+        raise ConfigError(
+            "data.store and output.root lie in one another",
+            "Whoever may read releases must not read records",
+            "Name another folder as output.root, and move the releases there",
+        )
     for key, place in (("output.keys", loaded.keys_root), ("output.ledger", loaded.ledger_path)):
         if place is not None and place.is_relative_to(root):
             raise ConfigError(

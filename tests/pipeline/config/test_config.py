@@ -306,6 +306,8 @@ class TestRefusals:
             ('"relative-error"', "{age = 0, income = 1}", ["mechanism.optimise_for.age = 0"]),
             ('keys = "private/keys"', 'keys = "out/keys"', ["output.keys lies inside output.root"]),
             ('ledger = "private/ledger.db"', 'ledger = "out/l.db"', ["output.ledger lies inside output.root"]),
+            ('store = "records.zarr"', 'store = "out/records.zarr"', ["data.store and output.root lie in one another"]),
+            ('root = "out"', 'root = "records.zarr/out"', ["data.store and output.root lie in one another"]),
         ],
     )
     def test_a_bad_value_is_explained(self, refused: Callable[..., str], old: str, new: str, parts: list[str]) -> None:
