@@ -6,12 +6,17 @@ correlation the negative of that of their inverse. With B for the centring and `
 
     ``dq_ij = b_i'N b_j - (q_ij / 2) (b_i'N b_i + b_j'N b_j)``   (with the other sign for an inverse: ``dP = -P dT P``).
 
+A partial correlation given chosen features is that of residuals, ``P = W T W'`` for the weights W that regression on
+these features leaves, and ``b_i`` is row i of W B: a change of the slopes changes P by second order alone.
+
 Its variance is made of the covariances of such forms, see :mod:`.noisy_moments`.
 
 **Source**: derived here; Whittaker, 1990, section 5.7 (partial correlations as entries of the scaled inverse).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -36,23 +41,57 @@ def correlation(moments: NoisyMoments) -> Estimate:
     return _estimate(moments, of, deviation)
 
 
-def partial_correlation(moments: NoisyMoments) -> Estimate:
-    """Correlation of each pair of features given all others; as :func:`correlation`.
+def partial_correlation(moments: NoisyMoments, given: Sequence[int] | None = None) -> Estimate:
+    """Correlation of each pair of features given others; as :func:`correlation`.
 
     All of them are NaN where the released products are not those of any records.
-    """
 
+    Parameters
+    ----------
+    moments
+        The second moment of all features that take part.
+    given
+        Positions of the features that all pairs are given, which leaves the k others, in their order: values have
+        shape (k, k). Where it is None, each pair is given all others, of shape (d, d).
+    """
+    products = moments.products
+    size = moments.features - len(given or ())
+    if not _definite(products):
+        return Estimate(np.full((size, size), np.nan), np.full((size, size), np.inf))
+    return _given_all_others(moments) if given is None else _given(moments, list(given))
+
+
+def _given_all_others(moments: NoisyMoments) -> Estimate:
     def of(stack: Array) -> Array:
         ratios = -_ratios(_inverted(cross_products(stack, moments.constant)))
         ratios[:, range(moments.features), range(moments.features)] *= -1.0
         return ratios
 
-    products = moments.products
-    if not _definite(products):
-        return Estimate(np.full(products.shape, np.nan), np.full(products.shape, np.inf))
-    inverse = _inverted(products[None])[0]
+    inverse = _inverted(moments.products[None])[0]
     forms = (inverse @ moments.centring).T / np.sqrt(np.diagonal(inverse))
     deviation = _combined(_ratios(inverse[None])[0], *_of_pairs(forms, moments))
+    return _estimate(moments, of, deviation)
+
+
+def _given(moments: NoisyMoments, given: list[int]) -> Estimate:
+    left = [place for place in range(moments.features) if place not in given]
+
+    def residuals(stack: Array) -> tuple[Array, Array]:
+        """Coefficients on what is given, and the products of what they leave."""
+        products = cross_products(stack, moments.constant)
+        crossed = products[:, left][:, :, given]
+        slopes = crossed @ _inverted(products[:, given][:, :, given])
+        return slopes, products[:, left][:, :, left] - slopes @ np.swapaxes(crossed, 1, 2)
+
+    def of(stack: Array) -> Array:
+        return _ratios(residuals(stack)[1])
+
+    slopes, products = residuals(moments.matrix[None])
+    # Weights of the residuals: dP_ij = w_i' dT w_j, as a change of the slopes moves P by second order alone.
+    weights = np.zeros((len(left), moments.features))
+    weights[:, left], weights[:, given] = np.eye(len(left)), -slopes[0]
+    forms = (weights @ moments.centring).T / np.sqrt(np.diagonal(products[0]))
+    deviation = _combined(_ratios(products)[0], *_of_pairs(forms, moments))
     return _estimate(moments, of, deviation)
 
 

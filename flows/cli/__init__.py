@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.commands import CommandsOnDemand
+from blockveil.flows.cli.commands import CommandsOnDemand, usage_error
 from blockveil.pipeline.base.errors import BlockveilError, StoreError
 from blockveil.pipeline.base.extras import MissingExtra
 
@@ -59,7 +59,7 @@ def main() -> None:
         if end.code == INTERRUPTED:  # the framework has swallowed the interrupt itself
             print("blockveil: interrupted; run the same command again to go on", file=sys.stderr)
         if isinstance(end.code, int) and end.code:
-            _as_json("interrupted" if end.code == INTERRUPTED else "standard error says why", end.code)
+            _as_json(_ended(end.code), end.code)
         raise
     except Exception as error:
         if "--debug" in sys.argv:
@@ -68,6 +68,11 @@ def main() -> None:
         print(f"blockveil: {text}", file=sys.stderr)
         _as_json(text, code)
         sys.exit(code)
+
+
+def _ended(code: int) -> str:
+    """Why Typer has ended the process, in words."""
+    return "interrupted" if code == INTERRUPTED else usage_error() or "standard error says why"
 
 
 def _as_json(text: str, code: int) -> None:

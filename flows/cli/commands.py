@@ -6,6 +6,7 @@ page of the program is made from the table below, and a command's module is impo
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from importlib import import_module
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,9 +15,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from blockveil.flows.base.imports import uncollected
+from blockveil.pipeline.base.printable import one_line, short
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 class Listed(NamedTuple):
@@ -192,6 +194,16 @@ class CommandsOnDemand(TyperGroup):
         for name, listed in COMMANDS.items():
             self.add_command(TyperCommand(name, help=listed.help))
 
+    def make_context(self, *given: Any, **settings: Any) -> Any:
+        """Context of a call; parameters are those of Typer. What is wrong with its words is kept in words."""
+        with _kept():
+            return super().make_context(*given, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the context's words name; what is wrong with them is kept in words."""
+        with _kept():
+            return super().invoke(ctx)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Command that the words name, with the words that are left.
 
@@ -209,6 +221,27 @@ class CommandsOnDemand(TyperGroup):
         if args[0] in COMMANDS:
             self.add_command(load(args[0]), args[0])
         return super().resolve_command(ctx, args)
+
+
+_usage_errors: list[str] = []
+
+
+@contextmanager
+def _kept() -> Iterator[None]:
+    """Keep what is wrong with the words of a command line; Typer shows it to a person, and then ends the process."""
+    try:
+        yield
+    except Exception as error:
+        # Typer has had two classes for these errors, of Click and of its own copy of Click.
+        words = getattr(error, "format_message", None)
+        if words is not None:
+            _usage_errors.append(short(one_line(str(words())), 300))
+        raise
+
+
+def usage_error() -> str | None:
+    """What was wrong with the words of this process's command line, in a sentence; None where nothing was."""
+    return _usage_errors[-1] if _usage_errors else None
 
 
 def load(name: str) -> Any:

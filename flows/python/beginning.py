@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from blockveil.flows.python.sources import day_of
-from blockveil.pipeline.analysis.showing import as_page_part, as_text
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.showing import as_page_part, as_text
 from blockveil.pipeline.config.toml import as_toml, read_toml
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.scaffold import interview

@@ -9,8 +9,8 @@ from typing import Any
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.flows.python.sources import Given, config_of, day_of
-from blockveil.pipeline.analysis.showing import as_page_part, as_text
 from blockveil.pipeline.base.errors import LedgerError
+from blockveil.pipeline.base.showing import as_page_part, as_text
 from blockveil.pipeline.budget.filter import Accountant
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.ledger import BudgetStatus, Ledger

@@ -10,7 +10,7 @@ from blockveil.flows.python.sources import Given, config_of, day_of, fraction, g
 from blockveil.pipeline.accuracy.accuracy_page import accuracy_html
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, GoodEnough, good_enough
 from blockveil.pipeline.accuracy.population import Supposed
-from blockveil.pipeline.analysis.showing import as_page_part, as_text
+from blockveil.pipeline.base.showing import as_page_part, as_text
 from blockveil.pipeline.data.preview import look
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import budgets, summary

@@ -10,6 +10,7 @@ from typing import Any
 
 from blockveil.pipeline.accuracy.number_error import ExpectedError
 from blockveil.pipeline.accuracy.population import Population
+from blockveil.pipeline.base.showing import as_page_part, as_text
 
 _SPECTRUM = "if the variance along the k-th principal direction is 1/k of that along the first, as is supposed"
 
@@ -17,6 +18,8 @@ _EXPLAINED = (
     "95 % intervals of the noise alone, each in its own unit; in brackets for the worst records that the bounds allow, "
     "where that is more"
 )
+
+_TITLE = "How exactly will its numbers be known?"
 
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
@@ -96,6 +99,13 @@ class Assessment:
         if self.directions is not None:
             rows.append(("  principal directions", self.directions.sentence))
         return rows
+
+    def __repr__(self) -> str:
+        """Its lines."""
+        return as_text(_TITLE, self.lines())
+
+    def _repr_html_(self) -> str:
+        return as_page_part(_TITLE, self.lines())
 
     def _by_name(self) -> dict[str, list[str]]:
         """Errors in words, those of one feature together."""

@@ -19,12 +19,16 @@ from blockveil.pipeline.accuracy.rhythm import Rhythm
 from blockveil.pipeline.accuracy.shading import side_by_side
 from blockveil.pipeline.accuracy.wanted import WantedAnswer, answer_wanted
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.showing import as_page_part, as_text
 from blockveil.pipeline.plan.planning import Plan
 
 Rows = list[tuple[str, str]]
 
 _FEW, _MANY = 4, 12
 """Features that a terminal lists without and with a guess of the number of records."""
+
+
+_TITLE = "Is it good enough?"
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,13 @@ class GoodEnough:
         if isinstance(self.preview, str):
             return [self.preview]
         return [*self.preview.sentences, *side_by_side(self.preview)]
+
+    def __repr__(self) -> str:
+        """Its lines, and its preview."""
+        return "\n".join([as_text(_TITLE, self.lines), *self.text])
+
+    def _repr_html_(self) -> str:
+        return as_page_part(_TITLE, self.all_lines)
 
     @property
     def plain(self) -> dict[str, Any]:

@@ -16,7 +16,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.release`: A published release in the hands of an analyst
 * :mod:`.released_tables`: Linear functions of released tables with their errors, and what was measured
 * :mod:`.results`: What releases and their standard errors offer by name, and the promise of a release
-* :mod:`.showing`: Rows of facts as text and as HTML
 * :mod:`.synthetic`: Synthetic records with the released mean and covariance, marked as such
 * :mod:`.trained_estimators`: The model that a release has trained, with the interface of scikit-learn
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,7 @@ from blockveil.engine.estimates import correlations
 from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.estimates.noisy_moments import NoisyMoments
 from blockveil.pipeline.analysis import labelled
-from blockveil.pipeline.analysis.joint_noise import covariances, means, moments_of
+from blockveil.pipeline.analysis.joint_noise import Names, covariances, listed, means, moments_of, positions
 from blockveil.pipeline.analysis.released_tables import TableResults
 from blockveil.pipeline.analysis.results import CORRELATION, PAIR, PARTIAL, Results
 from blockveil.pipeline.base.errors import ConfigError
@@ -76,7 +77,7 @@ class EstimatedResults(TableResults):
         if name == CORRELATION:
             return self._correlation
         if name == PARTIAL:
-            return correlations.partial_correlation(self._about_mean("A partial correlation"))
+            return self.partial()[1]
         value, noise = self.array(name), f"{name}_standard_deviation"
         if noise not in self.opened.arrays:
             raise ConfigError(
@@ -85,6 +86,20 @@ class EstimatedResults(TableResults):
                 f"Use {name.rpartition('_')[0] or 'another result'!r}",
             )
         return Estimate(np.asarray(value, np.float64), self.array(noise))
+
+    def partial(self, features: Names | None = None, given: Names | None = None) -> tuple[tuple[str, ...], Estimate]:
+        """Names, and partial correlations of each pair of them; see :meth:`.release.Release.partial_correlation`."""
+        moments = self._about_mean("A partial correlation")
+        controls = () if given is None else listed(self.features, given)
+        others = tuple(name for name in self.features if name not in controls)
+        chosen = listed(self.features, others if features is None else features)
+        columns = positions(self.features, (*chosen, *controls))
+        places = None if given is None else range(len(chosen), len(columns))
+        return chosen, correlations.partial_correlation(moments.of(columns), places)
+
+    def labelled_pairs(self, features: Sequence[str], values: NDArray[Any]) -> Any:
+        """Values of each pair of some features, a DataFrame."""
+        return labelled.table(values, PAIR, [list(features)] * 2)
 
     def stated(self, name: str) -> Estimate:
         """Value and standard error of a result for an interval: the error is infinite where first order is not enough.
@@ -179,6 +194,7 @@ class StandardErrors(Results):
         """
         return self._release.labelled_as(name, self._release.estimate(name).standard_deviation)
 
-    def partial_correlation(self) -> Any:
-        """That of each partial correlation, a DataFrame."""
-        return self[PARTIAL]
+    def partial_correlation(self, features: Names | None = None, given: Names | None = None) -> Any:
+        """That of each partial correlation, a DataFrame; see :meth:`.release.Release.partial_correlation`."""
+        names, found = self._release.partial(features, given)
+        return self._release.labelled_pairs(names, found.standard_deviation)

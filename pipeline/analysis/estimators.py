@@ -20,8 +20,7 @@ import numpy as np
 from blockveil.engine.estimates import components
 from blockveil.engine.estimates.noisy_moments import Array
 from blockveil.pipeline.analysis.fits import Regression, rows_of
-from blockveil.pipeline.analysis.joint_noise import positions
-from blockveil.pipeline.analysis.linear_classifier import Names
+from blockveil.pipeline.analysis.joint_noise import Names, positions
 from blockveil.pipeline.analysis.release import Release
 from blockveil.pipeline.base.errors import ConfigError
 

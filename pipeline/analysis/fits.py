@@ -14,8 +14,8 @@ from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments
 from blockveil.engine.estimates.regression import LinearFit, linear_fit
 from blockveil.pipeline.analysis import labelled
 from blockveil.pipeline.analysis.joint_noise import positions, quantile
-from blockveil.pipeline.analysis.showing import as_page_part, as_text
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.showing import as_page_part, as_text
 from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.report.matrix import Shown
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,9 @@ from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments, cross_
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.report.alone import laplace_rate, mixed
 from blockveil.pipeline.report.matrix import Shown
+
+Names = str | Sequence[str]
+"""Features by name, or one alone."""
 
 MOST_FEATURES = 1000
 """Errors of derived statistics take a few numbers for each pair of pairs of features."""
@@ -114,6 +117,13 @@ def positions(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
     if len(set(wanted)) < len(wanted):
         raise ConfigError("A feature is named twice", "Each counts once", "Name it once")
     return [names.index(name) for name in wanted]
+
+
+def listed(names: Sequence[str], wanted: Names) -> tuple[str, ...]:
+    """Features that somebody named, or one alone; raises as :func:`positions` does."""
+    found = (wanted,) if isinstance(wanted, str) or not isinstance(wanted, Iterable) else tuple(wanted)
+    positions(names, found)
+    return found
 
 
 def _few(names: Sequence[str]) -> str:

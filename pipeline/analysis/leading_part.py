@@ -9,8 +9,8 @@ import numpy as np
 
 from blockveil.engine.estimates.noisy_moments import Array
 from blockveil.pipeline.analysis import labelled
-from blockveil.pipeline.analysis.showing import as_page_part, as_text
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.showing import as_page_part, as_text
 from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.matrix import Shown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,14 +11,13 @@ from numpy.typing import NDArray
 from blockveil.engine.estimates.class_rules import ClassRule, ClassScores, class_scores
 from blockveil.engine.estimates.noisy_moments import NoisyMoments
 from blockveil.pipeline.analysis.fits import rows_of
-from blockveil.pipeline.analysis.joint_noise import positions
+from blockveil.pipeline.analysis.joint_noise import Names, positions
 from blockveil.pipeline.analysis.labelled import plain
-from blockveil.pipeline.analysis.showing import as_page_part, as_text
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.showing import as_page_part, as_text
 from blockveil.pipeline.report.matrix import Shown
 
 Array = NDArray[np.float64]
-Names = str | Sequence[str]
 
 LEAST_RIDGE, MOST_RIDGE = 0.0, 1e6
 

@@ -20,13 +20,14 @@ from blockveil.pipeline.analysis.estimated_results import EstimatedResults, Stan
 from blockveil.pipeline.analysis.export import export
 from blockveil.pipeline.analysis.figures import Plots
 from blockveil.pipeline.analysis.fits import Interval, PrincipalComponents, Regression, ends
-from blockveil.pipeline.analysis.joint_noise import quantile
+from blockveil.pipeline.analysis.joint_noise import Names, quantile
 from blockveil.pipeline.analysis.leading_part import LeadingPart, leading_part
-from blockveil.pipeline.analysis.linear_classifier import ClassifierAsked, LinearClassifier, Names, classifier_of
+from blockveil.pipeline.analysis.linear_classifier import ClassifierAsked, LinearClassifier, classifier_of
 from blockveil.pipeline.analysis.results import CORRELATION, PARTIAL, StatedGuarantee
-from blockveil.pipeline.analysis.showing import as_page_part, as_text
 from blockveil.pipeline.analysis.trained_model import TrainedModel
+from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
+from blockveil.pipeline.base.showing import as_page_part, as_text
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.report.facts import Facts, finding
 from blockveil.pipeline.report.words import plain_words
@@ -81,7 +82,9 @@ class Release(EstimatedResults):
         """Pictures of it as matplotlib figures."""
         return Plots(self)
 
-    def interval(self, name: str, confidence: float = 0.95) -> Interval:
+    def interval(
+        self, name: str, confidence: float = 0.95, *, features: Names | None = None, given: Names | None = None
+    ) -> Interval:
         """Intervals of a result: lower and upper ends, each labelled as the result is.
 
         Parameters
@@ -90,6 +93,8 @@ class Release(EstimatedResults):
             The result, such as ``mean`` or ``correlation``.
         confidence
             Share of releases of the same records whose interval holds what the records would give without noise.
+        features, given
+            Of ``partial_correlation``, as that method takes them.
 
         Returns
         -------
@@ -99,19 +104,49 @@ class Release(EstimatedResults):
         Raises
         ------
         ConfigError
-            There is no such result, or no error of it is known, or it is not of noise alone.
+            There is no such result, or no error of it is known, or it is not of noise alone, or it takes no choice.
         """
+        if features is not None or given is not None:
+            return self._partial_interval(name, confidence, features, given)
         low, high = ends(self.stated(name), quantile(self.opened, confidence))
         if name in (CORRELATION, PARTIAL):
             low, high = np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
         return Interval(self.labelled_as(name, low), self.labelled_as(name, high))
 
-    def partial_correlation(self) -> Any:
-        """Correlation of each pair of features given all others, a DataFrame; NaN where noise has spoilt the matrix.
+    def _partial_interval(self, name: str, confidence: float, features: Names | None, given: Names | None) -> Interval:
+        if name != PARTIAL:
+            raise ConfigError(
+                f"Intervals of {name[:60]!r} take no choice of features",
+                "Only a partial correlation depends on which features take part",
+                "Leave features and given out, and take from the result what you need",
+            )
+        self.stated(name)  # it is of noise alone
+        names, found = self.partial(features, given)
+        low, high = (np.clip(end, -1.0, 1.0) for end in ends(found, quantile(self.opened, confidence)))
+        return Interval(self.labelled_pairs(names, low), self.labelled_pairs(names, high))
 
-        All categories of one column add up to one. Given the others nothing is left of each, and so noise alone is.
+    def partial_correlation(self, features: Names | None = None, given: Names | None = None) -> Any:
+        """Correlation of each pair of features given others, a DataFrame; NaN where noise has spoilt the matrix.
+
+        It is the correlation of what a linear regression of each of the two on the given features leaves unexplained.
+        All categories of one column add up to one: given the others nothing is left of each, and so noise alone is.
+        Leave one of them out of ``features``.
+
+        Parameters
+        ----------
+        features
+            Whose; all that are not given where it is None.
+        given
+            What each pair is given. Where it is None, each pair is given all others of ``features``, and what is not
+            among these plays no part.
+
+        Raises
+        ------
+        ConfigError
+            The release has no mean, or a name is unknown or named twice.
         """
-        return self[PARTIAL]
+        names, found = self.partial(features, given)
+        return self.labelled_pairs(names, found.value)
 
     def pca(self, k: int, standardise: bool = False) -> PrincipalComponents:
         """Leading principal components with their errors.

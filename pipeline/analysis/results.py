@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from blockveil.pipeline.analysis.showing import as_page_part
+from blockveil.pipeline.base.showing import as_page_part
 
 CORRELATION, PARTIAL = "correlation", "partial_correlation"
 """Names of results that no release holds, but that follow from one."""

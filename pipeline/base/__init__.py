@@ -13,6 +13,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.places`: Paths that people write
 * :mod:`.printable`: Text from outside, such as a config, a path or a published file, made harmless for whatever shows
   it
+* :mod:`.showing`: Rows of facts as text and as HTML
 * :mod:`.spelling`: The one spelling of a value that divides records
 * :mod:`.staging`: Unfinished releases
 * :mod:`.written_numbers`: Numbers as a person reads them

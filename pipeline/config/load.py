@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +18,7 @@ from blockveil.pipeline.config.bounds_file import with_bounds
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.fields import REFERENCES
 from blockveil.pipeline.config.geometry_section import EllipsoidGeometry
-from blockveil.pipeline.config.loaded import DIRECTIONS, SHAPE, LoadedConfig, pinned_digest
+from blockveil.pipeline.config.loaded import DIRECTIONS, SHAPE, LoadedConfig, Override, pinned_digest
 from blockveil.pipeline.config.mechanism_sections import AllocatedSection
 from blockveil.pipeline.config.model import ReleaseConfig
 from blockveil.pipeline.config.toml import as_toml, parse_toml, read_toml
@@ -52,12 +53,14 @@ def load_config(
     tree = read_toml(file)
     # An override may not bring in code: only the file, which somebody has reviewed, names kinds of other packages.
     model = ReleaseConfig.naming(named_by(tree))
+    changed: list[Override] = []
     for key, text in overrides.items():
         _check_allowed(key, allowed_prefixes)
-        _set(tree, key, _toml_value(key, text))
+        changed.append(Override(key, text, _set(tree, key, _toml_value(key, text))))
     source = file.name if not overrides else f"{file.name} or its overrides"
     path = absolute(file, "The config")
-    return _validated(with_bounds(tree, path.parent), model, source, path, None if overrides else lines_of(file))
+    lines = None if overrides else lines_of(file)
+    return replace(_validated(with_bounds(tree, path.parent), model, source, path, lines), overrides=tuple(changed))
 
 
 def load_tables(tables: Mapping[str, Any], folder: Path) -> LoadedConfig:
@@ -121,7 +124,8 @@ def _toml_value(key: str, text: str) -> Any:
     return parsed["value"]
 
 
-def _set(tree: dict[str, Any], key: str, value: Any) -> None:
+def _set(tree: dict[str, Any], key: str, value: Any) -> Any:
+    """Lay a value over a tree; returns what was there, None where nothing was."""
     *tables, last = key.split(".")
     here: Any = tree
     for name in tables:
@@ -132,7 +136,9 @@ def _set(tree: dict[str, Any], key: str, value: Any) -> None:
             "An override names a key in a table, such as compute.memory_gib",
             "Change it in the config file",
         )
+    before = here.get(last)
     here[last] = value
+    return before
 
 
 def _resolved(loaded: LoadedConfig) -> LoadedConfig:
@@ -148,7 +154,7 @@ def _resolved(loaded: LoadedConfig) -> LoadedConfig:
     if isinstance(mechanism, AllocatedSection) and mechanism.directions is not None:
         found = pinned_digest(loaded, DIRECTIONS, mechanism.directions, mechanism.directions_sha256)
         pinned["mechanism"] = mechanism.model_copy(update={"directions_sha256": found})
-    return LoadedConfig(config.model_copy(update=pinned), loaded.path) if pinned else loaded
+    return replace(loaded, config=config.model_copy(update=pinned)) if pinned else loaded
 
 
 def _check_private_places(loaded: LoadedConfig) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,46 @@ from numpy.typing import NDArray
 
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
+from blockveil.pipeline.base.printable import short
 from blockveil.pipeline.config.fields import REFERENCES
 from blockveil.pipeline.config.geometry_section import BoxGeometry, EllipsoidGeometry
 from blockveil.pipeline.config.mechanism_sections import AllocatedSection
 from blockveil.pipeline.config.model import Address, ReleaseConfig
 from blockveil.pipeline.config.query_sections import USUAL_BITS, Asked
 from blockveil.pipeline.config.secrets import check_private, read_address, read_key_store
+
+
+@dataclass(frozen=True)
+class Override:
+    """A value that was laid over a config file for one call.
+
+    Attributes
+    ----------
+    key
+        Its key with dots.
+    text
+        The value, as TOML has it.
+    before
+        What the file says; None where it says nothing.
+    """
+
+    key: str
+    text: str
+    before: Any
+
+    @property
+    def sentence(self) -> str:
+        """The same for a person; long values are cut short."""
+        if self.before is None:
+            return f"{self.key} = {short(self.text, _MOST_SHOWN)}, which the file leaves out"
+        if not isinstance(self.before, bool | int | float | str):
+            return f"{self.key} = {short(self.text, _MOST_SHOWN)}, in place of what the file says"
+        before = json.dumps(self.before, ensure_ascii=False)
+        return f"{self.key} = {short(self.text, _MOST_SHOWN)}, in place of {short(before, _MOST_SHOWN)}"
+
+
+_MOST_SHOWN = 60
+"""Signs of a value that a plan shows."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +67,14 @@ class LoadedConfig:
         The validated values.
     path
         Absolute path of the config file; relative paths in the config start from its folder.
+    overrides
+        What was laid over the file for this call, in the order in which it was given. It is displayed and decides
+        nothing by itself: the values are in the config.
     """
 
     config: ReleaseConfig
     path: Path
+    overrides: tuple[Override, ...] = field(default=(), compare=False)
 
     @property
     def base(self) -> Path:

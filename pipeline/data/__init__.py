@@ -20,5 +20,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.sparse_store`: Sparse records on the disk
 * :mod:`.stores`: Zarr arrays by their location: a local folder, or an address in an object store
 * :mod:`.zarr_arrays`: Zarr arrays on a local file system
+* :mod:`.zarr_thread`: The thread in which Zarr reads and writes, at the end of a process
 * :mod:`.ingest`: From files of records to the Zarr array that releases read; :mod:`.ingest_run` has its order
 """

@@ -19,6 +19,10 @@ from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec, ZstdCodec
 from zarr.codecs.sharding import ShardingCodecIndexLocation
 from zarr.storage import LocalStore
 
+from blockveil.pipeline.data import zarr_thread
+
+zarr_thread.wait_at_exit()  # all that stores, ingests and releases import this module
+
 CHUNK_SIDE = 1024
 """Largest side of a chunk of a written array: 8 MiB of float64 for a matrix."""
 

@@ -49,6 +49,7 @@ def describe(
     rows: Rows = [
         *(("Warning", sentence) for sentence in warnings(plan, advice)),
         ("Release", plan.release_id),
+        *(("Override", override.sentence) for override in plan.loaded.overrides),
         ("Query", query),
         *bounds,
         ("Guarantee", promise.sentence(plan)),

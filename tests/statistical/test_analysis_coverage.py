@@ -82,7 +82,7 @@ def regression(release):
 
 
 def above(found):
-    pairs = np.triu_indices(3, 1)
+    pairs = np.triu_indices(len(found.value), 1)
     return Estimate(found.value[pairs], found.standard_deviation[pairs])
 
 
@@ -90,6 +90,7 @@ STATISTICS = {
     "regression": regression,
     "correlation": lambda release: above(release.estimate("correlation")),
     "partial correlation": lambda release: above(release.estimate("partial_correlation")),
+    "partial correlation of two": lambda release: above(release.partial(["a", "b"], given="c")[1]),
     "explained variance": lambda release: release.pca(2).found.variances,
     "covariance": lambda release: release.estimate("covariance"),
     "mean": lambda release: release.estimate("mean"),
@@ -112,7 +113,7 @@ def held(releases, statistic, trials):
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("name", ["regression", "mean"])
+@pytest.mark.parametrize("name", ["regression", "mean", "partial correlation of two"])
 def test_intervals_hold_the_truth_about_as_often_as_they_say(tmp_path, name, mechanism):
     trials = 200
     share = held(Releases(tmp_path, MECHANISMS[mechanism]), STATISTICS[name], trials)

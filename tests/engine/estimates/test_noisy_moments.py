@@ -55,7 +55,7 @@ def every_statistic(constant=True):
         )
 
     def pairs(estimate):
-        above = np.triu_indices(D, 1)
+        above = np.triu_indices(len(estimate.value), 1)
         return estimate.value[above], estimate.standard_deviation[above]
 
     def principal(found, scaled):
@@ -78,6 +78,8 @@ def every_statistic(constant=True):
         **always,
         "correlation": lambda found: pairs(correlations.correlation(found)),
         "partial correlation": lambda found: pairs(correlations.partial_correlation(found)),
+        "partial correlation of three": lambda found: pairs(correlations.partial_correlation(found.of([3, 0, 1]))),
+        "partial correlation given two": lambda found: pairs(correlations.partial_correlation(found, [1, 2])),
         "components of the correlation": lambda found: principal(found, True),
     }
 

@@ -262,7 +262,11 @@ def test_colour_is_for_terminals_whose_user_wants_it(environment, terminal, colo
     ("words", "code", "told"),
     [
         (["plan", "nowhere.toml"], 2, "there is no such file"),
-        (["plan"], 2, "standard error says why"),
+        (["plan"], 2, "Missing argument"),
+        (["plan", "people.toml", "--rows", "many"], 2, "Invalid value for '--rows'"),
+        (["plan", "people.toml", "--row", "3"], 2, "No such option: --row"),
+        (["paln", "people.toml"], 2, "No such command 'paln'"),
+        (["budget", "sett"], 2, "No such command 'sett'"),
         (["verify", "nowhere"], 7, None),
         (["report", "nowhere"], 7, "is not there"),
     ],

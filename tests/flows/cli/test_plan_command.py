@@ -94,6 +94,17 @@ def test_the_preview_is_shown_in_the_terminal(tmp_path):
     assert "95 % interval" in shown
 
 
+def test_what_was_laid_over_the_file_is_told_on_the_terminal_and_on_the_page(tmp_path):
+    path, page = support.write_config(tmp_path), tmp_path / "plan.html"
+    words = ["--set", "privacy.epsilon=2.5", "--set", "compute.memory_gib=3.0", "--html", str(page)]
+    shown = [" ".join(line.split()) for line in planned(path, *words).splitlines()]
+    told = ["privacy.epsilon = 2.5, in place of 1.0", "compute.memory_gib = 3.0, which the file leaves out"]
+    assert [line for line in shown if line.startswith("Override")] == [f"Override {each}" for each in told]
+    text = page.read_text()
+    assert all(f'<tr><th scope="row">Override</th><td>{each}</td></tr>' in text for each in told)
+    assert "Override" not in planned(path)
+
+
 def test_the_page_stands_alone_and_holds_no_script(tmp_path):
     path = support.write_config(tmp_path)
     path.write_text(path.read_text().replace('"income"', '"<script>alert(1)</script>"'))

@@ -128,6 +128,16 @@ class TestPlan:
             with pytest.raises(ConfigError):
                 bv.plan(people, date=NIGHT, **wrong)
 
+    def test_its_accuracy_is_shown_in_words(self, people):
+        found = bv.plan(people, date=NIGHT, rows=5000, wanted="correlation 0.2", preview=True).accuracy
+        for shown in (repr(found), str(found), found._repr_html_()):
+            assert "5,000 records (a guess)" in shown
+            assert "Wanted" in shown
+            assert "GoodEnough(" not in shown
+        assert "simulated records" in repr(found)
+        assert "10,000 records (as many as there may be)" in repr(found.bound)
+        assert "<td" in found.bound._repr_html_()
+
     def test_nothing_is_written_or_spent(self, people):
         before = sorted(people.parent.rglob("*"))
         bv.plan(people)

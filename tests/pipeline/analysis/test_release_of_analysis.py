@@ -105,6 +105,51 @@ class TestErrors:
         error = known.release.standard_error.partial_correlation()
         assert within(known.release.partial_correlation(), truth, error)
 
+    def test_a_partial_correlation_given_chosen_features_is_that_of_what_they_leave(self, known):
+        found = known.release.partial_correlation(["height", "weight"], given=["shoe size", "age"])
+        assert list(found.index) == list(found.columns) == ["height", "weight"]
+        wide = np.column_stack([np.ones(len(known.records)), known.records[:, 2:]])
+        left = known.records[:, :2] - wide @ np.linalg.lstsq(wide, known.records[:, :2], rcond=None)[0]
+        error = known.release.standard_error.partial_correlation(["height", "weight"], given=["shoe size", "age"])
+        assert within(found, np.corrcoef(left.T), error)
+        # Of two features given all others, it is what no choice gives.
+        whole = known.release.partial_correlation().loc["height", "weight"]
+        assert found.loc["height", "weight"] == pytest.approx(whole)
+        all_others = known.release.standard_error.partial_correlation().loc["height", "weight"]
+        assert error.loc["height", "weight"] == pytest.approx(all_others)
+        low, high = known.release.interval("partial_correlation", features=["height", "weight"], given="age")
+        middle = known.release.partial_correlation(["height", "weight"], given="age").loc["height", "weight"]
+        assert low.loc["height", "weight"] < middle < high.loc["height", "weight"]
+
+    def test_a_choice_of_features_is_partialled_on_each_other_alone(self, known):
+        chosen = ["age", "height", "weight"]
+        inverse = np.linalg.inv(np.cov(known.records[:, [3, 0, 1]].T))
+        truth = -inverse / np.sqrt(np.outer(np.diagonal(inverse), np.diagonal(inverse)))
+        np.fill_diagonal(truth, 1.0)
+        found = known.release.partial_correlation(chosen)
+        assert list(found.index) == chosen
+        assert within(found, truth, known.release.standard_error.partial_correlation(chosen))
+        rest = known.release.partial_correlation(given="shoe size")
+        assert list(rest.columns) == ["height", "weight", "age"]
+
+    @pytest.mark.parametrize(
+        ("chosen", "problem"),
+        [
+            ({"features": ["wage", "age"]}, "not a feature"),
+            ({"features": []}, "No feature is named"),
+            ({"given": []}, "No feature is named"),
+            ({"given": FEATURES}, "No feature is named"),
+            ({"features": 3}, "list of names"),
+            ({"features": ["age", "height"], "given": "age"}, "named twice"),
+        ],
+    )
+    def test_a_choice_that_is_none_is_refused(self, known, chosen, problem):
+        for ask in (known.release.partial_correlation, known.release.standard_error.partial_correlation):
+            with pytest.raises(ConfigError, match=problem):
+                ask(**chosen)
+        with pytest.raises(ConfigError, match="take no choice"):
+            known.release.interval("mean", **chosen)
+
     def test_a_count_near_zero_leaves_no_interval(self, known):
         opened = known.release.opened
         few = {name: np.asarray(array[...]) for name, array in opened.arrays.items()}
