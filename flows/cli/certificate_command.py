@@ -13,7 +13,7 @@ from blockveil.flows.cli.common import Debug, Json, parse_period, print_message,
 from blockveil.flows.cli.named_release import named_release
 from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.config.secrets import read_secret
-from blockveil.pipeline.data.released import open_release, stating
+from blockveil.pipeline.data.released import open_release, require_there, stating
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.proofs import Proof
@@ -64,7 +64,9 @@ def certificate(
     elif days != (None, None):
         raise _incomplete("for one release", "Leave out --from and --to, or the release")
     else:
-        _of_release(named_release(release, loaded), loaded, sign, output, as_json)
+        place = named_release(release, loaded)
+        require_there(place, release)
+        _of_release(place, loaded, sign, output, as_json)
 
 
 def _incomplete(what: str, remedy: str) -> ConfigError:

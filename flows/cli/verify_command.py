@@ -13,6 +13,8 @@ from blockveil.flows.cli.named_release import named_release
 from blockveil.pipeline.base.ed25519 import public_key
 from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.config.secrets import read_secret
+from blockveil.pipeline.data.released import require_there
+from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.ledger.proofs import Proof
 from blockveil.pipeline.verification.verified import Evidence, Verified, releases_at, verify
 
@@ -62,21 +64,27 @@ def verify_releases(
     With officers, one of them must have signed the approval of each.
     """
     del debug
-    places = [place for named in releases for place in releases_at(named_release(named, None))]
+    places = list[Location]()
+    for named in releases:
+        place = named_release(named, None)
+        found = releases_at(place)
+        if found == [place]:
+            require_there(place, named)
+        places += found
     given = Evidence(
         None if key is None else _public_key("--key", key),
         tuple(_proof(path) for path in proof or ()),
         None if ledger_key is None else read_secret("--ledger-key", ledger_key, Path.cwd()),
         tuple(_public_key("--officer", one) for one in officer or ()),
     )
-    found = [verify(place, given) for place in places]
+    checked = [verify(place, given) for place in places]
     if as_json:
-        print_json({"releases": [one.plain for one in found], "hold": all(one.holds for one in found)})
+        print_json({"releases": [one.plain for one in checked], "hold": all(one.holds for one in checked)})
     else:
-        for one in found:
+        for one in checked:
             _print(one)
         print_rows([("Not checked", given.not_checked)])
-    failed = [one.name for one in found if not one.holds]
+    failed = [one.name for one in checked if not one.holds]
     if failed:
         raise StoreError(
             f"{failed[0]} does not verify" + (f", nor do {len(failed) - 1:,} more" if len(failed) > 1 else ""),

@@ -246,7 +246,7 @@ def stated(location: Location) -> dict[str, Any] | None:
         Nobody knows: this account may not look, or the store of an address does not answer.
     """
     try:
-        content = json.loads(_content(location))
+        content = json.loads(_content(location) or b"")
     except PermissionError:
         failure = _not_permitted(location)
     except (OSError, ValueError):
@@ -256,7 +256,7 @@ def stated(location: Location) -> dict[str, Any] | None:
     raise failure
 
 
-def _content(location: Location) -> bytes:
+def _content(location: Location) -> bytes | None:
     if isinstance(location, Path):
         return location.read_bytes()
     folder, _, name = location.rpartition("/")
@@ -266,8 +266,42 @@ def _content(location: Location) -> bytes:
     except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
         failure = objects.unreachable(name, error)
     else:
-        return b"" if found is None else found[0]
+        return None if found is None else found[0]
     raise failure
+
+
+def require_there(location: Location, named: str) -> None:
+    """Refuse a name that nothing has: there is no release, and so none that is wrong.
+
+    Parameters
+    ----------
+    location
+        A pointer or a group. Of a group in an object store nothing is known before it is opened.
+    named
+        How a person called it.
+
+    Raises
+    ------
+    StoreError
+        Nothing is there, or nobody knows: this account may not look, or the store of an address does not answer.
+    """
+    there = True
+    try:
+        if isinstance(location, Path):
+            location.stat()
+        elif location.endswith(".json"):
+            there = _content(location) is not None
+    except PermissionError:
+        raise _not_permitted(location) from None
+    except (FileNotFoundError, NotADirectoryError):
+        there = False
+    if not there:
+        raise StoreError(
+            f"There is no release {named}",
+            "A release is named by its id together with its config, or by its pointer, its folder or its address",
+            "Check its date and name, and the config or path; `blockveil ledger show` lists which nights were released."
+            " If it was there, restore it from a backup",
+        )
 
 
 def damaged(location: Location, problem: str) -> StoreError:

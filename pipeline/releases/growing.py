@@ -281,17 +281,23 @@ def result_digest(release: Path) -> str:
     StoreError
         It is missing or damaged.
     """
-    try:
-        return content_digest({ARRAY: _open(release)})
-    except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
-        failure = damaged(release, f"has no readable {ARRAY}")
-    raise failure
+    return _read(release)[1]
 
 
 def _result(release: Path, digest: str) -> zarr.Array[Any]:
-    if result_digest(release) != digest:
+    found, has = _read(release)
+    if has != digest:
         raise damaged(release, f"holds another {ARRAY} than the ledger knows")
-    return _open(release)
+    return found
+
+
+def _read(release: Path) -> tuple[zarr.Array[Any], str]:
+    try:
+        found = _open(release)
+        return found, content_digest({ARRAY: found})
+    except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
+        failure = damaged(release, f"has no readable {ARRAY}")
+    raise failure
 
 
 def _open(release: Path) -> zarr.Array[Any]:

@@ -43,6 +43,7 @@ class Bucket:
         self.objects: dict[str, bytes] = {}
         self.in_flight: list[tuple[str, bytes]] = []
         self.on_put: list[Any] = []
+        self.on_delete: list[Any] = []
 
     def put(self, path: str, content: bytes | Path, *, mode: Any = None, **_: Any) -> dict[str, Any]:
         """Create or replace an object, with chance in between."""
@@ -114,6 +115,8 @@ class Bucket:
     def delete(self, path: str) -> None:
         self._ask("delete", path)
         self.objects.pop(path, None)
+        for react in self.on_delete:
+            react(path)
 
     def _ask(self, what: str, path: str) -> None:
         self._world.step(what, path)

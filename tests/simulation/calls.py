@@ -313,6 +313,7 @@ class Calls:
             return
         self._world.step("unlink", path)
         self._world.disk.unlink(parts)
+        self._world.removed(parts)
 
     def rmdir(self, path: Any, **options: Any) -> None:
         parts = parts_of(path)
@@ -321,6 +322,7 @@ class Calls:
             return
         self._world.step("rmdir", path)
         self._world.disk.unlink(parts, folder=True)
+        self._world.removed(parts)
 
     def link(self, old: Any, new: Any, **options: Any) -> None:
         source, target = parts_of(old), parts_of(new)

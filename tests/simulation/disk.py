@@ -94,6 +94,14 @@ class Disk:
             node = found
         return node
 
+    def has(self, parts: tuple[str, ...]) -> bool:
+        """Whether there is something at a path."""
+        try:
+            self.find(parts)
+        except FileNotFoundError:
+            return False
+        return True
+
     def parent(self, parts: tuple[str, ...]) -> Node:
         """Folder that a path lies in."""
         return self.find(parts[:-1])

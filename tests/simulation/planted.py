@@ -59,6 +59,8 @@ class Mistake:
 _KEYS = "blockveil.pipeline.releases.keys:KeyStore."
 _STEPS = "blockveil.pipeline.releases.charged_steps:"
 _PUBLISHING = "blockveil.pipeline.releases.publishing:"
+_SHARED = "blockveil.pipeline.ledger.shared_nights:"
+_RETENTION = "blockveil.pipeline.releases.retention:"
 _LEDGER = "blockveil.pipeline.ledger.ledger:Ledger."
 
 MISTAKES = {
@@ -149,6 +151,29 @@ MISTAKES = {
     ),
     "what is sealed may not have been sent": Mistake(
         "blockveil.pipeline.releases.uploading:send", (("    if place is not None:\n", "    if False:\n"),)
+    ),
+    "two nights of a charge draw for one place": Mistake(
+        _SHARED + "check_commit", (("    if \"continual\" in spec and", "    if False and"),)
+    ),
+    "a night is drawn although the one before it is unfinished": Mistake(
+        _SHARED + "check_turn", (("    if unfinished is not None:\n", "    if False:\n"),)
+    ),
+    "each night of a charge pays again": Mistake(
+        _SHARED + "paid_by", (("    if not found:\n        return None\n", "    return None\n"),)
+    ),
+    "what later nights are read with is removed": Mistake(
+        _RETENTION + "old_releases", (("needed_later(loaded, ledger, before), []", "set(), []"),)
+    ),
+    "the newest release is removed": Mistake(_RETENTION + "old_releases", (("in sealed[:-1]:", "in sealed:"),)),
+    "a release is removed before its pointer": Mistake(
+        _RETENTION + "prune", (("for path in each.files:", "for path in each.files[::-1]:"),)
+    ),
+    "that a pointer is gone is not synced": Mistake(
+        _RETENTION + "prune", (("                durable.sync(path.parent)\n", ""),)
+    ),
+    "what was sent goes before its pointer": Mistake(
+        "blockveil.pipeline.releases.destination:Destination.remove",
+        (("        writes.remove(self.place, [_pointer(release_id)])\n", ""),),
     ),
 }  # fmt: skip
 """Each name says what is wrong then."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
-import tempfile
+import random
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
@@ -20,78 +20,50 @@ from prefect.client.schemas.objects import StateType
 from blockveil.flows.service import recovery
 from blockveil.pipeline.base import interrupts, staging
 from blockveil.pipeline.base.errors import BlockveilError
-from blockveil.pipeline.config import LoadedConfig, load_config
+from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.deployments_file import Deployments, LoadedDeployments, NightSection
 from blockveil.pipeline.data import content, known_content, object_writes, released
 from blockveil.pipeline.ledger import chain, database, entries, lookups, writer_queue
 from blockveil.pipeline.ledger import ledger as ledger_module
 from blockveil.pipeline.plan import begun_plans
 from blockveil.pipeline.plan.effort import Effort
-from blockveil.pipeline.plan.planning import Plan, make_plan
-from blockveil.pipeline.releases import charged_steps, destination, keys, outputs, publishing, workspace
+from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.releases import (
+    charged_steps,
+    destination,
+    growing,
+    keys,
+    outputs,
+    publishing,
+    retention,
+    workspace,
+)
 from blockveil.pipeline.releases.night import Attempt, walk
 from blockveil.pipeline.releases.order import plainly
 from blockveil.pipeline.releases.workspace import Workspace
-from tests import support
 from tests.simulation import stand_ins
 from tests.simulation.bucket import Bucket, requests
-from tests.simulation.calls import MOUNT
 from tests.simulation.database import Connection, Engine, database_for, engine_for, sessions_for
 from tests.simulation.replaced import Remembered, Replacements, error_facts_of, loads, plan_made, resolve
 from tests.simulation.service import CRON, PrefectServer, Run, schedule_of
-from tests.simulation.watcher import Watcher, nights_within
+from tests.simulation.settings import BUDGETS, ROOT, Kind, ledger_of
+from tests.simulation.watcher import Watcher
 from tests.simulation.world import SECOND, Faults, Violation, World
 
-ROOT = Path(MOUNT)
-DELTA = 1e-5
-BUDGETS = (1.2, 1.9, 3.0)
 ZONES = {
     "Europe/Berlin": ("2026-03-27", "2026-10-23"),
     "America/New_York": ("2026-03-06", "2026-10-30"),
 }
 """Two zones, and days shortly before their clocks change."""
 
+KINDS: tuple[Callable[[date], tuple[bool, date | None]], ...] = (
+    *[lambda _: (False, None)] * 6,
+    lambda _: (True, None),
+    lambda first: (False, first),
+)
+"""Most nights pay for themselves, some take a share of a guarantee, and some share a charge from a first date on."""
+
 _present: list[Schedule] = []
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What the schedules of a process share: configs, plans, and a ledger for each budget."""
-
-    plain: Any
-    sent: Any
-    folder: Path
-
-    @classmethod
-    @cache
-    def get(cls) -> Setting:
-        """Make it once."""
-        folder = tempfile.TemporaryDirectory()
-        _folders.append(folder)
-        path = support.write_config(Path(folder.name))
-        plain = load_config(path)
-        path.write_text(path.read_text() + 'upload = "s3://bucket/releases"\n')
-        sent = load_config(path)
-        for epsilon in BUDGETS:
-            ledger = Path(folder.name, "ledger.db")
-            support.set_budget(plain, epsilon, DELTA)
-            ledger.rename(ledger.with_name(f"{epsilon}.db"))
-        at = replace(plain, path=ROOT / "people.toml"), replace(sent, path=ROOT / "people.toml")
-        return cls(*at, Path(folder.name))
-
-    def ledger(self, epsilon: float) -> Path:
-        """A ledger with a budget and nothing else."""
-        return self.folder / f"{epsilon}.db"
-
-
-_folders: list[Any] = []
-
-
-@cache
-def plan_of(sends: bool, day: date) -> Plan:
-    """Plan of a night."""
-    setting = Setting.get()
-    return make_plan(setting.sent if sends else setting.plain, day)
 
 
 @cache
@@ -105,12 +77,6 @@ def databases(server: bool, library: bool) -> Any:
     """The product's own class over the simulated connections; it serves one schedule after the other."""
     made = (engine_for if library else sessions_for)(lambda: _present[0].connect(), server=server)
     return database_for(ROOT / "ledger.db", made, server=server)
-
-
-@cache
-def most_within(epsilon: float) -> int:
-    """Nights that a budget holds."""
-    return nights_within(epsilon, DELTA, plan_of(False, date(2026, 3, 1)).charge.mu)
 
 
 class Schedule:
@@ -133,20 +99,28 @@ class Schedule:
         first = datetime.fromisoformat(world.one_of(ZONES[self.zone])).replace(hour=18, tzinfo=ZoneInfo(self.zone))
         world.now = world.disk.now = int(first.timestamp()) * SECOND
         self._nights = world.one_of((1, 1, 1, 2, 2, 3))
-        self.sends, self.server = world.chance() < 0.3, world.chance() < 0.5
+        sends, self.server = world.chance() < 0.3, world.chance() < 0.5
+        # Decided apart, so that all others are the schedules that they would be if no nights shared a charge.
+        kinds = random.Random(seed + 2**40)
+        self.kind = Kind(sends, *kinds.choice(KINDS)(first.date() + timedelta(days=1)))
+        if self.kind.first is not None:
+            self._nights = kinds.choice((2, 2, 3))
+        self._prunes = self._nights > 1 and kinds.random() < 0.5
         self.version, self.engine, self.bucket = 0, engine(), Bucket(world)
         self.epsilon = world.one_of(BUDGETS)
-        self.watcher = Watcher(self, most_within(self.epsilon))
+        self._ledger = ledger_of(self.epsilon)
+        self.watcher = Watcher(self, self.kind.most_within(self.epsilon))
         self.prefect = PrefectServer(first)
         self._last = first + timedelta(days=self._nights, hours=-6)
         self.times = schedule_of(CRON, self.zone, first, self._last)
-        config = Setting.get().sent if self.sends else Setting.get().plain
         section = NightSection(cron=CRON, timezone=self.zone, config="people", mode="release", missed="all")
-        self.deployed = LoadedDeployments(Deployments(night=(section,)), ROOT, {"people": config})
+        self.deployed = LoadedDeployments(Deployments(night=(section,)), ROOT, {"people": self.kind.config})
         self._planned = 0
         world.on_rename.append(self.watcher.named)
+        world.on_remove.append(self.watcher.removed)
         world.on_crash += [partial(self.engine.lose_power, world.chance), self._after_crash]
         self.bucket.on_put.append(self.watcher.put)
+        self.bucket.on_delete.append(self.watcher.deleted)
 
     def _after_crash(self) -> None:
         self.watcher.everything()
@@ -211,17 +185,21 @@ class Schedule:
 
     def _put_stand_ins(self, made: Replacements) -> None:
         arrays = SimpleNamespace(
-            create_group=stand_ins.create_group, write_array=lambda group, *rest: group.add(*rest), create_array=None
+            create_group=stand_ins.create_group,
+            write_array=lambda group, *rest: group.add(*rest),
+            create_array=stand_ins.create_array,
         )
         made.put(publishing, zarr_arrays=arrays)
         made.put(content, _ahead=iter)  # without a thread that reads ahead
-        made.put(released, zarr=SimpleNamespace(open_group=stand_ins.open_group))
+        zarr = SimpleNamespace(open_group=stand_ins.open_group, Array=stand_ins.Array)
+        made.put(released, zarr=zarr)
+        made.put(growing, zarr=zarr, history_of=stand_ins.history_of)
         made.put(
             charged_steps,
             open_records=lambda _: stand_ins.Records(self, self.version),
             exact_graph=lambda *_: None,
             noisy_graph=lambda held, layout, design, handle, name: (handle, held),
-            released_layout=lambda *_: None,
+            released_layout=lambda *_: stand_ins.LAYOUT,
             secrets=SimpleNamespace(token_hex=lambda count: self.world.bytes(count).hex()),
         )
         made.put(charged_steps.tile_writer, write=stand_ins.write_tiles)
@@ -246,7 +224,7 @@ class Schedule:
 
     def plan(self, day: date) -> Plan:
         """Plan of a night."""
-        return plan_of(self.sends, day)
+        return self.kind.plan(day)
 
     def run(self) -> str:
         """Let all of it happen; the digest of what did.
@@ -276,7 +254,7 @@ class Schedule:
         return self.world.digest
 
     def _prepare(self) -> None:
-        self.engine.begin(Setting.get().ledger(self.epsilon))
+        self.engine.begin(self._ledger)
         disk = self.world.disk
         for name in ("keys", "releases"):
             if self.world.chance() < 0.5:
@@ -342,6 +320,8 @@ class Schedule:
             self._catch_up(None)
         if self._faulty and world.chance() < 0.3:
             self.prefect.plan(at, {"logical_date": at.date().isoformat()})  # a person starts the same night
+        if self._prunes and self._planned > 1:
+            self._prune(at.date())
 
     def _tend(self) -> None:
         """Start what waits, and note how what has ended came out."""
@@ -368,6 +348,18 @@ class Schedule:
         else:
             run.set(StateType.COMPLETED)
 
+    def _prune(self, before: date) -> None:
+        """What somebody does who keeps newer nights alone."""
+
+        def prune() -> None:
+            try:
+                self.watcher.prunes(before)
+                retention.prune(retention.old_releases(self.kind.config, before))
+            except BlockveilError as error:
+                self.world.note(f"pruning fails: {type(error).__name__} {error}")
+
+        self.world.start(f"prune-{self._planned}", prune)
+
     def _catch_up(self, since: date | None) -> int:
         """What a service does when it starts, by the product's own recovery; how many runs it made."""
         try:
@@ -384,14 +376,25 @@ class Schedule:
         world.faults, world.disasters = Faults(), {}
         self.bucket.arrive()
         world.jump(3 * 86400)
+        days = [at.date().isoformat() for at in self.times]
         for _ in range(2 + len(self.times)):
-            if self.watcher.settled(len(self.times)) or not self._catch_up(self.times[0].date()):
+            if self.watcher.settled(days) or not self._catch_up(self.times[0].date()):
                 break
+            self._one_by_one()
+        if self._prunes:
+            self._prune(self.times[-1].date() + timedelta(days=1))
             self._one_by_one()
         if self.watcher.unfinished():  # a lost power may bring it back; the next run of any night removes it
             self.prefect.plan(self.times[-1], {})
             self._one_by_one()
-        self.watcher.end([at.date().isoformat() for at in self.times])
+        self.watcher.end(days)
+        if self._prunes:
+            self._nothing_old()
+
+    def _nothing_old(self) -> None:
+        left = retention.old_releases(self.kind.config, self.times[-1].date() + timedelta(days=1))
+        if left:
+            raise Violation("an old release is left after it was pruned")
 
     def _one_by_one(self) -> None:
         while self.prefect.waiting or self.world.processes:

@@ -11,12 +11,14 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from blockveil.engine.answers.layout import Tile
 from blockveil.pipeline.base.errors import DataError, StoreUnreachable
 from blockveil.pipeline.data.contribution import Contribution
 
@@ -24,28 +26,29 @@ if TYPE_CHECKING:
     from tests.simulation.schedule import Schedule
 
 
+@dataclass(frozen=True, eq=False)
 class Records:
     """The records of a night: a number says which state of them is there.
 
-    Parameters
+    Attributes
     ----------
-    schedule
-        Its ``version`` is the present state.
+    source
+        The schedule, whose ``version`` is the present state.
     version
         State that was opened.
     """
 
-    part = None
-    rows, chunk_rows = 8, 8
-    contribution = Contribution("one person", 1, 1, "declared", False)
-
-    def __init__(self, schedule: Schedule, version: int) -> None:
-        self._schedule, self._version, self.source = schedule, version, schedule
+    source: Schedule
+    version: int
+    rows: int = 8
+    chunk_rows: int = 8
+    part: None = None
+    contribution: ClassVar = Contribution("one person", 1, 1, "declared", False)
 
     @property
     def fingerprint(self) -> str:
         """Name of the state."""
-        return f"state {self._version}"
+        return f"state {self.version}"
 
     def as_of(self, fingerprint: str) -> Records:
         """The same; these records do not grow."""
@@ -54,9 +57,22 @@ class Records:
 
     def check_unchanged(self, *, committed: bool = False) -> None:
         """Refuse another state than was opened."""
-        self._schedule.world.step("look at the records", committed)
-        if self._schedule.version != self._version:
+        self.source.world.step("look at the records", committed)
+        if self.source.version != self.version:
             raise DataError("The records changed", "A release is of one state", "Run again")
+
+
+def history_of(dataset: Any, earlier: Any = (), own: str | None = None, *, thinned: bool = False) -> Any:
+    """In place of :func:`.history.history_of`: records in another state do not begin with those of earlier nights."""
+    del thinned
+    before = [*earlier, *([] if own is None else [own])]
+    if any(each != dataset.fingerprint for each in before):
+        raise DataError("The records do not begin with those of earlier nights", "They must", "Put them back")
+    return SimpleNamespace(digest=dataset.fingerprint, ends=(dataset.rows,) * len(before))
+
+
+LAYOUT = SimpleNamespace(tiles=(Tile((0, 1), (0, 1)),))
+"""Layout of an answer of one number."""
 
 
 class Compute:
@@ -119,10 +135,13 @@ class Compute:
 
 
 def write_tiles(draft: Any, plan: Any, rows: int, layout: Any, tiles: Any) -> dict[str, Any]:
-    """In place of the tile writer: draw all at once and write it."""
+    """In place of the tile writer: draw all at once and write it; of nights of one charge also what is read."""
     del plan, rows, layout
     handle, held = tiles._values
+    tiles.begin(draft)
     arrays: dict[str, Any] = tiles._compute.draw(handle, held)
+    if tiles._reader is not None:
+        tiles._reader.read(0, arrays["sum"][0].astype(np.int64))
     draft.write(arrays)
     return arrays
 
@@ -130,13 +149,18 @@ def write_tiles(draft: Any, plan: Any, rows: int, layout: Any, tiles: Any) -> di
 class Array:
     """An array of a stand-in for a Zarr group."""
 
-    def __init__(self, values: Any, dimensions: tuple[str, ...]) -> None:
-        self._values = values
+    def __init__(self, values: Any, dimensions: tuple[str, ...], kept: Callable[[Any], None] | None = None) -> None:
+        self._values, self._kept = values, kept
         self.shape, self.dtype, self.chunks = values.shape, values.dtype, values.shape
         self.metadata = SimpleNamespace(dimension_names=dimensions)
 
     def __getitem__(self, key: Any) -> Any:
         return self._values[key]
+
+    def __setitem__(self, key: Any, values: Any) -> None:
+        self._values[key] = values
+        if self._kept is not None:
+            self._kept(self._values)
 
 
 class Group:
@@ -168,8 +192,12 @@ class Group:
         for name in sorted(os.listdir(self._path)):
             folder = f"{self._path}/{name}"
             if os.path.isdir(folder):
-                said = json.loads(_content(f"{folder}/zarr.json"))
-                yield name, Array(_chunk(f"{folder}/c", tuple(said["shape"])), tuple(said["dimensions"]))
+                yield name, _array(folder)
+
+
+def _array(folder: str) -> Array:
+    said = json.loads(_content(f"{folder}/zarr.json"))
+    return Array(_chunk(f"{folder}/c", tuple(said["shape"])), tuple(said["dimensions"]))
 
 
 def _content(file: str) -> bytes:
@@ -214,11 +242,28 @@ def create_group(path: Path, attributes: Mapping[str, Any]) -> Group:
     return found
 
 
+def create_array(
+    group: Group, name: str, shape: tuple[int, ...], dtype: Any, dimensions: Any, *_: Any, **__: Any
+) -> Any:
+    """In place of :func:`.zarr_arrays.create_array`: all of it is written with each block."""
+    return Array(np.full(shape, np.nan, dtype), dimensions, lambda values: group.add(name, values, dimensions))
+
+
+class Opened:
+    """What ``zarr.open_group`` returns: attributes, and arrays that are read when they are asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.attrs = json.loads(_content(f"{path}/zarr.json"))["attributes"]
+        self.arrays = Group(path).arrays
+        self._path = path
+
+    def __getitem__(self, name: str) -> Array:
+        return _array(f"{self._path}/{name}")
+
+
 def open_group(path: Path, **_: Any) -> Any:
     """In place of ``zarr.open_group``."""
-    said = json.loads(_content(f"{path}/zarr.json"))
-    found = Group(path)
-    return SimpleNamespace(arrays=found.arrays, attrs=said["attributes"])
+    return Opened(path)
 
 
 class InlineThread:

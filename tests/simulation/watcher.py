@@ -11,9 +11,11 @@ import json
 import math
 import struct
 import zlib
+from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.shared_charge import SharedCharge
 from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ class Watcher:
         self._fingerprints: dict[str, str] = {}
         self._drawn: dict[str, bytes] = {}
         self._visible: dict[str, str] = {}
+        self._series = SharedCharge(self._require)
+        self._before: date | None = None
         self.released: dict[str, dict[str, Any]] = {}
         self.moments: set[str] = set()
 
@@ -90,6 +94,7 @@ class Watcher:
         said, states = json.loads(payload), self._states.setdefault(charge, [])
         states.append(kind)
         self._release[charge] = release_id
+        self._series.row(kind, release_id, charge, said)
         if kind == "RESERVED":
             self._fingerprints[charge] = said["spec"]["data"]["fingerprint"]
             self._caps(release_id)
@@ -106,22 +111,24 @@ class Watcher:
             self.released[charge] = said
             self.sealed(charge)
             self._moment("released")
+            if charge in self._series.payers:
+                self._moment("released at the charge of another night")
 
     def _moment(self, name: str) -> None:
         self.moments.add(name)
 
     def _caps(self, release_id: str) -> None:
         standing = [charge for charge, states in self._states.items() if states[-1] != "VOID"]
-        self._require(len(standing) <= self._most, "standing charges exceed the budget")
+        paid = [charge for charge in standing if charge not in self._series.payers]
+        self._require(len(paid) <= self._most, "standing charges exceed the budget")
         same = [charge for charge in standing if self._release[charge] == release_id]
         self._require(len(same) == 1, "one release has two standing charges")
 
     def state_of(self, release_id: str) -> int:
-        """State of the records that a standing charge is for; the first where there is none."""
-        for charge, name in self._release.items():
-            if name == release_id and self._states[charge][-1] != "VOID":
-                return int(self._fingerprints[charge].rpartition(" ")[2])
-        return 0
+        """State of the records that a standing charge is for, or a night before it; the first where there is none."""
+        standing = {self._release[c]: c for c, states in self._states.items() if states[-1] != "VOID"}
+        charge = standing.get(release_id) or (self._series.opening and next(iter(standing.values()), None))
+        return 0 if charge is None else int(self._fingerprints[charge].rpartition(" ")[2])
 
     # ---- noise -------------------------------------------------------------------------------------------------
 
@@ -179,6 +186,8 @@ class Watcher:
         row = next(row for row in self._rows if row[0] == attributes["ledger"]["sequence"])
         self._require(row[3] == charge and row[6] == attributes["ledger"]["row_hash"], "its ledger entry is another's")
         self._require(self._of_one_state(charge, files), "a release mixes two states of the records")
+        if self._schedule.kind.first is not None:
+            self._series.read(charge, files)
 
     def _of_one_state(self, charge: str, files: dict[str, bytes]) -> bool:
         noise = int.from_bytes(hashlib.sha256(b"noise" + self._drawn[charge]).digest()[:6], "little")
@@ -190,13 +199,14 @@ class Watcher:
     def sealed(self, charge: str) -> None:
         """What the ledger calls released is there with its digest, and its key is nowhere."""
         said, release_id = self.released[charge], self._release[charge]
-        target = ("releases", *release_id.split("/")[:2], f"{release_id.rpartition('/')[2]}.json")
-        self.pointer(target)
-        pointer = json.loads(bytes(self._schedule.world.disk.find(target).content))
-        same = (pointer["output_digest"], pointer["path"]) == (said["output_digest"], said["location"])
-        self._require(same, "what is there is not what the ledger calls released")
         self.no_key(charge)
-        if self._schedule.sends:
+        target = ("releases", *release_id.split("/")[:2], f"{release_id.rpartition('/')[2]}.json")
+        if not self._may_be_gone(release_id) or self._schedule.world.disk.has(target):
+            self.pointer(target)
+            pointer = json.loads(bytes(self._schedule.world.disk.find(target).content))
+            same = (pointer["output_digest"], pointer["path"]) == (said["output_digest"], said["location"])
+            self._require(same, "what is there is not what the ledger calls released")
+        if self._schedule.kind.sends and not self._may_be_gone(release_id):
             self._require(f"{release_id}.json" in self._schedule.bucket.objects, "a sealed release was not sent")
 
     def no_key(self, charge: str) -> None:
@@ -205,6 +215,35 @@ class Watcher:
             if path[0] == "keys" and node.entries is None and len(node.content) == 32:
                 check = hmac.new(bytes(node.content), b"blockveil key check", hashlib.sha256).hexdigest()
                 self._require(check != self._checks.get(charge), "a key is there after its seal")
+
+    # ---- retention ---------------------------------------------------------------------------------------------
+
+    def prunes(self, before: date) -> None:
+        """Somebody removes the releases before a date."""
+        self._before = max(before, self._before or before)
+
+    def _may_be_gone(self, release_id: str) -> bool:
+        """Whether it may have been removed: it is old enough, and a newer one is released."""
+        night, released = release_id.rpartition("/")[2], [self._release[charge] for charge in self.released]
+        old = self._before is not None and night < self._before.isoformat()
+        return old and release_id in released and any(each > release_id for each in released)
+
+    def removed(self, target: tuple[str, ...]) -> None:
+        """A release or its pointer has gone from the disk: only an old one may, and its pointer goes first."""
+        night = target[-1][: len("2026-01-01")]
+        release_id = "/".join((*target[1:3], night))
+        self._require(self._may_be_gone(release_id), "a release was removed that is kept")
+        there = self._schedule.world.disk.has((*target[:-1], f"{night}.json"))
+        self._require(not there, "a release was removed before its pointer")
+        self._moment("pruned")
+
+    def deleted(self, path: str) -> None:
+        """An object has gone: the pointer of its release must have gone before it."""
+        dataset, name, rest = path.split("/", 2)
+        release_id = f"{dataset}/{name}/{rest[: len('2026-01-01')]}"
+        self._require(self._may_be_gone(release_id), "a sent release was removed that is kept")
+        there = f"{release_id}.json" in self._schedule.bucket.objects
+        self._require(not there, "a sent release was removed before its pointer")
 
     def everything(self) -> None:
         """All that is sealed and all that has a pointer, again: after a power loss, and at the end."""
@@ -221,9 +260,18 @@ class Watcher:
         except FileNotFoundError:
             return []
 
-    def settled(self, nights: int) -> bool:
+    def _wanted(self, nights: list[str]) -> int:
+        """How many releases there must be at the end."""
+        if self._schedule.kind.first is None:
+            return min(len(nights), self._most)
+        # Of nights that share a charge none is drawn any more once a later one was.
+        last = max((self._release[charge].rpartition("/")[2] for charge in self.released), default="")
+        made = {self._release[charge].rpartition("/")[2] for charge in self.released}
+        return sum(night in made or night > last for night in nights)
+
+    def settled(self, nights: list[str]) -> bool:
         """Whether as many nights are released as the budget holds."""
-        return len(self.released) == min(nights, self._most)
+        return len(self.released) == self._wanted(nights)
 
     def end(self, nights: list[str]) -> None:
         """At the end every night is released, or the budget holds no more; nothing is unfinished or held."""
@@ -231,11 +279,11 @@ class Watcher:
         standing = {self._release[c]: c for c, states in self._states.items() if states[-1] != "VOID"}
         held = [release for release, charge in standing.items() if self._states[charge][-1] != "RELEASED"]
         self._require(not held, "a night was lost: its charge stands and it is not released")
-        wanted = min(len(nights), self._most)
+        wanted = self._wanted(nights)
         self._require(len(standing) == wanted, f"a night was lost: {len(standing)} of {wanted} are released")
         self._require(not self.unfinished(), "something unfinished was left beside releases")
         for release_id in standing:
-            if self._schedule.sends:
+            if self._schedule.kind.sends and not self._may_be_gone(release_id):
                 self.put(f"{release_id}.json")
 
 

@@ -112,6 +112,7 @@ class World:
         self._trace: list[str] = []
         self.on_crash: list[Callable[[], None]] = []
         self.on_rename: list[Callable[[tuple[str, ...]], None]] = []
+        self.on_remove: list[Callable[[tuple[str, ...]], None]] = []
         self.log: list[str] | None = None
         self._hub = getcurrent()
         self.disk.now = now
@@ -222,6 +223,14 @@ class World:
         """Tell who watches that a name is there."""
         self.ambush()
         for watch in self.on_rename:
+            watch(target)
+
+    def removed(self, target: tuple[str, ...]) -> None:
+        """Tell who watches that a release or its pointer is gone."""
+        if len(target) != 4 or target[0] != "releases" or target[-1].startswith("."):
+            return
+        self.ambush()
+        for watch in self.on_remove:
             watch(target)
 
     # ---- processes ---------------------------------------------------------------------------------------------

@@ -131,6 +131,29 @@ def test_what_was_withdrawn_changed_or_paid_for_elsewhere_gets_no_page(people, t
     assert not (tmp_path / "page.html").exists()
 
 
+@pytest.mark.parametrize("command", ["certificate", "verify"])
+def test_of_a_night_that_does_not_exist_it_is_said_that_there_is_no_such_release(people, command):
+    missing = str(pointer(people, "2030-01-01"))
+    asked = [missing] if command == "verify" else ["people/covariance/2030-01-01", "--config", str(people.path)]
+    done = CliRunner().invoke(app, [command, *asked])
+    assert isinstance(done.exception, StoreError)
+    assert done.exception.exit_code == 7
+    assert done.exception.value == f"There is no release {asked[0]}"
+    assert "date and name" in done.exception.remedy
+
+
+@pytest.mark.parametrize("changed", ["group", "pointer"])
+def test_a_release_of_which_a_part_is_gone_does_not_verify(people, changed):
+    of = pointer(people, FIRST)
+    (group,) = of.parent.glob(f"{FIRST}-*.zarr")
+    if changed == "group":
+        shutil.rmtree(group)
+    else:
+        of.write_text("")
+    with pytest.raises(StoreError, match="does not verify"):
+        certificate(of)
+
+
 def test_values_that_another_sealed_under_the_same_entry_get_no_page(people, tmp_path, monkeypatch):
     from blockveil.pipeline.report import certified
 

@@ -23,6 +23,7 @@ from blockveil.pipeline.base.errors import (
     StoreError,
 )
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.data.content import content_digest
 from blockveil.pipeline.data.datasets import open_records
 from blockveil.pipeline.data.history import history_of
 from blockveil.pipeline.ledger import Ledger
@@ -34,7 +35,7 @@ from blockveil.pipeline.plan.planning import make_plan, plan_near
 from blockveil.pipeline.plan.price import price_of
 from blockveil.pipeline.plan.splitting import split
 from blockveil.pipeline.plan.summary import describe
-from blockveil.pipeline.releases import retention
+from blockveil.pipeline.releases import growing, retention
 from blockveil.pipeline.releases.charged_steps import measure as measure_night
 from blockveil.pipeline.releases.charged_steps import reserve as reserve_night
 from blockveil.pipeline.releases.compute import ThreadCompute
@@ -421,6 +422,23 @@ def test_a_night_is_read_only_with_the_results_that_the_ledger_names(tmp_path, h
     charge = Ledger(loaded.ledger_url).find(make_plan(loaded, on(2)).release_id)
     assert charge is None
     assert KeyStore(tmp_path / "keys").list() == []
+
+
+def test_a_result_that_is_removed_once_it_was_checked_ends_in_words_or_not_at_all(tmp_path, monkeypatch):
+    group = zarr.open_group(tmp_path / "2026-11-01.zarr", mode="w", zarr_format=3)
+    group.create_array(growing.ARRAY, shape=(1, 2), dtype="<f8")[...] = 1.0
+    known = growing.result_digest(tmp_path / "2026-11-01.zarr")
+
+    def digest_then_gone(arrays):
+        found = content_digest(arrays)
+        shutil.rmtree(tmp_path / "2026-11-01.zarr", ignore_errors=True)
+        return found
+
+    monkeypatch.setattr(growing, "content_digest", digest_then_gone)
+    found = growing._result(tmp_path / "2026-11-01.zarr", known)
+    assert found.shape == (1, 2)
+    with pytest.raises(StoreError, match="no readable running_total"):
+        growing._result(tmp_path / "2026-11-01.zarr", known)
 
 
 def test_results_that_later_nights_are_read_with_are_not_pruned(tmp_path):
