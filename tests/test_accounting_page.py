@@ -79,3 +79,11 @@ def test_figures_that_two_processors_computed_are_shown_as_one(tmp_path, monkeyp
     (text,) = shown
     assert "mu 0.5047 and" in text
     assert "mu 0.5047 and" in PAGE
+
+
+@pytest.mark.parametrize(("delta", "held"), [(1e-6, False), (1.01e-6, True)])
+def test_a_slightly_larger_delta_holds_all_shares_of_one_guarantee(delta, held):
+    assert "such as 1.01e-6, because a thousandth of a" in " ".join(PAGE.split())
+    mu = gaussian_mu(1.0, 1e-6)
+    shares = [Ticks.of(Loss(mu * share**0.5, 0.0, 1e-24)) for share in (0.6, 0.4)]
+    assert Cap(1.0, delta).holds(shares[0] + shares[1], 2) == held

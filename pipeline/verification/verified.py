@@ -291,7 +291,9 @@ def _promise(stated: Mapping[str, Any]) -> Finding:
     epsilon, delta = _number(promise, "epsilon"), _number(promise, "delta")
     failure = _number(promise["loss"], "failure") if "failure" in promise["loss"] else 0.0
     found = delta_of(mu, pure, distance, epsilon) + Decimal(failure)
-    words = f"a loss of mu {mu:.6g} and {pure:.6g} has delta {found:.6g} at epsilon {epsilon:g}"
+    parts = ((mu, f"mu {mu:.6g}"), (pure, f"a pure epsilon of {pure:.6g}"))
+    loss = " and ".join(part for size, part in parts if size) or "nothing"
+    words = f"a loss of {loss} has delta {float(found):.6g} at epsilon {epsilon:g}"
     return Finding("Promise", found <= Decimal(delta), f"{words}; {delta:g} is stated")
 
 

@@ -182,6 +182,20 @@ def test_two_other_arithmetics_agree_on_a_delta(mu, epsilon):
     assert float(found) <= gaussian_delta(mu, epsilon)
 
 
+@pytest.mark.parametrize(
+    ("mu", "pure", "words"),
+    [
+        (0.2, 0.0, "a loss of mu 0.2 has delta "),
+        (0.0, 0.5, "a loss of a pure epsilon of 0.5 has delta "),
+        (0.2, 0.5, "a loss of mu 0.2 and a pure epsilon of 0.5 has delta "),
+    ],
+)
+def test_a_loss_is_named_by_the_parts_that_it_has(releases, mu, pure, words):
+    found = altered(releases, lambda stated: stated["guarantee"]["loss"].update(mu=mu, epsilon=pure))
+    (promise,) = (finding for finding in found.findings if finding.what == "Promise")
+    assert promise.words.startswith(words)
+
+
 def test_pure_parts_and_distances_of_samplers_count():
     assert delta_of(0.0, 0.5, 0.0, 0.5) == 0
     assert delta_of(0.0, 0.5, 0.0, 0.49) == 1
