@@ -79,7 +79,7 @@ test-newest: ## the same on the newest versions that pyproject.toml allows today
 check: $(V)/.stamp ## style, types and layers
 	$(B)/ruff check .
 	$(B)/ruff format --check .
-	$(B)/mypy --num-workers=auto
+	$(B)/mypy
 	$(B)/lint-imports --no-logo
 
 docs: $(V)/.stamp ## build the site of the documentation into build/site
