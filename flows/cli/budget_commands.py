@@ -36,7 +36,7 @@ from blockveil.pipeline.budget.filter import Accountant
 from blockveil.pipeline.config.fields import NAME_PATTERN
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.grants import named_grant, parse_periods
-from blockveil.pipeline.plan import budgets
+from blockveil.pipeline.plan import budgets, signed_approval
 from blockveil.pipeline.plan import forecast as ahead
 from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.plan.balance import budget_lines
@@ -219,8 +219,10 @@ def _hold(plans: tuple[Plan, ...]) -> None:
     """Reserve all or none: what this call has reserved is given back where one is refused."""
     workspaces = [Workspace.open(plan) for plan in plans]
     for workspace in workspaces:
-        question = budgets.approval_needed(workspace.plan, workspace.ledger)
-        if question is not None:
+        plan, ledger = workspace.plan, workspace.ledger
+        question = budgets.approval_needed(plan, ledger)
+        # Where officers sign, whoever has not yet is asked for; a name can be typed for one run alone.
+        if question is not None and signed_approval.approver(plan, ledger, None, question) is None:
             raise NotApproved.because(question.text, "Run it with `blockveil run --approve NAME` instead of holding it")
     held = []
     try:

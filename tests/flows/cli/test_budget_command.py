@@ -10,6 +10,7 @@ from blockveil.engine.guarantees.guarantee import Loss, Neighbours
 from blockveil.flows.cli import app
 from blockveil.pipeline.ledger import Ledger
 from tests import support
+from tests.pipeline.verification.test_signed_releases import key_file
 
 RUN = CliRunner()
 
@@ -82,6 +83,22 @@ def test_holding_does_not_go_round_a_persons_approval(people):
     assert refused.exception.exit_code == 11
     assert Ledger(people.ledger_url).budget("people").charges == 0
     assert run("split", path).exit_code == 0
+
+
+def test_what_officers_have_signed_is_held_and_else_they_are_asked_for(people, tmp_path):
+    key_file(tmp_path / "officer.pem")
+    path = shared(people, "first", 0.6)
+    with path.open("a") as file:
+        file.write('\n[approval]\nabove_share = 0.01\nsigned = true\nofficers = { Ann = "file:officer.pub" }\n')
+    words = ("split", path, "--date", "2026-11-20", "--hold")
+    refused = run(*words).exception
+    assert refused.exit_code == 11
+    assert "a typed name does not count" in refused.remedy
+    signing = ("--key", f"file:{tmp_path / 'officer.pem'}", "--name", "Ann", "--why", "two releases")
+    signed = RUN.invoke(app, ["approve", str(path), "--date", "2026-11-20", *signing])
+    assert signed.exit_code == 0, signed.output
+    assert run(*words).exit_code == 0
+    assert Ledger(people.ledger_url).find("people/first/2026-11-20").approval.name == "Ann"
 
 
 EVENTS = """
