@@ -27,7 +27,7 @@ from blockveil.pipeline.data.content import content_digest
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.data.history import history_of
 from blockveil.pipeline.data.released import damaged
-from blockveil.pipeline.ledger import Ledger, Night, refusals
+from blockveil.pipeline.ledger import Ledger, Night, State, refusals
 from blockveil.pipeline.ledger.shared_nights import has_own_key, night_number
 from blockveil.pipeline.plan.begun_plans import reserved_entries
 from blockveil.pipeline.plan.nights import Series
@@ -260,17 +260,21 @@ def needed_later(loaded: LoadedConfig, ledger: Ledger, day: date) -> set[date]:
     if section is None or section.first + timedelta(days=section.nights - 1) < day:
         return set()
     owner = f"{release.dataset}/{release.name}/"
-    numbers, ages = dict[int, date](), tuple[int, ...]()
+    nights, last, ages = list[tuple[int, date]](), 0, tuple[int, ...]()
     longest = max(section.windows or (), default=0)
+    released = {entry.charge_id for entry in ledger.history(dataset=release.account) if entry.kind == State.RELEASED}
     for entry in reserved_entries(ledger, release.account):
         spec = entry.payload["spec"]
         ours = spec.get("continual", {}).get("first") == section.first.isoformat()
         if str(entry.release_id).startswith(owner) and ours and has_own_key(entry):
             ages = Levels(section.nights, tuple(spec["calibration"]["continual"]["weights"])).ages
-            numbers[night_number(entry)] = date.fromisoformat(str(entry.release_id).rpartition("/")[2])
-    # The next night is read with the nights up to the largest age before it, and each later one with younger ones.
-    first = max(numbers, default=0) + 1 - max(longest, *ages, 0)
-    return {day for number, day in numbers.items() if number >= first}
+            number = night_number(entry)
+            nights.append((number, date.fromisoformat(str(entry.release_id).rpartition("/")[2])))
+            last = max(last, number) if entry.charge_id in released else last
+    # The next night is read with the nights up to the largest age before it, and each later one with younger ones. It
+    # is the one after the last that is released: one that is under way, or was interrupted, is still to be read.
+    first = last + 1 - max(longest, *ages, 0)
+    return {day for number, day in nights if number >= first}
 
 
 def result_digest(release: Path) -> str:

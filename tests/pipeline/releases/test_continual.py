@@ -455,6 +455,19 @@ def test_results_that_later_nights_are_read_with_are_not_pruned(tmp_path):
     assert names == ["01", "02", "03", "04", "05", "06"]
 
 
+def test_a_night_that_is_under_way_keeps_the_results_that_it_is_read_with(tmp_path):
+    loaded = prepare(tmp_path, section=SECTION.replace("4", "3"))
+    for number in (1, 2):
+        run(loaded, number)
+    begun = Workspace.planned(loaded, on(3))
+    reserve_night(begun, "test")
+    # The third night is read with the second and the first, and is not drawn yet.
+    assert retention.old_releases(loaded, on(3)) == []
+    assert needed_later(loaded, begun.ledger, on(3)) >= {on(1), on(2)}
+    run(loaded, 3)
+    assert [found.release_id[-2:] for found in retention.old_releases(loaded, on(4))] == ["01", "02"]
+
+
 def test_another_plan_cannot_join_the_nights_and_the_difference_is_shown(tmp_path):
     loaded = prepare(tmp_path)
     run(loaded, 1)
