@@ -133,7 +133,7 @@ def _certified(place: Location) -> Certified:
         raise StoreError(
             f"{checked.name} does not verify: {failed[0].words}",
             "Only a release that holds what it states is certified",
-            "Do not use it; ask who published it, or restore it from a backup",
+            checked.remedy,
         )
     opened = open_release(place)
     rows = [(each.what, each.words) for each in checked.findings]

@@ -84,12 +84,12 @@ def verify_releases(
         for one in checked:
             _print(one)
         print_rows([("Not checked", given.not_checked)])
-    failed = [one.name for one in checked if not one.holds]
+    failed = [one for one in checked if not one.holds]
     if failed:
         raise StoreError(
-            f"{failed[0]} does not verify" + (f", nor do {len(failed) - 1:,} more" if len(failed) > 1 else ""),
+            f"{failed[0].name} does not verify" + (f", nor do {len(failed) - 1:,} more" if len(failed) > 1 else ""),
             "A release shows its content, its promise, its noise and its unit by itself",
-            "Do not use it; ask who published it, or restore it from a backup",
+            failed[0].remedy,
         )
 
 

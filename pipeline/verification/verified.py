@@ -31,6 +31,9 @@ from blockveil.pipeline.ledger.approved import Approved
 from blockveil.pipeline.ledger.proofs import Proof
 from blockveil.pipeline.verification.exact_gaussian import delta_of
 
+_WITHDRAWN = "Withdrawn"
+"""What is found of a release that its curator has withdrawn, in place of all else."""
+
 _NEVER_SHOWN = "that its noise was drawn with a secret key"
 _ROUNDING = 1.0 + 1e-12
 """Covers the roundings of a quotient or product of floats that the release states."""
@@ -108,6 +111,13 @@ class Verified:
         return all(finding.holds is not False for finding in self.findings)
 
     @property
+    def remedy(self) -> str:
+        """What to do with a release that does not hold; a withdrawn one is not to come back from a backup."""
+        if any(finding.what == _WITHDRAWN for finding in self.findings):
+            return "Do not use it; use a release of another date or name"
+        return "Do not use it; ask who published it, or restore it from a backup"
+
+    @property
     def plain(self) -> dict[str, Any]:
         """The same as plain JSON values."""
         return {
@@ -173,7 +183,7 @@ def verify(place: Location, given: Evidence = Evidence()) -> Verified:
     try:
         withdrawn = withdrawal_of(place)
         if withdrawn is not None:
-            return Verified(withdrawn.release_id, (Finding("Withdrawn", False, withdrawn.words),), given.not_checked)
+            return Verified(withdrawn.release_id, (Finding(_WITHDRAWN, False, withdrawn.words),), given.not_checked)
         release = open_release(place)
     except (NotPermitted, StoreUnreachable):
         raise

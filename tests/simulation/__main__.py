@@ -25,6 +25,8 @@ def main() -> int:
     asked = parser.parse_args()
     first, _, last = asked.seeds.partition("-")
     begin, end = int(first), int(last or first)
+    if asked.progress is not None:
+        asked.progress.parent.mkdir(parents=True, exist_ok=True)
     if asked.progress is not None and asked.progress.exists():
         begin = max(begin, int(asked.progress.read_text()) + 1)
     return _range(begin, end, asked.progress, trace=asked.trace)

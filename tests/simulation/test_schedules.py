@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from tests.simulation.__main__ import main
 from tests.simulation.disk import Disk
 from tests.simulation.schedule import Schedule, first_violation, run_seed
 from tests.simulation.statements import Compiled
@@ -18,6 +19,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_no_invariant_is_broken_by_some_schedules():
     assert first_violation(range(150)) is None
+
+
+def test_a_range_keeps_its_place_in_a_file_of_a_new_folder(tmp_path, monkeypatch, capsys):
+    place = tmp_path / "build" / "seeds"
+    monkeypatch.setattr(sys, "argv", ["simulation", "--seeds", "0-0", "--progress", str(place)])
+    assert main() == 0
+    assert "0: 1 schedules" in capsys.readouterr().out
+    assert place.read_text() == "0\n"
+    assert main() == 0
+    assert "schedules, " not in capsys.readouterr().out, "it went on behind the last seed"
 
 
 @pytest.mark.slow

@@ -85,6 +85,10 @@ def test_it_verifies_no_longer_and_says_why(people):
     assert (found.name, found.holds) == (SECOND, False)
     assert WHY in found.findings[0].words
     assert verify(next(folder_of(people).glob(f"{NIGHTS[1]}-*.zarr"))).findings == found.findings
+    for command in ("verify", "certificate"):  # from a backup it would come back without the notice
+        done = CliRunner().invoke(app, [command, str(folder_of(people) / f"{NIGHTS[1]}.json")])
+        assert isinstance(done.exception, StoreError)
+        assert "backup" not in str(done.exception)
 
 
 def test_its_budget_stays_spent_and_it_is_never_made_again(people):
