@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from blockveil.engine.guarantees.guarantee import Loss
@@ -109,8 +110,29 @@ def exhausted(
         f"The budget of '{budget.dataset}' does not hold this release: asked epsilon {asked}, "
         f"left epsilon {left:.3g} of {cap.epsilon:g}{when} (each at delta {cap.delta:g})",
         _rule(budget, charge, ticks, part, period),
-        f"{_fits(tally.fitting_factor(cap, charge, part))} raise the budget with `blockveil budget set`"
+        _reserve_first(budget, ticks, part)
+        if period is None and _lacks_reserve(budget, ticks, part)
+        else f"{_fits(tally.fitting_factor(cap, charge, part))} raise the budget with `blockveil budget set`"
         + ("" if period is None else ", or wait"),
+    )
+
+
+def _lacks_reserve(budget: BudgetStatus, ticks: Ticks, part: Part | None) -> bool:
+    """Whether pure losses were charged before anything else, and no reserve holds them beside it."""
+    together = budget.tally.after(ticks, part).ticks
+    return bool(together.loss) and together.pure > budget.cap.most_pure
+
+
+def _reserve_first(budget: BudgetStatus, ticks: Ticks, part: Part | None) -> str:
+    """Which reserve holds the pure losses that were charged: it may be chosen until another loss is charged."""
+    after = budget.tally.after(ticks, part)
+    pure = after.ticks.pure_epsilon
+    unit = 10.0 ** (math.floor(math.log10(pure)) - 3)
+    reserve = math.ceil(pure / unit - 1e-6) * unit
+    enough = replace(budget.cap, reserve=reserve).holds(after.ticks, after.charges)
+    return (
+        f"Keep a reserve for them with `blockveil budget set --reserve {reserve:.6g}`"
+        f"{'' if enough else ' and a larger epsilon'}, which may be chosen until another loss is charged"
     )
 
 
@@ -122,7 +144,7 @@ def _rule(
     if period is None and together.failure_probability > half:
         asked = ticks.failure_probability
         return f"Failures add up to at most half of the slack, {half:.3g} here; this asks {asked:.3g}"
-    if period is None and together.loss and together.pure > cap.most_pure:
+    if period is None and _lacks_reserve(budget, ticks, part):
         return f"Beside other releases, pure losses add up to at most the reserve, {cap.reserve:g} here"
     if isinstance(charge, Loss) and charge.epsilon > 0.0 and ticks.pure == 0:
         return (

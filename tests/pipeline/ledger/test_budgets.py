@@ -186,8 +186,14 @@ def test_a_pure_loss_after_a_gaussian_one_is_booked_in_the_reserve_or_as_a_gauss
 def test_a_gaussian_after_pure_losses_beyond_the_reserve_is_refused_with_the_reason(ledger):
     ledger.set_budget("people", 3.0, 1e-6, ADD, UNIT)
     book(ledger, "1", Loss(0.0, 0.4, 1e-25))
-    with pytest.raises(BudgetExhausted, match="at most the reserve"):
+    with pytest.raises(BudgetExhausted, match="at most the reserve") as refused:
         book(ledger, "2", Loss(0.1, 0.0, 1e-25))
+    assert "`blockveil budget set --reserve 0.4`, which may be chosen" in refused.value.remedy
+    with pytest.raises(BudgetExhausted) as larger:
+        book(ledger, "2", Loss(0.65, 0.0, 1e-25))
+    assert "--reserve 0.4` and a larger epsilon" in larger.value.remedy
+    ledger.set_budget("people", 3.0, 1e-6, ADD, UNIT, reserve=0.4)
+    book(ledger, "2", Loss(0.1, 0.0, 1e-25))
 
 
 def test_a_pure_loss_beyond_the_reserve_that_does_not_fit_is_refused_with_what_it_counts_as(ledger):
