@@ -66,12 +66,8 @@ def init(
     location = source or tree.get("source")
     if not isinstance(location, str):
         raise ConfigError("No source is given", "The configs are for the columns of a source", "Name a file of records")
-    begun = begin(location, tree, Path.cwd(), output, parse_date(date))
-    if yes:
-        interview.require_complete(begun.given, begun.source)
-        made = compose(begun.given, begun.source, begun.folder, Path.cwd())
-    else:
-        made = _Asking(begun, rows).made()
+    begun = begin(location, tree, Path.cwd(), output, parse_date(date), whole=yes)
+    made = compose(begun.given, begun.source, begun.folder, Path.cwd()) if yes else _Asking(begun, rows).made()
     accuracy = good_enough(made.plan, AccuracyQuestion(Supposed(rows), rhythm=made.rhythm))
     write(made)
     if as_json:

@@ -14,7 +14,6 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.showing import as_page_part, as_text
 from blockveil.pipeline.config.toml import as_toml, read_toml
 from blockveil.pipeline.plan import summary
-from blockveil.pipeline.scaffold import interview
 from blockveil.pipeline.scaffold.folder import FirstRelease, begin, compose, write
 
 
@@ -98,8 +97,7 @@ def init(
     location = tree.get("source") if source is None else os.fspath(source)
     if not isinstance(location, str):
         raise ConfigError("No source is given", "The configs are for the columns of a source", "Name a file of records")
-    begun = begin(location, tree, Path.cwd(), None if output is None else Path(output), day_of(date))
-    interview.require_complete(begun.given, begun.source)
+    begun = begin(location, tree, Path.cwd(), None if output is None else Path(output), day_of(date), whole=True)
     made = compose(begun.given, begun.source, begun.folder, Path.cwd())
     write(made)
     return BegunRelease(made.folder, made.commands, made)

@@ -19,11 +19,12 @@ from blockveil.flows.runs.steps import Steps, Stopped
 from blockveil.pipeline.base.printable import as_markdown
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.scaffold import interview
-from blockveil.pipeline.scaffold.answers import Answers, Every, Purpose
+from blockveil.pipeline.scaffold.answers import Every, Purpose
 from blockveil.pipeline.scaffold.column_names import SourceColumns, pasted
 from blockveil.pipeline.scaffold.folder import FirstRelease, compose
 from blockveil.pipeline.scaffold.many_columns import column_lines
 from blockveil.pipeline.scaffold.promised import levels
+from blockveil.pipeline.scaffold.whole_answers import all_answered
 
 _FOLDER = Path("/my-release")
 """Stands for the folder that the files will be put into; nothing is looked up there."""
@@ -104,8 +105,7 @@ def _compose(words: dict[str, Any]) -> FirstRelease:
         if words[key] is not None:
             question = next(each for each in interview.DECISIONS if each.key == key)
             values |= question.read(str(words[key]))
-    given = interview.answered(Answers(), source, _dated(values))
-    interview.require_complete(given, source)
+    given = all_answered(source, _dated(values))
     folder = _FOLDER / str(given.dataset)
     made = compose(given, source, folder, _FOLDER)
     page = _page(made, levels(given, source, folder, _FOLDER))

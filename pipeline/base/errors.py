@@ -12,6 +12,9 @@ from typing import ClassVar
 from blockveil.pipeline.base.printable import printable, short
 
 _LONGEST_WORD = 120
+_LONG_RULE = 200
+"""Letters of a rule that is not said twice."""
+
 _MOST_SHOWN = 50
 
 
@@ -81,15 +84,28 @@ class ConfigError(BlockveilError):
         return f"{text.removesuffix('.')} ({len(self.others)} more to correct)." if self.others else text
 
     @property
+    def each(self) -> tuple[ConfigError, ...]:
+        """All problems, each as an error of its own."""
+        return ConfigError(self.value, self.rule, self.remedy), *self.others
+
+    @property
     def in_full(self) -> str:
-        """All problems, numbered."""
+        """All problems, numbered; a long rule is said once."""
         if not self.others:
             return str(self)
-        found = [BlockveilError.__str__(each) for each in (self, *self.others)]
+        told: dict[str, int] = {}
+        found = [each._after(told, number) for number, each in enumerate(self.each, start=1)]
         shown = [f"{number}. {text}".replace("\n", "\n   ") for number, text in enumerate(found[:_MOST_SHOWN], start=1)]
         left = len(found) - len(shown)
         more = [f"({left} more)"] if left else []
         return "\n".join([f"there are {len(found)} problems.", *shown, *more])
+
+    def _after(self, told: dict[str, int], number: int) -> str:
+        """The problem as one of several; a long rule that another one has told is only named."""
+        first = told.setdefault(self.rule, number)
+        if first == number or len(self.rule) <= _LONG_RULE:
+            return super().__str__()
+        return f"{self.value}. The rule is that of {first}."
 
 
 class BudgetExhausted(BlockveilError):

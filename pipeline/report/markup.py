@@ -35,9 +35,10 @@ a { color: var(--cool); }
 pre { background: var(--soft); padding: .8rem; overflow-x: auto; font-size: .85rem; }
 @page { size: A4; margin: 16mm; }
 @media print {
-  body { max-width: none; margin: 0; padding: 0; font-size: 10.5pt; } pre { white-space: pre-wrap; overflow-wrap: anywhere; }
-  h2, h3, summary { break-after: avoid; } figure, tr, li, .promise, .warning { break-inside: avoid; } img { max-height: 95mm; }
-  tr:first-child { break-after: avoid; }
+  body { max-width: none; margin: 0; padding: 0; font-size: 10pt; line-height: 1.35; } h2 { margin-top: 1.2rem; }
+  .promise, .warning { padding: .4rem .8rem; } figure { margin: .6rem 0; } pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+  h2, h3, summary { break-after: avoid; } figure, tr, li, pre, .promise, .warning { break-inside: avoid; } img { max-height: 82mm; }
+  tr:nth-child(-n+2) { break-after: avoid; } tr:nth-last-child(-n+2) { break-before: avoid; }
   table { font-size: 8.5pt; } th, td { padding: .2rem .4rem; } td.n { white-space: nowrap; } td:not(.n) { min-width: 7.5rem; }
   details::details-content { content-visibility: visible; block-size: auto; } summary { list-style: none; }
 }
@@ -177,7 +178,8 @@ def table(rows: Sequence[dict[str, str]]) -> str:
         f"<tr{_source(row)}>" + "".join(f"<td{_numeric(name)}>{row[name]}</td>" for name in names) + "</tr>"
         for row in rows
     )
-    return f"<table><tr>{head}</tr>{body}</table>"
+    # On paper a head is repeated on each sheet that the table reaches.
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _source(row: dict[str, str]) -> str:

@@ -12,4 +12,5 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.promised`: What each level of strictness promises of the release that follows from the answers, with the
   noise it would have
 * :mod:`.texts`: The files of a first release, as commented TOML: what was answered, and what follows from it
+* :mod:`.whole_answers`: Answers that are given all at once, by a file, a call or a form
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from typing import Annotated, Any, Literal
 
@@ -30,7 +30,6 @@ from blockveil.pipeline.scaffold.column_answers import (
     YesNo,
     parse_column,
 )
-from blockveil.pipeline.scaffold.column_names import SourceColumns
 
 Purpose = Literal["correlations", "totals", "counts", "tables", "directions", "training", "gradients"]
 Every = Literal["once", "night", "week", "month"]
@@ -342,22 +341,26 @@ def _dates(every: Every, first: date, until: date) -> list[date]:
     return [first + timedelta(days) for days in range(0, (until - first).days + 1, step)]
 
 
-def check_columns(answers: Answers, source: SourceColumns) -> None:
-    """Refuse answers about columns that the source does not have.
+def absent_columns(unit_column: str | None, released: Iterable[str], names: Sequence[str]) -> list[ConfigError]:
+    """What is wrong with answers about columns that the source does not have; the nearest name is shown.
 
-    Raises
-    ------
-    ConfigError
-        A column is not there; its name and the nearest one are shown.
+    Parameters
+    ----------
+    unit_column
+        The column that identifies whom the release protects.
+    released
+        Columns that are released.
+    names
+        Columns of the source; where there are none, nothing is known to be wrong.
     """
-    columns = source.names or answers.names or ()
-    if not columns:
-        return
-    for key, name in [("unit_column", answers.unit_column), *(("columns", name) for name in answers.columns or {})]:
-        if name is not None and name not in columns:
-            near = difflib.get_close_matches(name, columns, n=1)
-            raise ConfigError(
-                f'{key}: "{name}"',
-                "The source has no such column",
-                f'Did you mean "{near[0]}"?' if near else "Write the name as the source has it",
-            )
+    asked = [("unit_column", unit_column), *(("columns", name) for name in released)]
+    return [_absent(key, name, names) for key, name in asked if names and name is not None and name not in names]
+
+
+def _absent(key: str, name: str, names: Sequence[str]) -> ConfigError:
+    near = difflib.get_close_matches(name, names, n=1)
+    return ConfigError(
+        f'{key}: "{name}"',
+        "The source has no such column",
+        f'Did you mean "{near[0]}"?' if near else "Write the name as the source has it",
+    )

@@ -32,6 +32,7 @@ from blockveil.pipeline.scaffold.answers import Answers
 from blockveil.pipeline.scaffold.column_answers import Numbers
 from blockveil.pipeline.scaffold.column_names import SourceColumns, catalog_table, read_columns
 from blockveil.pipeline.scaffold.interview import answered
+from blockveil.pipeline.scaffold.whole_answers import all_answered
 
 RELEASE = "release.toml"
 INGEST = "ingest.toml"
@@ -62,7 +63,9 @@ class BegunFolder:
     folder: Path
 
 
-def begin(location: str, tree: Mapping[str, Any], base: Path, output: Path | None, first: date) -> BegunFolder:
+def begin(
+    location: str, tree: Mapping[str, Any], base: Path, output: Path | None, first: date, *, whole: bool = False
+) -> BegunFolder:
     """Read the names of a source's columns, and check the answers so far.
 
     Parameters
@@ -77,6 +80,8 @@ def begin(location: str, tree: Mapping[str, Any], base: Path, output: Path | Non
         Folder to write, or None for one that is named after the source.
     first
         First night where the answers name none.
+    whole
+        Whether these are all answers, so that a question that they leave open is refused.
 
     Raises
     ------
@@ -87,7 +92,8 @@ def begin(location: str, tree: Mapping[str, Any], base: Path, output: Path | Non
     name = _name(location if output is None else output.name)
     folder = base / (output or name)
     require_new(folder)
-    given = answered(Answers(), source, {"dataset": name, "first": first, **tree, "source": location})
+    values = {"dataset": name, "first": first, **tree, "source": location}
+    given = all_answered(source, values) if whole else answered(Answers(), source, values)
     return BegunFolder(given, source, folder)
 
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError
 from blockveil.pipeline.config.explain import explain
-from blockveil.pipeline.scaffold.answers import AVERAGE, EACH_ROW, Answers, check_columns
+from blockveil.pipeline.scaffold.answers import AVERAGE, EACH_ROW, Answers, absent_columns
 from blockveil.pipeline.scaffold.column_answers import HELP
 from blockveil.pipeline.scaffold.column_names import SourceColumns, pasted
 from blockveil.pipeline.scaffold.many_columns import column_lines, each_column, is_skip
@@ -231,6 +231,25 @@ def due(given: Answers, source: SourceColumns) -> Iterator[Decision]:
     return (question for question in DECISIONS if question.due(given, source))
 
 
+@dataclass(frozen=True)
+class CheckedAnswers:
+    """Answers that were checked together.
+
+    Attributes
+    ----------
+    answers
+        The answers; None where something is wrong with them.
+    problems
+        All that is wrong with them.
+    at_fault
+        Keys that it is about.
+    """
+
+    answers: Answers | None
+    problems: tuple[ConfigError, ...] = ()
+    at_fault: frozenset[str] = frozenset()
+
+
 def answered(given: Answers, source: SourceColumns, values: Mapping[str, Any]) -> Answers:
     """The answers with further ones.
 
@@ -248,6 +267,14 @@ def answered(given: Answers, source: SourceColumns, values: Mapping[str, Any]) -
     ConfigError
         One of them cannot be, for itself or beside the others; all that is wrong is named at once.
     """
+    found = checked(given, source, values)
+    if found.answers is None:
+        raise together(found.problems)
+    return found.answers
+
+
+def checked(given: Answers, source: SourceColumns, values: Mapping[str, Any]) -> CheckedAnswers:
+    """The answers with further ones, or what is wrong with them; parameters as of :func:`answered`."""
     tree = {**{key: getattr(given, key) for key in given.model_fields_set}, **values}
     if tree.get("unit_column") == EACH_ROW:
         _require_each_row_is_meant(source, given)
@@ -256,15 +283,37 @@ def answered(given: Answers, source: SourceColumns, values: Mapping[str, Any]) -
     if isinstance(columns := values.get("columns"), Mapping) and isinstance(names, list | tuple):
         found = each_column(columns, released(names, tree.get("unit_column")))
         tree["columns"] = {name: answer for name, answer in found.items() if not is_skip(answer)}
+    absent = _absent(tree, names)
     try:
         complete = Answers.model_validate(tree)
     except ValidationError as error:
         failure = explain(error, tree, PLACE, Answers)
+        keys = {str(part) for each in error.errors() for part in _keys(each)}
+        problems = (*failure.each, *absent)
     else:
-        check_columns(complete, source)
-        return complete
-    # Raised outside the handler: a chained pydantic error would print the whole input again.
-    raise failure
+        if not absent:
+            return CheckedAnswers(complete)
+        keys, problems = set(), tuple(absent)
+    at_fault = keys | {each.value.partition(":")[0] for each in absent}
+    return CheckedAnswers(None, problems, frozenset(at_fault))
+
+
+def _absent(tree: Mapping[str, Any], names: Any) -> list[ConfigError]:
+    """Columns in the answers that the source does not have, as far as the answers can be read."""
+    column, columns = tree.get("unit_column"), tree.get("columns")
+    listed = columns if isinstance(columns, Mapping) else {}
+    known = [name for name in names or () if isinstance(name, str)]
+    return absent_columns(column if isinstance(column, str) else None, [str(name) for name in listed], known)
+
+
+def _keys(problem: Mapping[str, Any]) -> Iterator[Any]:
+    """First parts of the keys that a problem is about: of rules across several answers, those that they name."""
+    if problem["loc"]:
+        yield problem["loc"][0]
+        return
+    context = problem.get("ctx", {})
+    for each in context.get("refusals", [context]):
+        yield str(each.get("key", "")).partition(".")[0]
 
 
 def released(names: Sequence[str], unit_column: str | None) -> list[str]:
@@ -282,20 +331,18 @@ def _require_each_row_is_meant(source: SourceColumns, given: Answers) -> None:
         )
 
 
-def require_complete(given: Answers, source: SourceColumns) -> None:
-    """Refuse answers that leave a question open; all of them are named at once.
-
-    Raises
-    ------
-    ConfigError
-        With each open question.
-    """
-    found = [
-        ConfigError(f"{question.key} is not answered", question.text.rstrip("?."), "Answer it")
+def open_questions(given: Answers, source: SourceColumns) -> dict[str, ConfigError]:
+    """What is not answered yet, by the key of the question."""
+    return {
+        question.key: ConfigError(f"{question.key} is not answered", question.text.rstrip("?."), "Answer it")
         for question in due(given, source)
-    ]
-    if found:
-        raise ConfigError(found[0].value, found[0].rule, found[0].remedy, found[1:])
+    }
+
+
+def together(problems: Sequence[ConfigError]) -> ConfigError:
+    """One error of several."""
+    first, *others = problems
+    return ConfigError(first.value, first.rule, first.remedy, others)
 
 
 def at_question(error: BlockveilError) -> str:

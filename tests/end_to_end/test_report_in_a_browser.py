@@ -100,9 +100,24 @@ def test_a_page_is_as_wide_as_the_screen_also_unfolded(pages, chromium, which, w
     context.close()
 
 
+_SHEET = {"width": 673, "height": 1001}
+"""A4 less its margins, in CSS pixels."""
+
+
+def test_the_first_sheet_holds_the_promise_and_the_picture(pages, chromium):
+    context = chromium.new_context(viewport=_SHEET)
+    shown = context.new_page()
+    shown.goto(f"file://{pages[0]}")
+    shown.emulate_media(media="print")
+    bottom = shown.evaluate("document.querySelector('figure').getBoundingClientRect().bottom")
+    # A figure is never divided: one that ends below leaves the rest of the sheet empty.
+    assert bottom <= _SHEET["height"]
+    context.close()
+
+
 @pytest.mark.parametrize("which", PAGES, ids=PAGES.values())
 def test_a_page_is_printed_on_a4_as_for_light_paper_and_nothing_is_cut_off(pages, chromium, which):
-    context = chromium.new_context(color_scheme="dark", viewport={"width": 673, "height": 1000})  # A4 less its margins
+    context = chromium.new_context(color_scheme="dark", viewport=_SHEET)
     shown = context.new_page()
     shown.goto(f"file://{pages[which]}")
     shown.emulate_media(media="print", color_scheme="dark")

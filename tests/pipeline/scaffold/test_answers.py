@@ -9,7 +9,8 @@ import pytest
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.scaffold.answers import Answers
 from blockveil.pipeline.scaffold.column_names import SourceColumns
-from blockveil.pipeline.scaffold.interview import DECISIONS, answered, due, require_complete
+from blockveil.pipeline.scaffold.interview import DECISIONS, answered, due
+from blockveil.pipeline.scaffold.whole_answers import all_answered
 from tests.pipeline.scaffold import scaffold_support as first
 
 
@@ -74,11 +75,51 @@ def test_every_key_that_is_wrong_is_named_at_once():
 
 def test_everything_that_is_open_is_named_at_once():
     with pytest.raises(ConfigError) as refused:
-        require_complete(Answers(), first.SCHEMA)
+        all_answered(first.SCHEMA, {})
     open_ = {question.key for question in due(Answers(), first.SCHEMA)}
     assert open_ >= {"unit_column", "rows_at_most", "rows_known", "columns", "purpose", "every", "strictness"}
     assert all(f"{key} is not answered" in refused.value.in_full for key in open_)
-    require_complete(first.given(), first.SCHEMA)
+    assert all_answered(first.SCHEMA, first.GIVEN) == first.given()
+
+
+def test_what_is_wrong_and_what_is_open_is_named_at_once_and_each_for_one_reason():
+    values = {
+        **first.GIVEN,
+        "unit_column": "persn",
+        "rows_of_each": 0,
+        "purpose": "regression",
+        "every": "daily",
+        "directions": 3,
+        "until": date(2020, 1, 1),
+        "colour": "red",
+        "columns": {"age": "0-120", "height": "0 to 300", "cost": "5 to 2", "ward": "A ward"},
+    }
+    del values["rows_at_most"]
+    with pytest.raises(ConfigError) as refused:
+        all_answered(first.SCHEMA, values)
+    shown = refused.value.in_full
+    wrong = [
+        "columns.age",
+        "columns.cost",
+        "columns.ward",
+        "rows_of_each = 0",
+        "purpose",
+        "every",
+        "colour",
+        "until: 2020",
+    ]
+    for told in [*wrong, 'unit_column: "persn"', 'columns: "height"', "rows_at_most is not answered"]:
+        assert sum(told in line for line in shown.splitlines() if line[0].isdigit()) == 1, (told, shown)
+    assert len(refused.value.each) == len(wrong) + 3, shown
+    assert shown.count("Records beyond a bound are moved to it") == 1
+    assert "The rule is that of" in shown
+
+
+@pytest.mark.parametrize("key", sorted(first.GIVEN))
+def test_one_wrong_answer_hides_no_other_and_blames_no_other(key):
+    with pytest.raises(ConfigError) as refused:
+        all_answered(first.SCHEMA, {**first.GIVEN, key: {"no": 1} if key == "columns" else object()})
+    assert {each.value.partition(" ")[0].partition(".")[0].rstrip(":") for each in refused.value.each} == {key}
 
 
 def test_a_question_is_asked_only_where_its_answer_matters():

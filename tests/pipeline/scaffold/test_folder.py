@@ -19,7 +19,8 @@ from blockveil.pipeline.config.toml import read_toml
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.scaffold.answers import Answers
 from blockveil.pipeline.scaffold.folder import write
-from blockveil.pipeline.scaffold.interview import answered, require_complete
+from blockveil.pipeline.scaffold.interview import answered
+from blockveil.pipeline.scaffold.whole_answers import all_answered
 from tests.pipeline.scaffold import scaffold_support as first
 
 
@@ -78,8 +79,7 @@ def test_what_was_answered_begins_again_with_the_same_files(tmp_path):
         more = {"purpose": purpose.partition("-of-")[0], **more}
         composed = first.made(tmp_path / purpose, **more)
         write(composed)
-        again = answered(Answers(), first.SCHEMA, read_toml(composed.folder / "answers.toml"))
-        require_complete(again, first.SCHEMA)
+        again = all_answered(first.SCHEMA, read_toml(composed.folder / "answers.toml"))
         assert again.model_dump(exclude={"source"}) == first.given(**more).model_dump(exclude={"source"})
 
 
