@@ -130,7 +130,7 @@ class _Asking:
     def _levels(self, given: Answers) -> list[str]:
         """What follows from the answers so far, and what each level of the last one would promise."""
         follows = [f"{line}." for line in given.consequences]
-        head = ["From these answers follows, unless a file of answers says otherwise:", *follows] if follows else []
+        head = ["This follows from the answers, unless a file of answers says otherwise:", *follows] if follows else []
         return [*head, *levels(given, self._source, self._begun.folder, Path.cwd())]
 
     def _values(self, given: Answers, question: Decision) -> Mapping[str, Any]:

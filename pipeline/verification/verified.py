@@ -263,11 +263,11 @@ def _by_proofs(given: Evidence) -> Callable[[Mapping[str, Any]], Finding]:
             return Finding(what, False, f"it was withdrawn by {head.time}")
         words = f"entry {proof.sequence} of {head.entries}, not withdrawn by {head.time}"
         if given.ledger_key is None:
-            return Finding(what, None, f"{words}, says a head that nobody vouched for here: {head.hash[:16]}...")
-        words = f"{words}, says a head signed with the key that was given"
+            return Finding(what, None, f"{words}, by a head that nobody vouched for here: {head.hash[:16]}...")
+        words = f"{words}, by a head that is signed with the key that was given"
         # A proof is of an entry, and says nothing of values: whoever can write a release can name the entry of another.
         if given.key is None or _signature(stated, given.key).holds is not True:
-            return Finding(what, None, f"{words}; that the entry is of this release, its signature alone shows")
+            return Finding(what, None, f"{words}; that the entry is of this release, only its signature shows")
         return Finding(what, True, words)
 
     return _ledger
