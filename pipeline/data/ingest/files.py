@@ -14,6 +14,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -148,6 +149,32 @@ def find(locations: tuple[str, ...], base: Path, suffixes: tuple[str, ...], *, n
             )
         raise failure
     return found
+
+
+def require_each_once(locations: Iterable[str]) -> None:
+    """Refuse a file or folder that is named twice, by overlapping patterns or links too; DataError.
+
+    Its records would be stored twice, and where each row is a unit, one record would be two.
+
+    Parameters
+    ----------
+    locations
+        Absolute paths and addresses.
+    """
+    seen = set[object]()
+    for location in locations:
+        place: object = location
+        if not objects.is_remote(location):
+            with suppress(OSError):  # it is gone, and whoever reads it says so
+                state = os.stat(location)
+                place = state.st_dev, state.st_ino
+        if place in seen:
+            raise DataError(
+                f'"{location.rstrip("/").rpartition("/")[2]}" is named twice in the source',
+                "Each record is stored once: a unit would have more rows than are protected together",
+                "Name each file once, by paths, folders and patterns that do not overlap",
+            )
+        seen.add(place)
 
 
 def unreadable(shown: str, error: BaseException) -> StoreError:

@@ -26,7 +26,7 @@ from blockveil.pipeline.data.ingest import appending
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest.database_table import SourceTable, open_table
 from blockveil.pipeline.data.ingest.delta_files import open_delta
-from blockveil.pipeline.data.ingest.files import find
+from blockveil.pipeline.data.ingest.files import find, require_each_once
 from blockveil.pipeline.data.ingest.iceberg_files import open_iceberg
 from blockveil.pipeline.data.ingest.networks import networks
 from blockveil.pipeline.data.ingest.readers import SUFFIXES, Readable
@@ -71,7 +71,7 @@ def look(loaded: LoadedIngest, *, needed: bool = True, before: date | None = Non
     StoreError
         A file is not there or cannot be reached.
     DataError
-        A Zarr array is incomplete.
+        A Zarr array is incomplete, or a file is named twice.
     ConfigError
         The memory is too little, or a public network is not the declared one.
     MissingExtra
@@ -91,6 +91,8 @@ def look(loaded: LoadedIngest, *, needed: bool = True, before: date | None = Non
         files = tuple(find_arrays(config.source, base))
     else:
         files = tuple(find(config.source.files, base, SUFFIXES[config.source.kind], needed=needed))
+    if not config.ingest.append:  # a store that grows passes over what it holds, and compares contents
+        require_each_once(file.location for file in files if not isinstance(file, SourceTable))
     # A key without a value is left out: a store from before it was known is still the same.
     unset = {key for key in ("only", "append", "late") if not getattr(config.ingest, key)}
     unread = {"arrival"} if config.arrival is None else set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -46,6 +47,30 @@ def refused(tmp_path):
         return str(caught.value)
 
     return message
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ["in", "in/part-0.parquet"],
+        ["in/part-0.parquet", "in/*.parquet"],
+        ["in/part-0.parquet", "in/../in/part-0.parquet"],
+        ["in", "linked.parquet"],
+        ["in", "hard.parquet"],
+    ],
+)
+def test_a_file_that_is_named_twice_would_store_its_records_twice(tmp_path, refused, files):
+    people.write_parquet(tmp_path, people.visits(), files=2)
+    (tmp_path / "linked.parquet").symlink_to(tmp_path / "in" / "part-0.parquet")
+    (tmp_path / "hard.parquet").hardlink_to(tmp_path / "in" / "part-0.parquet")
+    source = f'kind = "parquet"\nfiles = {people.toml(files)}'
+    assert re.match(r'"(part-0|linked|hard).parquet" is named twice', refused(DataError, [COST], source))
+
+
+def test_arrays_that_are_named_twice_are_refused_too(tmp_path, refused):
+    zarr.save_array(tmp_path / "x.zarr", np.ones((3, 1)))
+    source = 'kind = "zarr"\nfiles = ["x.zarr", "x.zarr"]\nnames = ["cost"]'
+    assert '"x.zarr" is named twice' in refused(DataError, [COST], source)
 
 
 @pytest.mark.parametrize(
