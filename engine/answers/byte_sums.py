@@ -22,6 +22,9 @@ from blockveil.engine.records.quantiser import Quantiser
 _LEAST_ROWS = 128
 """Records that are quantised at once, however wide they are."""
 
+_TURNED_AT_ONCE = 256
+"""Rows of a block that become columns at once: as whole numbers of 64 bits they stay in a core's cache."""
+
 _VALUES_AT_ONCE = 2**18
 """Values that are quantised at once: they stay in a core's cache, and make a call cheap."""
 
@@ -105,6 +108,13 @@ def heights(tile: Tile, half: bool) -> list[int]:
 def widest(tile: Tile) -> int:
     """Most columns of a block of a tile, so that there is room for every one."""
     return max(high - low for low, high in blocks(tile.shape[1]))
+
+
+def mirror(total: NDArray[np.int64], low: int, high: int) -> None:
+    """Make a symmetric tile's rows, left of a block on the diagonal, from the columns above that block."""
+    for first in range(0, low, _TURNED_AT_ONCE):
+        some = slice(first, min(first + _TURNED_AT_ONCE, low))
+        total[low:high, some] = total[some, low:high].T
 
 
 class BytePanel:
@@ -196,6 +206,6 @@ class ByteTileSum:
             # At most 2**62 by the plan, in int64.
             np.add(block.small, 0 if block.wide is None else block.wide, out=total[:height, low:high])
             if self._half:
-                total[low:high, :low] = total[:low, low:high].T
+                mirror(total, low, high)
         self._blocks = []
         return total

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.byte_sums import BytePanel, Scratch, blocks, heights, rows_in_step, widest
+from blockveil.engine.answers.byte_sums import BytePanel, Scratch, blocks, heights, mirror, rows_in_step, widest
 from blockveil.engine.answers.eight_bit import PIECE, SHIFT, ByteProduct, Sums
 from blockveil.engine.answers.float_sums import PIECE_BYTES
 from blockveil.engine.answers.layout import Tile
@@ -168,6 +168,6 @@ class HalfTileSum:
             sums = down[:height, None] + across[None, low:high]
             total[:height, low:high] = block.total + SHIFT * sums + SHIFT**2 * self._rows
             if self._half:
-                total[low:high, :low] = total[:low, low:high].T
+                mirror(total, low, high)
         self._blocks = []
         return total
