@@ -26,7 +26,12 @@ ShowToken = Annotated[bool, typer.Option("--show-token", help="Print the token t
 KeepDays = Annotated[int, typer.Option(help="Number of days whose logical dates are kept.", min=1)]
 Since = Annotated[str | None, typer.Option(help="First night to look at; by default the one after the newest release.")]
 Pool = Annotated[str | None, typer.Option(help="Work pool of the server; that of deployments.toml by default.")]
-Limit = Annotated[int | None, typer.Option(help="How many runs may work at once; any number by default.", min=1)]
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        help="How many runs may work at once; by default PREFECT_RUNNER_PROCESS_LIMIT, which is 5 if not set.", min=1
+    ),
+]
 ShowLogin = Annotated[bool, typer.Option("--show-login", help="Print the login of the server of this home, and end.")]
 Apply = Annotated[bool, typer.Option("--apply", help="Do it; without this, only show what would be done.")]
 

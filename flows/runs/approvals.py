@@ -62,11 +62,16 @@ def ask(steps: Steps, workspace: Workspace, given: str | None) -> str | None:
         remedy = signed_approval.remedy(workspace.plan) if signed else "Give --approve NAME"
         raise Stopped(_refused(f"{question.text} This run has no deployment, so it cannot wait", remedy))
     get_run_logger().warning("%s Waiting for up to %d hours.", question.text, question.wait_hours)
-    answer: Any = suspend_flow_run(
-        wait_for_input=Approval.with_initial_data(description=question.text),
-        timeout=question.wait_hours * 3600,
-        key=question.key,
-    )
+    try:
+        answer: Any = suspend_flow_run(
+            wait_for_input=Approval.with_initial_data(description=question.text),
+            timeout=question.wait_hours * 3600,
+            key=question.key,
+        )
+    except Exception as error:  # noqa: BLE001 - it quotes what somebody may have written to the server
+        answer, why = None, type(error).__name__
+    if answer is None:
+        raise Stopped(_refused(*_unusable(why)))
     decided_by = one_line(answer.name)
     get_run_logger().info("%s: decision %r by %r", workspace.plan.release_id, answer.decision, decided_by)
     if answer.decision != "approve":
@@ -93,8 +98,16 @@ def _found(workspace: Workspace, question: ApprovalRequest) -> str:
 
 def _answered(question: ApprovalRequest) -> Approval | None:
     """What a person has entered on the page of this run, if it has waited for that already."""
-    entered: Any = read_flow_run_input(keyset_from_base_key(f"suspended-{question.key}")["response"])
-    return Approval(**entered) if entered else None
+    try:
+        entered: Any = read_flow_run_input(keyset_from_base_key(f"suspended-{question.key}")["response"])
+        return Approval(**entered) if entered else None
+    except (TypeError, ValueError) as error:
+        why = type(error).__name__
+    raise NotApproved.because(*_unusable(why))
+
+
+def _unusable(why: str) -> tuple[str, str]:
+    return f"What the server has as the answer to this run is no decision ({why})", "Run it again to ask anew"
 
 
 def _by_a_person(workspace: Workspace, answer: Approval) -> tuple[str, str]:

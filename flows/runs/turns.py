@@ -11,8 +11,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from prefect import get_client, get_run_logger
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate, GlobalConcurrencyLimitUpdate
 from prefect.client.schemas.objects import State
 from prefect.concurrency.sync import concurrency
+from prefect.exceptions import ObjectNotFound
 from prefect.states import Failed
 
 from blockveil.flows.base import temporary
@@ -28,6 +31,26 @@ LEASE_SECONDS = 60
 def limit_name(dataset: str) -> str:
     """Name of a data set's limit on the server."""
     return f"blockveil-dataset-{dataset}"
+
+
+def make_limit(client: SyncPrefectClient, name: str) -> None:
+    """Make a limit of one slot that counts, or put it right; whoever holds its slot keeps it.
+
+    It is not read before: a server cannot show one whose slots somebody lets decay too fast.
+
+    Parameters
+    ----------
+    client
+        Of the server.
+    name
+        Name of the limit.
+    """
+    try:
+        client.update_global_concurrency_limit(
+            name, GlobalConcurrencyLimitUpdate(active=True, limit=1, slot_decay_per_second=0.0)
+        )
+    except ObjectNotFound:
+        client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=name, limit=1))
 
 
 @contextmanager
@@ -46,7 +69,7 @@ def of_dataset(steps: Steps, dataset: str) -> Iterator[None]:
     held, busy = ExitStack(), False
     try:
         with get_client(sync_client=True) as client:
-            client.upsert_global_concurrency_limit_by_name(limit_name(dataset), 1)
+            make_limit(client, limit_name(dataset))
         held.enter_context(
             concurrency(
                 limit_name(dataset),

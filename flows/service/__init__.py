@@ -8,11 +8,12 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.child`: The process of one run
 * :mod:`.deploy`: A team's server
 * :mod:`.deployments`: Deployments as code
+* :mod:`.limits`: Limits on the server by which one run at a time works, put right whatever somebody has made of them
 * :mod:`.login`: The login of the Prefect server that `blockveil serve` starts, and the one place where it is kept
 * :mod:`.mail`: Prefect block for e-mail through a mail server of one's own
 * :mod:`.metrics`: Budgets and nights for Prometheus. Public numbers only
 * :mod:`.own_secret`: Secrets that this program makes for itself, each one line in a file that its user alone may read
-* :mod:`.pages`: All runs of a server that fit a filter
+* :mod:`.pages`: What a server can show of its runs and deployments, whatever one of them holds
 * :mod:`.recovery`: After an interruption
 * :mod:`.revival`: Nights whose process died
 * :mod:`.runner`: Starts runs, each as a process of this code

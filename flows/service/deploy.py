@@ -14,7 +14,7 @@ from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import get_current_settings
 
-from blockveil.flows.service import automations, deployments, login, runner
+from blockveil.flows.service import automations, deployments, limits, login, runner
 from blockveil.flows.service.server import ServerFailed
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import LoadedDeployments
@@ -48,7 +48,7 @@ def require_server() -> str:
 def _unfit(address: str) -> ServerFailed | None:
     try:
         with get_client(sync_client=True) as client:
-            client.read_global_concurrency_limits(limit=1)
+            client._client.get("/hello").raise_for_status()  # nothing that anybody could have made unreadable
     except httpx.HTTPStatusError as error:
         if error.response.status_code in (401, 403):
             return ServerFailed(
@@ -92,7 +92,7 @@ def deploy(loaded: LoadedDeployments, tell: Callable[[str], None]) -> None:
     pool = loaded.deployments.pool
     made = deployments.build(loaded, pool)
     _make_pool(pool)
-    deployments.prepare_limits(loaded)
+    limits.prepare(loaded)
     deployments.keep_pauses(made)
     deployments.register(made)
     for deployment in made:
@@ -129,7 +129,7 @@ def work(loaded: LoadedDeployments, pool: str, limit: int | None, tell: Callable
     pool
         Name of the work pool.
     limit
-        How many runs may work at once; None for any number.
+        How many runs may work at once; None for as many as `blockveil serve` lets work.
     tell
         Receives lines for a person.
 
@@ -140,9 +140,10 @@ def work(loaded: LoadedDeployments, pool: str, limit: int | None, tell: Callable
     """
     require_server()
     _make_pool(pool)
-    seconds = get_current_settings().worker.query_seconds
+    settings = get_current_settings()
+    seconds, most = settings.worker.query_seconds, limit or settings.runner.process_limit
     find = runner.of_pool(pool, f"{socket.gethostname()} {os.getpid()}", seconds)
-    tell(f"Starting the runs of the work pool '{pool}', as {loaded.root} says. Ctrl-C stops.")
+    tell(f"Starting the runs of the work pool '{pool}', at most {most} at once, as {loaded.root} says. Ctrl-C stops.")
     os.environ["PREFECT_HOME"] = str(login.home())  # absolute
     with chdir(login.home()):
-        asyncio.run(runner.Runner(find, loaded.root, seconds, limit).until_stopped(lambda: False))
+        asyncio.run(runner.Runner(find, loaded.root, seconds, most).until_stopped(lambda: False))

@@ -14,12 +14,11 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentScheduleUpdate
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy, DeploymentSchedule
 from prefect.deployments.runner import RunnerDeployment
-from prefect.exceptions import ObjectNotFound
+from prefect.exceptions import PrefectHTTPStatusError
 from prefect.schedules import Cron, Schedule
 from prefect.types.entrypoint import EntrypointType
 
 from blockveil.flows.base import code
-from blockveil.flows.runs import turns
 from blockveil.flows.runs.audit_flow import audit
 from blockveil.flows.runs.deployed import MARK, NotReviewed
 from blockveil.flows.runs.ingest_flow import ingest_dataset
@@ -28,6 +27,8 @@ from blockveil.flows.runs.plan_flow import plan
 from blockveil.flows.runs.release_flow import release
 from blockveil.flows.runs.study_flow import study
 from blockveil.flows.runs.verify_flow import verify_ledger
+from blockveil.flows.service import limits
+from blockveil.flows.service.pages import is_broken, shown_deployment
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import (
     Ingest,
@@ -36,7 +37,6 @@ from blockveil.pipeline.config.deployments_file import (
     MechanismAudit,
     NightSection,
     Scheduled,
-    datasets,
 )
 from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.data.preview import look
@@ -125,26 +125,43 @@ def _all(loaded: LoadedDeployments) -> dict[str, tuple[Scheduled | None, Callabl
     return made
 
 
-def register(made: Sequence[RunnerDeployment]) -> dict[str, UUID]:
+def register(made: Sequence[RunnerDeployment], anew: bool = False) -> dict[str, UUID]:
     """Make deployments on the server, or put them right; the number of each by its full name.
 
     Parameters
     ----------
     made
         What the reviewed folder says.
+    anew
+        Whether no run is at work, so that a slot that is taken is nobody's.
     """
     with get_client(sync_client=True) as client:
-        return {deployment.full_name: _put_right(client, deployment) for deployment in made}
+        numbers = {deployment.full_name: _put_right(client, deployment) for deployment in made}
+        for number in numbers.values():
+            limits.of_deployment(client, number, anew)
+    return numbers
 
 
 def _put_right(client: SyncPrefectClient, deployment: RunnerDeployment) -> UUID:
     """Make one deployment as this code makes it, whatever an earlier hand has set, so that its runs are not refused."""
-    number: UUID = deployment.apply()  # type: ignore[assignment]
-    client._client.patch(f"/deployments/{number}", json=_AS_MADE).raise_for_status()
+    try:
+        number = _applied(client, deployment)
+    except PrefectHTTPStatusError as error:
+        if not is_broken(error):
+            raise
+        # Schedules with a text that the server cannot show; it is asked for none of it where it replaces them.
+        made = {"name": deployment.name, "flow_id": str(client.create_flow_from_name(str(deployment.flow_name)))}
+        client._client.post("/deployments/", json={**made, "schedules": []}).raise_for_status()
+        number = _applied(client, deployment)
     if client.read_deployment(number).job_variables:  # servers before 3.8.7 never empty them
         client.delete_deployment(number)
-        number = deployment.apply()  # type: ignore[assignment]
-        client._client.patch(f"/deployments/{number}", json=_AS_MADE).raise_for_status()
+        number = _applied(client, deployment)
+    return number
+
+
+def _applied(client: SyncPrefectClient, deployment: RunnerDeployment) -> UUID:
+    number: UUID = deployment.apply()  # type: ignore[assignment]
+    client._client.patch(f"/deployments/{number}", json=_AS_MADE).raise_for_status()
     return number
 
 
@@ -179,9 +196,8 @@ def keep_pauses(deployments: Sequence[RunnerDeployment]) -> None:
     """Leave paused what a person has paused on the server: deploying again must not start it behind their back."""
     with get_client(sync_client=True) as client:
         for deployment in deployments:
-            try:
-                known = client.read_deployment_by_name(deployment.full_name)
-            except ObjectNotFound:
+            known = shown_deployment(client, deployment.full_name)
+            if known is None:
                 continue
             deployment.paused = deployment.paused or known.paused
             stopped = {_time(each) for each in known.schedules if not each.active}
@@ -193,13 +209,6 @@ def keep_pauses(deployments: Sequence[RunnerDeployment]) -> None:
 
 def _time(planned: DeploymentSchedule | DeploymentScheduleCreate | DeploymentScheduleUpdate) -> tuple[Any, Any]:
     return getattr(planned.schedule, "cron", None), getattr(planned.schedule, "timezone", None)
-
-
-def prepare_limits(loaded: LoadedDeployments) -> None:
-    """Make the limits on the server that let one run of a data set work at a time."""
-    with get_client(sync_client=True) as client:
-        for dataset in datasets(loaded):
-            client.upsert_global_concurrency_limit_by_name(turns.limit_name(dataset), 1)
 
 
 def _night(loaded: LoadedDeployments, night: NightSection) -> RunnerDeployment:

@@ -1,4 +1,4 @@
-"""All runs of a server that fit a filter, whatever one of them holds.
+"""What a server can show of its runs and deployments, whatever one of them holds.
 
 A form whose text cannot be written as UTF-8 is stored by Prefect's server, which then answers every question whose
 answer would contain that run with an error: one such run would stop the nights of all deployments, and every start of
@@ -16,6 +16,7 @@ from uuid import UUID
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter, WorkPoolFilter
 from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
 _PAGE = 200
@@ -30,6 +31,27 @@ Item = TypeVar("Item")
 def is_broken(error: PrefectHTTPStatusError) -> bool:
     """Whether a server failed to answer a question that it took."""
     return error.response.status_code == _BROKEN
+
+
+def shown_deployment(client: SyncPrefectClient, full_name: str) -> DeploymentResponse | None:
+    """A deployment, or None where there is none or the server cannot show it: :mod:`.deployments` makes both anew.
+
+    Parameters
+    ----------
+    client
+        Of the server.
+    full_name
+        Name of flow and deployment.
+    """
+    try:
+        return client.read_deployment_by_name(full_name)
+    except ObjectNotFound:
+        return None
+    except PrefectHTTPStatusError as error:
+        if not is_broken(error):
+            raise
+        _log.warning("The server cannot show the deployment '%s', which somebody has changed", full_name)
+        return None
 
 
 def pages(

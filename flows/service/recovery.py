@@ -25,12 +25,11 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.responses import DeploymentResponse
-from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed
 
 from blockveil.flows.runs.deployed import MARK, times
 from blockveil.flows.service import revival
-from blockveil.flows.service.pages import pages
+from blockveil.flows.service.pages import pages, shown_deployment
 from blockveil.flows.service.revival import night_of, was_stopped
 from blockveil.flows.service.runner import Find
 from blockveil.pipeline.base.errors import ConfigError
@@ -178,12 +177,11 @@ def _created(deployment: DeploymentResponse, now: datetime) -> datetime:
 
 
 def _deployment(client: SyncPrefectClient, night: NightSection) -> DeploymentResponse:
-    try:
-        return client.read_deployment_by_name(f"release/{night.config}")
-    except ObjectNotFound:
-        pass
+    found = shown_deployment(client, f"release/{night.config}")
+    if found is not None:
+        return found
     raise ConfigError(
-        f"'{night.config}' is not deployed on this server",
+        f"'{night.config}' is not deployed on this server, or in a way that it cannot show",
         "Missed nights are caught up by their deployment",
         "Run `blockveil deploy` first, or `blockveil serve`",
     )

@@ -21,10 +21,9 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import FlowRun, State, StateType
-from prefect.exceptions import ObjectNotFound
 from prefect.states import AwaitingRetry, Completed
 
-from blockveil.flows.service.pages import pages
+from blockveil.flows.service.pages import pages, shown_deployment
 from blockveil.flows.service.runner import STOPPED, Died
 from blockveil.pipeline.base.printable import one_line
 from blockveil.pipeline.config.deployments_file import LoadedDeployments, NightSection
@@ -106,11 +105,8 @@ def of_nights(client: SyncPrefectClient, loaded: LoadedDeployments) -> dict[Any,
     """Nights that release, and whether they run, by the number of their deployment."""
     found = {}
     for night in loaded.deployments.night:
-        try:
-            known = client.read_deployment_by_name(f"release/{night.config}")
-        except ObjectNotFound:
-            continue
-        if night.mode == "release":
+        known = shown_deployment(client, f"release/{night.config}") if night.mode == "release" else None
+        if known is not None:
             found[known.id] = night, not known.paused and any(each.active for each in known.schedules)
     return found
 

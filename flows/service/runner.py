@@ -30,7 +30,7 @@ from prefect.client.schemas.filters import (
     WorkPoolFilterName,
 )
 from prefect.client.schemas.objects import FlowRun, State, StateType
-from prefect.exceptions import Abort, PrefectHTTPStatusError
+from prefect.exceptions import Abort, ObjectNotFound, PrefectHTTPStatusError
 from prefect.runner._flow_run_executor import FlowRunExecutorContext
 from prefect.runner._starter_engine import EngineCommandStarter
 from prefect.runner._state_proposer import StateProposer
@@ -117,8 +117,15 @@ def _healing(runs: FlowRunFilter, pool: WorkPoolFilter | None = None) -> Iterato
 
 
 async def _pin(client: PrefectClient, deployment: UUID | None) -> str | None:
-    """Code that a deployment is pinned to."""
-    return None if deployment is None else (await client.read_deployment(deployment)).version
+    """Code that a deployment is pinned to; None where there is none, or the server cannot show it."""
+    try:
+        return None if deployment is None else (await client.read_deployment(deployment)).version
+    except ObjectNotFound:
+        return None
+    except PrefectHTTPStatusError as error:
+        if not is_broken(error):
+            raise
+        return None
 
 
 class Runner:
@@ -133,12 +140,12 @@ class Runner:
     seconds
         How often it looks.
     limit
-        How many runs may work at once; None for any number.
+        How many runs may work at once.
     died
         Looks after a run whose process died; None marks each as crashed.
     """
 
-    def __init__(self, find: Find, root: Path, seconds: float, limit: int | None, died: Died | None = None) -> None:
+    def __init__(self, find: Find, root: Path, seconds: float, limit: int, died: Died | None = None) -> None:
         self._find, self._root, self._seconds, self._limit, self._died = find, root, seconds, limit, died
         self._at_work: dict[UUID, FlowRunExecutorContext | None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -170,7 +177,7 @@ class Runner:
             _log.warning("The server was asked for runs that are due, in vain (%s)", type(error).__name__)
             return
         for run in sorted(found, key=_due):
-            if self._limit is not None and len(self._at_work) >= self._limit:
+            if len(self._at_work) >= self._limit:
                 return
             if run.id not in self._at_work:
                 self._at_work[run.id] = None

@@ -79,7 +79,7 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
     # Prefect reads its environment when it is imported, so this comes after it is complete.
     from prefect.settings import get_current_settings
 
-    from blockveil.flows.service import automations, deployments, recovery, revival, runner
+    from blockveil.flows.service import automations, deployments, limits, recovery, revival, runner
 
     began = datetime.now(UTC)
     deployments.plans(loaded)
@@ -87,10 +87,10 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
         tell(line)
     for line in recovery.end_dead_runs(loaded) if own is not None else []:
         tell(f"Settled: {line}; it did not survive the last stop")
-    deployments.prepare_limits(loaded)
+    limits.prepare(loaded, anew=own is not None)
     made = deployments.build(loaded)
     deployments.keep_pauses(made)
-    numbers = deployments.register(made)
+    numbers = deployments.register(made, anew=own is not None)
     for deployment in made:
         tell(f"{deployment.full_name}: {deployments.when(deployment)}")
     automations.install(loaded)

@@ -28,7 +28,7 @@ from blockveil.flows.runs import release_flow as module
 from blockveil.flows.runs import study_flow as studying
 from blockveil.flows.runs import verify_flow as verifying
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
-from blockveil.flows.service import child, deployments, recovery, revival, runner
+from blockveil.flows.service import child, deployments, limits, recovery, revival, runner
 from blockveil.flows.service import deploy as deploying
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import load_deployments
@@ -691,7 +691,7 @@ def test_of_two_runs_of_a_data_set_the_second_waits(site, monkeypatch):
     from blockveil.flows.runs import turns
 
     found = site()
-    deployments.prepare_limits(found)
+    limits.prepare(found)
     with monkeypatch.context() as hurried, concurrency(turns.limit_name("people"), strict=True):
         hurried.setattr(turns, "WAIT_SECONDS", 1)
         state = module.release(release="people", mode="release", logical_date=date(2026, 11, 20), return_state=True)

@@ -1,0 +1,60 @@
+"""Limits on the server by which one run at a time works, put right whatever somebody has made of them.
+
+They only save work, so none of them is trusted, and none can stop a service: what protects the budget is the ledger.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from uuid import UUID
+
+from prefect import get_client
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.exceptions import ObjectNotFound
+
+from blockveil.flows.runs import turns
+from blockveil.pipeline.config.deployments_file import LoadedDeployments, datasets
+
+
+def prepare(loaded: LoadedDeployments, anew: bool = False) -> None:
+    """Make the limits that let one run of a data set work at a time.
+
+    Parameters
+    ----------
+    loaded
+        What runs when.
+    anew
+        Whether no run is at work, so that a slot that is taken is nobody's.
+    """
+    with get_client(sync_client=True) as client:
+        for dataset in datasets(loaded):
+            name = turns.limit_name(dataset)
+            if anew:
+                _delete(client, name)
+            turns.make_limit(client, name)
+
+
+def of_deployment(client: SyncPrefectClient, number: UUID, anew: bool) -> None:
+    """Give a deployment a limit of its own, which counts: somebody may have switched it off, filled or exchanged it.
+
+    Parameters
+    ----------
+    client
+        Of the server.
+    number
+        Number of the deployment.
+    anew
+        Whether no run is at work, so that a slot that is taken is nobody's.
+    """
+    name, known = f"deployment:{number}", client.read_deployment(number).global_concurrency_limit
+    if known is not None and known.name == name and known.active_slots <= (0 if anew else 1):
+        turns.make_limit(client, name)  # on, and without decay
+        return
+    client._client.patch(f"/deployments/{number}", json={"global_concurrency_limit_id": None}).raise_for_status()
+    _delete(client, name)
+    client._client.patch(f"/deployments/{number}", json={"concurrency_limit": 1}).raise_for_status()
+
+
+def _delete(client: SyncPrefectClient, name: str) -> None:
+    with suppress(ObjectNotFound):
+        client.delete_global_concurrency_limit_by_name(name)
