@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.pipeline.data.plain_rows import rows_of
+from blockveil.pipeline.data.plain_rows import Room, rows_of
 from blockveil.pipeline.data.zarr_arrays import TEXT, ArrayLikeOnDisk, kind_of
 
 _SLAB_BYTES = 16 * 2**20
@@ -37,36 +37,41 @@ def content_digest(arrays: Mapping[str, ArrayLikeOnDisk]) -> str:
         An array of another type.
     """
     total = hashlib.sha256(b"blockveil content 1")
-    for name in sorted(arrays):
-        array = arrays[name]
-        kind = kind_of(array.dtype)
-        for field in (name, kind, ",".join(map(str, array.shape))):
-            _add_field(total, field.encode())
-        for slab in _ahead(_slabs(array)):
-            if kind == TEXT:
-                for text in slab.ravel():
-                    _add_field(total, str(text).encode())
-            else:
-                total.update(np.ascontiguousarray(slab, dtype=kind).reshape(-1).view(np.uint8).data)
+    for part in _ahead(_parts(arrays)):
+        total.update(part)
     return total.hexdigest()
 
 
-def _add_field(total: Any, field: bytes) -> None:
+def _parts(arrays: Mapping[str, ArrayLikeOnDisk]) -> Iterator[bytes | memoryview]:
+    """What is hashed, in order; a part is good until the second one after it."""
+    room = Room()
+    for name in sorted(arrays):
+        array = arrays[name]
+        kind = kind_of(array.dtype)
+        yield b"".join(_field(field.encode()) for field in (name, kind, ",".join(map(str, array.shape))))
+        for slab in _slabs(array, room):
+            if kind == TEXT:
+                yield b"".join(_field(str(text).encode()) for text in slab.ravel())
+            else:
+                yield np.ascontiguousarray(slab, dtype=kind).reshape(-1).view(np.uint8).data
+
+
+def _field(field: bytes) -> bytes:
     # A length before each field keeps two different sequences of fields from having the same bytes.
-    total.update(len(field).to_bytes(8, "little") + field)
+    return len(field).to_bytes(8, "little") + field
 
 
-def _ahead(slabs: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
-    """The same slabs, each read while the one before it is hashed."""
-    each = iter(slabs)
+def _ahead(parts: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """The same parts, each read while the one before it is hashed, of one array or of the next."""
+    each = iter(parts)
     with ThreadPoolExecutor(1, "blockveil-slab") as pool:
         following = pool.submit(next, each, None)
-        while (slab := following.result()) is not None:
+        while (part := following.result()) is not None:
             following = pool.submit(next, each, None)
-            yield slab
+            yield part
 
 
-def _slabs(array: ArrayLikeOnDisk) -> Iterable[NDArray[Any]]:
+def _slabs(array: ArrayLikeOnDisk, room: Room) -> Iterable[NDArray[Any]]:
     if len(array.shape) == 0:
         yield np.asarray(array[()])
         return
@@ -79,7 +84,7 @@ def _slabs(array: ArrayLikeOnDisk) -> Iterable[NDArray[Any]]:
     for lead in itertools.product(*map(range, array.shape[:inner])):
         for start in range(0, array.shape[inner], step):
             rows = slice(start, start + step)
-            yield np.asarray(array[(*lead, rows)] if lead else rows_of(array, rows))
+            yield np.asarray(array[(*lead, rows)] if lead else rows_of(array, rows, room))
 
 
 def _bytes(array: ArrayLikeOnDisk, axis: int) -> int:

@@ -25,7 +25,32 @@ from blockveil.pipeline.data.zarr_arrays import folder
 _CHECKSUM_BYTES = 4
 
 
-def rows_of(array: Any, key: Any) -> Any:
+class Room:
+    """Memory that rows are read into by turns: what was read stands until the second reading after it.
+
+    Memory that is new for each reading takes as long to get as the reading itself.
+    """
+
+    def __init__(self) -> None:
+        self._turn, self._kept = 0, dict[str, NDArray[np.uint8]]()
+
+    def next(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Memory of the next reading."""
+        self._turn = 1 - self._turn
+        return self._of(f"rows {self._turn}", shape, dtype)
+
+    def aside(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Memory of one chunk, for the time of a reading."""
+        return self._of("chunk", shape, dtype)
+
+    def _of(self, name: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
+        size = shape[0] * shape[1] * dtype.itemsize
+        if name not in self._kept or self._kept[name].size < size:
+            self._kept[name] = np.empty(size, np.uint8)
+        return self._kept[name][:size].view(dtype).reshape(shape)
+
+
+def rows_of(array: Any, key: Any, room: Room | None = None) -> Any:
     """What ``array[key]`` is, without the detour through Zarr where whole rows of plain chunks are wanted.
 
     Parameters
@@ -34,12 +59,14 @@ def rows_of(array: Any, key: Any) -> Any:
         Zarr array, or anything else that is read by slices.
     key
         A slice of rows, or one of rows and one of columns.
+    room
+        Memory to read into, of which the caller keeps nothing; None gives what is read memory of its own.
     """
-    found = _plain(array, key)
+    found = _plain(array, key, room or Room())
     return array[key] if found is None else found
 
 
-def _plain(array: Any, key: Any) -> NDArray[Any] | None:
+def _plain(array: Any, key: Any, room: Room) -> NDArray[Any] | None:
     """The rows, checked; None where this is Zarr's work."""
     if not _is_plain(array):
         return None
@@ -49,9 +76,8 @@ def _plain(array: Any, key: Any) -> NDArray[Any] | None:
     start, stop, step = rows.indices(array.shape[0])
     if step != 1 or columns.indices(array.shape[1]) != (0, array.shape[1], 1):
         return None
-    found = np.empty((max(0, stop - start), array.shape[1]), array.dtype)
-    height, width = array.chunks
-    aside = np.empty((height, width), array.dtype)  # memory that is used only where it is written to
+    dtype, (height, width) = np.dtype(array.dtype), array.chunks
+    found, aside = room.next((max(0, stop - start), array.shape[1]), dtype), room.aside((height, width), dtype)
     for number in range(start // height, -(-stop // height)):
         first, low, high = number * height, max(start, number * height), min(stop, (number + 1) * height)
         for across in range(-(-array.shape[1] // width)):

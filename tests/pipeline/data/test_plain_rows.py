@@ -12,7 +12,7 @@ import zarr
 from zarr.codecs import BytesCodec, Crc32cCodec, TransposeCodec, ZstdCodec
 
 from blockveil.pipeline.data import plain_rows
-from blockveil.pipeline.data.plain_rows import rows_of
+from blockveil.pipeline.data.plain_rows import Room, rows_of
 
 ROWS, COLUMNS, HEIGHT = 23, 5, 4
 KEYS = [
@@ -113,6 +113,22 @@ def test_a_chunk_that_is_gone_reads_as_zarr_reads_it(tmp_path: Path) -> None:
     found = rows_of(array, slice(0, 9))
     assert np.isnan(found[HEIGHT : 2 * HEIGHT]).all()
     np.testing.assert_array_equal(found, array[0:9])
+
+
+def test_what_was_read_into_a_room_stands_until_the_second_reading_after_it(tmp_path: Path) -> None:
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    values = np.arange(60.0).reshape(12, 5)
+    array = group.create_array("a", shape=(12, 5), chunks=(4, 2), dtype="<f8", compressors=(Crc32cCodec(),))
+    array[...] = values
+    room = Room()
+    first, second = rows_of(array, slice(0, 4), room), rows_of(array, slice(4, 8), room)
+    assert np.array_equal(first, values[:4])
+    assert np.array_equal(second, values[4:8])
+    third = rows_of(array, slice(8, 12), room)
+    assert np.array_equal(second, values[4:8])
+    assert np.array_equal(third, values[8:])
+    assert np.shares_memory(first, third)
+    assert not np.shares_memory(rows_of(array, slice(0, 4)), rows_of(array, slice(0, 4)))
 
 
 def test_anything_that_is_no_zarr_array_is_read_by_slices() -> None:
