@@ -1,7 +1,8 @@
 """Mistakes for the tests that guard promises: each is planted into the product, and its test must fail then.
 
-``python -m tests.mutants [TEST...]`` runs all of them, or those of some tests, and prints which are found. A mistake is
-a change of the source of one function, whose code is exchanged in place, so that every caller makes the mistake.
+``python -m tests.mutants [TEST...]`` runs all of them, or those of some tests, and prints which are found, and the
+seconds of the processor that each took; ``--without`` prints which claims have none. A mistake is a change of the
+source of one function, whose code is exchanged in place, so that every caller makes the mistake.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import inspect
 import os
 import sys
 import textwrap
+import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -82,6 +85,10 @@ _SAMPLER = "tests/engine/noise/test_published_sampler.py::"
 _ATTAINED = "tests/engine/sensitivity/test_attained.py::"
 _RELEASE = "tests/pipeline/releases/test_release.py::"
 _SIGNED = "tests/pipeline/plan/test_signed_approval.py::"
+_FROZEN = "tests/pipeline/study/test_frozen_outputs.py::"
+_REPLAY = "tests/pipeline/study/test_replay.py::"
+_GROUPING = "tests/pipeline/plan/test_grouping.py::"
+_DIAGONAL = "tests/engine/sensitivity/test_moment_diagonal.py::"
 _LOG_DELTA = "blockveil.engine.guarantees.calibration:gaussian_log_delta"
 _LESS = ("exact = Fraction(mu) / 2 - ", "exact = Fraction(mu) / 2 - Fraction(1, 1000) - ")
 _INTO = "blockveil.engine.records.quantiser:Quantiser.quantise_into"
@@ -292,8 +299,188 @@ MUTANTS = (
         "if mode & others & ~allowed:",
         "if False:",
     ),
+    Mutant(
+        _FROZEN + "test_the_charge_is_attained_or_nearly_and_half_the_noise_is_refuted",
+        "blockveil.engine.mechanisms.directions.exponential:DirectionsDesign.frozen_loss",
+        "(most - least)",
+        "most",
+        "exponential and replace-one",
+    ),
+    Mutant(
+        _FROZEN + "test_the_charge_is_attained_or_nearly_and_half_the_noise_is_refuted",
+        "blockveil.engine.mechanisms.counts.buckets:BucketsDesign.frozen_loss",
+        "counts * self.bucket_law.rate + ",
+        "",
+        "dawa and add-remove",
+    ),
+    Mutant(
+        _FROZEN + "test_a_charge_for_one_of_three_rows_is_refuted",
+        "blockveil.pipeline.study.replay:_frozen",
+        "path.plan.charge.epsilon",
+        "design.loss.epsilon",
+        "dawa",
+    ),
+    Mutant(
+        _FROZEN + "test_records_twice_as_long_as_what_is_charged_are_refuted",
+        "blockveil.pipeline.study.frozen_outputs:exact_answer",
+        "isinstance(design, Frozen)",
+        "False",
+    ),
+    Mutant(
+        _FROZEN + "test_one_direction_charged_for_two_is_refuted",
+        "blockveil.engine.mechanisms.directions.exponential:DirectionsDesign.frozen_loss",
+        "min(self.count, ",
+        "min(1, ",
+    ),
+    Mutant(
+        _FROZEN + "test_a_number_of_records_beside_what_is_drawn_is_refuted",
+        "blockveil.pipeline.study.replay:_counted",
+        "for more in (0, 1))",
+        "for more in (0, 0))",
+        "dawa",
+    ),
+    Mutant(
+        _FROZEN + "test_the_gain_is_the_largest_over_every_pair_of_partitions",
+        "blockveil.engine.mechanisms.counts.dawa:Partitioner.gain",
+        "_least(moved) + _least(-moved)",
+        "2 * _least(moved)",
+    ),
+    Mutant(
+        _FROZEN + "test_the_gain_is_charged_in_full_for_every_table_of_three_cells",
+        "blockveil.engine.mechanisms.counts.dawa:Partitioner.gain",
+        "_least(moved) + _least(-moved)",
+        "_least(moved)",
+    ),
+    Mutant(
+        _FROZEN + "test_a_mechanism_that_adds_noise_has_no_exact_answer_in_place_of_its_release",
+        "blockveil.pipeline.study.frozen_outputs:exact_answer",
+        "isinstance(design, Frozen)",
+        "True",
+    ),
+    Mutant(
+        _REPLAY + "test_noise_of_half_the_size_is_refuted",
+        "blockveil.pipeline.study.replay:_loss",
+        "return length / design.grid.privacy_scale",
+        "return min(length, 1.0) / design.grid.privacy_scale",
+    ),
+    Mutant(
+        _REPLAY + "test_a_missing_clip_is_refuted",
+        "blockveil.pipeline.study.replay:Replayed.refutations",
+        "self.share > _ROUNDING",
+        "self.share > 10 * _ROUNDING",
+    ),
+    Mutant(
+        _REPLAY + "test_a_sampler_that_draws_less_noise_than_its_law_is_refuted",
+        "blockveil.pipeline.study.replay:_noise",
+        "sqrt(total / draws) / law",
+        "1.0",
+    ),
+    Mutant(
+        _REPLAY + "test_the_same_noise_in_two_rows_is_refuted",
+        "blockveil.pipeline.study.replay:_repeat",
+        "return len(np.unique(noise, axis=0)) < len(noise)",
+        "return False",
+    ),
+    Mutant(
+        _REPLAY + "test_the_number_of_records_in_what_is_published_is_refuted",
+        "blockveil.pipeline.study.replay:_counted",
+        "rows + more",
+        "rows",
+    ),
+    Mutant(
+        _REPLAY + "test_a_charge_for_one_of_three_rows_is_refuted",
+        "blockveil.pipeline.study.replay_path:ReplayPath.records",
+        "self.copies, axis=0",
+        "1, axis=0",
+    ),
+    Mutant(
+        _REPLAY + "test_noise_that_depends_on_the_records_is_refuted",
+        "blockveil.pipeline.study.replay:replay",
+        "here - there",
+        "here - here",
+    ),
+    Mutant(
+        _REPLAY + "test_nights_in_one_charge_spend_together_what_is_charged",
+        "blockveil.pipeline.study.replay:_over_nights",
+        "squares += ",
+        "squares = ",
+    ),
+    Mutant(
+        _GROUPING + "test_gaussian_noise_grows_by_the_number_of_rows",
+        "blockveil.pipeline.plan.grouping:guarantee_of_a_row",
+        "gaussian_mu(whole.epsilon, whole.delta) / rows",
+        "gaussian_mu(whole.epsilon, whole.delta)",
+    ),
+    Mutant(
+        _GROUPING + "test_a_unit_is_charged_what_its_rows_cost_one_after_the_other",
+        "blockveil.pipeline.plan.grouping:charge_of_a_unit",
+        "rows * row.epsilon",
+        "row.epsilon",
+    ),
+    Mutant(
+        _GROUPING + "test_a_mechanism_that_was_calibrated_to_the_unit_instead_of_the_row_is_refused",
+        "blockveil.pipeline.plan.grouping:charge_of_a_unit",
+        "if unit.delta(whole.epsilon) > whole.delta:",
+        "if False:",
+    ),
+    Mutant(
+        "tests/engine/sensitivity/test_totals_problem.py::"
+        "test_no_neighbours_are_further_apart_and_some_are_as_far_where_it_is_exact",
+        "blockveil.engine.sensitivity.totals_problem:Totals.l2",
+        "hypot(1.0 / float(sizes[0])",
+        "hypot(0.5 / float(sizes[0])",
+    ),
+    Mutant(
+        _DIAGONAL + "test_adding_a_record_of_whole_numbers_moves_no_further_and_one_of_them_as_far",
+        "blockveil.engine.sensitivity.moment_diagonal:box_sensitivity",
+        "value = sqrt(_of_corners(features, diagonal))",
+        "value = 0.95 * sqrt(_of_corners(features, diagonal))",
+    ),
+    Mutant(
+        "tests/engine/noise/test_level_strategy.py::test_measurements_of_neighbours_differ_by_no_more_than_the_bound",
+        "blockveil.engine.noise.level_strategy:Levels.squared_norm_of",
+        "v * v * max(",
+        "v * max(",
+    ),
+    Mutant(
+        "tests/engine/noise/test_discrete_laplace.py::"
+        "test_the_tables_are_within_the_proven_distance_of_the_law_in_exact_rational_arithmetic",
+        "blockveil.engine.noise.discrete_laplace:digit_thresholds",
+        "/ whole * 2**128)",
+        "/ whole * (2**128 - 2**70))",
+    ),
+    Mutant(
+        "tests/engine/mechanisms/counts/test_dawa.py::"
+        "test_the_loss_of_the_partition_is_never_exceeded_by_exact_probabilities",
+        "blockveil.engine.mechanisms.counts.dawa:Partitioner.exact_loss",
+        "max(2 * self.sensitivity, 1)",
+        "max(self.sensitivity, 1)",
+    ),
+    Mutant(
+        "tests/pipeline/releases/test_keys.py::test_a_destroyed_secret_is_overwritten_and_gone",
+        "blockveil.pipeline.releases.keys:KeyStore._wipe",
+        "file.write(bytes(SECRET_BYTES))",
+        "pass",
+    ),
+    Mutant(
+        "tests/pipeline/data/test_known_content.py::test_whatever_changes_is_hashed_again",
+        "blockveil.pipeline.data.known_content:_state",
+        "of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns",
+        "0, 0, 0, 0",
+    ),
+    Mutant(
+        "tests/pipeline/ledger/test_ledger_permissions.py::"
+        "test_a_folder_that_others_may_write_to_is_refused_and_gets_no_ledger",
+        "blockveil.pipeline.base.permissions:_check",
+        "if mode & _OTHERS:",
+        "if False:",
+    ),
 )
-"""One for each test, at least; none needs another process than that of the test."""
+"""One for each test of a numbered promise, at least, some of claims and of the replay; none needs another process."""
+
+
+_AS_IMPORTED = "ignore::pytest.PytestAssertRewriteWarning"
+"""Of plugins of pytest that were imported before the processes parted."""
 
 
 class _Planting:
@@ -314,6 +501,11 @@ class _Planting:
 
 def survives(mutant: Mutant) -> bool:
     """Whether the test passes although the mistake is there; run in a process of its own, whose caches are new."""
+    return not _tried(mutant)[0]
+
+
+def _tried(mutant: Mutant) -> tuple[bool, float]:
+    """Whether the mistake is found, and the seconds of the processor that it took."""
     child = os.fork()
     if child == 0:
         found = False
@@ -321,30 +513,52 @@ def survives(mutant: Mutant) -> bool:
             found = _finds(mutant)
         finally:
             os._exit(0 if found else 1)
-    return os.waitpid(child, 0)[1] != 0
+    _, status, used = os.wait4(child, 0)
+    return status == 0, used.ru_utime + used.ru_stime
 
 
 def _finds(mutant: Mutant) -> bool:
     import pytest
 
     planting = _Planting(mutant)
-    asked = ["-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", mutant.test]
+    asked = ["-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-W", _AS_IMPORTED, mutant.test]
     with open(os.devnull, "w") as silent:
         os.dup2(silent.fileno(), 1)
         pytest.main([*asked, *(["-k", mutant.among] if mutant.among else [])], plugins=[planting])
     return planting.failed
 
 
+def _import_what_all_need() -> None:
+    """Once, before the processes part: nothing of the product, whose caches stay new."""
+    for name in ("dask.array", "hypothesis", "numpy", "pytest", "scipy.optimize", "scipy.stats", "sqlalchemy", "zarr"):
+        importlib.import_module(name)
+
+
 def main(tests: list[str]) -> int:
-    """Plant those of some tests, or all; 1 where one is not found."""
-    unfound = 0
+    """Plant those of some tests, or all, and print seconds of the processor for each; 1 where one is not found."""
+    _import_what_all_need()
+    unfound, times = 0, list[float]()
     for mutant in MUTANTS:
         if not tests or mutant.test in tests:
-            found = not survives(mutant)
+            found, took = _tried(mutant)
             unfound += not found
-            print(f"{'found' if found else 'NOT FOUND'}: {mutant.where}: {mutant.old!r}, by {mutant.test}", flush=True)
+            times.append(took)
+            words = f"{mutant.where}: {mutant.old!r}, by {mutant.test}"
+            print(f"{'found' if found else 'NOT FOUND'}: {took:5.1f} s: {words}", flush=True)
+    most = max(times, default=0.0)
+    print(f"{len(times)} mistakes, {unfound} not found; {sum(times):.0f} s together, {most:.1f} s at most")
     return 1 if unfound else 0
 
 
+def unguarded() -> list[str]:
+    """Claims none of whose tests has a mistake of its own, as page and first words."""
+    claims = tomllib.loads((Path(__file__).parents[1] / "docs" / "evidence.toml").read_text())["claim"]
+    known = {mutant.test for mutant in MUTANTS}
+    return [f"{each['page']}: {each['says']}" for each in claims if known.isdisjoint(each.get("shown_by", ()))]
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    if sys.argv[1:] == ["--without"]:
+        print("\n".join(unguarded()))
+    else:
+        sys.exit(main(sys.argv[1:]))

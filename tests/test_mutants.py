@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants import MUTANTS, Mutant
-from tests.test_evidence import PROMISES
+from tests.mutants import MUTANTS, Mutant, unguarded
+from tests.test_evidence import CLAIMS, PROMISES, functions_of
 
 ROOT = Path(__file__).resolve().parents[1]
 OF_THEIR_OWN = {
@@ -25,6 +25,20 @@ OF_THEIR_OWN = {
 def test_every_test_that_shows_a_promise_has_a_mistake_that_it_finds():
     shown = {test for promise in PROMISES for test in promise["shown_by"]}
     assert shown - {mutant.test for mutant in MUTANTS} == OF_THEIR_OWN
+
+
+def test_every_test_of_frozen_outputs_has_a_mistake_that_it_finds():
+    path = "tests/pipeline/study/test_frozen_outputs.py"
+    tests = {f"{path}::{name}" for name in functions_of(path) if name.startswith("test_")}
+    assert len(tests) > 5
+    assert tests - {mutant.test for mutant in MUTANTS} == set()
+
+
+def test_claims_without_a_mistake_of_their_own_are_told():
+    told, known = unguarded(), {mutant.test for mutant in MUTANTS}
+    guarded = [claim for claim in CLAIMS if known & set(claim.get("shown_by", ()))]
+    assert len(told) + len(guarded) == len(CLAIMS)
+    assert not {f"{each['page']}: {each['says']}" for each in guarded} & set(told)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda each: each.test.partition("::")[2])

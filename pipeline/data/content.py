@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.pipeline.data.plain_rows import Room, rows_of
+from blockveil.pipeline.data.plain_rows import RowMemory, rows_of
 from blockveil.pipeline.data.zarr_arrays import TEXT, ArrayLikeOnDisk, kind_of
 
 _SLAB_BYTES = 16 * 2**20
@@ -44,7 +44,7 @@ def content_digest(arrays: Mapping[str, ArrayLikeOnDisk]) -> str:
 
 def _parts(arrays: Mapping[str, ArrayLikeOnDisk]) -> Iterator[bytes | memoryview]:
     """What is hashed, in order; a part is good until the second one after it."""
-    room = Room()
+    room = RowMemory()
     for name in sorted(arrays):
         array = arrays[name]
         kind = kind_of(array.dtype)
@@ -71,7 +71,7 @@ def _ahead(parts: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
             yield part
 
 
-def _slabs(array: ArrayLikeOnDisk, room: Room) -> Iterable[NDArray[Any]]:
+def _slabs(array: ArrayLikeOnDisk, room: RowMemory) -> Iterable[NDArray[Any]]:
     if len(array.shape) == 0:
         yield np.asarray(array[()])
         return

@@ -25,7 +25,7 @@ from blockveil.pipeline.data.zarr_arrays import folder
 _CHECKSUM_BYTES = 4
 
 
-class Room:
+class RowMemory:
     """Memory that rows are read into by turns: what was read stands until the second reading after it.
 
     Memory that is new for each reading takes as long to get as the reading itself.
@@ -50,7 +50,7 @@ class Room:
         return self._kept[name][:size].view(dtype).reshape(shape)
 
 
-def rows_of(array: Any, key: Any, room: Room | None = None) -> Any:
+def rows_of(array: Any, key: Any, room: RowMemory | None = None) -> Any:
     """What ``array[key]`` is, without the detour through Zarr where whole rows of plain chunks are wanted.
 
     Parameters
@@ -62,11 +62,11 @@ def rows_of(array: Any, key: Any, room: Room | None = None) -> Any:
     room
         Memory to read into, of which the caller keeps nothing; None gives what is read memory of its own.
     """
-    found = _plain(array, key, room or Room())
+    found = _plain(array, key, room or RowMemory())
     return array[key] if found is None else found
 
 
-def _plain(array: Any, key: Any, room: Room) -> NDArray[Any] | None:
+def _plain(array: Any, key: Any, room: RowMemory) -> NDArray[Any] | None:
     """The rows, checked; None where this is Zarr's work."""
     if not _is_plain(array):
         return None

@@ -13,12 +13,23 @@ from blockveil.pipeline.ledger.proofs import Proof
 from blockveil.pipeline.report import bounds_table
 from blockveil.pipeline.report.certified import Account, Certified, Paid
 from blockveil.pipeline.report.facts import Rows
-from blockveil.pipeline.report.markup import document, grid, heading, pairs, paragraph, promise, section
+from blockveil.pipeline.report.markup import (
+    document,
+    grid,
+    heading,
+    pairs,
+    paragraph,
+    promise,
+    section,
+    sourced,
+    sourced_section,
+)
 from blockveil.pipeline.report.words import plain_words
 
 LONGEST = 40
 """Features whose bounds stand on the page; the release holds the others."""
 
+_LEDGER, _CHECKED = "the ledger", "the release as it was checked for this page"
 _NO_LEDGER = "No ledger was asked, so that this page states neither what all releases promise together nor who agreed."
 _ELSEWHERE = "drawn by another program; the ledger knows what it cost"
 _NEVER = (
@@ -48,18 +59,32 @@ def of_release(release: Certified, account: Account | None, proof: Proof | None)
     stated = release.attributes
     guarantee = stated["guarantee"]
     parts = [
-        heading("Certificate of a differentially private release", f"{release.release_id}. {stated['title']}"),
-        section(
+        sourced(
+            "release_id, title",
+            heading("Certificate of a differentially private release", f"{release.release_id}. {stated['title']}"),
+        ),
+        sourced_section(
+            "guarantee" if account is None else f"guarantee, {_LEDGER}",
             "What is promised?",
             promise(plain_words(guarantee, None if account is None else account.together)),
             paragraph(f"In the terms of differential privacy: {guarantee['sentence']}", "exact"),
         ),
         _together(account),
-        section("Whom does it protect, and within which bounds?", pairs(_unit(guarantee)), *_bounds(stated["query"])),
+        sourced_section(
+            "guarantee, query",
+            "Whom does it protect, and within which bounds?",
+            pairs(_unit(guarantee)),
+            *_bounds(stated["query"]),
+        ),
         _agreed(account, paid),
-        section("What is it?", pairs(_identity(stated))),
-        section(
-            "What was checked for this page?", pairs(release.checked), paragraph(f"Not checked: {release.not_checked}.")
+        sourced_section(
+            "output_digest, plan_digest, mechanism.mechanism, ledger, software", "What is it?", pairs(_identity(stated))
+        ),
+        sourced_section(
+            _CHECKED if account is None else f"{_CHECKED}, {_LEDGER}",
+            "What was checked for this page?",
+            pairs(release.checked),
+            paragraph(f"Not checked: {release.not_checked}."),
         ),
         _how([proof] if proof is not None else []),
     ]
@@ -84,9 +109,13 @@ def of_period(account: Account, paid: Sequence[Paid], releases: Mapping[str, Cer
         account.check(release)
     rows = [_row(each, releases.get(each.release_id)) for each in paid]
     parts = [
-        heading("Certificate of differentially private releases", f"Budget of {account.status.dataset}, {days}"),
+        sourced(
+            "what was asked for",
+            heading("Certificate of differentially private releases", f"Budget of {account.status.dataset}, {days}"),
+        ),
         _together(account),
-        section(
+        sourced_section(
+            f"guarantee.epsilon, guarantee.delta, {_LEDGER}",
             "What was released?",
             paragraph(f"The ledger knows {len(paid):,} releases of these nights, {len(releases):,} of which are here."),
             *([grid(rows)] if rows else []),
@@ -117,7 +146,7 @@ def _together(account: Account | None) -> str:
     title = "What do all releases of its budget promise together?"
     if account is None:
         return section(title, paragraph(_NO_LEDGER))
-    return section(title, pairs(account.balance), paragraph(cap_sentence(account.together)))
+    return sourced_section(_LEDGER, title, pairs(account.balance), paragraph(cap_sentence(account.together)))
 
 
 def _unit(guarantee: Mapping[str, Any]) -> Rows:
@@ -170,7 +199,7 @@ def _agreed(account: Account | None, paid: Paid | None) -> str:
     if account is None:
         return section(title, paragraph(_NO_LEDGER))
     grants = [(f"Budget, {time[:10]}", text) for time, text in account.grants]
-    return section(title, pairs([*grants, *([] if paid is None else [("Approval", paid.approval)])]))
+    return sourced_section(_LEDGER, title, pairs([*grants, *([] if paid is None else [("Approval", paid.approval)])]))
 
 
 def _identity(stated: Mapping[str, Any]) -> Rows:
@@ -200,5 +229,5 @@ def _how(proofs: Sequence[Proof]) -> str:
         "release was paid for, and had not been withdrawn by then.",
     ]
     listed = "".join(f"<li>{as_html(each)}</li>" for each in steps)
-    lines = "".join(f"<pre>{as_html(each.to_json())}</pre>" for each in proofs)
+    lines = "".join(sourced(_LEDGER, f"<pre>{as_html(each.to_json())}</pre>") for each in proofs)
     return section("How can this be checked without us?", f"<ol>{listed}</ol>{lines}", paragraph(_NEVER))

@@ -10,7 +10,10 @@ from blockveil.pipeline.report import markup
 from blockveil.pipeline.report.comparison import Change, Comparison
 from blockveil.pipeline.report.facts import Rows
 from blockveil.pipeline.report.machine_readable import VERSION, plain
+from blockveil.pipeline.report.number_sources import Sources
 from blockveil.pipeline.report.pictures import difference_map
+
+_PLANS = "query, guarantee, mechanism, of both releases"
 
 
 def title(found: Comparison) -> str:
@@ -91,8 +94,14 @@ def change_rows(changes: tuple[Change, ...]) -> list[dict[str, str]]:
 
 def html(found: Comparison, back: str = "") -> str:
     """Whole page, below a line of markup where one is given."""
+    arrays = Sources(found.release).of("What stands out from the noise?")
+    both = f"{arrays}, of both releases"
     numbers = [
-        f"<h2>Difference of the {as_html(name.replace('_', ' '))}</h2>" + markup.grid(change_rows(changes[:200]))
+        markup.sourced_section(
+            f"{name}, {name}_standard_deviation, of both releases",
+            f"Difference of the {name.replace('_', ' ')}",
+            markup.grid(change_rows(changes[:200])),
+        )
         for name, changes in found.numbers.items()
     ]
     text = (
@@ -102,16 +111,24 @@ def html(found: Comparison, back: str = "") -> str:
     picture = difference_map(found.cells, found.release.matrix, found.band, text)
     parts = [
         *([back] if back else []),
-        markup.heading(title(found)),
-        markup.promise(sentence(found)),
-        *(markup.warning(line) for line in found.warnings),
-        "<h2>What differs</h2><p>A difference has the noise of both releases. The band holds all differences at once, "
-        "in 95 of 100 pairs of nights on which nothing has changed; that of means and covariances is wider where the "
-        "count is uncertain.</p>" + markup.pairs(lines(found)),
-        markup.figure(picture),
-        *(["<h2>Largest differences</h2>" + markup.grid(change_rows(found.largest))] if found.largest else []),
+        markup.sourced("release_id, of both releases", markup.heading(title(found))),
+        markup.sourced(both, markup.promise(sentence(found)), *(markup.warning(line) for line in found.warnings)),
+        markup.sourced_section(
+            both,
+            "What differs",
+            "<p>A difference has the noise of both releases. The band holds all differences at once, in 95 of 100 "
+            "pairs of nights on which nothing has changed; that of means and covariances is wider where the count is "
+            "uncertain.</p>",
+            markup.pairs(lines(found)),
+            markup.figure(picture),
+        ),
+        *(
+            [markup.sourced_section(both, "Largest differences", markup.grid(change_rows(found.largest)))]
+            if found.largest
+            else []
+        ),
         *numbers,
-        "<h2>What differs between the configs</h2>" + _configs(found),
+        markup.sourced_section(_PLANS, "What differs between the configs", _configs(found)),
         "<h2>Costs no privacy</h2><p>Both releases were paid for; comparing them reads nothing else.</p>",
     ]
     return markup.document(title(found), parts)

@@ -81,6 +81,11 @@ def sourced(source: str, *parts: str) -> str:
     return f'<div data-source="{as_html(source)}">{"".join(parts)}</div>'
 
 
+def sourced_section(source: str, title: str, *parts: str) -> str:
+    """A heading and what belongs to it, whose numbers come from a source that stands below them; parts are markup."""
+    return sourced(source, section(title, *parts), paragraph(f"Source: {source}", "under"))
+
+
 def folded(title: str, *parts: str) -> str:
     """What is shown when its title is opened; parts are markup."""
     return f"<details><summary>{as_html(title)}</summary>{''.join(parts)}</details>"

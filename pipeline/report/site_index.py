@@ -18,11 +18,16 @@ from blockveil.pipeline.report.markup import (
     link,
     pairs,
     paragraph,
-    section,
+    sourced,
+    sourced_section,
     table,
     warning,
 )
 from blockveil.pipeline.report.paid_nights import PaidNight
+
+_LEDGER = "the ledger"
+_MADE = "the folder of releases, the day on which this page was made"
+_PAGES = "the pages of the releases, which name their own sources"
 
 VERSION = 1
 """Raised when a key of the JSON changes its meaning or goes."""
@@ -108,13 +113,14 @@ def html(shown: Contents) -> str:
     total = sum(len(shelf.nights) for shelf in shown.shelves)
     under = f"{total:,} release{'' if total == 1 else 's'}; budgets and nights left as of {shown.today}"
     unusable = f"These configs cannot be used, so that their budgets are not shown: {', '.join(shown.unusable)}."
+    withdrawn = [warning(f"{each.release_id}: {each.summary}") for shelf in shown.shelves for each in shelf.withdrawn]
     parts = [
-        heading("Releases and budgets", under),
-        *([warning(unusable)] if shown.unusable else []),
-        *(warning(f"{night.release_id}: {night.summary}") for shelf in shown.shelves for night in shelf.withdrawn),
-        section("What is there?", *_latest(shown.shelves, left)),
+        sourced(_MADE, heading("Releases and budgets", under)),
+        *([sourced("the names of these configs", warning(unusable))] if shown.unusable else []),
+        sourced("the pointers of the releases", *withdrawn),
+        sourced_section(f"{_PAGES}, {_LEDGER}", "What is there?", *_latest(shown.shelves, left)),
         *(_budget(budget) for budget in shown.budgets),
-        section("Every night", *(_nights(shelf) for shelf in shown.shelves)) if shown.shelves else "",
+        sourced_section(_PAGES, "Every night", *(_nights(shelf) for shelf in shown.shelves)) if shown.shelves else "",
         paragraph("Everything here was published and paid for, or is public in a ledger. Reading it costs no privacy."),
     ]
     return document("Releases and budgets", parts)
@@ -143,10 +149,10 @@ def _latest(shelves: tuple[Shelf, ...], left: dict[str, str]) -> list[str]:
 def _budget(budget: FoundBudget) -> str:
     title = f"What is left of the budget of {budget.account}?"
     if budget.balance is None:
-        return section(title, paragraph(budget.problem))
+        return sourced_section(_LEDGER, title, paragraph(budget.problem))
     spent = [] if budget.balance.spent is None else [figure(budget.balance.spent)]
     rows = [(ahead.release, ahead.words) for ahead in budget.ahead]
-    return section(title, pairs([*budget.balance.rows, *rows]), *spent)
+    return sourced_section(_LEDGER, title, pairs([*budget.balance.rows, *rows]), *spent)
 
 
 def _nights(shelf: Shelf) -> str:

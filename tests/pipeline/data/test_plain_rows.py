@@ -12,7 +12,7 @@ import zarr
 from zarr.codecs import BytesCodec, Crc32cCodec, TransposeCodec, ZstdCodec
 
 from blockveil.pipeline.data import plain_rows
-from blockveil.pipeline.data.plain_rows import Room, rows_of
+from blockveil.pipeline.data.plain_rows import RowMemory, rows_of
 
 ROWS, COLUMNS, HEIGHT = 23, 5, 4
 KEYS = [
@@ -120,7 +120,7 @@ def test_what_was_read_into_a_room_stands_until_the_second_reading_after_it(tmp_
     values = np.arange(60.0).reshape(12, 5)
     array = group.create_array("a", shape=(12, 5), chunks=(4, 2), dtype="<f8", compressors=(Crc32cCodec(),))
     array[...] = values
-    room = Room()
+    room = RowMemory()
     first, second = rows_of(array, slice(0, 4), room), rows_of(array, slice(4, 8), room)
     assert np.array_equal(first, values[:4])
     assert np.array_equal(second, values[4:8])

@@ -25,7 +25,7 @@ class Numbers(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         given = dict(attributes)
-        if tag not in ("meta", "img", "source"):
+        if tag not in ("br", "img", "meta", "source"):
             self._above.append((tag, given.get("data-source")))
         self.named |= {given["data-source"]} if "data-source" in given else set()
         self._look(given.get("alt", ""))
