@@ -19,12 +19,12 @@ from distributed import LocalCluster
 
 from blockveil.flows.service import login
 from tests import sockets, support
-from tests.end_to_end.served import Served, free_port, serve
+from tests.end_to_end.served import Served, free_port, server_alone
 from tests.strangers import REFUSAL, STRANGER, stranger
 
 ROOT = Path(__file__).parents[2]
 BLOCKVEIL = [str(Path(sys.executable).parent / "blockveil")]
-PATIENCE = 500.0
+PATIENCE = 1200.0
 
 PUBLIC = {
     "GET /api/health": 200,  # true: that it answers, for whoever watches the machine
@@ -61,6 +61,10 @@ DEAF = {**SILENT, "closes": True}
 each run, is in the environment of that process alone, and whoever says anything else is not heard."""
 
 
+MOST_LOOKS = 10
+"""In how many looks, one after the other, a socket without a connection may be seen: one that stays is in hundreds."""
+
+
 def refused(route, status):
     """Whether an answer gives nothing: no login, no token against forged requests, or no such page."""
     method, _, path = route.partition(" ")
@@ -69,12 +73,19 @@ def refused(route, status):
     return status in ((401, 403) if path.startswith("/api") else (401, 404))
 
 
-def unanswered(answer):
-    """Whether a port has said nothing, or not yet to everything that was asked over HTTP."""
+def is_channel(answer, owner):
+    """Whether it is the channel by which runs are told to end, of a process that starts them."""
+    return answer == DEAF and re.search(r"/blockveil (serve|worker) ", owner) is not None
+
+
+def unanswered(answer, owner=""):
+    """Whether a port has said nothing, or not yet to everything that was asked over HTTP or TLS."""
     pages = answer.get("pages", {})
     if pages.get("GET /api/ready") == 503:  # the server lives, and its database is busy
         return True
-    return answer == SILENT or any(pages[route] is None for route in pages if not route.startswith("WEBSOCKET"))
+    # A busy machine's part of Dask, or its server, may be too late to shake hands, and then end a connection in clear.
+    late = {**answer, "closes": None} == SILENT and not is_channel(answer, owner)
+    return late or any(pages[route] is None for route in pages if not route.startswith("WEBSOCKET"))
 
 
 class Watch:
@@ -82,7 +93,7 @@ class Watch:
 
     def __init__(self, process, mark, routes, asking):
         self._root, self._mark, self._routes, self._asking = process, mark, routes, asking
-        self.answers, self.owners, self.seen, self.silent, self.bound = {}, {}, set(), set(), set()
+        self.answers, self.owners, self.seen, self.silent, self.bound = {}, {}, set(), set(), {}
 
     def look(self):
         """One moment."""
@@ -91,14 +102,16 @@ class Watch:
         there = sockets.listeners(processes)
         self.owners |= {each: words for each in there if (words := sockets.words(each.process))}
         # A socket of no connection is bound to a port before it has a peer, and stays so where there is no way to the
-        # peer, as of a name that is looked up: it may be seen once.
+        # peer, as of a name that is looked up: it may be seen for as long as a busy machine leaves its process waiting.
         bound = {each for each in there if each.kind not in (*TCP, "unix")}
-        assert not bound & self.bound, {each: self.owners.get(each) for each in bound & self.bound}
-        self.bound = bound
+        self.bound = {each: self.bound.get(each, 0) + 1 for each in bound}
+        lasting = {each: self.owners.get(each) for each, looks in self.bound.items() if looks > MOST_LOOKS}
+        assert not lasting, lasting
         self.silent &= there  # what has closed without a word gave nothing
         found = [each for each in there - bound if each not in self.answers]
         for listener, answer in zip(found, self._asking.ask([self._question(each) for each in found]), strict=True):
-            if unanswered(answer):  # its process has not come to it yet: it is asked again, and must answer in the end
+            # Its process has not come to it yet: it is asked again, and must answer in the end.
+            if unanswered(answer, self.owners.get(listener, "")):
                 self.silent.add(listener)
             elif answer != {"gone": True}:  # it closed before anybody could have talked to it
                 self.silent.discard(listener)
@@ -146,7 +159,7 @@ class Watch:
         assert here, f"{owner} can be reached from elsewhere, at {listener.host}"
         if answer == REFUSAL:
             return "Dask worker" if "multiprocessing" in owner else "Dask scheduler or nanny"
-        if answer == DEAF and re.search(r"/blockveil (serve|worker) ", owner):
+        if is_channel(answer, owner):
             return "channel of runs"
         open_pages = {route: status for route, status in answer.get("pages", {}).items() if not refused(route, status)}
         assert {route: PUBLIC.get(route) for route in open_pages} == open_pages, (owner, open_pages)
@@ -214,7 +227,7 @@ CLUSTER = {"Dask scheduler or nanny": 3, "Dask worker": 2}
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "prefect"])
 def test_all_sockets_of_a_run_refuse_another_account(tmp_path, routes, plain):
     loaded = support.prepare(tmp_path, cluster="local")
@@ -223,7 +236,7 @@ def test_all_sockets_of_a_run_refuse_another_account(tmp_path, routes, plain):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_all_sockets_of_a_demo_refuse_another_account(tmp_path, routes):
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     config = tmp_path / "configs" / "quickstart.toml"
@@ -264,7 +277,7 @@ class Night:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_all_sockets_of_a_service_and_of_a_run_of_it_refuse_another_account(tmp_path, routes):
     loaded, port, log = site(tmp_path), free_port(), tmp_path / "command.log"
 
@@ -280,10 +293,11 @@ def test_all_sockets_of_a_service_and_of_a_run_of_it_refuse_another_account(tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_all_sockets_of_a_worker_and_of_a_run_of_it_refuse_another_account(tmp_path, routes):
     loaded = site(tmp_path)
-    with serve(tmp_path, tmp_path / "home", PREFECT_RUNNER_POLL_FREQUENCY="600") as served:
+    # A server alone: a service on it would look for runs too, and on a slow machine take the one that the worker shall.
+    with server_alone(tmp_path / "home") as served:
         subprocess.run([*BLOCKVEIL, "deploy", str(tmp_path)], env=served.client, check=True, timeout=600)
         night = Night(loaded, lambda: True, lambda: served.run("release/people", logical_date="2026-11-20"))
         words, own = ["worker", str(tmp_path)], tmp_path / "own"
@@ -316,6 +330,22 @@ def test_what_is_asked_would_be_answered_by_a_cluster_in_clear_and_its_pages():
 )
 def test_a_server_is_asked_again_until_it_is_ready(ready, expected):
     assert unanswered({"pages": {"GET /": 200, "GET /api/ready": ready}}) == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "owner", "expected"),
+    [
+        (SILENT, "python start_child", True),
+        (DEAF, "python start_child", True),
+        ({**DEAF, "closes": False}, "bin/blockveil worker configs", True),
+        (DEAF, "bin/blockveil worker configs", False),
+        (REFUSAL, "python start_child", False),
+        ({"dask": ["ran code as 0"], "wants": None}, "python start_child", False),
+    ],
+    ids=["nothing", "too late for TLS", "too late for HTTP", "a channel", "TLS", "code that ran"],
+)
+def test_who_was_too_late_to_answer_is_asked_again(answer, owner, expected):
+    assert unanswered(answer, owner) == expected
 
 
 def test_a_process_shows_its_files_to_its_own_account_alone_and_none_once_it_has_ended():
@@ -398,14 +428,16 @@ def test_a_socket_that_closes_without_a_word_is_not_waited_for_and_one_that_stay
             assert {each.port for each in watch.silent} == {ports[1]}
 
 
-def test_a_socket_of_no_connection_may_be_seen_once_and_not_stay():
+def test_a_socket_of_no_connection_may_be_seen_for_a_moment_and_not_stay():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as brief:
         brief.bind(("127.0.0.1", 0))
         watch, tree = watching()
         with tree:
-            watch.look()
+            for _ in range(MOST_LOOKS):
+                watch.look()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as lasting, tree:
         lasting.bind(("127.0.0.1", 0))
-        watch.look()
+        for _ in range(MOST_LOOKS):
+            watch.look()
         with pytest.raises(AssertionError, match="udp"):
             watch.look()
