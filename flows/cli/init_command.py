@@ -107,6 +107,8 @@ class _Asking:
         while (question := next(interview.due(self._given[-1], self._source), None)) is not None:
             try:
                 self._given.append(self._answer(self._given[-1], question))
+                if question.key == "every" and question.due(self._given[-1], self._source):
+                    say(f"  Until when? Write the last night too, such as {self._given[-1].every} until 2026-12-31.")
             except Back:
                 if len(self._given) == 1:
                     say("  This is the first question.")

@@ -142,11 +142,9 @@ def _by_prefect(
         state: Any = release_planned(workspace, store, overrides, approver, progress)
     except Exception as error:
         # What a release itself meets comes as a state; here Prefect could not run or record it.
-        raise PrefectFailed(
-            f"Prefect failed with {type(error).__name__}",
-            "A run is recorded by a Prefect server: the one PREFECT_API_URL names, else a temporary one",
-            "Start or correct the server and run again (what was done is resumed), or give --no-prefect",
-        ) from error
+        from blockveil.flows.service import named_server
+
+        raise PrefectFailed(*named_server.why_not_recorded(error, "give --no-prefect")) from error
     if not state.is_completed():
         state.result(raise_on_failure=True)
     return str(state.message)

@@ -143,11 +143,10 @@ def catch_up(
     """Show the nights that were begun or missed and are due, by the policy of deployments.toml; --apply runs them."""
     del debug
     login.join()
-    from blockveil.flows.service import deploy as deploying
-    from blockveil.flows.service import recovery
+    from blockveil.flows.service import named_server, recovery
     from blockveil.pipeline.config.deployments_file import load_deployments
 
-    deploying.require_server()
+    named_server.require_server()
     first = None if since is None else parse_date(since)
     found = recovery.catch_up_nights(load_deployments(configs), first, datetime.now(UTC), apply)
     if as_json:

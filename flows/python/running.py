@@ -120,11 +120,9 @@ def _by_prefect(
             state: Any = release_planned(workspace, store, {}, approver, tell)
         except Exception as error:
             # What a release itself meets comes as a state; here Prefect could not run or record it.
-            raise NotRecorded(
-                f"Prefect failed with {type(error).__name__}",
-                "A run is recorded by a Prefect server: the one PREFECT_API_URL names, else a temporary one",
-                "Start or correct the server and run again (what was done is resumed), or call with prefect=False",
-            ) from error
+            from blockveil.flows.service import named_server
+
+            raise NotRecorded(*named_server.why_not_recorded(error, "call with prefect=False")) from error
         if not state.is_completed():
             # Where an event loop runs, as in a notebook, this would otherwise raise nothing.
             state.result(raise_on_failure=True, _sync=True)

@@ -12,6 +12,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.login`: The login of the Prefect server that `blockveil serve` starts, and the one place where it is kept
 * :mod:`.mail`: Prefect block for e-mail through a mail server of one's own
 * :mod:`.metrics`: Budgets and nights for Prometheus. Public numbers only
+* :mod:`.named_server`: The Prefect server that the environment or the profile names
 * :mod:`.own_secret`: Secrets that this program makes for itself, each one line in a file that its user alone may read
 * :mod:`.pages`: What a server can show of its runs and deployments, whatever one of them holds
 * :mod:`.recovery`: After an interruption

@@ -8,73 +8,18 @@ import socket
 from collections.abc import Callable
 from contextlib import chdir
 
-import httpx
 from prefect import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import get_current_settings
 
 from blockveil.flows.service import automations, deployments, limits, login, runner
-from blockveil.flows.service.server import ServerFailed
+from blockveil.flows.service.named_server import require_server
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import LoadedDeployments
 
 POOL_TYPE = "blockveil"
 """Workers of Blockveil take its runs, and no worker of Prefect does: those obey what the server says."""
-
-
-def require_server() -> str:
-    """Address of the server that the environment or the profile names, once it has answered.
-
-    Raises
-    ------
-    ServerFailed
-        None is named (a temporary server would forget everything at once), or it does not answer, cannot prove who it
-        is, or does not know the password.
-    """
-    address = get_current_settings().api.url
-    if not address:
-        raise ServerFailed(
-            "No Prefect server is named",
-            "Deployments live on a permanent server",
-            "Set PREFECT_API_URL, for example http://127.0.0.1:4200/api while `blockveil serve` runs",
-        )
-    problem = _unfit(str(address))
-    if problem is not None:
-        raise problem
-    return str(address)
-
-
-def _unfit(address: str) -> ServerFailed | None:
-    try:
-        with get_client(sync_client=True) as client:
-            client._client.get("/hello").raise_for_status()  # nothing that anybody could have made unreadable
-    except httpx.HTTPStatusError as error:
-        if error.response.status_code in (401, 403):
-            return ServerFailed(
-                f"The Prefect server at {address} does not let this command in ({error.response.status_code})",
-                "It asks for a password",
-                "Set PREFECT_API_AUTH_STRING=user:password as the server has it; the login of `blockveil serve` is "
-                "found by itself, with the PREFECT_HOME of that service and the address that it printed, /api added",
-            )
-        return ServerFailed(
-            f"The Prefect server at {address} answers with an error ({error.response.status_code})",
-            "It must know this version's requests",
-            "Look into its log, and give it the version that this package is installed with",
-        )
-    except httpx.TransportError as error:
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):
-            return ServerFailed(
-                f"{address} shows a certificate that nobody known here has signed for that name",
-                "Who takes the server's place could take its password",
-                "Set PREFECT_API_SSL_CERT_FILE to the certificate of your authority, and use the name that it is for",
-            )
-        return ServerFailed(
-            f"Nobody answers at {address} ({type(error).__name__})",
-            "Deployments live on a server that runs",
-            "Start it, or correct PREFECT_API_URL",
-        )
-    return None
 
 
 def deploy(loaded: LoadedDeployments, tell: Callable[[str], None]) -> None:

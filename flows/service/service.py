@@ -50,7 +50,7 @@ def serve(
         stack.enter_context(chdir(home))  # Prefect would read settings in whatever folder this was called from
         if login.URL in os.environ:
             login.join()
-            from blockveil.flows.service.deploy import require_server  # which imports Prefect
+            from blockveil.flows.service.named_server import require_server  # which imports Prefect
 
             require_server()
             if loaded.deployments.site is not None:

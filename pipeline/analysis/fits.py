@@ -26,7 +26,7 @@ INTERCEPT = "(intercept)"
 
 OF_NOISE = (
     "Standard errors and intervals account for the noise of the release, not for the choice of a sample. An infinite "
-    "one says that the noise is too large to state it."
+    "one says that the noise is too large to state it: take fewer features, a ridge, or a release with less noise."
 )
 
 

@@ -149,7 +149,7 @@ class Answers(Section):
     def called(self) -> str:
         """Whom or what each record is about, in words: after the column that identifies them where nobody says."""
         column = self.unit_column or EACH_ROW
-        return self.unit or f"one {re.sub(r'(?i)[ _.-]id$', '', column)}"[:_LONGEST].rstrip()
+        return self.unit or f"one {re.sub(r'(?i:[ _.-]id)$|(?<=[a-z])I[Dd]$', '', column)}"[:_LONGEST].rstrip()
 
     @property
     def policy(self) -> Literal["drop", "refuse"]:

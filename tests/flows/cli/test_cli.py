@@ -156,6 +156,8 @@ def test_a_prefect_server_that_is_away_ends_with_code_eight_and_says_what_to_do(
     away = {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:9/api"}
     message = refusal(process("run", people.path, env=away), 8)
     assert "PREFECT_API_URL" in message
+    assert "Nobody answers at http://127.0.0.1:9/api" in message
+    assert "--no-prefect" in message
     assert "--no-prefect" in message
     assert Ledger(people.ledger_url).budget("people").charges == 0
 

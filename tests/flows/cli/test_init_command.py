@@ -45,6 +45,13 @@ def visits(tmp_path, monkeypatch):
     return tmp_path
 
 
+def test_a_rhythm_without_an_end_is_asked_for_its_end(visits):
+    typed = [*WORDS[:-2], "night", *WORDS[-2:]]
+    shown = blockveil("init", "visits.csv", "--date", "2026-12-01", typed=typed)
+    assert shown.count("Until when? Write the last night too, such as night until 2026-12-31.") == 1
+    assert "Until when?" not in blockveil("init", "visits.csv", "--date", "2026-12-01", "--output", "b", typed=WORDS)
+
+
 def test_somebody_answers_and_releases_by_the_commands_that_are_shown(visits):
     shown = blockveil("init", "visits.csv", "--date", "2026-12-01", typed=WORDS)
     assert 'Did you mean "person"?' in shown

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shutil
 from types import SimpleNamespace
 from unittest import mock
 
@@ -136,11 +137,11 @@ def answer(*words):
 @pytest.mark.parametrize("words", CALLS)
 def test_a_call_prints_one_document_and_nothing_else(folder, monkeypatch, words):
     monkeypatch.chdir(folder)
-    from blockveil.flows.service import deploy, login, recovery
+    from blockveil.flows.service import login, named_server, recovery
 
     due = SimpleNamespace(config="people", night="2026-11-22", why="missed", note="due", cost="free")
     monkeypatch.setattr(login, "join", lambda: None)
-    monkeypatch.setattr(deploy, "require_server", lambda: None)
+    monkeypatch.setattr(named_server, "require_server", lambda: None)
     monkeypatch.setattr(recovery, "catch_up_nights", lambda *_: [vars(due)])
     if words.startswith("ledger import"):
         blockveil("ledger", "export", "people.toml", "--output", "export.jsonl")
@@ -267,7 +268,7 @@ def test_colour_is_for_terminals_whose_user_wants_it(environment, terminal, colo
         (["plan", "people.toml", "--row", "3"], 2, "No such option: --row"),
         (["paln", "people.toml"], 2, "No such command 'paln'"),
         (["budget", "sett"], 2, "No such command 'sett'"),
-        (["verify", "nowhere"], 7, None),
+        (["verify", "nowhere"], 7, "There is no release nowhere"),
         (["report", "nowhere"], 7, "is not there"),
     ],
 )
@@ -281,8 +282,18 @@ def test_a_command_that_fails_prints_one_document_too(tmp_path, monkeypatch, cap
     document = json.loads(shown.out)
     assert ended.value.code == code
     assert shown.err
-    if told is None:  # the command has a document of its own for it
-        assert document["hold"] is False
-    else:
-        assert told in document["failed"]
-        assert document["exit_code"] == code
+    assert told in document["failed"]
+    assert document["exit_code"] == code
+
+
+def test_a_command_that_has_an_answer_although_it_fails_prints_that(folder, tmp_path, monkeypatch, capsys):
+    shutil.copytree(folder / "releases", tmp_path / "releases")
+    (released,) = (tmp_path / "releases" / "people" / "covariance").glob("2026-11-20-*.zarr")
+    shutil.rmtree(released / "mean")
+    monkeypatch.setattr("sys.argv", ["blockveil", "verify", str(released), "--json"])
+    monkeypatch.setattr(common, "_printed", [])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    document = json.loads(capsys.readouterr().out)
+    assert (ended.value.code, document["hold"]) == (7, False)
+    assert "failed" not in document

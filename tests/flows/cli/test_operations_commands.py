@@ -98,6 +98,40 @@ def test_a_server_that_does_not_answer_is_told_in_words(command, site):
         blockveil(command, site.base)
 
 
+def test_a_run_that_no_server_recorded_is_told_why(site):
+    import http.server
+    import threading
+
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from blockveil.flows.service.named_server import why_not_recorded
+
+    class LoginWanted(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.send_response(401)
+            self.end_headers()
+
+        do_GET = do_POST  # noqa: N815 - the name that http.server calls
+
+        def log_message(self, *words):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), LoginWanted) as served:
+        thread = threading.Thread(target=served.serve_forever)
+        thread.start()
+        with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{served.server_port}/api"}):
+            found, _, remedy = why_not_recorded(RuntimeError("secret"), "give --no-prefect")
+        served.shutdown()
+        thread.join()
+    assert "does not let this command in (401)" in found
+    assert remedy.startswith("Set PREFECT_API_AUTH_STRING")
+    assert remedy.endswith("run again (what was done is resumed), or give --no-prefect")
+    with temporary_settings(restore_defaults={PREFECT_API_URL}):
+        found, rule, _ = why_not_recorded(RuntimeError("secret"), "give --no-prefect")
+    assert found == "Prefect failed with RuntimeError"
+    assert "else a temporary one" in rule
+
+
 def test_a_server_of_metrics_that_finds_its_port_taken_says_so(site):
     import socket
 
