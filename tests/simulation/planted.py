@@ -155,9 +155,6 @@ MISTAKES = {
     "two nights of a charge draw for one place": Mistake(
         _SHARED + "check_commit", (("    if \"continual\" in spec and", "    if False and"),)
     ),
-    "a night is drawn although the one before it is unfinished": Mistake(
-        _SHARED + "check_turn", (("    if unfinished is not None:\n", "    if False:\n"),)
-    ),
     "each night of a charge pays again": Mistake(
         _SHARED + "paid_by", (("    if not found:\n        return None\n", "    return None\n"),)
     ),
@@ -167,9 +164,6 @@ MISTAKES = {
     "the newest release is removed": Mistake(_RETENTION + "old_releases", (("in sealed[:-1]:", "in sealed:"),)),
     "a release is removed before its pointer": Mistake(
         _RETENTION + "prune", (("for path in each.files:", "for path in each.files[::-1]:"),)
-    ),
-    "that a pointer is gone is not synced": Mistake(
-        _RETENTION + "prune", (("                durable.sync(path.parent)\n", ""),)
     ),
     "what was sent goes before its pointer": Mistake(
         "blockveil.pipeline.releases.destination:Destination.remove",

@@ -270,8 +270,9 @@ class Watcher:
         return sum(night in made or night > last for night in nights)
 
     def settled(self, nights: list[str]) -> bool:
-        """Whether as many nights are released as the budget holds."""
-        return len(self.released) == self._wanted(nights)
+        """Whether as many nights are released as the budget holds, and no charge of another one is held."""
+        held = [states for states in self._states.values() if states[-1] not in ("VOID", "RELEASED")]
+        return not held and len(self.released) == self._wanted(nights)
 
     def end(self, nights: list[str]) -> None:
         """At the end every night is released, or the budget holds no more; nothing is unfinished or held."""
