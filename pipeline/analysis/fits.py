@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -89,7 +90,7 @@ class Regression:
 
     @property
     def r_squared(self) -> float:
-        """Share of the target's sum of squares that is explained."""
+        """Share of the target's sum of squares that is explained; noise can take it out of the range from 0 to 1."""
         return float(self.fit.r_squared.value)
 
     @property
@@ -130,8 +131,15 @@ class Regression:
         low, high = ends(Estimate(self.fit.values, self.fit.standard_error), quantile(self.release, 0.95))
         shown = zip((INTERCEPT, *self.features), self.fit.values, low, high, strict=True)
         rows = [(name, f"{number(value)}   95 %: {number(a)} to {number(b)}") for name, value, a, b in shown]
-        share, error = number(self.r_squared), number(self.r_squared_standard_error)
-        return [*rows, ("R squared", f"{share}   standard error {error}"), ("Errors", OF_NOISE)]
+        return [*rows, ("R squared", self._explained), ("Errors", OF_NOISE)]
+
+    @property
+    def _explained(self) -> str:
+        """The share with its error, where it is one: noise can make it any number."""
+        share, error = self.r_squared, self.r_squared_standard_error
+        if not (0.0 <= share <= 1.0 and math.isfinite(error)):
+            return "not known: the noise of the released moments hides it"
+        return f"{number(share)}   standard error {number(error)}"
 
     @property
     def _title(self) -> str:

@@ -1,12 +1,14 @@
 """A release in the hands of an analyst: labels, errors, and what follows from it."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
 
+from blockveil.engine.estimates.matrices import Estimate
 from blockveil.pipeline.analysis import optional
 from blockveil.pipeline.analysis.opening import open_
 from blockveil.pipeline.analysis.release import Release
@@ -221,6 +223,22 @@ class TestRegression:
     def test_what_cannot_be_regressed_on_is_refused(self, known, arguments, problem):
         with pytest.raises(ConfigError, match=problem):
             known.release.regress(**arguments)
+
+    @pytest.mark.parametrize(
+        ("share", "error", "said"),
+        [
+            (0.25, 0.01, "0.25   standard error 0.01"),
+            (1.06, 0.01, "not known"),
+            (-0.2, 0.1, "not known"),
+            (0.5, np.inf, "not known"),
+            (np.nan, np.nan, "not known"),
+        ],
+    )
+    def test_an_explained_share_that_is_none_is_shown_as_not_known(self, known, share, error, said):
+        found = known.release.regress("weight", ["height"])
+        shown = replace(found, fit=replace(found.fit, r_squared=Estimate(np.array(share), np.array(error))))
+        (line,) = [line for line in str(shown).splitlines() if "R squared" in line]
+        assert said in line
 
     def test_a_second_moment_is_regressed_on_about_its_origin(self, second_moment):
         found = second_moment.release.regress("weight", ["height", "age"])
