@@ -62,16 +62,18 @@ def ask(steps: Steps, workspace: Workspace, given: str | None) -> str | None:
         remedy = signed_approval.remedy(workspace.plan) if signed else "Give --approve NAME"
         raise Stopped(_refused(f"{question.text} This run has no deployment, so it cannot wait", remedy))
     get_run_logger().warning("%s Waiting for up to %d hours.", question.text, question.wait_hours)
+    answer: Any = None
+    failure: str | None = None
     try:
-        answer: Any = suspend_flow_run(
+        answer = suspend_flow_run(
             wait_for_input=Approval.with_initial_data(description=question.text),
             timeout=question.wait_hours * 3600,
             key=question.key,
         )
     except Exception as error:  # noqa: BLE001 - it quotes what somebody may have written to the server
-        answer, why = None, type(error).__name__
-    if answer is None:
-        raise Stopped(_refused(*_unusable(why)))
+        failure = type(error).__name__
+    if failure is not None:
+        raise Stopped(_refused(*_unusable(failure)))
     decided_by = one_line(answer.name)
     get_run_logger().info("%s: decision %r by %r", workspace.plan.release_id, answer.decision, decided_by)
     if answer.decision != "approve":
@@ -107,7 +109,7 @@ def _answered(question: ApprovalRequest) -> Approval | None:
 
 
 def _unusable(why: str) -> tuple[str, str]:
-    return f"What the server has as the answer to this run is no decision ({why})", "Run it again to ask anew"
+    return f"The server has no decision for this run that can be read ({why})", "Run it again to ask anew"
 
 
 def _by_a_person(workspace: Workspace, answer: Approval) -> tuple[str, str]:

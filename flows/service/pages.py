@@ -8,6 +8,7 @@ a service. Nobody can see, start or change it, so it is deleted.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -22,6 +23,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 _PAGE = 200
 _BEYOND = 10**9
 _BROKEN = 500
+_TRIES, _SECONDS = 3, 0.3
 
 _log = logging.getLogger(__name__)
 
@@ -43,15 +45,17 @@ def shown_deployment(client: SyncPrefectClient, full_name: str) -> DeploymentRes
     full_name
         Name of flow and deployment.
     """
-    try:
-        return client.read_deployment_by_name(full_name)
-    except ObjectNotFound:
-        return None
-    except PrefectHTTPStatusError as error:
-        if not is_broken(error):
-            raise
-        _log.warning("The server cannot show the deployment '%s', which somebody has changed", full_name)
-        return None
+    for _ in range(_TRIES):  # a failure of the moment looks the same, and must not make a pause forgotten
+        try:
+            return client.read_deployment_by_name(full_name)
+        except ObjectNotFound:
+            return None
+        except PrefectHTTPStatusError as error:
+            if not is_broken(error):
+                raise
+        time.sleep(_SECONDS)
+    _log.warning("The server cannot show the deployment '%s', which somebody has changed", full_name)
+    return None
 
 
 def pages(

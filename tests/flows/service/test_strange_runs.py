@@ -154,6 +154,20 @@ def test_a_server_that_answers_nothing_is_no_empty_list(status):
         pages.readable(read)
 
 
+@pytest.mark.parametrize(("failures", "shown"), [(0, True), (1, True), (2, True), (3, False), (9, False)])
+def test_a_deployment_that_a_server_fails_to_show_for_a_moment_is_asked_for_again(monkeypatch, failures, shown):
+    monkeypatch.setattr(pages, "_SECONDS", 0.0)
+    known, left = object(), [refusal(500)] * failures
+
+    class Server:
+        def read_deployment_by_name(self, name):
+            if left:
+                raise left.pop()
+            return known
+
+    assert (pages.shown_deployment(Server(), NAME) is known) is shown
+
+
 @pytest.mark.parametrize("day", [date(2300, 1, 1), date.max], ids=str)
 def test_a_release_for_a_date_to_come_hides_no_missed_night(found, day):
     """A mistyped year, or somebody with the password: what the ledger holds stays there for good."""
