@@ -23,9 +23,11 @@ DATASET = turns.limit_name("people")
 
 @pytest.fixture(autouse=True)
 def impatient(prefect):
-    """An answer that stays an error is asked for once again."""
+    """An answer that stays an error is asked for once again; no other test waits for a slot that is taken here."""
     with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 1}):
         yield
+        with server() as client:
+            limits._delete(client, DATASET)
 
 
 def ask(method, path, body=None):
