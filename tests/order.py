@@ -61,10 +61,13 @@ def asks_for_a_server(path):
 
 
 def shares_with(test):
-    """Name that tests of one process have in common: their file, the server, or their own where the list names them."""
+    """Name that tests of one process have in common: their file, a server, or their own where the list names them."""
     if any(name in LONG for name in names_of(test)[:2]):
         return test
-    return "the server of Prefect" if asks_for_a_server(file_of(test)) else file_of(test)
+    if not asks_for_a_server(file_of(test)):
+        return file_of(test)
+    # Two servers, since tests that share one run one after the other: what starts services takes as long as the rest.
+    return f"the server of Prefect, {'services' if '/service/' in file_of(test) else 'runs'}"
 
 
 class ByFile(LoadFileScheduling):

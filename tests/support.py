@@ -136,3 +136,10 @@ def whole(compute: Any, held: list[Any], cut: Any, plan: Any, handle: str, name:
     released = released_layout(cut, plan.design)
     symmetric = plan.design.by_tile and plan.design.symmetric
     return assembled([tiles[i] for i in range(len(tiles))], released, symmetric)
+
+
+def slow_but(quick, cases):
+    """Cases of a test, all of them slow but a few."""
+    import pytest  # programs of tests that import this module do without it
+
+    return [case if case in quick else pytest.param(case, marks=pytest.mark.slow) for case in cases]

@@ -37,10 +37,11 @@ def test_the_tests_of_a_file_stay_together_but_for_those_of_the_list(request):
     assert shares_with(f"{FIRST}[x]") != shares_with(f"{FIRST}[y]")
 
 
-def test_tests_that_ask_for_a_server_share_one(request):
+def test_tests_that_ask_for_a_server_share_two(request):
     asking = {file_of(item.nodeid) for item in request.session.items if "prefect" in item.fixturenames}
     assert all(map(asks_for_a_server, asking))
     assert not asks_for_a_server("tests/test_order.py")
+    assert len({shares_with(f"{file}::test_a") for file in asking}) <= 2
     assert shares_with("tests/flows/cli/test_cli.py::test_a") == shares_with(
         "tests/flows/runs/test_conductor.py::test_b"
     )

@@ -13,6 +13,7 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, PREFECT_RUNNER_PROCESS_
 from blockveil.flows.runs import turns
 from blockveil.flows.service import automations, deployments, limits, recovery, revival, runner
 from blockveil.flows.service import deploy as deploying
+from tests import support
 from tests.flows.service.test_strange_runs import NAME, found, made, number, server
 
 __all__ = ["found"]
@@ -113,7 +114,7 @@ SPOILED = {
 }
 
 
-@pytest.mark.parametrize("what", SPOILED)
+@pytest.mark.parametrize("what", support.slow_but(("switched off", "all slots taken"), SPOILED))
 def test_limits_that_somebody_spoils_stop_no_start_of_a_service_which_puts_them_right(found, what):
     begin(found)
     places = [DATASET, f"deployment:{number()}"]

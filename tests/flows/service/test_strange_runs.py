@@ -114,11 +114,7 @@ def test_a_run_that_the_server_cannot_show_is_deleted_and_the_others_start(found
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [
-        "SCHEDULED",
-        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("RUNNING", "CRASHED", "CANCELLED", "COMPLETED")),
-    ],
+    "kind", support.slow_but(("SCHEDULED",), ("SCHEDULED", "RUNNING", "CRASHED", "CANCELLED", "COMPLETED"))
 )
 def test_neither_does_it_stop_the_start_of_a_service(found, kind):
     bad, now = made({"type": kind}, logical_date="\ud800"), datetime.now(UTC)

@@ -39,6 +39,7 @@ def test_a_release_with_shrunk_eigenvalues_says_so_and_how_large_its_error_may_b
         assert error["after_frobenius_norm_bound"] > error["simulated"]["after"]["frobenius"]
 
 
+@pytest.mark.slow
 def test_the_bound_of_shrunk_eigenvalues_holds(tmp_path):
     loaded = test_editions.prepare_wide(tmp_path, kind="second-moment")
     plan = make_plan(loaded, NIGHT)

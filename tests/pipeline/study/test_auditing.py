@@ -62,6 +62,7 @@ def test_k_norm_noise_passes_and_every_mutant_of_it_is_refuted():
         assert some_case_is_flagged("k-norm", 20_000, mutant)
 
 
+@pytest.mark.slow
 def test_noise_with_a_diagonal_of_its_own_passes_and_every_mutant_of_it_is_refuted(monkeypatch):
     found = run("box-diagonal", 20_000)
     assert not found.flagged
@@ -177,6 +178,7 @@ def test_the_attacked_pair_has_all_of_the_charged_loss_or_nearly():
     assert list(losses("laplace", "second-moment", "replace-one")) == pytest.approx([0.8], abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*MECHANISMS, "wishart", "johnson-lindenstrauss", "r1smg"])
 def test_what_is_measured_is_at_most_the_exact_profile(name):
     found = [verdict for verdict in run(name, 20_000).verdicts if verdict.exact_delta is not None]
