@@ -16,12 +16,15 @@ Its variance is made of the covariances of such forms, see :mod:`.noisy_moments`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments, Statistic, cross_products
+
+_OfPairs = tuple[Array, Array, Array, Array]
+_OfOwnNoise = Callable[[Array, Array], _OfPairs]
 
 
 def correlation(moments: NoisyMoments) -> Estimate:
@@ -34,10 +37,11 @@ def correlation(moments: NoisyMoments) -> Estimate:
     def of(stack: Array) -> Array:
         return _ratios(cross_products(stack, moments.constant))
 
+    of_own = _of_centred_noise if moments.constant else _of_own_noise
     with np.errstate(all="ignore"):
         forms = moments.centring.T / np.sqrt(np.diagonal(moments.products))
         ratios = of(moments.matrix[None])[0]
-        deviation = _combined(ratios, *_of_pairs(forms, moments))
+        deviation = _combined(ratios, *_of_pairs(forms, moments, of_own))
     return _estimate(moments, of, deviation)
 
 
@@ -69,7 +73,7 @@ def _given_all_others(moments: NoisyMoments) -> Estimate:
 
     inverse = _inverted(moments.products[None])[0]
     forms = (inverse @ moments.centring).T / np.sqrt(np.diagonal(inverse))
-    deviation = _combined(_ratios(inverse[None])[0], *_of_pairs(forms, moments))
+    deviation = _combined(_ratios(inverse[None])[0], *_of_pairs(forms, moments, _of_own_noise))
     return _estimate(moments, of, deviation)
 
 
@@ -91,7 +95,7 @@ def _given(moments: NoisyMoments, given: list[int]) -> Estimate:
     weights = np.zeros((len(left), moments.features))
     weights[:, left], weights[:, given] = np.eye(len(left)), -slopes[0]
     forms = (weights @ moments.centring).T / np.sqrt(np.diagonal(products[0]))
-    deviation = _combined(_ratios(products)[0], *_of_pairs(forms, moments))
+    deviation = _combined(_ratios(products)[0], *_of_pairs(forms, moments, _of_own_noise))
     return _estimate(moments, of, deviation)
 
 
@@ -131,12 +135,12 @@ def _definite(products: Array) -> bool:
     return bool(np.linalg.eigvalsh(products / np.sqrt(np.outer(size, size)))[0] > 0.0)
 
 
-def _of_pairs(forms: Array, moments: NoisyMoments) -> tuple[Array, Array, Array, Array]:
+def _of_pairs(forms: Array, moments: NoisyMoments, of_own: _OfOwnNoise) -> _OfPairs:
     """Covariances of the forms of each pair (i, j) of columns of forms, shape (p, d) to (d, d) each.
 
     ``Var b_i'N b_j``, ``Cov(b_i'N b_j, b_i'N b_i)``, ``Cov(b_i'N b_i, b_j'N b_j)``, and ``Var b_i'N b_i`` by row.
     """
-    own = _of_own_noise(forms, moments.variance)
+    own = of_own(forms, moments.variance)
     if moments.common is None:
         return own
     # One number adds y times C_ij to b_i'N b_j.
@@ -148,7 +152,24 @@ def _of_pairs(forms: Array, moments: NoisyMoments) -> tuple[Array, Array, Array,
     return pair, first, apart, alone
 
 
-def _of_own_noise(forms: Array, variance: Array) -> tuple[Array, Array, Array, Array]:
+def _of_centred_noise(forms: Array, variance: Array) -> _OfPairs:
+    """As :func:`_of_own_noise`, for forms of the constant and of one feature each, with no work by pair of pairs.
+
+    With ``b_i = a_i e_0 + s_i e_i`` it is ``b_i'N b_j = a_i a_j N_00 + a_i s_j N_0j + a_j s_i N_0i + s_i s_j N_ij``.
+    """
+    a, s = forms[0], np.diagonal(forms[1:])
+    count, sums, products = variance[0, 0], variance[0, 1:], variance[1:, 1:]
+    moved = np.outer(a**2, s**2 * sums)
+    pair = np.outer(a, a) ** 2 * count + moved + moved.T + np.outer(s, s) ** 2 * products
+    alone = a**4 * count + 4.0 * a**2 * s**2 * sums + s**4 * np.diagonal(products)
+    first = np.outer(a**3 * count + 2.0 * a * s**2 * sums, a)
+    apart = np.outer(a, a) ** 2 * count
+    for found in (pair, first, apart):
+        np.fill_diagonal(found, alone)
+    return pair, first, apart, np.repeat(alone[:, None], alone.size, axis=1)
+
+
+def _of_own_noise(forms: Array, variance: Array) -> _OfPairs:
     """The same from independent noise of distinct entries."""
     squares, own = forms**2, np.diagonal(variance)
     through = variance @ squares

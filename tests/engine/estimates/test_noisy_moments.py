@@ -100,6 +100,17 @@ def test_stated_errors_are_those_of_the_numerical_gradient(name, constant):
     assert stated == pytest.approx(np.sqrt(variance), rel=1e-3)
 
 
+@pytest.mark.parametrize("common", [None, np.linspace(0.0, 0.2, D + 1)])
+def test_correlations_have_the_errors_of_partial_correlations_given_nothing(common):
+    """Those of the first know that each of their forms is of two numbers; those of the second take any forms."""
+    found = moments(exact(), 0.05)
+    found = NoisyMoments(found.matrix, found.variance, True, found.origin, common)
+    quick, general = correlations.correlation(found), correlations.partial_correlation(found, [])
+    assert quick.value == pytest.approx(general.value, rel=1e-12)
+    assert np.isfinite(quick.standard_deviation).all()
+    assert quick.standard_deviation == pytest.approx(general.standard_deviation, rel=1e-9)
+
+
 def correlation_about_the_origin(found):
     estimate, above = correlations.correlation(found), np.triu_indices(D, 1)
     return estimate.value[above], estimate.standard_deviation[above]
