@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from blockveil.flows.cli.common import print_rows, say
+from blockveil.flows.cli.common import print_rows, say, say_sentence
 from blockveil.flows.cli.typed_words import Back, typed
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.scaffold import many_columns
@@ -49,7 +49,7 @@ class ColumnQuestions:
         Back
             The question before is to be asked again.
         """
-        say(f"  {_MANY}")
+        say_sentence(f"  {_MANY}")
         if self._suggested:
             say("  Some names suggest what their columns hold:")
             print_rows([(f"    {name}", words) for name, words in self._suggested.items()])
@@ -57,13 +57,13 @@ class ColumnQuestions:
                 self._steps.append(dict(self._suggested))
         while (name := next((each for each in self._names if each not in self._steps[-1]), None)) is not None:
             try:
-                self._take(name, typed(f"  {name}", "skip", f"{HELP}. {_MANY}"))
+                self._take(name, typed(f"  {name}", "skip", f"It is {HELP}. {_MANY}"))
             except Back:
                 if len(self._steps) == 1:
                     raise
                 self._steps.pop()
             except BlockveilError as error:
-                say(f"    {at_question(error)}")
+                say_sentence(f"    {at_question(error)}")
         return {name: words for name, words in self._steps[-1].items() if not many_columns.is_skip(words)}
 
     def _suggestions_are_right(self) -> bool:

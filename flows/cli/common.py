@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from blockveil.flows.cli.line_breaks import broken, column_of_heads, columns_of
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.base.printable import one_line, printable
@@ -238,9 +239,20 @@ def plain_values(value: Any) -> Any:
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:
     """Print aligned lines; on a terminal what a line is about is in bold, and a warning in yellow."""
-    width = max((len(what) for what, _ in rows), default=0)
+    columns = columns_of(sys.stdout)
+    width = column_of_heads(max((len(what) for what, _ in rows), default=0), columns)
     for what, value in rows:
-        say(f"{one_line(value)}", head=f"{one_line(what).ljust(width)}  ")
+        head, indent = f"{one_line(what).ljust(width)}  ", width + 2
+        if len(head) > indent:
+            for line in broken(one_line(what), columns).splitlines():
+                say("", head=line)
+            head = " " * indent
+        say(broken(one_line(value), columns, indent), head=head)
+
+
+def say_sentence(text: str, err: bool = False) -> None:
+    """Print what a person reads, with lines that end between words on a terminal; parameters as of :func:`say`."""
+    say(broken(printable(text, kept="\n"), columns_of(sys.stderr if err else sys.stdout)), err=err)
 
 
 def say(text: str, nl: bool = True, head: str = "", err: bool = False) -> None:

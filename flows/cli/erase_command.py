@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, Json, print_message, say
+from blockveil.flows.cli.common import Debug, Json, print_message, say_sentence
 from blockveil.flows.cli.progress_line import ProgressLine
 
 Config = Annotated[Path, typer.Argument(help="Config file of the ingest that makes the store.", show_default=False)]
@@ -36,7 +36,7 @@ def erase(config: Config, units: Units, as_json: Json = False, debug: Debug = Fa
     with ProgressLine() as progress:
         erased = erasing.erase(ingest_run.look(loaded, needed=False), named, progress)
     if sys.stderr.isatty():  # a person looks at it; a log or a pipe would keep it
-        say(f"Only here: {erased.sentence}", err=True)
+        say_sentence(f"Only here: {erased.sentence}", err=True)
     message = (
         "The store holds no row of these units, and will take in none. Copies elsewhere are untouched: backups, the "
         "source, and what was released."

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, Json, parse_date, parse_day, print_answer, print_message, say
+from blockveil.flows.cli.common import Debug, Json, parse_date, parse_day, print_answer, print_message, say_sentence
 from blockveil.flows.cli.progress_line import ProgressLine
 
 Config = Annotated[Path, typer.Argument(help="Config file of an ingest, TOML.", show_default=False)]
@@ -45,7 +45,7 @@ def ingest(
         outcome = ingest_run.ingest(source, progress)
     counted = source.counts.read or source.counts.held_files
     if counted and sys.stderr.isatty():  # a person looks at it; a log or a pipe would keep it
-        say(f"Only here: {source.counts.sentence()}", err=True)
+        say_sentence(f"Only here: {source.counts.sentence()}", err=True)
     unit, declared = loaded.config.unit, loaded.config
     bound = "one record each" if declared.rows_per_unit == 1 else f"at most {declared.rows_per_unit} rows each"
     rows = [

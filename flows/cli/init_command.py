@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from blockveil.flows.cli.column_questions import ColumnQuestions
-from blockveil.flows.cli.common import Date, Debug, Json, parse_date, print_json, print_rows, say
+from blockveil.flows.cli.common import Date, Debug, Json, parse_date, print_json, print_rows, say, say_sentence
 from blockveil.flows.cli.typed_words import BACK, MORE, Back, typed
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, GoodEnough, good_enough
 from blockveil.pipeline.accuracy.population import Supposed
@@ -89,9 +89,11 @@ class _Asking:
         """The release that follows from the answers."""
         if self._source.names:
             names = ", ".join(self._source.names)
-            say(f"The source has {len(self._source.names)} columns: {names}. Nothing else of it was read.")
-        say(f"Type {MORE} for help with a question, and {BACK} to go back to the one before. Every answer is public,")
-        say("and must not be taken from the records.\n")
+            say_sentence(f"The source has {len(self._source.names)} columns: {names}. Nothing else of it was read.")
+        say_sentence(
+            f"Type {MORE} for help with a question, and {BACK} to go back to the one before. Every answer is public, "
+            "and must not be taken from the records.\n"
+        )
         while True:
             self._ask()
             try:
@@ -99,7 +101,7 @@ class _Asking:
             except ConfigError as error:
                 if len(self._given) == 1:
                     raise
-                say(f"  {interview.at_question(error)}\n  The last question once more:")
+                say_sentence(f"  {interview.at_question(error)}\n  The last question once more:")
                 self._given.pop()
 
     def _ask(self) -> None:
@@ -108,7 +110,9 @@ class _Asking:
             try:
                 self._given.append(self._answer(self._given[-1], question))
                 if question.key == "every" and question.due(self._given[-1], self._source):
-                    say(f"  Until when? Write the last night too, such as {self._given[-1].every} until 2026-12-31.")
+                    say_sentence(
+                        f"  Until when? Write the last night too, such as {self._given[-1].every} until 2026-12-31."
+                    )
             except Back:
                 if len(self._given) == 1:
                     say("  This is the first question.")
@@ -118,16 +122,16 @@ class _Asking:
     def _answer(self, given: Answers, question: Decision) -> Answers:
         """Ask one question until an answer can be."""
         for line in self._levels(given) if question.key == "strictness" else ():
-            say(f"  {line}")
+            say_sentence(f"  {line}")
         if question.key == "columns":
-            say(f"{question.text}\n  {question.help}")
+            say_sentence(f"{question.text}\n  {question.help}")
         while True:
             try:
                 found = answered(given, self._source, self._values(given, question))
                 interview.require_room(found, self._rows)
                 return found
             except BlockveilError as error:
-                say(f"  {interview.at_question(error)}")
+                say_sentence(f"  {interview.at_question(error)}")
 
     def _levels(self, given: Answers) -> list[str]:
         """What follows from the answers so far, and what each level of the last one would promise."""

@@ -20,6 +20,7 @@ from blockveil.flows.cli.common import (
     print_answer,
     read_config,
     say,
+    say_sentence,
 )
 from blockveil.flows.cli.progress_line import ProgressLine
 from blockveil.flows.cli.stage_times import StageTimes, in_words
@@ -116,9 +117,9 @@ def _release(
 def _announce(workspace: Workspace, store: Looked) -> None:
     """Say what is going to be promised, and what to be warned of."""
     made = workspace.plan
-    say(f"{made.release_id}: {promise.sentence(made)} {store.sentence}")
+    say_sentence(f"{made.release_id}: {promise.sentence(made)} {store.sentence}")
     for warning in _warnings(made):
-        say(f"Warning: {warning}")
+        say_sentence(f"Warning: {warning}")
 
 
 def _warnings(made: Plan) -> list[str]:

@@ -34,7 +34,8 @@ class ProgressLine:
 
     def _show(self, stage: str, share: float | None, speed: str) -> None:
         progress, task = self._bar = self._bar or _bar()
-        progress.update(task, description=one_line(stage), total=None if share is None else 1.0, completed=share or 0.0)
+        progress.tasks[task].total = None if share is None else 1.0  # an update keeps the old total in place of None
+        progress.update(task, description=one_line(stage), completed=share or 0.0)
         progress.update(task, speed=speed, refresh=share in (None, 1.0))  # else a thread draws some times a second
 
     def __enter__(self) -> ProgressLine:

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from blockveil.flows.cli.common import say
+from blockveil.flows.cli.common import say_sentence
 
 MORE, BACK = "?", "<"
 """What asks for help, and what goes back."""
@@ -39,4 +39,4 @@ def typed(text: str, suggestion: str, more: str) -> str:
             raise Back
         if str(found).strip() != MORE:
             return str(found).strip()
-        say(f"  {more}")
+        say_sentence(f"  {more}")
