@@ -26,6 +26,9 @@ from blockveil.pipeline.plan.planning import Plan
 SHARED = 28
 """Nights that share a charge, where none do, or more than these."""
 
+_FEW = 0.1
+"""Share of values that are not zero in records of many zeros, where none is declared."""
+
 MOST_NIGHTS = 3660
 """Nights that can share a charge."""
 
@@ -91,7 +94,7 @@ def _rows_per_unit(plan: Plan) -> Iterator[PricedChange]:
         yield PricedChange(
             f"rows per unit {fewer} in place of {most}",
             f"a new ingest keeps at most {fewer} row{'s' * (fewer > 1)} of each unit and drops at most {share:.0f} % "
-            "of all rows",
+            "of all rows; what it drops takes back as much of the gain",
             with_rows_per_unit(plan.loaded, fewer),
             f"privacy.rows_per_unit={fewer}",
         )
@@ -112,14 +115,45 @@ def _bounds(plan: Plan) -> Iterator[PricedChange]:
             _with_shape(plan.loaded, {"features": tuple(_halved(feature) for feature in shape.features)}),
         )
     norm = longest_norm(plan) if isinstance(query, OneShapeSection) and len(query.columns) > 1 else None
-    if norm is not None:
+    if norm is not None and isinstance(shape, BoxGeometry):
         half = float(f"{norm / 2.0:.3g}")
         yield PricedChange(
             f"a norm bound of {half:g} beside the box, half of the distance of its furthest corner",
-            "records further than that from the origin are pulled nearer; those with few extreme values lose nothing",
+            _of_a_norm(shape),
             with_norm(plan.loaded, half),
             f"query.geometry.norm_at_most={half:g}",
         )
+        yield from _mostly_zeros(plan, shape)
+
+
+def _of_a_norm(shape: BoxGeometry) -> str:
+    """What a bound of the norm costs; where zero is a bound it counts as far from the middle."""
+    if shape.origin == "zero":
+        return "records further than that from zero are pulled nearer; those of few or small values lose nothing"
+    far = any(0.0 in (feature.lower, feature.upper) for feature in shape.features)
+    zeros = "; zero is a bound here, and extreme too" if far else ""
+    return (
+        "records further than that from the middle of the box are pulled nearer; those with few extreme values lose "
+        f"nothing{zeros}"
+    )
+
+
+def _mostly_zeros(plan: Plan, shape: BoxGeometry) -> Iterator[PricedChange]:
+    """Distances from zero in place of the middle, where records of many zeros are short."""
+    holds_zero = all(feature.lower <= 0.0 <= feature.upper for feature in shape.features)
+    off_middle = any(feature.lower + feature.upper != 0.0 for feature in shape.features)
+    if shape.origin == "zero" or not holds_zero or not off_middle:
+        return
+    declared = plan.config.compute.density_at_most
+    share = _FEW if declared is None else declared
+    ends = math.hypot(*(max(-feature.lower, feature.upper) for feature in shape.features))
+    norm = float(f"{math.sqrt(share) * ends:.3g}")
+    yield PricedChange(
+        f'origin = "zero" with a norm bound of {norm:g}, the norm of records with {100.0 * share:g} % of their values '
+        "at a bound and zeros elsewhere",
+        "records further than that from zero are pulled nearer to it, so that it is for records of many zeros",
+        _with_shape(plan.loaded, {"origin": "zero", "norm_at_most": norm}),
+    )
 
 
 def _off_zero(shape: BoxGeometry) -> bool:

@@ -2,7 +2,8 @@
 
 How exact a mean or a correlation will be depends on the records. No plan may look at them, so it is stated for
 supposed records, together with what is supposed: the mean of each feature in the middle of its declared bounds, a
-standard deviation that is a stated share of their width, and a stated correlation. Where the norm of a record is
+standard deviation that is a stated share of their width, and a stated correlation. Where a config declares which share
+of the values of sparse records is not zero, the others are supposed to be. Where the norm of a record is
 bounded too, supposed records are drawn nearer to the origin, until their root mean square norm is two thirds of it.
 """
 
@@ -97,6 +98,9 @@ class Population:
         Mean and standard deviation of each feature, raw units, shape (d,).
     nearer
         How much nearer to the origin records were drawn, for a bound of their norm; 1 where they were not.
+    density
+        Share of values that are supposed not to be zero, as ``compute.density_at_most`` declares it; 1 where it does
+        not.
     """
 
     rows: int
@@ -107,6 +111,7 @@ class Population:
     mean: Vector
     size: Vector
     nearer: float = 1.0
+    density: float = 1.0
 
     @classmethod
     def of(cls, plan: Plan, supposed: Supposed) -> Population:
@@ -119,7 +124,8 @@ class Population:
         """
         at_most = plan.config.query.rows_at_most
         supposed.check(at_most)
-        shapes = _bounds(plan.question, supposed.spread)
+        density = plan.config.compute.density_at_most or 1.0
+        shapes = _bounds(plan.question, supposed.spread, density)
         middle, size = (np.concatenate([shape[side] for shape in shapes]) for side in (0, 1))
         return cls(
             supposed.rows or at_most,
@@ -130,6 +136,7 @@ class Population:
             middle,
             size,
             min(shape[2] for shape in shapes),
+            density,
         )
 
     def with_rows(self, rows: int, is_bound: bool = False) -> Population:
@@ -152,12 +159,13 @@ class Population:
     @property
     def words(self) -> str:
         """What is supposed of features, for a person."""
+        zeros = f", but for zeros in all but a share of {self.density:.3g} (compute.density_at_most)"
+        zeros = zeros if self.density < 1.0 else ""
         size = f"a standard deviation of {self.spread:.3g} of their width"
         if self.nearer < 1.0:
             size += f", and all of them {1.0 / self.nearer:.3g} times nearer to the origin, for the bound of the norm"
-        return (
-            f"{self.number}, each feature with its mean in the middle of its bounds and {size}; nobody looked at them"
-        )
+        of_each = f"each feature with its mean in the middle of its bounds and {size}{zeros}"
+        return f"{self.number}, {of_each}; nobody looked at them"
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -170,7 +178,7 @@ class Population:
         }
 
 
-def _bounds(question: Question, spread: float) -> list[tuple[Vector, Vector, float]]:
+def _bounds(question: Question, spread: float, density: float) -> list[tuple[Vector, Vector, float]]:
     """Mean and standard deviation of the features of each shape of a record, and how much nearer they were drawn."""
     match question:
         case CellsQuestion():
@@ -178,11 +186,11 @@ def _bounds(question: Question, spread: float) -> list[tuple[Vector, Vector, flo
             low, high = (np.array(side) for side in zip(*ends, strict=True))
             return [((low + high) / 2.0, (high - low) * spread, 1.0)]
         case Outer():
-            return [_within(side.coordinates, spread) for side in (question.query.left, question.query.right)]
+            return [_within(side.coordinates, spread, density) for side in (question.query.left, question.query.right)]
         case Gradients():
-            return [_within(question.query.features.coordinates, spread)]
+            return [_within(question.query.features.coordinates, spread, density)]
         case Moment() | RowsQuestion() | TotalsQuestion():
-            return [_within(question.coordinates, spread)]
+            return [_within(question.coordinates, spread, density)]
     return [(np.empty(0), np.empty(0), 1.0)]  # a query of another package: nothing is known of its records
 
 
@@ -191,12 +199,17 @@ def _ends(axis: Any) -> tuple[float, float]:
     return (float(axis.edges[0]), float(axis.edges[-1])) if isinstance(axis, Edges) else (0.0, axis.cells - 1.0)
 
 
-def _within(coordinates: Coordinates, spread: float) -> tuple[Vector, Vector, float]:
+def _within(coordinates: Coordinates, spread: float, density: float) -> tuple[Vector, Vector, float]:
     """Mean and standard deviation within one shape, and how much nearer to the origin that is."""
     bounded = np.isfinite(coordinates.lower) & np.isfinite(coordinates.upper)
     low = np.where(bounded, coordinates.lower, coordinates.origin - coordinates.scale)
     high = np.where(bounded, coordinates.upper, coordinates.origin + coordinates.scale)
-    shift, size = (low + high) / 2.0 - coordinates.origin, (high - low) * spread
+    middle, size = (low + high) / 2.0, (high - low) * spread
+    zeros = (low <= 0.0) & (high >= 0.0) & (density < 1.0)
+    # A value that is zero but with a chance of the density has E[x^2] = density (size^2 + middle^2).
+    mean = np.where(zeros, density * middle, middle)
+    size = np.where(zeros, np.sqrt(density * (size**2 + (1.0 - density) * middle**2)), size)
+    shift = mean - coordinates.origin
     norm = _norm(coordinates, shift, size)
     nearer = min(1.0, _OF_THE_NORM / norm) if norm > 0.0 else 1.0
     return coordinates.origin + nearer * shift, nearer * size, nearer

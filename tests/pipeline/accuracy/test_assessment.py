@@ -122,6 +122,26 @@ def test_records_within_a_norm_are_supposed_nearer_to_the_origin(tmp_path):
     assert "times nearer to the origin" in population.words
 
 
+def test_of_sparse_records_values_are_supposed_to_be_zero_as_often_as_the_config_declares(tmp_path):
+    text = support.write_config(tmp_path).read_text()
+    start, end = text.index("features = ["), text.index("]\n\n[privacy]")
+    features = '{ name = "f", lower = 0, upper = 3 }, { name = "g", lower = 1, upper = 3 }'
+    text = f"{text[:start]}features = [{features}{text[end:]}"
+    (tmp_path / "dense.toml").write_text(text)
+    (tmp_path / "sparse.toml").write_text(text.replace("[compute]", "[compute]\ndensity_at_most = 0.05"))
+    dense, sparse = (
+        Population.of(make_plan(load_config(tmp_path / f"{name}.toml"), NIGHT), Supposed())
+        for name in ("dense", "sparse")
+    )
+    random = np.random.default_rng(3)
+    values = np.where(random.random(10**6) < 0.05, random.normal(1.5, 0.5, 10**6), 0.0)
+    assert sparse.mean == pytest.approx([values.mean(), 2.0], rel=0.02)
+    assert sparse.size == pytest.approx([values.std(), 1.0 / 3.0], rel=0.02)
+    assert dense.mean.tolist() == [1.5, 2.0]
+    assert "zeros in all but a share of 0.05 (compute.density_at_most)" in sparse.words
+    assert "zeros" not in dense.words
+
+
 @pytest.mark.parametrize(
     ("supposed", "told"),
     [

@@ -15,7 +15,7 @@ from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.accuracy.rhythm import Rhythm, rhythm_of
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.plan.excess_noise import with_epsilon
+from blockveil.pipeline.plan.excess_noise import with_epsilon, with_section
 from blockveil.pipeline.plan.planning import make_plan, plan_near
 from tests import support
 
@@ -58,7 +58,8 @@ def test_fewer_rows_per_unit_divide_the_noise_by_as_much(tmp_path):
     found = levers(*planned(path))
     assert by_word(found, "rows per unit 10 in place of 50").times_less == pytest.approx(5.0, rel=0.02)
     assert by_word(found, "rows per unit 1 in place of 50").times_less == pytest.approx(50.0, rel=0.02)
-    assert "at most 80 % of all rows" in by_word(found, "rows per unit 10 in place of 50").price
+    price = by_word(found, "rows per unit 10 in place of 50").price
+    assert "at most 80 % of all rows; what it drops takes back as much of the gain" in price
 
 
 def test_bounds_half_as_wide_give_a_quarter_of_the_noise_and_twice_the_records_half_of_it(tmp_path):
@@ -184,6 +185,42 @@ def test_a_wide_matrix_is_told_of_norm_features_and_directions(tmp_path):
     assert "half of the distance of its furthest corner" in norm.what
     assert by_word(found, "the first 150 of the 300 features").times_less > 1.5
     assert any("principal directions in place of the matrix" in lever.what for lever in found)
+
+
+@pytest.mark.parametrize(("declared", "share"), [("", 0.1), ("density_at_most = 0.01", 0.01)])
+def test_records_of_many_zeros_are_measured_from_zero_where_that_is_a_bound(tmp_path, declared, share):
+    text = support.write_config(tmp_path).read_text()
+    start, end = text.index("features = ["), text.index("]\n\n[privacy]")
+    text = f'{text[:start]}features = [{{ name = "f", lower = 0, upper = 2, count = 300 }}{text[end:]}'
+    text = text.replace("[compute]", f"[compute]\n{declared}")
+    (tmp_path / "zeros.toml").write_text(text)
+    plan, population = planned(tmp_path / "zeros.toml")
+    found = levers(plan, population)
+    assert "zero is a bound here, and extreme too" in by_word(found, "furthest corner").price
+    lever = by_word(found, 'origin = "zero"')
+    norm = float(f"{2.0 * (300 * share) ** 0.5:.3g}")
+    assert f"a norm bound of {norm:g}," in lever.what
+    middle = 'origin = "midpoint"'
+    assert middle in text
+    (tmp_path / "set.toml").write_text(text.replace(middle, f'origin = "zero"\nnorm_at_most = {norm}'))
+    by_hand, _ = planned(tmp_path / "set.toml")
+    names = compared_features(plan)
+    factor = noise_size(plan, population, names) / noise_size(by_hand, population, names)
+    assert factor == pytest.approx(lever.times_less, rel=1e-6)
+    assert factor > 1.5
+    again = levers(by_hand, population)
+    assert not any('origin = "zero"' in each.what for each in again)
+    assert "further than that from zero" in by_word(again, "furthest corner").price
+
+
+def test_a_middle_that_is_zero_needs_no_other_origin(tmp_path):
+    plan, population = planned(support.write_config(tmp_path))
+    shape = plan.config.query.geometries["geometry"]
+    assert any(feature.lower + feature.upper for feature in shape.features)
+    even = tuple(feature.model_copy(update={"lower": -1.0, "upper": 1.0}) for feature in shape.features)
+    narrower = with_section(plan.loaded, "query", {"geometry": shape.model_copy(update={"features": even})})
+    found = levers(plan_near(narrower, NIGHT), population)
+    assert not any('origin = "zero"' in lever.what for lever in found)
 
 
 def test_three_levers_are_shown_and_the_rest_where_they_are_asked_for(tmp_path):
