@@ -276,6 +276,13 @@ MUTANTS = (
         "else 1",
     ),
     Mutant(
+        "tests/engine/mechanisms/counts/test_range_residuals.py::test_the_sensitivity_is_the_largest_distance_of_all_pairs_of_records",
+        "blockveil.engine.mechanisms.counts.range_residuals:RangeResiduals._largest_distance",
+        "- 2.0 * product",
+        "- product",
+        among="replace-one",
+    ),
+    Mutant(
         "tests/engine/answers/test_step_records.py::test_a_batch_is_a_function_of_the_record_alone",
         "blockveil.engine.answers.step_records:FixedBatches.of",
         "+ factors[0])",

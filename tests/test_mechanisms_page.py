@@ -96,6 +96,19 @@ def test_the_table_of_marginal_tables_is_what_the_benchmark_prints():
         assert 1.0 <= found[3] <= 1.003
 
 
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * ("Adult" in name)) for name in marginals.ORDERED]
+)
+def test_the_table_of_ranges_is_what_the_benchmark_prints(name):
+    (row,) = (
+        each for each in rows_below("#### Ranges along ordered axes", "tables with ranges") if name in each.values()
+    )
+    found = marginals.row_of_ranges(tables := marginals.ORDERED[name])
+    assert [float(cell) for cell in list(row.values())[1:]] == pytest.approx(found, rel=2e-3)
+    assert found[0] > 1.0
+    assert 1.0 <= found[2] <= 1.08 ** len(tables.ordered)
+
+
 def test_the_errors_beside_those_of_other_libraries_are_what_the_benchmark_prints():
     """Those of Blockveil, over the ten trials of the page; what other libraries do is theirs."""
     shown = {(row["task"], row["guarantee"]): row for row in rows_below("### Beside other libraries", "task")}

@@ -34,7 +34,7 @@ from blockveil.engine.mechanisms.registry import declarations, declared
 from blockveil.engine.noise.additive import NoiseDesign, add_noise
 from blockveil.engine.records.geometry import CappedBox
 from blockveil.engine.sensitivity import rotation
-from blockveil.engine.sensitivity.problems import Counts, Problem
+from blockveil.engine.sensitivity.problems import Counts, Marginals, Problem
 from blockveil.engine.study import r1smg
 
 _FAINT = 0.25
@@ -124,13 +124,20 @@ def _additive_cases(declaration: MechanismDeclaration, guarantee: ApproxDP, muta
         except CannotCalibrate as error:
             refusal = str(error)
             continue
-        if design.strategy is None and isinstance(problem, Counts) and problem.workload:
-            continue  # as a workload changes nothing for noise on the cells themselves
+        if design.strategy is None and _sums_of_cells(problem):
+            continue  # as these change nothing for noise on the cells themselves
         found += _additive(problem, design, guarantee, pairs, mutant)
     if not found:
         raise CalibrationError(refusal)
     paths = paths_of_moments(first, guarantee, mutant) or paths_of_counts(first, guarantee, mutant)
     return found + paths + ([] if directed is None else path_along_directions(directed, guarantee, mutant))
+
+
+def _sums_of_cells(problem: Problem) -> bool:
+    """Whether sums of cells are asked for: a workload, or ranges of tables."""
+    if isinstance(problem, Marginals):
+        return bool(problem.tables.ordered)
+    return isinstance(problem, Counts) and bool(problem.workload)
 
 
 def charged(design: NoiseDesign, guarantee: ApproxDP) -> Claim:
@@ -163,6 +170,8 @@ def _additive(
 def _place(problem: Problem) -> str:
     if isinstance(problem, rotation.RotatedSecondMoment | rotation.RotatedRows):
         return " along directions"
+    if isinstance(problem, Marginals) and problem.tables.ordered:
+        return " with ranges"
     return " in a box within a ball" if isinstance(getattr(problem, "body", None), CappedBox) else ""
 
 

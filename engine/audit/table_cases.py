@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from dataclasses import replace
+from itertools import combinations, product
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from blockveil.engine.sensitivity.problems import Marginals
 from blockveil.engine.workloads.marginal_tables import MarginalTables
 
 TABLES = MarginalTables((2, 3, 2), ((0, 1), (1, 2)))
+ORDERED = replace(TABLES, ordered=(1,))
+"""The same tables, with ranges along the axis of three cells."""
 
 
 def problems(rows: int) -> Sequence[tuple[Marginals, Sequence[tuple[Array, Array]]]]:
@@ -34,6 +37,14 @@ def problems(rows: int) -> Sequence[tuple[Marginals, Sequence[tuple[Array, Array
     return (
         (Marginals(TABLES, Neighbours.ADD_REMOVE, rows), [(first, np.zeros_like(first))]),
         (Marginals(TABLES, Neighbours.REPLACE_ONE, rows), [(first, other) for other in others]),
+        (
+            Marginals(ORDERED, Neighbours.ADD_REMOVE, rows),
+            [(count.astype(np.float64), np.zeros_like(first)) for count in counts],
+        ),
+        (
+            Marginals(ORDERED, Neighbours.REPLACE_ONE, rows),
+            list(combinations([count.astype(np.float64) for count in counts], 2)),
+        ),
     )
 
 

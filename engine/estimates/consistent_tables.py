@@ -9,6 +9,8 @@ Linear functions. ``sum over tables T of  c_T . table_T`` is ``sum over sets A o
 (:mod:`.marginal_tables`) and ``g_A = sum over T above A of  P_A (c_T summed over T without A) / n of T without A``.
 Where residuals of independent noise were measured, its variance is ``sum d_A^2 |g_A|^2`` exactly, d_A the standard
 deviation of the noise of A before projection. It is the generalised least squares estimate from all that was measured.
+Along ordered axes ``Q_i u`` was measured in place of u (:mod:`.ordered_axes`): then it is ``sum d_A^2 |Q_A^+ g_A|^2``,
+with Q_A^+ the product of the symmetric matrices ``Q_i^+`` over the ordered axes in A.
 
 **Source**: Boyle and Dykstra, 1986; Xiao, He, Zhang and Kifer, 2023, for the variances.
 """
@@ -21,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.workloads.marginal_tables import Axes, MarginalTables
+from blockveil.engine.workloads.ordered_axes import along_axis
 
 _MOST_ROUNDS = 400
 _CLOSE = 1e-4
@@ -77,7 +80,10 @@ def _lifted(flat: NDArray[np.float64], tables: MarginalTables) -> NDArray[np.flo
 
 
 def deviation(
-    coefficients: Mapping[Axes, NDArray[np.float64]], tables: MarginalTables, noise: Mapping[Axes, float]
+    coefficients: Mapping[Axes, NDArray[np.float64]],
+    tables: MarginalTables,
+    noise: Mapping[Axes, float],
+    inverses: Mapping[int, NDArray[np.float64]] | None = None,
 ) -> float:
     """Standard deviation of a linear function of tables that are made of measured residuals.
 
@@ -89,5 +95,14 @@ def deviation(
         Which tables there are.
     noise
         Standard deviation of the noise of each set's residual before projection.
+    inverses
+        ``Q^+`` along ordered axes; None where there are none.
     """
-    return float(np.sqrt(sum(noise[axes] ** 2 * np.sum(tables.sums(coefficients, axes) ** 2) for axes in tables.sets)))
+    total = 0.0
+    for axes in tables.sets:
+        values = tables.sums(coefficients, axes)
+        for along, axis in enumerate(axes):
+            if inverses and axis in inverses:
+                values = along_axis(inverses[axis], values, along)
+        total += noise[axes] ** 2 * float(np.sum(values**2))
+    return float(np.sqrt(total))

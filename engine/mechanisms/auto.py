@@ -15,6 +15,7 @@ from blockveil.engine.estimates.error_bounds import expected_spectral_norm, subs
 from blockveil.engine.guarantees.calibration import CannotCalibrate, gaussian_mu
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.contract import Importance, Mechanism, NotApplicable
+from blockveil.engine.mechanisms.counts.range_errors import range_errors
 from blockveil.engine.mechanisms.directions.bingham import expected_sine_distance
 from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign, Exponential
 from blockveil.engine.mechanisms.gaussian_bound import least_total
@@ -22,7 +23,7 @@ from blockveil.engine.mechanisms.positive_error import positive_error
 from blockveil.engine.mechanisms.registry import declarations
 from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.records.geometry import Vector
-from blockveil.engine.sensitivity.problems import Counts, Problem, Totals, constants
+from blockveil.engine.sensitivity.problems import Counts, Marginals, Problem, Totals, constants
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Metric:
     Attributes
     ----------
     kind
-        "total", "relative" or "weighted" (expected squared error of all entries), "workload" (of all answers of the
+        "total", "relative" or "weighted" (expected squared error of all entries; along ordered axes of marginal tables,
+        of ranges), "workload" (of all answers of the
         declared workload of counts), "positive" (that of all entries of a positive semi-definite version, simulated),
         "spectral" (bound of the mean spectral norm), or "subspace" (expected squared sine distance of the leading
         subspace).
@@ -68,6 +70,9 @@ class Metric:
             return workload_error(problem.workload, design)
         if self.kind == "positive":
             return positive_error(problem, _units(problem, self.importance)[0], design)
+        if isinstance(problem, Marginals) and problem.tables.ordered and self.kind not in ("spectral", "subspace"):
+            # Along ordered axes ranges are asked for, which together weigh as much as the cells.
+            return float(range_errors(problem.tables, design) @ problem.tables.cells_of_each)
         if design.strategy is not None:
             return self._estimated(problem, design)
         if self.kind == "subspace":

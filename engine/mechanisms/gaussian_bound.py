@@ -180,6 +180,8 @@ def _histograms(problem: Histograms, rows: Vector, columns: Vector) -> float | N
 
 @_root.register
 def _marginals(problem: Marginals, rows: Vector, columns: Vector) -> float | None:
+    if problem.tables.ordered:
+        return None  # what is asked for are ranges, of whose error no such bound is known
     try:
         strategy = ResidualStrategy(problem.tables, problem.rows_at_most)
     except CalibrationError:

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.calibration import CalibrationError
+from blockveil.engine.workloads.ordered_axes import MOST_ORDERED
 from blockveil.engine.workloads.workload import Numbers
 
 Axes = tuple[int, ...]
@@ -52,10 +53,13 @@ class MarginalTables:
         Cells along each axis, at least two.
     tables
         Axes of each table: ascending, at least one, no table twice.
+    ordered
+        Axes along which ranges of cells are asked for (:mod:`.ordered_axes`), ascending, each in a table.
     """
 
     sizes: tuple[int, ...]
     tables: tuple[Axes, ...]
+    ordered: Axes = ()
 
     def __post_init__(self) -> None:
         """Refuse tables that do not exist."""
@@ -66,6 +70,12 @@ class MarginalTables:
             raise CalibrationError("each table has at least one axis, in ascending order; name the axes of each table")
         if len(set(self.tables)) < len(self.tables):
             raise CalibrationError("a table is asked for twice; name it once")
+        if list(self.ordered) != sorted(set(self.ordered) & {axis for table in self.tables for axis in table}):
+            raise CalibrationError("an ordered axis is in no table, or named twice; name axes of tables, each once")
+        if any(self.sizes[axis] > MOST_ORDERED for axis in self.ordered):
+            raise CalibrationError(
+                f"an ordered axis has more than {MOST_ORDERED} cells; declare wider cells, or do not order it"
+            )
         if sum(2 ** len(table) for table in self.tables) > 16 * MOST_SETS or len(self.sets) > MOST_SETS:
             raise CalibrationError(f"the tables have more than {MOST_SETS} sets of axes; ask for fewer or smaller ones")
         if max(self.cells, self.entries) > MOST_CELLS:
@@ -94,6 +104,11 @@ class MarginalTables:
     def cells(self) -> int:
         """Cells of all tables together."""
         return sum(self.size(table) for table in self.tables)
+
+    @property
+    def cells_of_each(self) -> NDArray[np.float64]:
+        """Cells of each table, shape (tables,)."""
+        return np.array([float(self.size(table)) for table in self.tables])
 
     @property
     def entries(self) -> int:

@@ -54,10 +54,18 @@ def errors_of_tables(answer: MarginalsAnswer, population: Population) -> list[Ex
     tables, deviations = answer.question.problem.tables, answer.deviations()
     factor, errors = interval_of_an_entry(answer.design), []
     for table, place in zip(tables.tables, tables.places, strict=True):
-        size, mean = factor * float(deviations[place.start]), population.rows / tables.size(table)
+        size, mean = factor * float(np.max(deviations[place])), population.rows / tables.size(table)
         note = f"{_share(size, mean)} of the {mean:,.4g} records that its {tables.size(table):,} cells hold on average"
         errors.append(ExpectedError(f"cell by {answer.question.title(table)}", size, of=mean, note=note))
-    return errors
+    return errors + _of_ranges(answer)
+
+
+def _of_ranges(answer: MarginalsAnswer) -> list[ExpectedError]:
+    if not answer.question.problem.tables.ordered:
+        return []
+    # A range adds up many entries, so that its law is nearly Gaussian, and is Gaussian where a strategy was measured.
+    size = INTERVAL * answer.range_deviation()
+    return [ExpectedError("range", size, note="root mean square over all ranges of cells along ordered axes")]
 
 
 def errors_of_histograms(answer: HistogramsAnswer, population: Population) -> list[ExpectedError]:

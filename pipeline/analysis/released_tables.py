@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from blockveil.engine.estimates.consistent_tables import deviation
 from blockveil.engine.workloads.marginal_tables import Axes, MarginalTables
+from blockveil.engine.workloads.ordered_axes import along_axis, inverse
 from blockveil.pipeline.analysis.results import Results
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.data.released import OpenRelease
@@ -50,12 +51,15 @@ class TableMeasurement:
         Of the noise of each entry, before the means were subtracted.
     centred
         Whether the means were subtracted.
+    queries
+        For each ordered axis, the symmetric matrix by which the values are multiplied along it.
     """
 
     axes: tuple[str, ...]
     values: Array
     standard_deviation: float
     centred: bool
+    queries: Mapping[str, Array] = field(default_factory=dict)
 
 
 class TableResults(Results):
@@ -92,6 +96,50 @@ class TableResults(Results):
         value = sum(float(np.sum(own * self._table(tables, axes))) for axes, own in found.items())
         return LinearAnswer(value, self._deviation(tables, found))
 
+    def between(self, ranges: Mapping[str, tuple[float, float]]) -> LinearAnswer:
+        """How many records lie within ranges of one or more columns, and its standard error.
+
+        Parameters
+        ----------
+        ranges
+            For each column that is named, the lower and the upper edge of a range of cells, the upper one not included:
+            of codes the first one and the one after the last. All other columns may have any value in the grid.
+
+        Raises
+        ------
+        ConfigError
+            The release holds no tables, none over all of these columns, or a range ends within a cell.
+        """
+        tables, names = self._tables()
+        axes = {names.index(name) for name in ranges if name in names}
+        holding = [table for table in tables.tables if axes <= set(table)]
+        if not ranges or len(axes) < len(ranges) or not holding:
+            raise ConfigError(
+                f"The release has no table over {str(tuple(ranges))[:80]}",
+                "Ranges are counted in a table over all of their columns",
+                f"Choose among {str([tuple(names[axis] for axis in table) for table in tables.tables[:3]])[:200]}",
+            )
+        table = min(holding, key=tables.size)
+        coefficients = np.ones(tables.shape(table))
+        for along, axis in enumerate(table):
+            if axis in axes:
+                inside = self._inside(axis, names[axis], ranges[names[axis]])
+                coefficients = coefficients * inside.reshape([-1 if k == along else 1 for k in range(len(table))])
+        return self.linear({tuple(names[axis] for axis in table): coefficients})
+
+    def _inside(self, axis: int, name: str, ends: tuple[float, float]) -> Array:
+        """Ones for the cells between two edges."""
+        edges = self._numbers(f"axis_{axis + 1}_edges")
+        low, high = (np.flatnonzero(edges == end) for end in ends)
+        if not (low.size and high.size and low[0] < high[0]):
+            raise ConfigError(
+                f"The range {str(ends)[:80]} of {name} is not one of cells",
+                "A range begins at an edge and ends at a later one",
+                f"Choose two of {str(edges.tolist())[:200]}",
+            )
+        places = np.arange(edges.size - 1)
+        return ((places >= low[0]) & (places < high[0])).astype(np.float64)
+
     def measurements(self) -> list[TableMeasurement]:
         """What was measured, with independent noise: what a program that makes up records fits.
 
@@ -110,11 +158,15 @@ class TableResults(Results):
                 for table, place in zip(tables.tables, tables.places, strict=True)
             ]
         residuals = tables.projected(tables.apart(self._numbers("tables")))
-        noise = self._numbers("residual_standard_deviation")
-        return [
-            TableMeasurement(tuple(names[axis] for axis in axes), residuals[axes], float(size), True)
-            for axes, size in zip(tables.sets, noise, strict=True)
-        ]
+        noise, queries = self._numbers("residual_standard_deviation"), self._queries(tables)
+        found = []
+        for axes, size in zip(tables.sets, noise.tolist(), strict=True):
+            values, own = residuals[axes], {axis: queries[axis] for axis in axes if axis in queries}
+            for axis, query in own.items():
+                values = along_axis(query, values, axes.index(axis))
+            by_name = {names[axis]: query for axis, query in own.items()}
+            found.append(TableMeasurement(tuple(names[axis] for axis in axes), values, size, True, by_name))
+        return found
 
     def _tables(self) -> tuple[MarginalTables, list[str]]:
         attributes: Mapping[str, Any] = self.opened.attributes
@@ -123,8 +175,13 @@ class TableResults(Results):
                 "This release holds no tables", 'Its query is not of kind "marginals"', "Open a release that is"
             )
         mechanism = attributes["mechanism"]
-        tables = MarginalTables(tuple(mechanism["cells"]), tuple(tuple(table) for table in mechanism["tables"]))
+        asked, ordered = tuple(tuple(table) for table in mechanism["tables"]), tuple(mechanism.get("ordered", ()))
+        tables = MarginalTables(tuple(mechanism["cells"]), asked, ordered)
         return tables, [str(axis["name"]) for axis in attributes["query"]["axes"]]
+
+    def _queries(self, tables: MarginalTables) -> dict[int, Array]:
+        """What was measured along each ordered axis."""
+        return {axis: self._numbers(f"axis_{axis + 1}_strategy") for axis in tables.ordered}
 
     def _numbers(self, name: str) -> Array:
         return np.asarray(self.opened.arrays[name][...], dtype=np.float64)
@@ -135,7 +192,8 @@ class TableResults(Results):
     def _deviation(self, tables: MarginalTables, coefficients: Mapping[Axes, Array]) -> float:
         if "residual_standard_deviation" in self.opened.arrays:
             noise = self._numbers("residual_standard_deviation").tolist()
-            return deviation(coefficients, tables, dict(zip(tables.sets, noise, strict=True)))
+            inverses = {axis: inverse(query) for axis, query in self._queries(tables).items()}
+            return deviation(coefficients, tables, dict(zip(tables.sets, noise, strict=True)), inverses)
         flat = self._numbers("tables_standard_deviation")
         places = dict(zip(tables.tables, tables.places, strict=True))
         # Tables that got noise themselves have independent cells.

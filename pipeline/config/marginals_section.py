@@ -33,6 +33,8 @@ class MarginalsSection(Section):
     """how many axes a table has, to ask for all tables of that many axes"""
     tables: Annotated[tuple[tuple[Label, ...], ...], Field(min_length=1)] | None = None
     """the names of the axes of each table, to ask for chosen ones"""
+    ordered: Annotated[tuple[Label, ...], Field(min_length=1, max_length=MOST_TABLE_AXES)] | None = None
+    """the names of axes along which ranges of cells matter, such as ages: noise is made small for all ranges"""
     axes: Annotated[tuple[Axis, ...], Field(min_length=1, max_length=MOST_TABLE_AXES), AfterValidator(unique_names)]
     """the cells along each column of the records, in their order; each has at least two"""
 
@@ -55,12 +57,15 @@ class MarginalsSection(Section):
             They do not exist, or are too many.
         """
         sizes = tuple(axis.size for axis in self.axes)
-        return MarginalTables(sizes, tuple(self._chosen()))
+        return MarginalTables(sizes, tuple(self._chosen()), self._positions(self.ordered or ()))
+
+    def _positions(self, names: tuple[str, ...]) -> Axes:
+        return tuple(sorted(self.columns.index(name) for name in names))
 
     def _chosen(self) -> list[Axes]:
         if self.tables is None:
             return list(combinations(range(len(self.axes)), self.ways or 1))
-        return [tuple(sorted(self.columns.index(name) for name in table)) for table in self.tables]
+        return [self._positions(table) for table in self.tables]
 
     @rule
     def _named(self) -> None:
@@ -94,6 +99,9 @@ class MarginalsSection(Section):
             raise refusal(
                 "tables", f'"{unknown[0]}" is in one', "A table is of declared axes", "Name some of query.axes"
             )
+        unknown = [name for name in self.ordered or () if name not in self.columns]
+        if unknown:
+            raise refusal("ordered", f'"{unknown[0]}"', "An ordered axis is a declared one", "Name some of query.axes")
         self._check_tables()
 
     def _check_tables(self) -> None:

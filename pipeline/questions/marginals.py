@@ -18,6 +18,7 @@ from blockveil.engine.estimates import cells as cell_estimates
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.consistent_tables import non_negative
 from blockveil.engine.estimates.error_bounds import ErrorReport
+from blockveil.engine.mechanisms.counts.range_errors import errors_without_order, range_errors, ranges_of
 from blockveil.engine.mechanisms.counts.residual_strategy import ResidualStrategy
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.noise.discrete_gaussian import TILE
@@ -99,6 +100,8 @@ class MarginalsAnswer:
         """Axes of the tables, and the strategy where residuals are measured."""
         tables = self.question.problem.tables
         found: dict[str, Any] = {"tables": [list(table) for table in tables.tables], "cells": list(tables.sizes)}
+        if tables.ordered:
+            found["ordered"] = list(tables.ordered)
         if self.design.strategy is not None:
             found["strategy"] = self.design.strategy.facts()
         return found
@@ -120,8 +123,10 @@ class MarginalsAnswer:
         deviations = self.deviations()
         mean = sqrt(float(np.mean(deviations**2)))
         sentence = f"a count's standard deviation is {span(deviations)} records, {mean:.3g} in the mean of squares"
-        strategy = self.design.strategy
-        if not isinstance(strategy, ResidualStrategy) or isinstance(self.design.grid, ReadNight):
+        strategy, tables = self.design.strategy, self.question.problem.tables
+        if tables.ordered:
+            sentence = f"{sentence}; {self._ranges()}"
+        if not isinstance(strategy, ResidualStrategy) or isinstance(self.design.grid, ReadNight) or tables.ordered:
             return (
                 sentence  # of nights that share a charge, the lines of the plan compare with one release for all of it
             )
@@ -129,6 +134,21 @@ class MarginalsAnswer:
         # Rounded up, so that the statement holds.
         over = ceil(1000.0 * float(np.sum(deviations**2)) / least) / 1000.0
         return f"{sentence}; its total variance is at most {over:g} times the least of any Gaussian noise"
+
+    def _ranges(self) -> str:
+        """The error of a range, with and without the order of axes."""
+        problem = self.question.problem
+        tables, along = problem.tables, ", ".join(self.question.names[axis] for axis in problem.tables.ordered)
+        sentence = f"that of a range along {along} is {self.range_deviation():.3g} records in the mean of squares"
+        if not isinstance(self.design.strategy, ResidualStrategy) or isinstance(self.design.grid, ReadNight):
+            return sentence
+        plain = errors_without_order(tables, problem.neighbours, problem.rows_at_most, self.design.mu)
+        return f"{sentence}, and {sqrt(ranges_of(tables, plain)):.3g} without query.ordered"
+
+    def range_deviation(self) -> float:
+        """Standard deviation of a range along ordered axes, in records, the mean of squares over all their tables."""
+        tables = self.question.problem.tables
+        return sqrt(ranges_of(tables, range_errors(tables, self.design)))
 
     def noise_over_largest(self) -> tuple[float, float]:
         """A count is at most the number of records."""

@@ -28,3 +28,28 @@ def singular_value_bound(sizes, tables):
     """Least total variance of the tables that any Gaussian noise of mu one has under add-remove, from below."""
     matrix = table_matrix(sizes, tables)
     return np.sum(np.linalg.svd(matrix, compute_uv=False)) ** 2 / matrix.shape[1]
+
+
+def range_matrix(sizes, tables, ordered):
+    """Matrix from the cells of the grid to all that is asked of tables, ranges along ordered axes, with their weights.
+
+    A range of an axis of n cells has the weight 2 / (n + 1) in squares, a cell of another axis one.
+    """
+    parts = []
+    for table in tables:
+        factor = np.ones((1, 1))
+        for axis, n in enumerate(sizes):
+            own = np.ones((1, n))
+            if axis in table:
+                ends = [(i, j) for i in range(n) for j in range(i, n) if axis in ordered or i == j]
+                own = np.array([[float(i <= k <= j) for k in range(n)] for i, j in ends])
+                own *= np.sqrt(2.0 / (n + 1.0)) if axis in ordered else 1.0
+            factor = np.kron(factor, own)
+        parts.append(factor)
+    return np.vstack(parts)
+
+
+def range_bound(sizes, tables, ordered):
+    """Least total squared error of these that any Gaussian noise of mu one has under add-remove, from below."""
+    values = np.linalg.eigvalsh((matrix := range_matrix(sizes, tables, ordered)).T @ matrix)
+    return np.sum(np.sqrt(np.maximum(values, 0.0))) ** 2 / matrix.shape[1]

@@ -6,6 +6,9 @@
 * :mod:`.dawa`: Data-aware counts (DAWA)
 * :mod:`.hierarchy`: Hierarchical counts (Hb)
 * :mod:`.matrix_mechanism`: The matrix mechanism
+* :mod:`.range_errors`: Error of ranges along ordered axes of marginal tables
+* :mod:`.range_residuals`: Residuals of marginal tables some of whose axes are ordered, so that ranges of their cells
+  have little noise
 * :mod:`.residual_sizes`: How noise is shared among residuals, and what no Gaussian noise is below
 * :mod:`.residual_strategy`: Residuals of marginal tables as a strategy in whole numbers
 * :mod:`.residuals`: The mechanism for marginal tables: Gaussian noise on their residuals

@@ -58,6 +58,7 @@ from blockveil.engine.noise.discrete_gaussian import TILE
 from blockveil.engine.records.geometry import Matrix, Vector
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.workloads.marginal_tables import MarginalTables, centred
+from blockveil.engine.workloads.range_variances import Shares, mean_errors, mean_shares
 from blockveil.engine.workloads.strategy import Arrays
 from blockveil.engine.workloads.workload import Kronecker, Workload
 
@@ -141,6 +142,15 @@ class ResidualStrategy:
             found.append(own * sum(1.0 / self.tables.others(table, axes) for table in self.tables.above[axes]))
         return np.array(found)
 
+    @cached_property
+    def shares(self) -> Shares:
+        """What each axis contributes to the variance of ranges; see :mod:`.range_variances`."""
+        return mean_shares(self.tables, {})
+
+    def range_errors(self, deviations: Vector) -> Vector:
+        """Mean variance of all that is asked of each table, shape (tables,), in records squared; exact."""
+        return mean_errors(self.tables, self.residual_deviations(deviations) ** 2, self.shares)
+
     @property
     def agreements(self) -> Agreements:
         """Scalar products of what two records add."""
@@ -214,10 +224,15 @@ class ResidualStrategy:
         for axes, block in zip(self.tables.sets, self.blocks, strict=True):
             table = min(self.tables.above[axes], key=self.tables.size)
             values = self.tables.summed(own[table], table, axes)
-            for axis in range(values.ndim):
-                values = values.shape[axis] * values - np.sum(values, axis=axis, keepdims=True, dtype=np.int64)
+            for along, axis in enumerate(axes):
+                values = self._measured(values, along, axis)
             found[block].reshape(-1)[: values.size] = values.ravel()
         return found
+
+    def _measured(self, values: NDArray[np.int64], along: int, axis: int) -> NDArray[np.int64]:
+        """``n I - 11'`` along one axis of an array, which is the given axis of the records."""
+        total: NDArray[np.int64] = np.sum(values, axis=along, keepdims=True, dtype=np.int64)
+        return self.tables.sizes[axis] * values - total
 
     def estimate(self, answers: Matrix, deviations: Vector) -> Matrix:
         """See :class:`.strategy.Strategy`: exact least squares, whatever the sizes, as residuals are orthogonal."""

@@ -1,5 +1,6 @@
 """Every mechanism that releases keeps the contract."""
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -26,8 +27,8 @@ from blockveil.engine.mechanisms.published.mvg_noise import Allocation, ExactMvg
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
-from blockveil.engine.sensitivity.problems import Counts, Rows, SecondMoment
-from blockveil.testing.mechanism import ADD, PROBLEMS, REPLACE, UNITS, K, MechanismContract, ReleaseContract
+from blockveil.engine.sensitivity.problems import Counts, Marginals, Rows, SecondMoment
+from blockveil.testing.mechanism import ADD, PROBLEMS, REPLACE, TABLES, UNITS, K, MechanismContract, ReleaseContract
 
 NOT_AUGMENTED = tuple(name for name in PROBLEMS if name != "covariance" and not name.startswith("totals"))
 WORKLOADS = ("ranges", "ranges, replace-one", "ranges on a line")
@@ -178,7 +179,12 @@ class TestWholeLaplace(MechanismContract):
 
 class TestResiduals(MechanismContract):
     mechanism = ResidualNoise()
-    applies = ("tables", "tables, replace-one")
+    applies = ("tables", "tables, replace-one", "tables with ranges", "tables with ranges, replace-one")
+    problems: ClassVar = {
+        **PROBLEMS,
+        "tables with ranges": Marginals(replace(TABLES, ordered=(0, 2)), ADD, 1000),
+        "tables with ranges, replace-one": Marginals(replace(TABLES, ordered=(0, 2)), REPLACE, 1000),
+    }
 
     def sensitivities(self, problem):
         return [(ResidualStrategy, "l2")]

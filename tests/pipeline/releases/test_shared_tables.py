@@ -32,15 +32,21 @@ from tests.pipeline.questions.test_workloads import MECHANISMS, TABLE
 
 pytestmark = pytest.mark.usefixtures("pictures_in_words")
 WORKLOAD = TABLE.format(workload='"ranges"', rows=5, columns=9)
+RANGES = QUERY.replace("ways = 2", 'ways = 2\nordered = ["age", "ward"]')
 GRADIENTS = OF_A_MODEL + LOGISTIC
 WAYS = {
     "residuals": (QUERY, RESIDUALS, "tables"),
+    "ranges": (RANGES, RESIDUALS, "tables"),
     "tables": (QUERY, GAUSSIAN, "tables"),
     "matrix-mechanism": (WORKLOAD, MECHANISMS["matrix-mechanism"], "counts"),
     "hierarchical": (WORKLOAD, MECHANISMS["hierarchical"], "counts"),
     "gradients": (GRADIENTS, GAUSSIAN, "gradients"),
 }
-RECORDS = {QUERY: VALUES, WORKLOAD: np.random.default_rng(8).uniform(0, 1, (400, 2)), GRADIENTS: LABELLED[:400]}
+RECORDS = {
+    **dict.fromkeys((QUERY, RANGES), VALUES),
+    WORKLOAD: np.random.default_rng(8).uniform(0, 1, (400, 2)),
+    GRADIENTS: LABELLED[:400],
+}
 STEPS = """[query.training]
 steps = 3
 batches = "full"

@@ -13,6 +13,7 @@ from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.catalogue import ENTRIES, find
 from blockveil.engine.mechanisms.contract import Status
 from blockveil.engine.noise.design import NoiseDesign
+from blockveil.engine.workloads.ordered_axes import OrderedAxis
 from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.study.auditing import CONFIDENCE, run_audit
@@ -150,6 +151,19 @@ def test_noise_along_directions_is_attacked_at_its_charged_loss_and_half_of_it_i
         assert some_case_is_flagged(name, 20_000, "half-scale", kind)
     if name == "mvg":
         assert any("releases" in verdict.subject for verdict in turned)
+
+
+def test_ranges_of_tables_pass_and_noise_for_a_fourth_of_their_norms_is_refuted(monkeypatch):
+    def flagged():
+        found = [each for each in cases("residuals", CLAIM) if "with ranges" in each.name and "ratio" in each.name]
+        assert {each.name.partition(":")[0].rpartition(" ")[2] for each in found} == {"add-remove", "replace-one"}
+        rng, each = np.random.default_rng(1), 1.0 - (1.0 - CONFIDENCE) / len(found)
+        return any(audit(subject, 10_000, rng, each).flagged for subject in found)
+
+    assert not flagged()
+    assert some_case_is_flagged("residuals", 10_000, "half-scale", "with ranges")
+    monkeypatch.setattr(OrderedAxis, "norm", property(lambda own: float(np.max(np.diagonal(own.gram))) / 4.0))
+    assert flagged()
 
 
 def losses(name, query, relation):
