@@ -35,6 +35,9 @@ Purpose = Literal["correlations", "totals", "counts", "tables", "directions", "t
 Every = Literal["once", "night", "week", "month"]
 Level = Literal["strict", "usual", "loose"]
 
+_NO_WORD = ("id", "uid", "uuid", "guid", "key", "nr", "no", "index")
+"""Names of a column that do not say whom it identifies."""
+
 LEVELS: dict[str, float] = {"strict": 1.0, "usual": 3.0, "loose": 8.0}
 """Epsilon of all nights together, by how strict the promise is."""
 
@@ -149,7 +152,8 @@ class Answers(Section):
     def called(self) -> str:
         """Whom or what each record is about, in words: after the column that identifies them where nobody says."""
         column = self.unit_column or EACH_ROW
-        return self.unit or f"one {re.sub(r'(?i:[ _.-]id)$|(?<=[a-z])I[Dd]$', '', column)}"[:_LONGEST].rstrip()
+        who = "unit" if column.lower() in _NO_WORD else re.sub(r"(?i:[ _.-]id)$|(?<=[a-z])I[Dd]$", "", column)
+        return self.unit or f"one {who}"[:_LONGEST].rstrip()
 
     @property
     def policy(self) -> Literal["drop", "refuse"]:

@@ -50,6 +50,7 @@ _ENDINGS: dict[str, Kind] = {
 _PACKED = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
 _DELIMITERS = (",", ";", "\t", "|")
 _OTHER_QUOTES = ("'", "`", "\u2018", "\u201c", "\u00ab")
+_STORES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "file", "memory")
 _LONGEST_LINE = 2**20
 _MOST_COLUMNS = 2**15
 _LONGEST_NAME = 120
@@ -103,6 +104,7 @@ def read_columns(location: str, base: Path) -> SourceColumns:
     StoreError
         It cannot be read.
     """
+    _refuse_other_addresses(location)
     if (place := table_place(location)) is not None and not (base / location).exists():
         return _of_table(place, location, base)
     kind = _kind(location)
@@ -123,6 +125,24 @@ def read_columns(location: str, base: Path) -> SourceColumns:
         # A column without a name, such as the index that pandas writes, cannot be asked for and is not read.
         return SourceColumns(location, "csv", _checked([*filter(None, names), *folders]), delimiter)
     return SourceColumns(location, "parquet", _checked([*_read(file, _parquet_names), *folders]))
+
+
+def _refuse_other_addresses(location: str) -> None:
+    """Refuse what looks like an address and is none that can be read; it may hold a password and is not repeated."""
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", location)
+    if scheme is None or scheme[1].lower() in _STORES:
+        return
+    if re.fullmatch(r"(?i)(postgres|sqlite|duckdb).*", scheme[1]):
+        raise ConfigError(
+            f"The source is an address that begins with {scheme[1][:20]}://",
+            "A table of DuckDB or SQLite is the file and the table; of PostgreSQL, a variable holds the address",
+            "Write clinic.duckdb/visits, clinic.sqlite/visits or env:CLINIC/visits",
+        )
+    raise ConfigError(
+        f"The source is an address that begins with {scheme[1][:20]}://",
+        "Records are read from local files, from s3://, gs:// and az://, and from DuckDB, SQLite and PostgreSQL",
+        "Write the records to Parquet or CSV files first, and name these",
+    )
 
 
 def _of_table(place: TablePlace, location: str, base: Path) -> SourceColumns:

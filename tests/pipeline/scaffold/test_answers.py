@@ -197,13 +197,14 @@ def test_delta_is_at_most_a_hundredth_of_one_over_the_rows(rows, delta):
         ({"unit_column": "customer_id"}, "one customer", "drop"),
         ({"unit_column": "playerID"}, "one player", "drop"),
         ({"unit_column": "GRID"}, "one GRID", "drop"),
+        ({"unit_column": "ID"}, "one unit", "drop"),
         ({"unit_column": "x" * 120}, "one " + "x" * 116, "drop"),
         ({"unit_column": "row", "rows_of_each": None, "rows_known": True}, "one row", "refuse"),
         ({"unit_column": "row", "rows_of_each": None, "rows_known": False}, "one row", "drop"),
     ],
 )
 def test_the_words_for_a_unit_and_what_is_missing_follow_and_are_said(changes, unit, missing):
-    source = SourceColumns("x.csv", "csv", (*first.NAMES, "customer_id", "playerID", "GRID", "x" * 120))
+    source = SourceColumns("x.csv", "csv", (*first.NAMES, "customer_id", "playerID", "GRID", "ID", "x" * 120))
     given = answered(Answers(), source, {**first.GIVEN, "unit": None, "missing": None, **changes})
     assert (given.called, given.policy) == (unit, missing)
     assert [line.partition(":")[0] for line in given.consequences] == [f'unit = "{unit}"', f'missing = "{missing}"']

@@ -170,6 +170,24 @@ def test_what_is_no_source_is_refused(tmp_path):
             read_columns(name, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        ("postgresql://role:s3cret@host/clinic", "env:CLINIC/visits"),
+        ("postgresql+psycopg://role:s3cret@host/clinic/visits", "env:CLINIC/visits"),
+        ("sqlite:///clinic.db", "clinic.sqlite/visits"),
+        ("mysql://role:s3cret@host/clinic", "Parquet or CSV files first"),
+        ("https://role:s3cret@host/visits.csv", "Parquet or CSV files first"),
+    ],
+)
+def test_an_address_of_what_is_not_read_is_told_what_is_and_is_not_repeated(tmp_path, location, told):
+    with pytest.raises(ConfigError, match=told) as refused:
+        read_columns(location, tmp_path)
+    assert f"begins with {location.partition('://')[0]}://." in str(refused.value)
+    assert "s3cret" not in str(refused.value)
+    assert "object store" not in str(refused.value)
+
+
 @pytest.mark.parametrize("text", ["a,b,c d", " a\n\n b\nc d\n", "a;b;c d\n", '"a","b","c d"'])
 def test_pasted_names_are_a_line_or_lines(text):
     assert pasted(text) == ("a", "b", "c d")
