@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.pipeline.analysis import optional
-from blockveil.pipeline.report.matrix import Shown
+from blockveil.pipeline.report.matrix import Shown, names_of_sides
 
 Names = Sequence[str] | None
 """Names along an axis; None where it is numbered."""
@@ -35,7 +35,7 @@ def axis_names(release: Shown, axis: str, length: int) -> list[str] | None:
     )
     array = own if own is not None and np.dtype(own.dtype).kind in "OTU" else next(texts, None)
     if array is None or tuple(array.shape) != (length,):
-        return None
+        return names_of_sides(release.arrays, axis, length)
     return [str(name) for name in np.asarray(array[...])]
 
 

@@ -221,7 +221,7 @@ def config_names(root: Path, table: str, *, or_unreadable: bool = False) -> tupl
 
 def _holds(file: Path, table: str, or_unreadable: bool) -> bool:
     try:
-        return table in read_toml(file)
+        return isinstance(read_toml(file).get(table), dict)  # a file of bounds names its release in a text
     except ConfigError:
         return or_unreadable  # who names it reads why
 

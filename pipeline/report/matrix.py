@@ -210,7 +210,7 @@ class ReleasedMatrix:
         )
         array = self._arrays.get(axis.rstrip("_"), self._arrays.get(next(along, "")))
         if array is None or tuple(array.shape) != (length,):
-            return None
+            return names_of_sides(self._arrays, axis, length)
         return [str(name) for name in array[...]]
 
     def _tile_shape(self) -> tuple[int, int]:
@@ -242,6 +242,26 @@ class ReleasedMatrix:
             for across, wide in _pieces(columns, self._stored[self._down :]):
                 found[down, across] = np.asarray(array[high + wide], np.float64).reshape(found[down, across].shape)
         return found
+
+
+def names_of_sides(arrays: Mapping[str, ArrayLikeOnDisk], axis: str, length: int) -> list[str] | None:
+    """Names of the bins of columns of which each has two edges of its own; None for any other axis.
+
+    Parameters
+    ----------
+    arrays
+        Arrays of a release, by name.
+    axis, length
+        Name of the axis, and number of entries along it.
+    """
+    if axis != "bin" or "bin_lower" not in arrays or "bin_upper" not in arrays or length not in (3, 4):
+        return None
+    lower, upper = (np.asarray(arrays[name][...], np.float64) for name in ("bin_lower", "bin_upper"))
+    if lower.shape != upper.shape or lower.ndim != 2 or lower.shape[1] != length:
+        return None
+    own = np.isneginf(lower[:, 0]) & np.isposinf(upper[:, 2]) & np.isnan(lower[:, 3:]).all(axis=1)
+    names = ["below its bounds", "within its bounds", "above its bounds", "missing"]
+    return names[:length] if own.all() else None
 
 
 def _block(rows: Span, columns: Span) -> tuple[slice, slice]:

@@ -84,6 +84,7 @@ def test_the_file_and_every_config_it_names_are_read_from_one_folder(tmp_path):
     support.write_config(tmp_path)
     (tmp_path / "deployments.toml").write_text(NIGHT)
     (tmp_path / "Not A Name.toml").write_text("")
+    (tmp_path / "bounds.toml").write_text('release = "people/covariance-bounds/2026-11-20"\n')  # no table: no config
     for where in (tmp_path, tmp_path / "deployments.toml"):
         loaded = load_deployments(where)
         assert loaded.configs["people"].config.release.dataset == "people"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import zarr
 
+import blockveil as bv
 from blockveil.engine.answers.column_bins import EdgeBins, HistogramQuery, MissingValue, PowerBins, column_histograms
 from blockveil.engine.answers.layout import Tile
 from blockveil.pipeline.base.errors import ConfigError, DataError
@@ -113,6 +114,21 @@ def test_missing_values_fall_where_the_config_says(tmp_path, missing, counted):
     if missing == "count":
         assert list(exact[:, -1]) == [1, 1, 1]
         assert np.isnan(group["bin_lower"][:, -1]).all()
+
+
+@pytest.mark.parametrize("missing", ["drop", "count"])
+def test_bins_beyond_bounds_that_differ_by_column_are_named_after_the_side(tmp_path, missing):
+    edges = (
+        '{ name = "age", edges = [0, 65] }, { name = "income", edges = [0, 100] }, { name = "debt", edges = [0, 9] }'
+    )
+    query = QUERY.replace(re.search(r"features = \[ (.*) \]", QUERY)[1], edges).replace("powers = [-4, 20]\n", "")
+    plan, outcome = run(asked(tmp_path, query.replace("drop", missing)))
+    sides = ["below its bounds", "within its bounds", "above its bounds", *["missing"] * (missing == "count")]
+    opened = bv.open(outcome.path)
+    assert list(opened["histograms"].columns) == sides
+    page = make_report(Workspace.open(plan), outcome).path.read_text()
+    assert "age and within its bounds" in page
+    assert "age and 2" not in page
 
 
 def test_missing_values_are_refused_where_the_config_says_so(tmp_path):

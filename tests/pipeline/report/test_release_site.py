@@ -225,6 +225,13 @@ def test_a_folder_with_nothing_to_show_is_refused(tmp_path):
     assert not (tmp_path / "site").exists()
 
 
+def test_a_file_of_bounds_is_no_config_of_a_release(people, tmp_path):
+    (people.base / "bounds.toml").write_text('release = "people/covariance-bounds/2026-11-20"\nfeatures = []\n')
+    made = make_site(people.base, tmp_path / "site", TODAY, "code")
+    assert made.unreadable == ()
+    assert "cannot be used" not in (tmp_path / "site" / "index.html").read_text()
+
+
 def test_a_damaged_release_and_a_config_that_cannot_be_used_are_named_and_stop_nothing(people, tmp_path):
     (people.base / "broken.toml").write_text("[release]\nname = 1\n")
     first = next(people.output_root.rglob("2026-11-20-*.zarr"))
