@@ -96,9 +96,7 @@ def test_the_table_of_marginal_tables_is_what_the_benchmark_prints():
         assert 1.0 <= found[3] <= 1.003
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * ("Adult" in name)) for name in marginals.ORDERED]
-)
+@pytest.mark.parametrize("name", marginals.ORDERED)
 def test_the_table_of_ranges_is_what_the_benchmark_prints(name):
     (row,) = (
         each for each in rows_below("#### Ranges along ordered axes", "tables with ranges") if name in each.values()
