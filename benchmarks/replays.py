@@ -71,6 +71,7 @@ MECHANISMS = {
     "discrete-laplace": "",
     "k-norm": "",
     "box-diagonal": "",
+    "shaped-diagonal": 'optimise_for = "absolute-error"',
     "matrix-mechanism": "",
     "hierarchical, Gaussian": 'noise = "gaussian"',
     "hierarchical, Laplace": 'noise = "laplace"',

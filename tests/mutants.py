@@ -444,6 +444,19 @@ MUTANTS = (
         "value = 0.95 * sqrt(_of_corners(features, diagonal))",
     ),
     Mutant(
+        "tests/engine/sensitivity/test_diagonal_sizes.py::"
+        "test_adding_a_record_of_whole_numbers_moves_no_further_and_one_of_them_as_far",
+        "blockveil.engine.sensitivity.diagonal_sizes:added_square",
+        "(constant + p) ** 2 + squares",
+        "p**2 + squares",
+    ),
+    Mutant(
+        "tests/engine/sensitivity/test_diagonal_sizes.py::test_replacing_a_record_of_whole_numbers_moves_no_further",
+        "blockveil.engine.sensitivity.diagonal_sizes:replaced_bound",
+        "(gain - 1.0) * squares",
+        "0.5 * (gain - 1.0) * squares",
+    ),
+    Mutant(
         "tests/engine/noise/test_level_strategy.py::test_measurements_of_neighbours_differ_by_no_more_than_the_bound",
         "blockveil.engine.noise.level_strategy:Levels.squared_norm_of",
         "v * v * max(",

@@ -172,6 +172,8 @@ def _place(problem: Problem) -> str:
         return " along directions"
     if isinstance(problem, Marginals) and problem.tables.ordered:
         return " with ranges"
+    if getattr(problem, "augmented", False):
+        return " with a count"
     return " in a box within a ball" if isinstance(getattr(problem, "body", None), CappedBox) else ""
 
 

@@ -45,6 +45,8 @@ def small_problems() -> Sequence[tuple[Problem, Pairs]]:
     bins, last = np.eye(3)[[0, 0, 0]], np.eye(3)[[2, 2, 1]]
     row = np.vstack([ones, np.zeros(3)])
     line = np.eye(8)[:, None, :]
+    # A record with a constant in front, at the ends of one feature or more.
+    counted = [np.outer(record, record) for record in np.tri(4)[1:] * K]
     return (
         (SecondMoment(Body.CUBE, units, ADD, K, _ROWS, False), [(cube, np.zeros((3, 3)))]),
         (
@@ -52,6 +54,7 @@ def small_problems() -> Sequence[tuple[Problem, Pairs]]:
             # The first is the worst in L2; a record at the far end that moves to the origin is worse in L1.
             [(cube, np.outer(signs, signs)), (cube, np.zeros((3, 3)))],
         ),
+        (SecondMoment(Body.CUBE, units, ADD, K, _ROWS, True), [(moment, np.zeros((4, 4))) for moment in counted]),
         (Rows(Body.CUBE, units, REPLACE, K, 2), [(row, -row)]),
         *_in_a_ball(),
         (

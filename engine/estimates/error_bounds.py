@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from blockveil.engine.estimates.bands import CONFIDENCE, GaussianNoise, LaplaceSums
 from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.records.geometry import Matrix, Vector
+from blockveil.engine.sensitivity.spread import Spread
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,8 @@ def total_variance(design: NoiseDesign, left: Vector | Matrix, right: Vector | M
         return unit * rows.trace * columns.trace
     if design.isometric:
         return unit * (rows.trace**2 + rows.squares) / 2.0
+    if design.spread.diagonal is not None and not design.spread.diagonal.even:
+        return unit * _with_sizes(design.spread, rows, left)
     if design.spread.diagonal is not None:
         gain, shared = design.spread.diagonal.gain, design.spread.diagonal.shared
         # Isometric noise, less on the diagonal, and one number times the matrix D D' in common: |D D'|_F^2 = |D'D|_F^2.
@@ -119,6 +122,17 @@ def total_variance(design: NoiseDesign, left: Vector | Matrix, right: Vector | M
         return unit * (own + shared / gain * rows.squares)
     # Full-size noise off the diagonal.
     return unit * (rows.trace**2 + rows.squares - rows.diagonal_squares)
+
+
+def _with_sizes(spread: Spread, rows: _Side, units: Vector | Matrix) -> float:
+    """Expected squared norm where entries of the diagonal have sizes of their own, at a unit deviation of one."""
+    assert spread.diagonal is not None  # noqa: S101 - for the type checker; the caller has looked
+    sizes, lead = spread.diagonal.sizes(spread.rows), spread.diagonal.lead
+    # |A diag(x) A'|_F^2 = x' M x for the squared entries M of A'A.
+    squared = np.diag(units**4) if units.ndim == 1 else (units.T @ units) ** 2
+    together = np.where(np.arange(sizes.size) >= lead, sizes, 0.0)
+    own = float(np.diagonal(squared) @ sizes**2) + spread.diagonal.shared * float(together @ squared @ together)
+    return (rows.trace**2 + rows.squares) / 2.0 - rows.diagonal_squares + own
 
 
 def unit_deviation(design: NoiseDesign) -> float:
@@ -147,7 +161,7 @@ def expected_spectral_norm(design: NoiseDesign, left: Vector | Matrix, right: Ve
     if design.spread.symmetric and design.gaussian:
         # Unscaled noise with more on the diagonal, which only adds to the mean norm, is isometric noise times sqrt(2).
         unscaled = math.sqrt(2.0) if design.spread.unscaled else 1.0
-        # Less noise on the diagonal only takes from the mean norm (Jensen); what it shares is |y| |D D'|.
+        # Less noise on the diagonal only takes from the mean norm (Jensen); what it shares is at most |y| |D D'|.
         together = rows.norm * math.sqrt(2.0 / math.pi) * _of_shared(design)
         return unit_deviation(design) * (unscaled * math.sqrt(2.0 * rows.norm * rows.trace) + together)
     mean = math.sqrt(rows.norm * columns.trace) + math.sqrt(rows.trace * columns.norm)
@@ -216,7 +230,7 @@ def _widest(design: NoiseDesign, left: Vector | Matrix, right: Vector | Matrix) 
     # Off the diagonal an entry counts twice, which isometric noise makes up for: var v'Zv = 2 |u|^4 - sum u_i^4.
     twice = math.sqrt(2.0) if design.spread.unscaled else 1.0
     if design.spread.diagonal is not None:
-        # The largest eigenvalue of the covariance: 1 off the diagonal, and (1 + s d) / g along it.
+        # At least the largest eigenvalue of the covariance: 1 off the diagonal, and (1 + s d) / g along it.
         gain, shared = design.spread.diagonal.gain, design.spread.diagonal.shared
         twice = math.sqrt(max(1.0, (1.0 + shared * design.spread.rows.size) / gain))
     return unit_deviation(design) * twice * math.sqrt(rows.norm * columns.norm)

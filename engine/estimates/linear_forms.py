@@ -42,13 +42,13 @@ class FeatureNoise:
     lead
         1 with a constant coordinate, else 0.
     common
-        Standard deviation of what all entries of the diagonal have in common beside that; 0 without any.
+        Standard deviation of what entries of the diagonal have in common beside that, shape (q,); None without any.
     """
 
     to_raw: Matrix
     variance: Matrix
     lead: int
-    common: float = 0.0
+    common: Vector | None = None
 
     @classmethod
     def of(cls, design: NoiseDesign, coordinates: Coordinates, lead: int, chosen: Sequence[int]) -> FeatureNoise:
@@ -79,9 +79,10 @@ class FeatureNoise:
         variance, diagonal = design.entry_standard_deviation() ** 2, design.spread.diagonal
         if diagonal is None or not diagonal.shared:
             return cls(to_raw, variance, lead)
-        own = np.diagonal(variance) / (1.0 + diagonal.shared)
+        having = np.arange(variance.shape[0]) >= diagonal.lead
+        own = np.diagonal(variance) / np.where(having, 1.0 + diagonal.shared, 1.0)
         np.fill_diagonal(variance, own)
-        return cls(to_raw, variance, lead, float(np.sqrt(own[0] * diagonal.shared)))
+        return cls(to_raw, variance, lead, np.where(having, np.sqrt(own * diagonal.shared), 0.0))
 
     def with_public_count(self) -> FeatureNoise:
         """The same noise where the number of records is public and is not estimated."""
@@ -93,7 +94,7 @@ class FeatureNoise:
         """Standard deviation of ``<form, noise>`` for a symmetric form in raw units, shape (lead + k, lead + k)."""
         inner = self.to_raw.T @ form @ self.to_raw
         squares = inner**2 * self.variance
-        together = (self.common * float(np.trace(inner))) ** 2
+        together = 0.0 if self.common is None else float(np.diagonal(inner) @ self.common) ** 2
         return float(np.sqrt(max(2.0 * float(np.sum(squares)) - float(np.trace(squares)), 0.0) + together))
 
 

@@ -200,7 +200,8 @@ def _noise(design: NoiseDesign, count: int) -> NDArray[np.float64]:
     if diagonal is not None and diagonal.shared:
         below = (count * m, count * (m + diagonal.shared))  # rows that no entry had
         together = design.grid.draw(_PUBLIC_KEY, below, (0, 1), False).reshape(count, diagonal.shared)
-        drawn = drawn + together.sum(axis=1)[:, None, None] * np.eye(m, dtype=np.int64)
+        having = np.diag((np.arange(m) >= diagonal.lead).astype(np.int64))
+        drawn = drawn + together.sum(axis=1)[:, None, None] * having
     return drawn * (design.steps((0, m), (0, n)) / design.shifted_unit)
 
 

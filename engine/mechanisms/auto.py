@@ -16,14 +16,16 @@ from blockveil.engine.guarantees.calibration import CannotCalibrate, gaussian_mu
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.contract import Importance, Mechanism, NotApplicable
 from blockveil.engine.mechanisms.counts.range_errors import range_errors
+from blockveil.engine.mechanisms.covariance_bound import least_products
 from blockveil.engine.mechanisms.directions.bingham import expected_sine_distance
 from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign, Exponential
 from blockveil.engine.mechanisms.gaussian_bound import least_total
 from blockveil.engine.mechanisms.positive_error import positive_error
 from blockveil.engine.mechanisms.registry import declarations
 from blockveil.engine.noise.additive import NoiseDesign
+from blockveil.engine.noise.design import Design
 from blockveil.engine.records.geometry import Vector
-from blockveil.engine.sensitivity.problems import Counts, Marginals, Problem, Totals, constants
+from blockveil.engine.sensitivity.problems import Counts, Marginals, Problem, SecondMoment, Totals, constants
 
 
 @dataclass(frozen=True)
@@ -114,13 +116,29 @@ class Metric:
         spectrum = np.asarray(self.spectrum) / problem.units[0] ** 2 * getattr(problem, "rows_at_most", 1)
         return expected_sine_distance(spectrum, design.count, design.concentration)
 
-    def least(self, problem: Problem, guarantee: ApproxDP) -> float | None:
-        """Error below which no Gaussian noise gets; None where no bound is known, or of another error."""
+    def least(self, problem: Problem, guarantee: ApproxDP, design: Design | None = None) -> float | None:
+        """Error below which no Gaussian noise gets; None where no bound is known, or of another error.
+
+        Parameters
+        ----------
+        problem, guarantee
+            What is asked.
+        design
+            Noise of a covariance: the bound is of all noise that knows count and sums no worse; not used for others.
+        """
         if self.kind not in ("total", "relative", "weighted") or guarantee.delta <= 0.0:
             return None
         weights = Importance("relative-error") if self.kind == "relative" else self.importance
-        found = least_total(problem, *_units(problem, weights))
-        return None if found is None else found / gaussian_mu(guarantee.epsilon, guarantee.delta) ** 2
+        units, square = _units(problem, weights), gaussian_mu(guarantee.epsilon, guarantee.delta) ** 2
+        if type(problem) is SecondMoment and problem.augmented:
+            noise = None if design is None else design.additive
+            if noise is None or not noise.gaussian:
+                return None
+            known = noise.standard_deviations((0, 1), (0, noise.width))[0] ** 2 * square
+            found = least_products(problem, units[0][1:], float(known[0]), known[1:])
+        else:
+            found = least_total(problem, *units)
+        return None if found is None else found / square
 
     def parameters(self) -> dict[str, Any]:
         """Plain JSON values."""

@@ -34,12 +34,9 @@ from blockveil.engine.mechanisms.declaration import BOTH, CatalogueEntry, Mechan
 from blockveil.engine.mechanisms.gaussian import least_noise
 from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.moment_diagonal import most_gain
+from blockveil.engine.sensitivity.moment_diagonal import MOST_FEATURES, most_gain
 from blockveil.engine.sensitivity.problems import Problem, SecondMoment
 from blockveil.engine.sensitivity.spread import Diagonal
-
-MOST_FEATURES = 256
-"""Most features; with more, isotropic noise is within about a hundredth of the least."""
 
 _MOST_SHARED, _SLACK = 3, 1.01
 
@@ -131,7 +128,7 @@ DECLARED = (
         mechanism=BoxDiagonal,
         form="Less noise on the diagonal of a second moment in a box.",
         tried=lambda _: (BoxDiagonal(),),
-        tried_for=("second moment in a box",),
+        tried_for=("second moment in a box", "second moment in an uneven box"),
         audited=(BoxDiagonal(),),
     ),
 )

@@ -14,7 +14,7 @@ query            relation                      changes that are equally likely
 ================ ============================= ==================================================================
 rows, totals     both                          all signs of the widest differences, or axes of a ball by importance
 second moment    add-remove, cube              signs, of all features or of as many as is searched
-second moment    replace-one, cube             two sign vectors that differ in half of the features
+second moment    replace-one, cube             two sign vectors that differ in half of all features; ends of one alone
 second moment    both, ball                    sign vectors of one length, and axes
 outer products   both, no half cube            all signs, or axes of a ball by importance
 counts           both                          all cells, or all pairs of cells
@@ -25,7 +25,8 @@ marginals        both                          :mod:`.residual_strategy`
 Each of these changes is one of those for which noise is calibrated: of records in whole numbers within the body. A sign
 vector of a ball is rounded towards zero and counted as that. Entries of a symmetric answer are taken in orthonormal
 coordinates, entries off the diagonal times sqrt(2). The bound is about Gaussian noise alone: K-norm and Laplace noise
-may be below it. Where none is known there is none: half cubes, boxes within balls, covariances, gradients of a model.
+may be below it. Where none is known there is none: half cubes, boxes within balls, gradients of a model. That of
+covariances depends on how well count and sums are known (:mod:`.covariance_bound`).
 
 **Source**: Edmonds, Nikolov and Ullman, 2020 (duality); Li and Miklau, 2013 (counts); the distributions are derived
 here.
@@ -56,7 +57,7 @@ from blockveil.engine.sensitivity.problems import (
 _DOWN = 1.0 - 1e-9
 """Rounding of sums and of eigenvalues of at most :data:`_MOST` features, on the safe side."""
 
-_MOST, _EXACT = 2048, 64
+_MOST, _EXACT, _FEW = 2048, 64, 32
 _SHARES = tuple(float(share) for share in np.linspace(0.0, 1.0, 17))
 
 
@@ -117,6 +118,8 @@ def _moment(problem: SecondMoment, rows: Vector, columns: Vector) -> float | Non
         # Off the diagonal 2 times sqrt(2) where just one of two features has another sign, on it nothing.
         differing = 2.0 * (d // 2) * (d - d // 2) / (d * (d - 1.0))
         off = size * sqrt(8.0 * differing) * pairs
+        if cube and d <= _FEW:
+            return max(_replaced(rows, pairs, differing, j, k, share) for j, k, share in _singles(d))
         # In a ball one axis is replaced by another in some share of the pairs.
         shares = _SHARES[:-1] if not cube and d <= _EXACT else (0.0,)
         return max(
@@ -124,6 +127,21 @@ def _moment(problem: SecondMoment, rows: Vector, columns: Vector) -> float | Non
             for share in shares
         )
     return max(_added(rows, pairs, one, two, axes, size) for one, two, axes in _mixtures(d, cube))
+
+
+def _singles(d: int) -> list[tuple[int, int, float]]:
+    """How many features are ends of the one record alone and of the other alone, in a share of the pairs."""
+    numbers = sorted({round(d * part / 5.0) for part in range(6)})
+    return [(j, k, share) for j in numbers for k in numbers if k <= j and 0 < j + k <= d for share in _SHARES[:-4]]
+
+
+def _replaced(units: Vector, pairs: float, differing: float, j: int, k: int, share: float) -> float:
+    """Of sign vectors that differ in half of the features, and of such pairs; all orders are equally likely."""
+    d = units.size
+    both, own = (j * (j - 1.0) + k * (k - 1.0)) / (d * (d - 1.0)), (j + k) / d
+    together = ((j - k) ** 2 - (j + k)) / (d * (d - 1.0))
+    beside = 2.0 * ((1.0 - share) * 4.0 * differing + share * both)
+    return sqrt(beside) * pairs + _trace_of_root(units**2, share * (own - together), share * together)
 
 
 def _mixtures(d: int, cube: bool) -> list[tuple[float, float, float]]:

@@ -14,6 +14,7 @@ FILES = {
     "discrete-laplace": "laplace",
     "k-norm": "k_norm",
     "box-diagonal": "box_diagonal",
+    "shaped-diagonal": "shaped_diagonal",
     "matrix-mechanism": "counts.workload_answers",
     "hierarchical": "counts.workload_answers",
     "residuals": "counts.residuals",

@@ -32,6 +32,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, exp, floor, inf, ldexp, log2, nextafter, sqrt
 
+import numpy as np
+
 from blockveil.engine.guarantees.calibration import CalibrationError, CannotCalibrate, gaussian_mu
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
 from blockveil.engine.noise.ball_noise import BallNoise
@@ -41,7 +43,7 @@ from blockveil.engine.noise.discrete_gaussian import GRID_THREE_LEVEL, GRID_TWO_
 from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
 from blockveil.engine.noise.entry_noise import ROUND_UP
 from blockveil.engine.sensitivity.second_moment import Sensitivity
-from blockveil.engine.sensitivity.spread import Scaling, Spread
+from blockveil.engine.sensitivity.spread import LEAST_STEP, Scaling, Spread
 from blockveil.engine.workloads.strategy import Strategy
 
 __all__ = [
@@ -158,7 +160,7 @@ def _whole_shifts(spread: Spread) -> float:
     """Cost, in grid steps, of hiding whole shifts by what a diagonal shares; see :mod:`.moment_diagonal`."""
     if spread.diagonal is None:
         return 0.0
-    d, s = spread.rows.size, spread.diagonal.shared
+    d, s = spread.rows.size - spread.diagonal.lead, spread.diagonal.shared
     # The best real shifts are rounded by at most 1/2 each, in a form whose largest eigenvalue is 1 + s d.
     return sqrt(s * (1.0 + s * d)) / 2.0
 
@@ -342,4 +344,13 @@ def design_of(
     # Neither the shifted sums (2**62) nor the shifted steps (2**60) leave int64.
     headroom = min(headroom, 60 - max(0, ceil(log2(max(step * spread.largest, 1.0)))))
     wanted = ceil(_STEP_BITS - log2(max(step * spread.least, 2.0**-200)))
-    return NoiseDesign(spread, scale, sensitivity, grid, scaling.unit, max(0, min(wanted, headroom)), loss)
+    shift, diagonal = max(0, min(wanted, headroom)), spread.diagonal
+    # Entries share noise in proportion to their steps, which are whole: see diagonal_sizes.py, "On the grid".
+    if diagonal is not None and diagonal.shared:
+        own = diagonal.sizes(spread.rows)[diagonal.lead :]
+        if np.ptp(own) > 0.0 and ldexp(step * float(np.min(own)), shift) < LEAST_STEP + 1.0:
+            raise CannotCalibrate(
+                "the exact range has no room for steps that are fine enough for what the diagonal shares; lower "
+                "rows_at_most or quantisation_bits, or choose shaped-gaussian"
+            )
+    return NoiseDesign(spread, scale, sensitivity, grid, scaling.unit, shift, loss)

@@ -6,7 +6,7 @@ How these numbers are chosen, and why they are private, is in :mod:`.additive`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, ClassVar, Protocol
 
@@ -194,7 +194,8 @@ class NoiseDesign:
             Half-open ranges.
         """
         found = self.grid.draw(key, rows, columns, self.symmetric)
-        diagonal, places = self.spread.diagonal, diagonal_places(rows, columns)
+        diagonal = self.spread.diagonal
+        places = diagonal_places(rows, columns, 0 if diagonal is None else diagonal.lead)
         if diagonal is not None and diagonal.shared and places[0].size:
             # Far below the answer, in a tile that holds none of its entries.
             together = self.grid.draw(key, (_FAR_BELOW, _FAR_BELOW + 1), (0, diagonal.shared), False)
@@ -215,7 +216,7 @@ class NoiseDesign:
         diagonal = self.spread.diagonal
         if diagonal is None or not diagonal.shared:
             return values
-        found, places = values.astype(np.float64), np.diag_indices(values.shape[0])
+        found, places = values.astype(np.float64), tuple(np.arange(diagonal.lead, size) for size in values.shape)
         own = found[places]
         found[places] = own - np.mean(own) * (1.0 - 1.0 / sqrt(1.0 + diagonal.shared * own.size))
         return found
@@ -242,7 +243,7 @@ class NoiseDesign:
             "grid_standard_deviation": self.grid.standard_deviation,
             "unit": self.unit,
             "shift": self.shift,
-            **({} if self.spread.diagonal is None else {"diagonal": asdict(self.spread.diagonal)}),
+            **({} if self.spread.diagonal is None else {"diagonal": self.spread.diagonal.facts()}),
         }
 
     def lines(self) -> list[tuple[str, str]]:
@@ -307,23 +308,23 @@ class NoiseDesign:
         """Noise of every entry, where steps are not whole numbers of the answer."""
         root = sqrt(self.scale / self.grid.privacy_scale) * sqrt(self.unit) * 2.0 ** (self.shift / 2)
         diagonal = self.spread.diagonal
-        if diagonal is not None:
+        of_a_step = self.grid.standard_deviation / self.shifted_unit
+        if diagonal is not None and diagonal.even:
             sizes = root / sqrt(sqrt(diagonal.gain)) * self.spread.rows
-            of_a_step = self.grid.standard_deviation / self.shifted_unit
             return EntryNoise(sizes, sizes, sqrt(diagonal.gain / 2.0), of_a_step, diagonal.shared)
-        return EntryNoise(
-            root * self.spread.rows,
-            root * self.spread.columns,
-            sqrt(0.5) if self.isometric else 1.0,
-            self.grid.standard_deviation / self.shifted_unit,
-        )
+        if diagonal is not None:
+            sizes, own = root * self.spread.rows, root**2 * diagonal.sizes(self.spread.rows)
+            return EntryNoise(sizes, sizes, sqrt(0.5), of_a_step, diagonal.shared, own, diagonal.lead)
+        off = sqrt(0.5) if self.isometric else 1.0
+        return EntryNoise(root * self.spread.rows, root * self.spread.columns, off, of_a_step)
 
     def standard_deviations(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.float64]:
         """Standard deviation of the noise of a block, in units of the answer."""
         steps = self.steps(rows, columns).astype(np.float64)
         found = steps * (self.grid.standard_deviation / self.shifted_unit)
-        if self.spread.diagonal is not None:
-            found[diagonal_places(rows, columns)] *= sqrt(1.0 + self.spread.diagonal.shared)
+        diagonal = self.spread.diagonal
+        if diagonal is not None:
+            found[diagonal_places(rows, columns, diagonal.lead)] *= sqrt(1.0 + diagonal.shared)
         return found
 
     def entry_standard_deviation(self) -> NDArray[np.float64]:
@@ -348,7 +349,8 @@ class NoiseDesign:
 
 def _of_diagonal(diagonal: Diagonal) -> str:
     """In words."""
-    own = f"each entry has 1/{diagonal.gain:g} of isometric variance by itself"
+    where = "" if diagonal.power == 2.0 else f" at a spread of one, and grows with its spread^{diagonal.power:g}"
+    own = f"each entry has 1/{diagonal.gain:g} of isometric variance by itself{where}"
     return own if not diagonal.shared else f"{own}, and {diagonal.shared} times as much in common with all others"
 
 

@@ -28,6 +28,10 @@ class EntryNoise:
         Standard deviation that one step stands for, in units of the answer.
     shared
         How many numbers, each with the noise of one entry, all entries of the diagonal have in common.
+    own
+        Ideal step of each entry of the diagonal, where it is not the product of the sizes.
+    lead
+        First entries of the diagonal that have nothing in common with the others.
     """
 
     rows: Vector
@@ -35,6 +39,8 @@ class EntryNoise:
     off_diagonal: float
     of_a_step: float
     shared: int = 0
+    own: Vector | None = None
+    lead: int = 0
 
     def steps(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.int64]:
         """Grid steps of a block, half-open ranges; shape (rows, columns), int64, at least one."""
@@ -46,7 +52,7 @@ class EntryNoise:
         found = self._whole_steps(rows, columns)
         found *= self.of_a_step
         if self.shared:
-            found[diagonal_places(rows, columns)] *= sqrt(1.0 + self.shared)
+            found[diagonal_places(rows, columns, self.lead)] *= sqrt(1.0 + self.shared)
         return found
 
     def _whole_steps(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.float64]:
@@ -56,15 +62,17 @@ class EntryNoise:
         ideal *= ROUND_UP
         if self.off_diagonal != 1.0:
             places = diagonal_places(rows, columns)
-            kept = ideal[places]
+            kept = ideal[places] if self.own is None else self.own[places[0] + rows[0]] * ROUND_UP
             ideal *= self.off_diagonal
             ideal[places] = kept
         found: NDArray[np.float64] = np.ceil(ideal, out=ideal)
         return found
 
 
-def diagonal_places(rows: tuple[int, int], columns: tuple[int, int]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Where a block holds entries of the diagonal."""
-    low, high = max(rows[0], columns[0]), min(rows[1], columns[1])
+def diagonal_places(
+    rows: tuple[int, int], columns: tuple[int, int], lead: int = 0
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Where a block holds entries of the diagonal, but for the first ``lead`` of all."""
+    low, high = max(rows[0], columns[0], lead), min(rows[1], columns[1])
     diagonal = np.arange(low, max(low, high))
     return diagonal - rows[0], diagonal - columns[0]

@@ -6,7 +6,8 @@ features whose signs agree times that of the others, at most ``N1^2 / 2`` and at
 at most ``N2^2``. Half cube: entries lie in [0, largest], so their differences do too. Where the ends of a box are
 known, :mod:`.box_moments` makes less of it.
 
-**L2** is that of :mod:`.second_moment`; of a diagonal that is not isometric, that of :mod:`.moment_diagonal`.
+**L2** is that of :mod:`.second_moment`; of a diagonal that is not isometric, that of :mod:`.moment_diagonal` or, with
+sizes by feature or of a covariance, of :mod:`.diagonal_sizes`.
 
 **Source**: MVG (CCS 2018) section 4 for the query; the constants are derived here and attained unless a sensitivity
 says that it is an upper bound.
@@ -25,7 +26,8 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
 from blockveil.engine.sensitivity.box_moments import replaced_in_box
 from blockveil.engine.sensitivity.box_products import Ends, over, replaced_triangle, tighter
-from blockveil.engine.sensitivity.moment_diagonal import box_sensitivity
+from blockveil.engine.sensitivity.diagonal_sizes import added_sensitivity, replaced_bound
+from blockveil.engine.sensitivity.moment_diagonal import MOST_FEATURES, box_sensitivity, most_gain
 from blockveil.engine.sensitivity.reach import capped_second_moment, largest_l1, largest_l2, uncapped
 from blockveil.engine.sensitivity.second_moment import Sensitivity, second_moment_sensitivity
 from blockveil.engine.sensitivity.spread import Diagonal, Scaling, Spread
@@ -104,8 +106,12 @@ class SecondMoment:
     @property
     def compared_as(self) -> str:
         """Kind of problem for what ``auto`` compares: a plain second moment in a box has noise that others have not."""
-        plain = type(self) is SecondMoment and not self.augmented and isinstance(self.body, Body)
-        return "second moment in a box" if plain and self.body is not Body.BALL else self.query
+        plain = type(self) is SecondMoment and self.body in (Body.CUBE, Body.HALF_CUBE)
+        if not plain or not self.augmented:
+            even = float(np.ptp(self.scale)) == 0.0
+            return f"second moment in {'a' if even else 'an uneven'} box" if plain else self.query
+        known = self.neighbours is Neighbours.ADD_REMOVE or self.body is Body.CUBE
+        return "covariance in a box" if known and 2 <= self.scale.size <= MOST_FEATURES else self.query
 
     def l2(self, spread: Spread) -> Sensitivity:
         """See :mod:`.second_moment`; for a diagonal that is not isometric :mod:`.moment_diagonal`."""
@@ -128,15 +134,38 @@ class SecondMoment:
         return self._of_triangle(found, weights) if spread.unscaled else found
 
     def _with_diagonal(self, spread: Spread, diagonal: Diagonal) -> Sensitivity:
-        """L2 in the norm of noise whose diagonal has a size of its own; all spreads are the same there."""
+        """L2 in the norm of noise whose diagonal has a size of its own."""
         if self.compared_as == self.query or not isinstance(self.body, Body):
             raise CannotCalibrate("noise with a diagonal of its own is for second moments of records in a box")
+        beyond = self.neighbours is Neighbours.REPLACE_ONE and diagonal.gain > most_gain(self.shape[0])
+        if self.augmented or not diagonal.even or beyond or float(np.ptp(spread.rows)) > 0.0:
+            return self._with_sizes(spread, diagonal)
         found, size = box_sensitivity(self.body, self.shape[0], self.neighbours, diagonal), float(spread.rows[0]) ** 2
         d, attained = self.shape[0], found.attained
         if self.neighbours is Neighbours.REPLACE_ONE and not self.even:
             # A record at one end of every feature and one at the origin.
             attained = min(attained, sqrt(d * (d - 1.0) + diagonal.gain * d))
         return Sensitivity(found.bound / size * _ROUND_UP, attained / size)
+
+    def _with_sizes(self, spread: Spread, diagonal: Diagonal) -> Sensitivity:
+        """The same where entries of the diagonal have sizes of their own; see :mod:`.diagonal_sizes`."""
+        lead = int(self.augmented)
+        weights, own = spread.rows**-2.0, 1.0 / diagonal.sizes(spread.rows)
+        constant, sizes = (float(weights[0]), weights[1:]) if lead else (0.0, weights)
+        if diagonal.lead != lead or sizes.size < 2:
+            raise CannotCalibrate(
+                "noise with sizes of its own on the diagonal is for two or more features, after a count"
+            )
+        if self.neighbours is Neighbours.ADD_REMOVE:
+            return added_sensitivity(sizes, own[lead:], diagonal.shared, constant)
+        if self.body is Body.HALF_CUBE or diagonal.shared or diagonal.power != 2.0:
+            raise CannotCalibrate(
+                "noise with this diagonal is not proven where a record is replaced; choose shaped-gaussian"
+            )
+        bound = replaced_bound(sizes, diagonal.gain, constant)
+        # Records at ends of all features do not differ on the diagonal; with ends that are not reached none is known.
+        signs = second_moment_sensitivity(Body.CUBE, sizes, self.neighbours, constant).attained if self.even else 0.0
+        return Sensitivity(bound, min(bound, signs))
 
     def _of_triangle(self, frobenius: Sensitivity, weights: Vector) -> Sensitivity:
         """L2 of the upper triangle and diagonal of a change D: ``(|D|_F^2 + |diag D|^2) / 2``, at most ``|D|_F^2``."""

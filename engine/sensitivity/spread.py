@@ -10,6 +10,9 @@ import numpy as np
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.records.geometry import Vector
 
+LEAST_STEP = 2**14
+"""Units of a step, at least, where entries of a diagonal with steps of different sizes share noise."""
+
 
 @dataclass(frozen=True)
 class Diagonal:
@@ -18,13 +21,19 @@ class Diagonal:
     Attributes
     ----------
     gain
-        How many times less variance an entry has by itself than isometric noise; at least 2.
+        How many times less variance an entry has by itself than isometric noise, where its spread is one; at least 2.
     shared
         How many further numbers of that law are added, each to all entries of the diagonal.
+    power
+        Of the spread, in the standard deviation of an entry: 2 as isometric noise has it, or less.
+    lead
+        First entries that have isometric noise, and share nothing: 1 for the count of a covariance.
     """
 
     gain: float
     shared: int
+    power: float = 2.0
+    lead: int = 0
 
     def __post_init__(self) -> None:
         """Refuse noise for which nothing is proven."""
@@ -33,6 +42,27 @@ class Diagonal:
                 f"noise with gain {self.gain:g} and {self.shared} shared numbers on the diagonal has no proof; "
                 "give a gain from 2 on and at most 64 numbers"
             )
+        if not (0.0 <= self.power <= 2.0 and self.lead in (0, 1)):
+            raise CannotCalibrate(
+                f"noise of power {self.power:g} behind {self.lead} entries of a diagonal has no proof; "
+                "give a power from 0 to 2, and one entry at most"
+            )
+
+    @property
+    def even(self) -> bool:
+        """Whether all entries have less noise than isometric noise by the same factor."""
+        return self.power == 2.0 and not self.lead
+
+    def sizes(self, spread: Vector) -> Vector:
+        """Standard deviation of each entry by itself where that of isometric noise of a spread of one is one."""
+        found: Vector = spread**self.power / sqrt(self.gain)
+        found[: self.lead] = spread[: self.lead] ** 2
+        return found
+
+    def facts(self) -> dict[str, float]:
+        """Public numbers; of an even diagonal gain and number alone."""
+        found = {"gain": self.gain, "shared": self.shared}
+        return found if self.even else {**found, "power": self.power, "lead": self.lead}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +98,11 @@ class Spread:
                     "a noise size is not positive and finite, so an entry would be exact or never released; "
                     "give each feature a positive share of the budget, or leave it out"
                 )
-        if self.diagonal is not None and not (self.symmetric and not self.unscaled and np.ptp(self.rows) == 0.0):
-            raise CannotCalibrate(
-                "noise with a diagonal of its own is for a symmetric answer with one size by row; "
-                "choose shaped-gaussian"
-            )
+        if self.diagonal is not None and not (self.symmetric and not self.unscaled):
+            raise CannotCalibrate("noise with a diagonal of its own is for a symmetric answer; choose shaped-gaussian")
+        # Else an entry could have more noise than isometric noise, below which errors are bounded.
+        if self.diagonal is not None and not self.diagonal.even and np.any(self.rows[self.diagonal.lead :] < 1.0):
+            raise CannotCalibrate("noise with a diagonal of its own needs spreads of one or more; scale them")
 
     @property
     def entries(self) -> int:
@@ -89,7 +119,11 @@ class Spread:
     def least(self) -> float:
         """Smallest product of a row's and a column's spread; of a diagonal that is not isometric, its own size."""
         least = float(np.min(self.rows) * np.min(self.columns))
-        return least if self.diagonal is None else least / sqrt(self.diagonal.gain)
+        if self.diagonal is None:
+            return least
+        if self.diagonal.even:
+            return least / sqrt(self.diagonal.gain)
+        return min(least, float(np.min(self.diagonal.sizes(self.rows))))
 
     @property
     def largest(self) -> float:

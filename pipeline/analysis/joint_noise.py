@@ -62,7 +62,7 @@ def moments_of(release: Shown, what: str) -> NoisyMoments:
     origin = np.asarray(attributes.get("origin", np.zeros(size)), np.float64)
     if "count" not in arrays or "mean" not in arrays:
         return _about_the_origin(matrix, deviation, origin, _shared(attributes))
-    return _with_constant(release, matrix, deviation, origin)
+    return _with_constant(release, matrix, deviation, origin, _shared(attributes))
 
 
 def _shared(attributes: Mapping[str, Any]) -> int:
@@ -79,8 +79,8 @@ def _about_the_origin(matrix: Array, deviation: Array, origin: Array, shared: in
     return NoisyMoments(matrix, variance, False, origin, own * math.sqrt(shared / (1.0 + shared)))
 
 
-def _with_constant(release: Shown, matrix: Array, deviation: Array, origin: Array) -> NoisyMoments:
-    """The constant coordinate in front: count and sums, from which the release made its ratios."""
+def _with_constant(release: Shown, matrix: Array, deviation: Array, origin: Array, shared: int) -> NoisyMoments:
+    """The constant coordinate in front: count and sums, from which the release made its ratios; they share nothing."""
     names = ("count", "count_standard_deviation", "mean", "mean_standard_deviation")
     count, noise, mean, of_mean = (np.asarray(release.arrays[name][...], np.float64) for name in names)
     # What sums were divided by: see engine/estimates/matrices.py.
@@ -91,8 +91,10 @@ def _with_constant(release: Shown, matrix: Array, deviation: Array, origin: Arra
     whole[0, 0], variance[0, 0] = divisor, float(noise) ** 2
     whole[0, 1:] = whole[1:, 0] = shift * divisor
     variance[0, 1:] = variance[1:, 0] = sums
-    whole[1:, 1:], variance[1:, 1:] = matrix, deviation**2
-    return NoisyMoments(whole, variance, True, origin)
+    features = _about_the_origin(matrix, deviation, origin, shared)
+    whole[1:, 1:], variance[1:, 1:] = matrix, features.variance
+    common = None if features.common is None else np.concatenate([[0.0], features.common])
+    return NoisyMoments(whole, variance, True, origin, common)
 
 
 def positions(names: Sequence[str], wanted: Sequence[str]) -> list[int]:

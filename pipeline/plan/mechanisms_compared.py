@@ -26,12 +26,20 @@ def comparison_text(compared: Sequence[Candidate]) -> str:
     return ", ".join(shown) + (f"; not applicable: {', '.join(left_out)}" if left_out else "")
 
 
-def bound_sentence(error: float, least: float) -> str:
-    """How far an error is from the least of any Gaussian noise, rounded up: what is said holds."""
+def bound_sentence(error: float, least: float, beside: str = "") -> str:
+    """How far an error is from the least of any Gaussian noise, rounded up: what is said holds.
+
+    Parameters
+    ----------
+    error, least
+        Expected error, and one below which no Gaussian noise gets.
+    beside
+        Of which Gaussian noise that is true, where not of all.
+    """
     over = ceil(1000.0 * error / least) / 1000.0
     if error < least:
-        return f"below the least of any Gaussian noise: at most {over:g} times a bound of that"
-    return f"at most {over:g} times the least of any Gaussian noise"
+        return f"below the least of any Gaussian noise{beside}: at most {over:g} times a bound of that"
+    return f"at most {over:g} times the least of any Gaussian noise{beside}"
 
 
 def compared_text(compared: Sequence[dict[str, Any]], least: float | None = None) -> list[dict[str, str]]:

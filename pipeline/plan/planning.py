@@ -112,7 +112,7 @@ class Plan:
         """Error below which no Gaussian noise gets, of what "auto" compared; None where no bound is known."""
         asked = self.designed.resolved
         return (
-            asked.mechanism.metric.least(self.question.problem, asked.of_a_row)
+            asked.mechanism.metric.least(self.question.problem, asked.of_a_row, self.design)
             if isinstance(asked.mechanism, Auto)
             else None
         )

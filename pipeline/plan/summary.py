@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from blockveil.engine.answers.rates import Rates
+from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import BoxGeometry, ReleaseConfig
 from blockveil.pipeline.data.preview import Looked
@@ -68,9 +69,15 @@ def describe(
         rows += nights.describe(plan.series)
     rows += [("Compared", comparison_text(plan.compared))] if plan.compared else []
     least, error = plan.least, plan.compared[0].error if plan.compared else None
-    rows += [] if least is None or error is None else [("Bound", bound_sentence(error, least))]
+    rows += [] if least is None or error is None else [("Bound", bound_sentence(error, least, _beside(plan)))]
     rows += [("Budget", "none granted yet: blockveil budget set")] if price is None else price.lines
     return [*rows, *plan.effort.lines(rates)]
+
+
+def _beside(plan: Plan) -> str:
+    """Of a covariance the bound is of noise that knows count and sums as well."""
+    moment = plan.question.problem
+    return " that knows count and sums no worse" if type(moment) is SecondMoment and moment.augmented else ""
 
 
 def warnings(plan: Plan, advice: tuple[Advice, ...] | None = None) -> list[str]:

@@ -100,8 +100,10 @@ def _of_covariance(matrix: ReleasedMatrix, alone: NoiseAlone, units: Array) -> f
     positive = own > 0.0
     if not positive.all():
         return math.inf
+    # Where the diagonal has less noise than isometric noise, the latter holds it (Jensen).
+    own = own * max(1.0, _off_diagonal(matrix, alone))
     count = ratio.count or float(np.max(2.0 * sums**2 / own))
-    wide = max(1.0, float(np.max(sums * math.sqrt(2.0) / np.sqrt(own * count))), _off_diagonal(matrix, alone))
+    wide = max(1.0, float(np.max(sums * math.sqrt(2.0) / np.sqrt(own * count))))
     longest = _longest_mean(np.linalg.norm(means), sums, ratio.count, laplace_rate(matrix.attributes["mechanism"]))
     # |D|^2 and |D|_F^2 of D = (diagonal, mean): a diagonal and one more row.
     widest, total = float(own.max()) + count * longest**2, float(own.sum()) + count * longest**2

@@ -78,11 +78,13 @@ def query_of(text):
     return text[text.index("[query]") + len("[query]\n") :]
 
 
+FOLLOWING = 'kind = "shaped-diagonal"\noptimise_for = "absolute-error"'
 CASES = {
     "covariance": (MOMENT.replace("{kind}", "covariance"), ADD, SHAPED, 3, ""),
     "covariance-replace-one": (MOMENT.replace("{kind}", "covariance"), REPLACE, SHAPED, 3, ""),
     "second-moment": (MOMENT.replace("{kind}", "second-moment"), ADD, 'kind = "auto"\nminimise = "total"', 3, ""),
     "second-moment-diagonal": (MOMENT.replace("{kind}", "second-moment"), ADD, 'kind = "box-diagonal"', 3, ""),
+    "covariance-diagonal": (MOMENT.replace("{kind}", "covariance"), ADD, FOLLOWING, 3, ""),
     "outer-products": (queries.OUTER, ADD, GAUSSIAN, 4, ""),
     "gradients": (training.QUERY + training.LOGISTIC, ADD, GAUSSIAN, 4, ""),
     "gradients-hidden": (training.QUERY + training.LOGISTIC.replace("logistic", "softmax"), ADD, GAUSSIAN, 4, ""),

@@ -7,6 +7,7 @@ import pytest
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.auto import Metric, compare
+from blockveil.engine.mechanisms.covariance_bound import least_products
 from blockveil.engine.mechanisms.gaussian_bound import least_total
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.problems import (
@@ -34,9 +35,9 @@ CASES = {
     "totals with a count, ball": (Totals(Body.BALL, ONES, ADD, K, 100), 1.001),
     "totals with a count, box": (Totals(Body.CUBE, ONES, ADD, K, 100, widths=np.full(10, 2.0)), 1.001),
     "second moment in a box": (SecondMoment(Body.CUBE, ONES, ADD, K, 100, False), 1.02),
-    "second moment in an uneven box": (SecondMoment(Body.CUBE, UNEVEN, ADD, K, 100, False), 1.22),
+    "second moment in an uneven box": (SecondMoment(Body.CUBE, UNEVEN, ADD, K, 100, False), 1.02),
     "second moment in a box, replaced": (SecondMoment(Body.CUBE, ONES, REPLACE, K, 100, False), 1.021),
-    "second moment in an uneven box, replaced": (SecondMoment(Body.CUBE, UNEVEN, REPLACE, K, 100, False), 1.29),
+    "second moment in an uneven box, replaced": (SecondMoment(Body.CUBE, UNEVEN, REPLACE, K, 100, False), 1.05),
     "second moment in a ball": (SecondMoment(Body.BALL, ONES, ADD, K, 100, False), 1.04),
     "second moment in a ball, replaced": (SecondMoment(Body.BALL, ONES, REPLACE, K, 100, False), 1.03),
     "outer products": (OuterProducts(Body.CUBE, Body.BALL, UNEVEN, ONES, ADD, K, 100), 1.001),
@@ -79,6 +80,33 @@ def test_the_bound_of_a_box_is_below_the_least_for_all_its_changes(units, relati
     # A change off the diagonal is weighed by the product of both units.
     found = least_total(problem, units, units)
     assert 0.5 * best.total <= found <= best.total
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+@pytest.mark.parametrize("units", [np.ones(2), np.array([1.0, 0.4, 2.0])])
+def test_the_bound_of_a_covariance_is_below_noise_that_is_best_at_some_price_of_count_and_sums(units, relation):
+    d = units.size
+    records = np.array([(1.0, *v) for v in product([-1.0, 0.0, 1.0], repeat=d)])
+    moments = np.array([orthonormal(np.outer(v, v)) for v in records])
+    changes = moments if relation is ADD else np.array([a - b for a, b in product(moments, repeat=2) if np.any(a != b)])
+    rows, columns = np.triu_indices(d + 1, 1)
+    problem = SecondMoment(Body.CUBE, np.ones(d), relation, K, 100, True)
+    for price in (0.05, 1.0):
+        whole = np.concatenate([[np.sqrt(price)], units])
+        importance = orthonormal(np.outer(whole, whole)) ** 2 / np.where(np.arange(moments.shape[1]) > d, 2.0, 1.0)
+        if relation is REPLACE:  # the count does not change, and what does not change needs no noise
+            changes, importance = changes[:, 1:] if changes.shape[1] == moments.shape[1] else changes, importance[1:]
+        best = least_covariance(changes, importance, 1.0, 1e-3)
+        variances = np.diagonal(best.covariance)
+        if relation is REPLACE:
+            variances = np.concatenate([[0.0], variances])
+        sums, beside = variances[d + 1 : 2 * d + 1] / 2.0, variances[2 * d + 1 :]
+        assert list(columns[:d]) == list(range(1, d + 1))
+        assert not rows[:d].any()
+        pairs = units[rows[d:] - 1] * units[columns[d:] - 1]
+        products = float(units**4 @ variances[1 : d + 1] + pairs**2 @ beside)
+        found = least_products(problem, units, float(variances[0]), sums)
+        assert 0.3 * products <= found <= products * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("relation", [ADD, REPLACE])

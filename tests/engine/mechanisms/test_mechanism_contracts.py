@@ -24,6 +24,7 @@ from blockveil.engine.mechanisms.k_norm import KNorm
 from blockveil.engine.mechanisms.laplace import IntegerLaplace, Laplace
 from blockveil.engine.mechanisms.published.matrix_noise import ClassicGaussian, Imgm, Mgm
 from blockveil.engine.mechanisms.published.mvg_noise import Allocation, ExactMvg, Mvg
+from blockveil.engine.mechanisms.shaped_diagonal import ShapedDiagonal
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
@@ -140,10 +141,20 @@ class TestBoxDiagonal(MechanismContract):
             alone = (drawn / sizes)[:, *upper]
             each = stats.norm.isf(0.5e-9 / alone.shape[1]) * np.sqrt(2.0 / len(alone))
             assert np.all(np.abs(np.mean(alone**2, axis=0) - 1.0) < each)
-            # The trace, of which what is shared is the most.
-            shared = design.spread.diagonal.shared
-            trace = np.trace(drawn, axis1=1, axis2=2) / design.grid.standard_deviation / np.sqrt(d * (1 + shared * d))
+            # The trace of the features, of which what is shared is the most.
+            lead, shared = design.spread.diagonal.lead, design.spread.diagonal.shared
+            features = np.trace(drawn[:, lead:, lead:], axis1=1, axis2=2) / design.grid.standard_deviation
+            trace = features / np.sqrt((d - lead) * (1 + shared * (d - lead)))
             assert abs(np.mean(trace**2) - 1.0) < stats.norm.isf(0.5e-9) * np.sqrt(2.0 / trace.size)
+
+
+class TestShapedDiagonal(MechanismContract):
+    mechanism = ShapedDiagonal(Importance("relative-error"))
+    applies = ("covariance", "second moment, box", "second moment, box, replace-one")
+    problems: ClassVar = TestBoxDiagonal.problems
+    test_the_sampler_has_the_right_law_and_a_scale_wrong_by_5_percent_is_rejected = (
+        TestBoxDiagonal.test_the_sampler_has_the_right_law_and_a_scale_wrong_by_5_percent_is_rejected
+    )
 
 
 class TestWholeLaplace(MechanismContract):

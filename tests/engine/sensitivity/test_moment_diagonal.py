@@ -133,8 +133,8 @@ def test_a_problem_measures_it_in_spread_coordinates(size):
     assert problem.l2(spread).attained == pytest.approx(alone.attained / size**2)
     with pytest.raises(CannotCalibrate, match="Gaussian"):
         problem.l1(spread)
-    with pytest.raises(CannotCalibrate, match="one size"):
-        Spread(np.array([1.0, 2.0]), np.array([1.0, 2.0]), True, 3, diagonal=Diagonal(9.0, 2))
+    with pytest.raises(CannotCalibrate, match="symmetric"):
+        Spread(np.ones(2), np.ones(2), True, 3, unscaled=True, diagonal=Diagonal(9.0, 2))
 
 
 @pytest.mark.parametrize("d", [2, 3, 6])

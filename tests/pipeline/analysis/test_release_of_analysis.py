@@ -450,5 +450,22 @@ def test_errors_of_statistics_know_the_noise_that_a_diagonal_shares(tmp_path):
     assert together > 1.3 * np.sqrt(np.sum(deviation**2))
 
 
+def test_errors_of_a_covariance_know_what_its_diagonal_shares_and_that_its_count_shares_nothing(tmp_path):
+    text = config(MOMENT.format(kind="covariance", features=features()))
+    before, _, rest = text.partition("[mechanism]")
+    noise = 'kind = "shaped-diagonal"\noptimise_for = "relative-error"'
+    release = made(tmp_path, f"{before}[mechanism]\n{noise}\n\n" + rest[rest.index("[compute]") :], people(500)).release
+    stated, moments = release.opened.attributes["mechanism"]["diagonal"], release.moments("A test")
+    assert (stated["lead"], stated["shared"] > 0) == (1, True)
+    deviation = np.diagonal(np.asarray(release.array("second_moment_standard_deviation")))
+    own = np.diagonal(moments.variance)[1:]
+    assert own + moments.common[1:] ** 2 == pytest.approx(deviation**2)
+    assert moments.common[0] == 0.0
+    features_alone = np.diag([0.0, *np.ones(deviation.size)])
+    together = np.sqrt(np.sum(own) + np.sum(moments.common) ** 2)
+    assert moments.deviations(features_alone) == pytest.approx(together)
+    assert together > 1.2 * np.sqrt(np.sum(deviation**2))
+
+
 def test_standard_errors_say_how_they_are_read(known):
     assert "standard_error.covariance" in repr(known.release.standard_error)

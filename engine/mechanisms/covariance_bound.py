@@ -1,0 +1,101 @@
+"""Least total variance of a covariance's products for any Gaussian noise that knows count and sums no worse than given.
+
+What is asked of a covariance is the noise of its products, but the noise of the count and of the sums is paid for by
+the same loss, and without a limit on it no bound says much. So let the count have at most the variance v_0, and sums at
+most v_i. For prices ``a, b >= 0`` of these, W the weights of all entries with ``a`` for the count and ``b u_i^2`` for
+sums, u the units of features, and any distribution over changes with ``C = E d d'`` (:mod:`.gaussian_bound`),
+
+``sum over products of W K >= (tr (W^1/2 C W^1/2)^1/2)^2 / mu^2 - a v_0 - b sum u_i^2 v_i``.
+
+In a cube signs are equally likely, so that sums, entries off the diagonal, and the count with the diagonal are blocks
+of C. With A the root of the trace but for the sums', ``b^1/2 s`` for that of the sums, and S the sum of ``u_i^2 v_i``,
+the best b is ``(A s / (S - s^2))^2``, which leaves ``A^2 S / (S - s^2)``. Distributions and a are searched; each proves
+a bound. Where a record is replaced the count is public, and two records of signs at all ends differ in j of d features.
+
+**Source**: as for :mod:`.gaussian_bound`; derived here.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.records.geometry import Body, Matrix, Vector
+from blockveil.engine.sensitivity.problems import SecondMoment
+
+_DOWN = 1.0 - 1e-9
+_SHARES = tuple(float(share) for share in np.linspace(0.0, 1.0, 9))
+_PRICES = (0.0, *(2.0**power for power in range(-14, 1)))
+_EXACT = 64
+
+
+def least_products(problem: SecondMoment, units: Vector, count: float, sums: Vector) -> float | None:
+    """Total variance of products at a loss of one; over mu squared at a loss of mu.
+
+    Parameters
+    ----------
+    problem
+        A covariance.
+    units
+        Raw units of each feature times the root of its importance, shape (d,).
+    count, sums
+        Largest variances of the count and of the sums, times mu squared; sums in coordinates, shape (d,).
+
+    Returns
+    -------
+    None where no bound is known: in balls, in boxes of one sign or uneven about their origin, and for one feature.
+    """
+    d = units.size
+    if problem.body is not Body.CUBE or not problem.even or d < 2:
+        return None
+    pairs = (float(np.sum(units)) ** 2 - float(np.sum(units**2))) / 2.0
+    # Orthonormal coordinates: entries beside the diagonal times sqrt(2).
+    of_sums = 2.0 * float(np.sum(units**2 * sums))
+    if problem.neighbours is Neighbours.REPLACE_ONE:
+        numbers = sorted({round(d * share / 64.0) for share in range(32, 65)})
+        found = max(_replaced(units, pairs, of_sums, j, share) for j in numbers for share in _SHARES)
+    else:
+        numbers = sorted({max(1, round(d * share)) for share in (0.25, 0.5, 0.7, 0.85, 1.0)})
+        found = max(_added(units, pairs, count, of_sums, k, share) for k in numbers for share in _SHARES)
+    return found * _DOWN if found > 0.0 else None
+
+
+def _replaced(units: Vector, pairs: float, of_sums: float, j: int, share: float) -> float:
+    """Of pairs that differ in j features, or in one more in some share of the cases."""
+    d = units.size
+    more = min(j + 1, d)
+    differing = (share * more + (1.0 - share) * j) / d
+    beside = 2.0 * (share * more * (d - more) + (1.0 - share) * j * (d - j)) / (d * (d - 1.0))
+    return _with_sums(sqrt(8.0 * beside) * pairs, sqrt(8.0 * differing) * float(np.sum(units)), of_sums)
+
+
+def _added(units: Vector, pairs: float, count: float, of_sums: float, k: int, share: float) -> float:
+    """Of sign vectors of all features in some share of the cases, else of k of them."""
+    d = units.size
+    one = share + (1.0 - share) * k / d
+    two = share + (1.0 - share) * k * (k - 1.0) / (d * (d - 1.0))
+    beside, sums = sqrt(2.0 * two) * pairs, sqrt(2.0 * one) * float(np.sum(units))
+    best = 0.0
+    for price in (part * beside**2 / count for part in _PRICES):
+        alone = _trace_of_root(units**2, one, two, price)
+        best = max(best, _with_sums(beside + alone, sums, of_sums) - price * count)
+    return best
+
+
+def _with_sums(root: float, sums: float, of_sums: float) -> float:
+    """The best price of the sums; a price of one of them is not needed where their noise could not be less."""
+    left = of_sums - sums**2
+    return root**2 * of_sums / left if left > 1e-6 * of_sums else root**2
+
+
+def _trace_of_root(squares: Vector, one: float, two: float, price: float) -> float:
+    """Of the block of the count and the diagonal."""
+    if squares.size > _EXACT:  # the trace of a root is at least the root of the trace
+        return sqrt(price + one * float(np.sum(squares**2)))
+    block: Matrix = np.empty((squares.size + 1, squares.size + 1))
+    block[0, 0] = price
+    block[0, 1:] = block[1:, 0] = sqrt(price) * one * squares
+    block[1:, 1:] = (one - two) * np.diag(squares**2) + two * np.outer(squares, squares)
+    return float(np.sum(np.sqrt(np.maximum(np.linalg.eigvalsh(block), 0.0))))

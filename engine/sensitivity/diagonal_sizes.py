@@ -1,0 +1,144 @@
+"""Sensitivity of second moments and covariances in a box of uneven bounds, with noise of its own on the diagonal.
+
+Records v lie in ``[-1, 1]^d``, or in ``[0, 1]^d``; of a covariance a constant coordinate ``v_0 = 1`` is in front. Noise
+off the diagonal has variance ``1 / (2 p_i p_j)``, that of the count ``1 / p_0^2``, all by itself. An entry of a
+feature's own has variance ``1 / e_i^2`` by itself, and each of s further numbers of variance one adds ``1 / e_i`` times
+itself to all of these. The covariance of these entries is ``E^-1 (I + s 11') E^-1``, E the diagonal matrix of e, and
+its inverse is ``E (I - k 11') E`` with ``k = s / (1 + s d)``. A change D of the answer counts as
+
+    N(D)^2 = sum over i != j of p_i p_j D_ij^2 + p_0^2 D_00^2 + sum e_i^2 D_ii^2 - k (sum e_i D_ii)^2,
+
+and the loss is ``mu = sup N``, exactly. Put ``p_0 = 0`` where there is no constant.
+
+**add-remove.** D = vv'. With ``u_i = v_i^2`` in [0, 1] and ``u_0 = 1``
+
+    N^2 = (p_0 + sum p_i u_i)^2 + sum (e_i^2 - p_i^2) u_i^2 - k (sum e_i u_i)^2.
+
+Its second derivative in one u_i is ``2 e_i^2 (1 - k) > 0``: it is convex in each u_i alone, so that its maximum is at a
+corner, where each u_i is 0 or 1. Features of one p are counted, not distinguished, and up to 2^14 cases are tried one
+by one. Beyond that, at a corner with ``P = sum p_i u_i <= Q``, Q the sum of all p_i, ``(p_0 + P)^2 <= p_0^2 + P (2 p_0
++ Q)``, and ``-k y^2 <= k z^2 - 2 k z y`` for any z, so that
+
+    N^2 <= p_0^2 + k z^2 + sum over i of max(0, p_i (2 p_0 + Q - p_i) + e_i^2 - 2 k z e_i).
+
+**replace-one, in [-1, 1]^d, nothing shared.** D = yy' - zz'. As in :mod:`.moment_diagonal`, ``D_ij = 1 - s_i s_j`` with
+``s_i`` in [-1, 1] is as large as any, and ``s_0 = 1``. With ``t_i = s_i^2``, P the sum of all p_i, p_0 included, T that
+of all ``p_i t_i`` and A that of all ``p_i s_i``,
+
+    N^2 = P^2 - 2 A^2 + f(t),   f(t) = T^2 + (g - 1) sum p_i^2 (1 - t_i)^2   where e_i^2 = g p_i^2, g >= 1.
+
+f is convex, so that it is largest where each t_i is 0 or 1. Let x be the sum of p_i over the features R with t_i = 0:
+there ``f = (P - x)^2 + (g - 1) sum over R of p_i^2``. The last sum is at most q(x), the fractional knapsack that takes
+the largest p_i first: piecewise linear. So f is at most a convex function on each of its pieces, and at most the
+largest of it at their ends, where R are the features of the largest p_i. As ``abs(A) >= p_0 - (P - p_0)``,
+
+    N^2 <= P^2 - 2 max(0, 2 p_0 - P)^2 + max over m of (P - x_m)^2 + (g - 1) q(x_m).
+
+Up to the g that :func:`free_gain` gives, the last maximum is ``P^2``, at m = 0: a smaller diagonal costs nothing there.
+
+**On the grid.** An entry has a step of its own. What is written of it in :mod:`.moment_diagonal` holds, with one thing
+more: whole steps exceed their ideal sizes by some part of at most ``c``, not all by the same. In steps, the change r of
+the diagonal becomes r', with ``r'_i`` between ``r_i / (1 + c)`` and ``r_i``. No entry off the diagonal grows, and in
+the norm of ``I - k 11' <= I`` the diagonal's part grows by at most ``c |r|``, ``|r|^2 <= sum e_i^2``. Steps have at
+least :data:`LEAST_STEP` units where something is shared, which :mod:`.additive` sees to.
+
+**Source**: derived here, from :mod:`.moment_diagonal`; the fractional knapsack is that of Dantzig, 1957.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from blockveil.engine.records.geometry import Vector
+from blockveil.engine.sensitivity.second_moment import Sensitivity
+from blockveil.engine.sensitivity.spread import LEAST_STEP
+
+_ROUND_UP = 1.0 + 5e-13
+"""Sums of a few hundred terms, and differences that are a tenth of their terms or more, err by less."""
+
+_CASES = 2**14
+_MULTIPLIERS = 65
+
+
+def added_sensitivity(sizes: Vector, own: Vector, shared: int, constant: float = 0.0) -> Sensitivity:
+    """Largest N where a record is added or removed.
+
+    Parameters
+    ----------
+    sizes
+        p of each feature, positive, shape (d,).
+    own
+        e of each feature, at least p, shape (d,).
+    shared
+        Number s of what entries of the diagonal have in common.
+    constant
+        p_0, or 0 without a constant.
+    """
+    square, attained = added_square(sizes, own, shared, constant)
+    # Steps that are rounded up by different parts; see the module. Equal sizes have equal steps.
+    uneven = shared > 0 and np.ptp(own) > 0.0
+    margin = sqrt(float(np.sum(own**2))) / LEAST_STEP if uneven else 0.0
+    return Sensitivity((sqrt(square) + margin) * _ROUND_UP, sqrt(attained))
+
+
+def added_square(
+    sizes: Vector, own: Vector, shared: int, constant: float = 0.0, cases: int = _CASES
+) -> tuple[float, float]:
+    """A bound of the largest ``N^2`` where a record is added, and one that is attained; parameters as above.
+
+    ``cases`` corners at most are tried; beyond that the bound of the module is taken.
+    """
+    pairs, counts = np.unique(np.stack([sizes, own]), axis=1, return_counts=True)
+    common = shared / (1.0 + shared * sizes.size)
+    if float(np.prod(counts + 1.0)) <= cases:
+        p, squares, e = _corners(pairs, counts)
+        value = float(np.max((constant + p) ** 2 + squares - common * e**2))
+        return value, value
+    total = float(np.sum(sizes))
+    gains = sizes * (2.0 * constant + total - sizes) + own**2
+    # Any multiplier proves a bound; the one of the far corner is exact where that is the furthest.
+    z = float(np.sum(own)) * np.linspace(0.0, 1.0, _MULTIPLIERS)[:, None]
+    bounds = common * z[:, 0] ** 2 + np.sum(np.maximum(gains - 2.0 * common * z * own, 0.0), axis=1)
+    order = np.argsort(-sizes, kind="stable")
+    p, e = np.cumsum(sizes[order]), np.cumsum(own[order])
+    attained = (constant + p) ** 2 + np.cumsum(own[order] ** 2 - sizes[order] ** 2) - common * e**2
+    return constant**2 + float(np.min(bounds)), float(np.max(attained))
+
+
+def _corners(pairs: np.ndarray, counts: np.ndarray) -> tuple[Vector, Vector, Vector]:
+    """Sums of p, of e^2 - p^2 and of e over all corners that differ, shape (cases,) each."""
+    p = squares = e = np.zeros(1)
+    for size, own, count in zip(*pairs, counts, strict=True):
+        taken = np.arange(count + 1.0)
+        p = np.add.outer(p, taken * size).ravel()
+        squares = np.add.outer(squares, taken * (own**2 - size**2)).ravel()
+        e = np.add.outer(e, taken * own).ravel()
+    return p, squares, e
+
+
+def replaced_bound(sizes: Vector, gain: float, constant: float = 0.0) -> float:
+    """No record that is replaced moves the answer further, in N; nothing shared, ``e_i^2 = gain p_i^2``, gain >= 1.
+
+    Parameters
+    ----------
+    sizes, constant
+        As for :func:`added_sensitivity`.
+    gain
+        How many times less variance an entry of the diagonal has than isometric noise.
+    """
+    total = constant + float(np.sum(sizes))
+    largest = np.sort(sizes)[::-1]
+    x, squares = np.cumsum(largest), np.cumsum(largest**2)
+    corner = max(total**2, float(np.max((total - x) ** 2 + (gain - 1.0) * squares)))
+    against = max(0.0, 2.0 * constant - total)  # the constant's sign is fixed
+    return sqrt(total**2 + corner - 2.0 * against**2) * _ROUND_UP
+
+
+def free_gain(sizes: Vector, constant: float = 0.0) -> float:
+    """Largest gain at which no record that is replaced is charged more than with isometric noise; see the module."""
+    total = constant + float(np.sum(sizes))
+    largest = np.sort(sizes)[::-1]
+    x, squares = np.cumsum(largest), np.cumsum(largest**2)
+    return 1.0 + float(np.min(x * (2.0 * total - x) / squares))
