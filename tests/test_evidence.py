@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants import MUTANTS, unguarded
+from tests.planted.none import WHY_NONE
 from tests.simulation.planted import MISTAKES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -158,6 +160,13 @@ def test_what_a_sentence_names_as_evidence_is_there_is_run_and_can_fail():
     measured = {each for claim in CLAIMS for each in claim.get("measured_by", ())}
     modules = [ROOT / f"{each.partition('-m ')[2].replace('.', '/')}.py" for each in measured]
     assert [module for module in modules if not module.exists()] == []
+
+
+def test_every_claim_has_a_mistake_that_one_of_its_tests_finds_or_says_why_it_has_none():
+    assert [claim for claim, why in unguarded().items() if not why] == []
+    known = {mutant.test for mutant in MUTANTS}
+    shown = [claim.get("shown_by", ()) for claim in CLAIMS]
+    assert WHY_NONE.keys() == {test for tests in shown if known.isdisjoint(tests) for test in tests}
 
 
 def test_sentences_are_told_apart_and_known_by_what_they_say():

@@ -56,7 +56,10 @@ def test_the_lines_of_the_readme_run(tmp_path, monkeypatch):
     for name, value in known["config"].items():
         lines += [f"[{name}]", *(f"{key} = {toml(part)}" for key, part in value.items())]
     (tmp_path / "people.toml").write_text("\n".join(lines))
-    run([block], [])
+    shown = []
+    run([block], shown)
+    assert all(shown[0].count(name) >= 4 for name in ("height", "weight", "age")), "names on both axes of both"
+    assert all(name in shown[1] for name in ("height", "age"))
 
 
 def toml(value):

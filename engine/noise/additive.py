@@ -60,6 +60,7 @@ __all__ = [
     "laplace_design",
     "usable_epsilon",
     "usable_mu",
+    "whole_shifts",
 ]
 
 ROUNDING_SHARE = 1e-3
@@ -137,7 +138,7 @@ def gaussian_design(
     for grid in (GRID_TWO_LEVEL, GRID_THREE_LEVEL):
         # Two neighbours' answers round to grid points at most one step further apart in each entry that changes.
         together = sqrt(times * spread.changing) if moved is None else moved
-        rounding = (together + _whole_shifts(spread)) / grid.privacy_scale * ROUND_UP
+        rounding = (together + whole_shifts(spread)) / grid.privacy_scale * ROUND_UP
         if rounding <= ROUNDING_SHARE * usable:
             break
     else:
@@ -156,7 +157,7 @@ def gaussian_design(
     return design_of(spread, scale, sensitivity, grid, scaling, Loss(mu, 0.0, total_variation))
 
 
-def _whole_shifts(spread: Spread) -> float:
+def whole_shifts(spread: Spread) -> float:
     """Cost, in grid steps, of hiding whole shifts by what a diagonal shares; see :mod:`.moment_diagonal`."""
     if spread.diagonal is None:
         return 0.0

@@ -166,14 +166,20 @@ def test_intervals_hold_the_truth_in_93_to_97_of_100_releases(name):
     assert np.all((held > 0.922) & (held < 0.975))
 
 
-@pytest.mark.parametrize("scale", [8.0, 20.0, 60.0])
-@pytest.mark.parametrize("name", every_statistic())
-def test_with_large_noise_at_most_seven_of_a_hundred_releases_state_an_interval_that_is_wrong(name, scale):
+@pytest.mark.parametrize(
+    ("name", "scale", "trials"),
+    [
+        *((name, scale, 200) for name in every_statistic() for scale in (8.0, 20.0, 60.0)),
+        # Without the judgement of what first order leaves out, 13 of 100 are wrong here: 200 would not tell.
+        pytest.param("components of the correlation", 20.0, 2000, marks=pytest.mark.slow),
+    ],
+)
+def test_with_large_noise_at_most_seven_of_a_hundred_releases_state_an_interval_that_is_wrong(name, scale, trials):
     statistic = every_statistic()[name]
     truth, _ = statistic(moments(exact(), 0.05))
-    scores = released(statistic, scale, 200, truth, key=12)
+    scores = released(statistic, scale, trials, truth, key=12)
     wrong = np.mean(np.abs(scores) > 1.959964, axis=0)  # an interval that is not stated is not wrong
-    assert np.all(wrong <= stats.binom.isf(ALPHA, 200, 0.07) / 200)
+    assert np.all(wrong <= stats.binom.isf(ALPHA, trials, 0.07) / trials)
 
 
 def test_a_scale_five_per_cent_too_small_is_found_out():

@@ -64,9 +64,11 @@ def test_points_of_one_length_are_as_likely_as_each_other():
 @pytest.mark.parametrize("law", [BallNoise(1, 2, 1), BallNoise(1, 3, 2)])
 def test_a_change_of_length_k_costs_at_most_k_and_a_step_over_the_scale(law):
     points = list(product(range(-6, 7), repeat=law.entries))
+    # The least multiple of 2^-10 that is not below the root of the number of entries, over the scale of an entry.
+    rate = math.ceil(math.sqrt(law.entries) * 2**10) / 2**10 / 2**law.bits
     for shift in product((0, 1, 3), repeat=law.entries):
         moved = [tuple(a + b for a, b in zip(point, shift, strict=True)) for point in points]
-        loss = max(ceiling(b) - ceiling(a) for a, b in zip(points, moved, strict=True)) / law.privacy_scale
+        loss = max(ceiling(b) - ceiling(a) for a, b in zip(points, moved, strict=True)) * rate
         assert loss <= (math.hypot(*shift) + 1.0) / law.privacy_scale
 
 

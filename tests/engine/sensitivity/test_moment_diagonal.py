@@ -7,8 +7,9 @@ import pytest
 from scipy.optimize import minimize
 
 from blockveil.engine.guarantees.calibration import CannotCalibrate
-from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.box_diagonal import sizes
+from blockveil.engine.noise.additive import gaussian_design, whole_shifts
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.moment_diagonal import box_sensitivity, most_gain
 from blockveil.engine.sensitivity.problems import SecondMoment
@@ -137,16 +138,22 @@ def test_a_problem_measures_it_in_spread_coordinates(size):
         Spread(np.ones(2), np.ones(2), True, 3, unscaled=True, diagonal=Diagonal(9.0, 2))
 
 
-@pytest.mark.parametrize("d", [2, 3, 6])
+@pytest.mark.parametrize("d", [2, 3, 7])
 def test_whole_shifts_of_what_is_shared_cost_no_more_than_is_charged(d):
-    """The best of all whole shifts, by brute force, against the best real ones and the charge for rounding them."""
+    """The best of all whole shifts, by brute force, against what a design counts and the charge for rounding them."""
     rng = np.random.default_rng(d)
+    problem = SecondMoment(Body.CUBE, np.ones(d), ADD, 127, 100, False)
     for shared in (1, 2):
+        spread = Spread(np.ones(d), np.ones(d), True, d * (d + 1) // 2, diagonal=Diagonal(2.0, shared))
+        design = gaussian_design(spread, problem.l2(spread), problem.scaling, ApproxDP(1.0, 1e-6))
+        charged = whole_shifts(spread)
         shifts = np.array(list(product(range(-9, 10), repeat=shared)))
-        for _ in range(60):
-            change = rng.integers(-8, 9, d)
+        # Those last ones are as far from a whole shift as from the next.
+        for change in (*rng.integers(-8, 9, (60, d)), *(np.arange(d) < rng.integers(1, d, (8, 1))).astype(int)):
             rest = change - shifts.sum(axis=1)[:, None]
             whole = np.min(np.sum(rest**2, axis=1) + np.sum(shifts**2, axis=1))
+            counted = np.linalg.norm(design.apart(np.diag(change)))
             real = change @ change - shared / (1.0 + shared * d) * np.sum(change) ** 2
-            assert real <= whole + 1e-9
-            assert np.sqrt(whole) <= np.sqrt(real) + np.sqrt(shared * (1.0 + shared * d)) / 2.0 + 1e-9
+            assert counted == pytest.approx(np.sqrt(real))
+            assert counted <= np.sqrt(whole) + 1e-9
+            assert np.sqrt(whole) <= counted + charged + 1e-9

@@ -5,10 +5,12 @@ import os
 import pickle
 import signal
 import socket
+import ssl
 import stat
 import tempfile
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -114,6 +116,23 @@ def test_the_total_stays_on_the_cluster_and_the_key_is_in_no_task(setting):
     assert not any(form in tasks + plugins for form in forms(SECRET))
     assert set(client.run(lambda: len(keyring._keys)).values()) == {0}
     assert released.shape == (plan.design.width, plan.design.width)
+
+
+def test_no_part_lets_in_who_lacks_the_certificate_of_the_run_and_none_serves_pages(setting):
+    found = setting[1]._client.scheduler_info(n_workers=-1)
+    parts = [found["address"], *found["workers"], *(worker["nanny"] for worker in found["workers"].values())]
+    assert len(parts) == 5
+    asking = ssl.create_default_context()
+    asking.check_hostname, asking.verify_mode = False, ssl.CERT_NONE  # whoever answers, it is asked for nothing more
+    for part in map(urlsplit, parts):
+        assert (part.scheme, part.hostname) == ("tls", "127.0.0.1")
+        with (
+            socket.create_connection((part.hostname, part.port), 30) as plain,
+            pytest.raises(ssl.SSLError, match="certificate required"),
+            asking.wrap_socket(plain) as inside,
+        ):
+            inside.recv(1)
+    assert [found["services"], *(worker["services"] for worker in found["workers"].values())] == [{}] * 3
 
 
 def test_records_of_a_single_range_are_released_too(setting):

@@ -116,6 +116,7 @@ def test_a_charge_without_a_finite_loss_is_refused(mu):
 def test_a_very_large_cap_is_not_lost_to_the_samplers():
     cap = Cap(1000.0, 1e-6)
     left = cap.left(NOTHING)
+    assert 27.0 < cap.level < 28.0
     assert left > Cap(10.0, 1e-6).left(NOTHING)
     assert cap.holds(Ticks.of(Loss(left, 0.0, SAMPLER)), 1)
 

@@ -6,9 +6,12 @@ from datetime import date
 import pytest
 
 from blockveil.pipeline.base.errors import ConfigError, LedgerError, StoreError
+from blockveil.pipeline.base.printable import as_html
 from blockveil.pipeline.config import load_config, unvetted
+from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.address import open_database
+from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.vetting import require_allowed
 from blockveil.pipeline.releases.charged_steps import reserve
@@ -16,6 +19,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.keys import open_keys
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.workspace import Workspace
+from blockveil.pipeline.report import make_report
 from tests import support
 
 SOUND = """
@@ -76,6 +80,21 @@ def test_a_kind_of_one_package_is_found_and_says_where_it_comes_from(tmp_path, i
     (found,) = load_config(config(tmp_path)).config.unvetted
     assert found.facts == {"table": "query", "kind": "their-products", "package": "their-package", "version": "2.5"}
     assert ("their-products", "their-package 2.5") in unvetted.offered("query")
+
+
+def test_plan_ledger_entry_release_and_report_say_what_is_of_another_package(tmp_path, installed):
+    installed("their-package", SOUND, "blockveil.queries", their_products="PRODUCTS")
+    support.write_records(tmp_path, support.records())
+    loaded = load_config(config(tmp_path, release="allow_unvetted = true"))
+    support.set_budget(loaded, 3.0)
+    plan = make_plan(loaded, date(2026, 11, 20))
+    named = 'query "their-products" of their-package 2.5'
+    assert [text for text in summary.warnings(plan) if text.startswith(f"unvetted: {named};")]
+    outcome = run_release(plan, ThreadCompute(1), "test", lambda *_: None)
+    (entry,) = (each for each in Ledger(loaded.ledger_url).history() if each.kind == "RESERVED")
+    assert [each["kind"] for each in entry.payload["spec"]["unvetted"]] == ["their-products"]
+    assert read_release(outcome.path).attributes["unvetted"] == entry.payload["spec"]["unvetted"]
+    assert as_html(named) in make_report(Workspace.open(plan), outcome).path.read_text()
 
 
 def test_a_kind_that_two_packages_offer_is_refused_and_neither_is_imported(tmp_path, installed):

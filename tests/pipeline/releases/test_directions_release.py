@@ -7,6 +7,7 @@ import pytest
 import zarr
 
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.budget.filter import LOSS_TICK, SAMPLER_TICK
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import summary
@@ -75,6 +76,9 @@ def test_directions_are_released_near_the_truth_and_charged_once(tmp_path, mecha
     assert attributes["matrix"] == ("directions" if mechanism == "exponential" else "second_moment")
     budget = Ledger(plan.loaded.ledger_url).budget("people")
     assert budget.charges == 1
+    if mechanism == "exponential":  # all of it, and the distance of two draws
+        assert budget.spent.pure * LOSS_TICK == pytest.approx(epsilon)
+        assert budget.spent.sampler * SAMPLER_TICK >= 2 * 2.0**-100
     again = run_release(plan, ThreadCompute(2), "again", lambda *_: None)
     assert again.output_digest == outcome.output_digest
     assert Ledger(plan.loaded.ledger_url).budget("people").charges == 1

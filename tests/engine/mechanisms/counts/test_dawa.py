@@ -82,6 +82,16 @@ def test_the_partition_is_the_cheapest_of_all_with_ties_to_short_last_buckets():
         assert dawa.least_cost_partition(costs).tolist() == best[2].tolist()
 
 
+def test_every_candidate_bucket_gets_its_noise():
+    plan, counts = Partitioner(6, 4, 1, 2, ADD), np.array([3, 0, 5, 1, 1, 9])
+    for level, start in itertools.product(range(plan.levels), range(plan.cells)):
+        if start + 2**level <= plan.cells:
+            noise = np.zeros((plan.levels, plan.cells), dtype=np.int64)
+            noise[level, start] = -1000
+            borders = plan.partition(counts, lambda rows, columns, noise=noise: noise).tolist()
+            assert (start, start + 2**level) in itertools.pairwise(borders)
+
+
 def test_many_partitions_at_once_are_those_found_one_by_one():
     costs = np.random.default_rng(7).integers(-2, 4, (500, 3, 6))
     for lengths, alone in zip(bucket_lengths(costs), costs, strict=True):

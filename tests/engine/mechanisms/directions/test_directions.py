@@ -87,21 +87,22 @@ def test_the_envelope_lies_above_the_target_and_touches_it(d):
 
 
 def test_the_stated_bound_of_the_distance_holds_in_exact_numbers():
-    e = mpmath.mpf(2) ** -10
+    """Its steps, with the sizes that the sampler has."""
+    e = mpmath.mpf(2) ** -exact_bingham._SLACK_BITS
+    of_g = mpmath.mpf(2) ** (1 - exact_bingham._EXPONENT_BITS)
     with mpmath.workdps(60):
-        for d in (2, 3, 10, 100, 256):
+        for d in (2, 3, 10, 100, exact_bingham.MOST_FEATURES):
             assert mpmath.mpf(2) ** 13 * mpmath.sqrt(d) <= 2**17
             far = mpmath.log(2 * d, 2) - mpmath.mpf(2) ** 26 / 200 / mpmath.log(2)
-            small = mpmath.mpf(d) / 2 * (mpmath.log(mpmath.e, 2) - 600)
+            small = mpmath.mpf(d) / 2 * (mpmath.log(mpmath.e, 2) - 2 * (exact_bingham._GAUSSIAN_BITS - 340))
             assert far < -480_000 + 10
             assert small <= -299 * d
             condition = 2 * mpmath.sqrt(2**40 / (1 - e))
             assert condition <= 2**22
             moved = 2 * condition * mpmath.mpf(2) ** (17 - 340)
             assert moved <= mpmath.mpf(2) ** -300
-            assert 2 * 2**40 * moved + d * condition * mpmath.mpf(2) ** -323 + mpmath.mpf(2) ** -149 < mpmath.mpf(
-                2
-            ) ** -148 * (1 - mpmath.mpf(2) ** -10)
+            of_the_chance = 2 * 2**40 * moved + d * condition * mpmath.mpf(2) ** -323 + of_g
+            assert of_the_chance < mpmath.mpf(2) ** -148 * (1 - mpmath.mpf(2) ** -10)
             # Largest g on the event of probability 1/40; convex in t, so largest at an end.
             ends = (2 / mpmath.mpf(128 * 192), 2 * mpmath.mpf(64) / mpmath.mpf(0.5))
             largest = max(d / mpmath.mpf(2) * (t * (1 + e) - 1 - mpmath.log(t) - mpmath.log(1 - e)) for t in ends)
@@ -113,7 +114,10 @@ def test_the_stated_bound_of_the_distance_holds_in_exact_numbers():
             assert accepted >= -187 * d - 6
             rare = max(far, small) + 2 - accepted
             assert rare <= -112 * d + 8 <= -200
-            assert mpmath.mpf(2) ** -146 + mpmath.mpf(2) ** -199 + d * mpmath.mpf(2) ** -209 < mpmath.mpf(2) ** -100
+            assert mpmath.mpf(2) ** (4 - exact_bingham._VECTOR_BITS) <= mpmath.mpf(2) ** -250
+            of_rounding = d * mpmath.mpf(2) ** (exact_bingham.STEP_BITS - 249)
+            stated = exact_bingham.TOTAL_VARIATION_PER_DRAW
+            assert mpmath.mpf(2) ** -146 + mpmath.mpf(2) ** -199 + of_rounding < stated
 
 
 def doubled_angles(a, c, trials):
@@ -248,8 +252,9 @@ def test_no_record_moves_the_density_on_the_circle_by_more_than_epsilon():
     grid = np.linspace(0, np.pi, 721)
     frames = np.column_stack([np.cos(grid), np.sin(grid)])
     rng = np.random.default_rng(5)
-    for relation, c in ((ADD, 1.0), (REPLACE, 0.5)):
-        largest = 0.0
+    for relation in (ADD, REPLACE):
+        design = Exponential().design(problem(2, 1, 100, relation), CLAIM)
+        c, largest = design.concentration, 0.0
         for size in (0, 1, 3, 40):
             for _ in range(60):
                 base = np.diag([size, 0.0])
@@ -263,7 +268,7 @@ def test_no_record_moves_the_density_on_the_circle_by_more_than_epsilon():
                     constant = 0.5 * c * np.trace(a) + np.log(ive(0, size_)) + size_
                     logs.append(exponent - constant)
                 largest = max(largest, float(np.max(np.abs(logs[0] - logs[1]))))
-        assert 0.9 < largest <= 1.0 + 1e-9
+        assert 0.9 * design.loss.epsilon < largest <= design.loss.epsilon
 
 
 def test_a_design_with_another_concentration_gives_other_directions():

@@ -218,6 +218,13 @@ def test_the_store_is_private_complete_checksummed_and_has_its_layout(tmp_path):
     assert stat.S_IMODE(os.stat(tmp_path / "out.zarr").st_mode) & 0o077 == 0
     np.testing.assert_array_equal(array[...], people.expected(people.visits()))
     assert people.left(tmp_path) == []
+    shard = tmp_path / "out.zarr" / "records" / "c" / "0" / "0"
+    content = bytearray(shard.read_bytes())
+    content[100] ^= 1
+    shard.chmod(0o600)
+    shard.write_bytes(content)
+    with pytest.raises(ValueError, match="checksum"):
+        array[:64]
 
 
 @pytest.mark.parametrize(
@@ -254,6 +261,7 @@ def test_rows_of_a_unit_are_bounded_and_the_store_says_so(tmp_path):
     np.testing.assert_array_equal(np.bincount(who), wanted)
     attributes = zarr.open_array(tmp_path / "out.zarr" / "records", mode="r").attrs[ATTRIBUTE]
     assert (attributes["unit"], attributes["rows_per_unit"], attributes["grouped"]) == ("one person", 2, True)
+    assert (attributes["by"], attributes["dropping"]) == ("choose", True)
     # The rows of one person stand together.
     assert len([1 for one, other in zip(who, who[1:], strict=False) if one != other]) == len(set(who)) - 1
 

@@ -1,0 +1,186 @@
+"""Mistakes for claims about releases: charges, keys, what is published and what is kept."""
+
+from tests.planted.mutant import of
+
+MUTANTS = (
+    *of(
+        "tests/pipeline/releases/test_bits.py",
+        (
+            "test_few_bits_are_multiplied_in_single_precision_and_the_plan_says_what_rounding_costs",
+            "blockveil.pipeline.plan.rounded:rounding_sentence",
+            " and not single",
+            "",
+        ),
+    ),
+    *of(
+        "tests/pipeline/releases/test_catch_up.py",
+        (
+            "test_a_night_that_was_begun_is_finished_under_every_policy",
+            "blockveil.pipeline.releases.catch_up:due",
+            "for night, state in charges.items()",
+            'for night, state in charges.items() if missed != "skip"',
+        ),
+    ),
+    *of(
+        "tests/pipeline/releases/test_continual.py",
+        (
+            "test_all_nights_are_paid_by_the_first_and_each_has_a_key_of_its_own",
+            "blockveil.pipeline.ledger.shared_nights:paid_by",
+            "return str(first.charge_id)",
+            "return None",
+            ("add-remove", "covariance"),
+        ),
+        (
+            "test_records_that_do_not_begin_with_those_of_the_night_before_are_refused",
+            "blockveil.pipeline.data.history:_found",
+            "wanted[len(ends)] == digest:",
+            "wanted[len(ends)]:",
+        ),
+        (
+            "test_persons_with_many_rows_are_protected_over_all_nights_on_which_their_rows_arrive",
+            "blockveil.pipeline.plan.grouping:charge_of_a_unit",
+            "Loss(rows * row.mu",
+            "Loss(row.mu",
+        ),
+        (
+            "test_another_plan_cannot_join_the_nights_and_the_difference_is_shown",
+            "blockveil.pipeline.ledger.shared_nights:nights",
+            "!= ours:",
+            "is None:",
+        ),
+    ),
+    *of(
+        "tests/pipeline/releases/test_directions_release.py",
+        (
+            "test_directions_are_released_near_the_truth_and_charged_once",
+            "blockveil.engine.mechanisms.directions.exponential:Exponential.design",
+            "loss = Loss(0.0, epsilon, total_variation)",
+            "loss = Loss(0.0, epsilon / problem.directions, total_variation)",
+            ("exponential",),
+        ),
+    ),
+    *of(
+        "tests/pipeline/releases/test_earlier_version.py",
+        (
+            "test_a_night_that_was_killed_after_its_commit_is_finished_with_the_same_bits_at_no_further_cost",
+            "blockveil.pipeline.releases.charged_steps:_commit",
+            "bytes.fromhex(shared.digest if shared else charge.spec_digest)",
+            "bytes(32)",
+        ),
+    ),
+    *of(
+        "tests/pipeline/releases/test_keys.py",
+        (
+            "test_a_secret_is_private_on_the_disk_and_stays_the_same",
+            "blockveil.pipeline.releases.keys:KeyStore._link",
+            "os.O_EXCL, 0o600)",
+            "os.O_EXCL, 0o644)",
+        ),
+    ),
+    *of(
+        "tests/pipeline/releases/test_large.py",
+        (
+            "test_blocks_hold_the_bits_of_the_whole",
+            "blockveil.pipeline.data.derived_noise:DerivedDeviations.beside",
+            "covariance_deviation(value + moved, ",
+            "covariance_deviation(value, ",
+            ("covariance",),
+        ),
+        (
+            "test_a_mixing_shape_is_refused_before_anything_is_read_where_the_answer_is_too_large",
+            "blockveil.pipeline.plan.planning:_check_blocks",
+            "plan.answer.work(rows).blocked and plan.answer.blocks(rows) is None",
+            "False",
+        ),
+    ),
+    *of(
+        "tests/pipeline/releases/test_lost_ledger.py",
+        (
+            "test_a_restored_ledger_that_is_older_than_a_release_spends_nothing_until_it_is_put_right",
+            "blockveil.pipeline.releases.charged_steps:reserve",
+            "lost_ledger.require_none(plan.loaded, workspace.ledger)",
+            "pass",
+        ),
+        (
+            "test_a_budget_in_a_lost_ledger_is_granted_only_with_a_reason_that_stays",
+            "blockveil.pipeline.releases.lost_ledger:check_grant",
+            "if found is None:",
+            "if True:",
+        ),
+    ),
+    *of(
+        "tests/pipeline/releases/test_opening_what_was_sent.py",
+        (
+            "test_a_release_that_was_changed_in_the_store_is_refused",
+            "blockveil.pipeline.data.released:open_release",
+            "_check(partial(known_digest, target), members, attributes, target)",
+            "pass",
+        ),
+    ),
+    *of(
+        "tests/pipeline/releases/test_release.py",
+        (
+            "test_a_night_releases_count_mean_and_covariance_near_the_truth",
+            "blockveil.engine.estimates.matrices:covariance",
+            "raw.value / divisor - np.outer(shift, shift)",
+            "raw.value / divisor",
+        ),
+        (
+            "test_a_missing_value_voids_the_reservation_and_shows_no_value",
+            "blockveil.pipeline.releases.charged_steps:abandon",
+            "voided = workspace.ledger.void_if_reserved(reservation.charge.charge_id, reason)",
+            "voided = False",
+        ),
+        (
+            "test_records_that_change_before_a_lost_part_is_read_again_are_never_released",
+            "blockveil.pipeline.releases.charged_steps:measure",
+            "dataset.check_unchanged(committed=True)",
+            "pass",
+        ),
+        (
+            "test_an_attempt_that_lives_beside_another_one_is_never_swept",
+            "blockveil.pipeline.base.staging:_removed",
+            "fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+            "pass",
+        ),
+        (
+            "test_a_place_without_locks_is_refused_before_anything_is_charged",
+            "blockveil.pipeline.base.staging:claim",
+            "fcntl.flock(descriptor, fcntl.LOCK_EX)",
+            "pass",
+        ),
+    ),
+    *of(
+        "tests/pipeline/releases/test_uploading.py",
+        (
+            "test_pruning_removes_what_was_sent_too_and_goes_on_after_a_failure",
+            "blockveil.pipeline.releases.retention:prune",
+            "if each.sent is not None:",
+            "if False:",
+        ),
+        (
+            "test_a_kill_at_each_object_leaves_nothing_visible_or_all_and_is_finished",
+            "blockveil.pipeline.releases.destination:Destination.send",
+            "files = _files(published.path)\n",
+            (
+                "files = _files(published.path)\n    self._create(release_id, _pointer(release_id), "
+                "published.pointer, there=found is not None)\n"
+            ),
+        ),
+    ),
+    *of(
+        "tests/pipeline/report/test_report.py",
+        (
+            "test_xarray_opens_a_release_with_names_and_attributes",
+            "blockveil.pipeline.data.zarr_arrays:create_array",
+            "dimension_names=dimensions",
+            "dimension_names=None",
+        ),
+        (
+            "test_a_release_with_hardly_any_records_carries_a_warning",
+            "blockveil.pipeline.releases.outputs:_reliable",
+            'max(4.0 * float(arrays["count_standard_deviation"][0]), 0.0)',
+            '-float("inf")',
+        ),
+    ),
+)
