@@ -89,7 +89,7 @@ def passes(task: Task) -> dict[str, float]:
     try:
         with threadpool_limits(1, user_api="blas"):  # as in tasks
             for number in range(PAIRS):
-                holding = Holding(_HELD, str(number), 2**34)
+                holding = Holding(_HELD, str(number), 2**34, len(table))
                 for found in (first, further):
                     begun = time.process_time()
                     query.total(table, 0, len(table), len(table), None, holding)

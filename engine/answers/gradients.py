@@ -151,9 +151,11 @@ class GradientsQuery:
         kept = None if holding is None else held_records.fetch(holding, first, last)
         if kept is None:
             chunk, rows = np.asarray(source[first:last]), self._rows_of_a_piece
-            if holding is not None and held_records.fits(holding, len(chunk) * self._bytes_of_a_record):
+            packed = holding is not None and holding.rows * self._bytes_of_a_record(packed=False) > holding.room
+            if holding is not None and held_records.fits(holding, len(chunk) * self._bytes_of_a_record(packed=packed)):
                 kept = tuple(
-                    self._held(chunk[at : at + rows], first + at, batch) for at in range(0, chunk.shape[0], rows)
+                    self._held(chunk[at : at + rows], first + at, batch, packed=packed)
+                    for at in range(0, chunk.shape[0], rows)
                 )
                 held_records.keep(holding, first, last, kept)
             else:
@@ -167,29 +169,31 @@ class GradientsQuery:
         width = sum(rows + columns for rows, columns in self.model.shapes)
         return max(1, min(2**53 // self.largest**2, _PIECE_BYTES // (8 * width)))
 
-    @property
-    def _bytes_of_a_record(self) -> int:
-        return self.features.width * (4 + self._kind.itemsize) + 18
+    def _bytes_of_a_record(self, *, packed: bool) -> int:
+        return self.features.width * sum(kind.itemsize for kind in self._kinds(packed=packed)) + 18
 
-    @property
-    def _kind(self) -> np.dtype[Any]:
-        return np.dtype(np.int16 if self.largest < 2**15 else np.int32)
+    def _kinds(self, *, packed: bool) -> tuple[np.dtype[Any], np.dtype[Any]]:
+        """Types in which integers of features and directions are kept: those of the products, or the smallest."""
+        if not packed:
+            return np.dtype(np.float64), np.dtype(np.float64)
+        return np.dtype(np.int32), np.dtype(np.int16 if self.largest < 2**15 else np.int32)
 
-    def _held(self, records: NDArray[np.generic], first: int, batch: StepRecords | None) -> HeldPiece:
+    def _held(self, records: NDArray[np.generic], first: int, batch: StepRecords | None, *, packed: bool) -> HeldPiece:
         """What no weights change of some records."""
         features, labels = self.features.quantise(records[:, :-1]), self._labels(records[:, -1])
-        lengths, whole = np.sqrt(squared_norms(features)), features.astype(np.int32)
+        kinds = self._kinds(packed=packed)
+        lengths, whole = np.sqrt(squared_norms(features)), features.astype(kinds[0])
         _turn_into_directions(features, lengths, self.largest)
         marks = np.zeros(len(records), np.bool_) if batch is None else batch.marks(records)
-        return HeldPiece(first, whole, labels, lengths, features.astype(self._kind), marks)
+        return HeldPiece(first, whole, labels, lengths, features.astype(kinds[1], copy=False), marks)
 
     def _factors_of(self, piece: HeldPiece, batch: StepRecords | None) -> list[tuple[Array, Array]]:
         parts = (piece.features, piece.labels, piece.lengths, piece.directions)
         if batch is not None:
             parts = tuple(part[batch.taken(piece.marks, piece.first)] for part in parts)  # type: ignore[assignment]
         features, labels, lengths, directions = parts
-        known = lengths, directions.astype(np.float64)
-        return self._factored(features.astype(np.float64), labels, known)
+        known = lengths, directions.astype(np.float64, copy=False)
+        return self._factored(features.astype(np.float64, copy=False), labels, known)
 
     def integers(self, records: NDArray[np.generic]) -> list[tuple[Array, Array]]:
         """Integer factors (k, m) of each record and layer, shapes (n, outputs) and (n, inputs + 1).

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
@@ -93,6 +94,14 @@ class ExactGraph:
     tiles: list[Delayed]
 
 
+def _task(function: Callable[..., Result], *values: Any) -> Any:
+    """A task that takes these values as they are, and then those of other tasks that it is called with."""
+    from dask import delayed  # where a graph is made: a plan makes none
+
+    # Given to the call, each would be searched for other tasks, field by field: longer than a small step of a training.
+    return delayed(partial(function, *values), pure=False)
+
+
 def _part(
     name: str, source: Any, part: WorkPart, query: Query, chunk_rows: int, tiles: list[Tile], narrow: bool
 ) -> list[Sums]:
@@ -133,7 +142,7 @@ def _added(parts: list[Sums]) -> Sums:
     return _narrowed(total) if parts[0].dtype == np.int32 else total
 
 
-def _released(exact: Sums, block: Block, design: Design, handle: str) -> NDArray[np.int64]:
+def _released(block: Block, design: Design, handle: str, exact: Sums) -> NDArray[np.int64]:
     return _sealed(_draw, exact, block, design, handle)
 
 
@@ -161,14 +170,14 @@ def exact_graph(
     narrow
         Whether sums travel and wait in 32 bits, which must hold every sum over some of the records.
     """
-    from dask import delayed  # where a graph is made: a plan makes none
+    from dask import delayed
 
-    read, pick, together = (delayed(function, pure=False) for function in (_part, _pick, _sum))
+    pick, together = (delayed(function, pure=False) for function in (_pick, _sum))
     parts, pieces = {}, [list["Delayed"]() for _ in layout.tiles]
     for i, part in enumerate(layout.parts):
         key = f"{name}-{i}-read"
         wanted = [layout.tiles[number] for number in part.tiles]
-        parts[key] = read(key, source, part, query, chunk_rows, wanted, narrow, dask_key_name=key)
+        parts[key] = _task(_part, key, source, part, query, chunk_rows, wanted, narrow)(dask_key_name=key)
         for position, number in enumerate(part.tiles):
             pieces[number].append(pick(parts[key], position, dask_key_name=f"{name}-{number}-{i}-tile"))
     tiles = []
@@ -199,7 +208,7 @@ def assembled(tiles: Sequence[NDArray[Number]], layout: Layout, symmetric: bool)
     return whole
 
 
-def _whole(tiles: list[Sums], layout: Layout, symmetric: bool) -> Sums:
+def _whole(layout: Layout, symmetric: bool, tiles: list[Sums]) -> Sums:
     return _sealed(assembled, tiles, layout, symmetric)
 
 
@@ -232,12 +241,9 @@ def noisy_graph(tiles: Sequence[Any], layout: Layout, design: Design, handle: st
     A value for each tile of :func:`released_layout`: int64, its shape, in grid steps. Safe to publish, unless the
     design takes away noise of other steps of it first (:mod:`.banded`).
     """
-    from dask import delayed
-
-    whole, noisy = delayed(_whole, pure=False), delayed(_released, pure=False)
     if not design.by_tile:
-        tiles = [whole(list(tiles), layout, design.symmetric, dask_key_name=f"{name}-0-whole")]
+        tiles = [_task(_whole, layout, design.symmetric)(list(tiles), dask_key_name=f"{name}-0-whole")]
     return [
-        noisy(exact, (tile.rows, tile.columns), design, handle, dask_key_name=f"{name}-{i}-noise")
+        _task(_released, (tile.rows, tile.columns), design, handle)(exact, dask_key_name=f"{name}-{i}-noise")
         for i, (exact, tile) in enumerate(zip(tiles, released_layout(layout, design).tiles, strict=True))
     ]

@@ -37,11 +37,14 @@ class Holding:
         Of the attempt: what an earlier one kept is of no use to another.
     room
         Most bytes in a process, of all trainings together.
+    rows
+        Records of the training, of which any number may come to one process.
     """
 
     handle: str
     name: str
     room: int
+    rows: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +56,7 @@ class HeldPiece:
     first
         Number of the row of the first.
     features
-        Integers of features after the constant, shape (n, d + 1).
+        Integers of features after the constant, shape (n, d + 1); as the products take them, or packed.
     labels, lengths
         What is to be predicted, and lengths of the rows of features, shape (n,).
     directions
@@ -63,10 +66,10 @@ class HeldPiece:
     """
 
     first: int
-    features: NDArray[np.integer[Any]]
+    features: NDArray[Any]
     labels: Array
     lengths: Array
-    directions: NDArray[np.integer[Any]]
+    directions: NDArray[Any]
     marks: NDArray[Any]
 
     @property

@@ -92,7 +92,7 @@ class DistributedCompute:
 
     def __init__(self, client: Client, patience: float | None = None, workers: int = 1) -> None:
         self._client, self._patience = client, patience
-        self._parts, self._heard = frozenset[str](), time.monotonic()
+        self._parts, self._heard, self._tells = frozenset[str](), time.monotonic(), False
         threads = client.nthreads()
         self.workers = max(workers, len(threads))
         self.threads = max(1, min(threads.values(), default=1))
@@ -107,7 +107,9 @@ class DistributedCompute:
 
     def _held(self, graph: ExactGraph, shares: WorkShares) -> list[Future]:
         events, self._parts = SimpleQueue[tuple[str, float] | Future](), frozenset(graph.parts)
-        self._register(ProgressPlugin())
+        if not self._tells:  # workers that join later get it too; a training has a sum for each step
+            self._register(ProgressPlugin())
+            self._tells = True
         with self._listening(lambda part, share: events.put((part, share))):
             # In one call, so that the scheduler knows all that depends on a part before the part is done.
             futures = self._client.compute([*graph.parts.values(), *graph.tiles], optimize_graph=False)

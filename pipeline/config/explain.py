@@ -154,7 +154,9 @@ def _sentence(problem: ErrorDetails, place: _Place, source: str) -> tuple[str, s
             return shown, f"It must be one of {context['expected_tags']}", f"Correct it in {source}"
         case "model_type" | "model_attributes_type":
             return f"{place.key} = {_show(problem['input'])}", "It must be a table", f"Correct it in {source}"
-    rule = re.sub(r"^\w+ should ", "It must ", problem["msg"]) + _about(place)
+    limit = next((context[key] for key in ("ge", "gt", "le", "lt") if key in context), None)
+    message = problem["msg"] if limit is None else re.sub(r"[\d.]{12,}$", f"{limit:g}", problem["msg"])
+    rule = re.sub(r"^\w+ should ", "It must ", message) + _about(place)
     if problem["type"] == "string_pattern_mismatch" and place.description:
         rule = f"It must be {place.description}"
     return f"{place.key} = {_show(problem['input'])}", rule, f"Correct it in {source}"

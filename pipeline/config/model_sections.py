@@ -146,3 +146,17 @@ class TrainingSection(Section):
                     f'It belongs to batches = "{kind}"',
                     "Remove it" if given else "Give it",
                 )
+        if self.batch_count is not None and self.batch_count > self.examples:
+            raise refusal(
+                "batch_count",
+                f"{self.batch_count:,} with examples = {self.examples:,.10g}",
+                "There are at most as many batches as examples, or a step would be over less than one record",
+                "Lower it, or correct examples",
+            )
+        if self.sampled is not None and self.sampled * self.examples < 1.0:
+            raise refusal(
+                "sampled",
+                f"{self.sampled:g} with examples = {self.examples:,.10g}",
+                "A step is over at least one record on average",
+                f"Raise it to {1.0 / self.examples:g} at least, or correct examples",
+            )

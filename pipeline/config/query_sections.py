@@ -169,6 +169,13 @@ class GradientsSection(Section):
                 "The target is a column of its own, the last one",
                 "Rename one of them",
             )
+        if self.training is not None and self.training.examples > self.rows_at_most:
+            raise refusal(
+                "training.examples",
+                f"{self.training.examples:,.10g} with rows_at_most = {self.rows_at_most:,}",
+                "It is a public guess of the number of records, of which there are at most rows_at_most",
+                "Lower it, or raise rows_at_most",
+            )
 
 
 MOST_AXES = 16

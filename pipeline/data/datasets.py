@@ -22,7 +22,7 @@ from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.data.fingerprint import earlier, fingerprint
-from blockveil.pipeline.data.ingest.store_contract import Contract
+from blockveil.pipeline.data.ingest.store_contract import Contract, MapOrigin
 from blockveil.pipeline.data.plain_rows import rows_of
 from blockveil.pipeline.data.sparse_store import Form, Stored, open_rows, parts_of
 from blockveil.pipeline.data.stores import check_complete, is_damage, is_of_objects, unreadable
@@ -129,6 +129,8 @@ class Dataset:
         Part of the records that the release is of; None where it is charged as one of all.
     contribution
         What one unit contributes to them, and how that was made true.
+    maps
+        Origins of the columns that public maps made, as far as the store says it.
     """
 
     array: Stored
@@ -140,6 +142,7 @@ class Dataset:
     part: Part | None
     contribution: Contribution
     _again: Callable[[], Contract | None]
+    maps: tuple[MapOrigin, ...] = ()
     _opening: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def __repr__(self) -> str:
@@ -256,7 +259,8 @@ def open_records(loaded: LoadedConfig) -> Dataset:
     if contract is not None and contract.only is not None and loaded.config.data.part_of is not None:
         of_part = contract.only.part(loaded.config.release.dataset)
     contribution = Contribution.of(loaded.config, contract)
-    dataset = Dataset(array, rows, features, dtype, chunks, _fingerprint(array), of_part, contribution, again)
+    maps = () if contract is None else contract.maps
+    dataset = Dataset(array, rows, features, dtype, chunks, _fingerprint(array), of_part, contribution, again, maps)
     dataset.check_part()  # the store may have been replaced since its attributes were read
     return dataset
 

@@ -43,7 +43,7 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
     arrays
         Arrays of it that are small enough to stay in memory.
     dataset
-        Its records, of which only the part and what a unit contributes is stated.
+        Its records, of which only the part, what a unit contributes and which maps made columns is stated.
     """
     part, contribution = dataset.part, dataset.contribution
     config = plan.config
@@ -58,6 +58,7 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
         "query": public["query"],
         "matrix": plan.answer.matrix,
         "origin": [float(value) for value in plan.question.origin],
+        **({"public_maps": [each.plain for each in dataset.maps]} if dataset.maps else {}),
         "guarantee": {
             "epsilon": plan.guarantee.epsilon,
             "delta": plan.guarantee.delta,

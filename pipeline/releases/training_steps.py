@@ -141,7 +141,7 @@ class _Sums:
 
         That is once the key is there: records are forgotten with it, wherever tasks run.
         """
-        self._holding = Holding(self._handle, self._attempt, self._room)
+        self._holding = Holding(self._handle, self._attempt, self._room, self._dataset.rows)
 
     def hold(self, course: Course, *, of_all: bool = False) -> list[object]:
         """The sum of the next step, or of all records in its place, which is thrown away."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,13 @@ _PREDICTS = {
     "logistic": "one class of two, by logistic regression",
     "softmax": "one class of several, by softmax regression",
 }
+_MAPS = {
+    "fourier": "random Fourier features",
+    "oriented-gradients": "histograms of oriented gradients",
+    "onnx": "a public network",
+    "cross": "crossed categories",
+}
+_LEARNT = {"nothing": "no records", "public-records": "public records"}
 _STEPS = {
     "fixed": "one of {batch_count} fixed batches",
     "poisson": "a secret sample of a share {sampled} of the records",
@@ -67,6 +74,7 @@ def card_of(attributes: Mapping[str, Any], lengths: NDArray[Any], noise: NDArray
             "",
             *_features(asked["geometry"]),
             "",
+            *_maps(attributes.get("public_maps", ())),
         ]
     )
 
@@ -111,6 +119,28 @@ def _training(attributes: Mapping[str, Any], lengths: NDArray[Any], noise: NDArr
         f"{number(steps['rate'])}.",
         f"- {beyond_noise(attributes, lengths, noise)}",
     ]
+
+
+def _maps(origins: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Who made the features that are no columns of the source; nothing where the release names none."""
+    if not origins:
+        return []
+    found = ["## Features that public maps made", ""]
+    for each in origins:
+        count = int(each["count"])
+        further = "" if count == 1 else f" and the {count - 1:,} after it"
+        network = ""
+        if "trained_on" in each:
+            network = (
+                f" The network was trained on {as_markdown(each['trained_on'])}; its file has the SHA-256 "
+                f"{as_markdown(each['sha256'])}."
+            )
+        kind, learnt = _MAPS.get(each["kind"], as_markdown(each["kind"])), _LEARNT.get(each["learnt_from"])
+        found.append(
+            f"- {as_markdown(each['first'])}{further}: {kind}, chosen by {as_markdown(each['made_by'])}"
+            f"{'' if learnt is None else f' from {learnt}'}.{network}"
+        )
+    return [*found, "- The records are given to the model after the same maps.", ""]
 
 
 def _features(shape: Mapping[str, Any]) -> list[str]:

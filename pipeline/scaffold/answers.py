@@ -307,6 +307,16 @@ class Answers(Section):
             raise refusal("until", str(self.until), "At least one night lies before it", "Choose a later date")
 
     @rule
+    def _examples_fit(self) -> None:
+        if self.examples is not None and self.rows_at_most is not None and self.examples > self.rows_at_most:
+            raise refusal(
+                "examples",
+                f"{self.examples:,} with rows_at_most = {self.rows_at_most:,}",
+                "It is a guess of the number of records, of which there are at most rows_at_most",
+                "Write a smaller number",
+            )
+
+    @rule
     def _promise_protects(self) -> None:
         if not isinstance(self.strictness, Strictness) or self.rows_at_most is None:
             return

@@ -14,6 +14,7 @@ from blockveil.pipeline.base.errors import DataError, StoreError
 from blockveil.pipeline.base.spelling import TYPES, PartType, is_canonical, type_of
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.config.ingest_file import AggregatedRows, IngestConfig, RowUnit
+from blockveil.pipeline.config.map_columns import MappedColumn, OnnxColumn
 from blockveil.pipeline.config.model import ReleaseConfig
 from blockveil.pipeline.data.sparse_store import Form, Stored
 
@@ -57,6 +58,49 @@ class Only:
 
 
 @dataclass(frozen=True)
+class MapOrigin:
+    """Where columns come from that a public map made of others.
+
+    Attributes
+    ----------
+    first, count
+        Name of the first of them, and how many there are.
+    kind
+        Of the map.
+    made_by, learnt_from
+        Who chose it, and of what.
+    trained_on, sha256
+        What a network was trained on, and the digest of its file; None of other maps.
+    """
+
+    first: str
+    count: int
+    kind: str
+    made_by: str
+    learnt_from: str
+    trained_on: str | None = None
+    sha256: str | None = None
+
+    @classmethod
+    def declared(cls, column: MappedColumn) -> MapOrigin:
+        """Origin of the columns of an ingest."""
+        network = (column.trained_on, column.sha256) if isinstance(column, OnnxColumn) else (None, None)
+        outputs = column.outputs
+        return cls(outputs[0], len(outputs), column.kind, column.made_by, column.learnt_from, *network)
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether an ingest can have written it."""
+        texts = (self.first, self.kind, self.made_by, self.learnt_from, self.trained_on or "", self.sha256 or "")
+        return type(self.count) is int and self.count > 0 and all(isinstance(text, str) for text in texts)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The same as plain JSON values, all of them public."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
 class Contract:
     """What holds of every record of a store.
 
@@ -80,6 +124,8 @@ class Contract:
         How the rows of a unit were bounded; None in a store of an earlier version, which does not say.
     late
         What becomes of files that come late, of a store that grows; None of one that does not.
+    maps
+        Origins of the columns that public maps made; none in a store of an earlier version.
     """
 
     unit: str
@@ -91,6 +137,7 @@ class Contract:
     only: Only | None = None
     by: By | None = None
     late: Late | None = None
+    maps: tuple[MapOrigin, ...] = ()
 
     @property
     def grows(self) -> bool:
@@ -113,7 +160,8 @@ class Contract:
         only = None if kept is None else Only(kept.column, kept.value, kept.type)
         by: By = config.unit.by if isinstance(config.unit, AggregatedRows) else config.unit.kind
         bounded, late = config.rows_per_unit, config.ingest.late
-        return cls(config.unit.name, bounded, grouped, config.drops, config.outputs, spec, only, by, late)
+        maps = tuple(MapOrigin.declared(column) for column in config.columns if isinstance(column, MappedColumn))
+        return cls(config.unit.name, bounded, grouped, config.drops, config.outputs, spec, only, by, late, maps)
 
     @classmethod
     def of(cls, array: Stored | Form) -> Contract | None:
@@ -130,13 +178,14 @@ class Contract:
         try:
             fields = dict(found)
             only = None if "only" not in fields else Only(**fields["only"])
-            contract = cls(**{**fields, "columns": tuple(fields["columns"]), "only": only})
+            maps = tuple(MapOrigin(**each) for each in fields.get("maps", ()))
+            contract = cls(**{**fields, "columns": tuple(fields["columns"]), "only": only, "maps": maps})
             types = (str, int, bool, bool, tuple, str)
             valid = all(type(value) is kind for value, kind in zip(vars(contract).values(), types, strict=False))
             valid &= only is None or only.is_valid
             valid &= contract.by is None or contract.by in (_GROUPED if contract.grouped else ("row",))
             valid &= contract.by not in ("sum", "mean") or (contract.rows_per_unit == 1 and not contract.grows)
-            valid &= contract.late in (None, *get_args(Late))
+            valid &= contract.late in (None, *get_args(Late)) and all(each.is_valid for each in maps)
         except (TypeError, KeyError, ValueError):
             valid = False
         if not valid or contract.rows_per_unit < 1 or len(contract.columns) != array.shape[1]:
@@ -150,7 +199,9 @@ class Contract:
     def attributes(self) -> dict[str, Any]:
         """The same as plain JSON values."""
         stated = {**asdict(self), "columns": list(self.columns)}
-        del stated["only"]
+        del stated["only"], stated["maps"]
+        if self.maps:
+            stated["maps"] = [each.plain for each in self.maps]
         if self.by is None:
             del stated["by"]
         if not self.grows:  # a store that does not grow has the contract that it had before stores could grow

@@ -1,6 +1,7 @@
 """A model of features that a public network makes, by the commands alone: from a table to predictions and a proof."""
 
 import hashlib
+import json
 
 import numpy as np
 import pytest
@@ -163,7 +164,7 @@ def run(*words):
 
 
 def test_a_model_of_features_of_a_public_network_is_made_used_and_verified_by_commands(folder):
-    pytest.importorskip("onnxruntime")
+    onnxruntime = pytest.importorskip("onnxruntime")
     _, images, across = folder
     assert "read the whole source" in run("ingest", "ingest.toml")
     run("budget", "set", "model.toml", "--epsilon", "4", "--delta", "1e-5")
@@ -177,7 +178,22 @@ def test_a_model_of_features_of_a_public_network_is_made_used_and_verified_by_co
     assert "0.448335 is charged for a row" in verified
     opened = bv.open("releases/images/model/2026-11-20.json")
     assert (opened.predict(features(images)) == across).mean() > 0.97
-    assert "| edge8 | 0 | 3 |" in opened.model.card
+    card, digest = opened.model.card, hashlib.sha256(network()).hexdigest()
+    assert "| edge8 | 0 | 3 |" in card
+    assert "- edge1 and the 7 after it: a public network, chosen by the statistics office from no records." in card
+    assert f"The network was trained on no records; its file has the SHA-256 {digest}." in card
+    run("export", "releases/images/model/2026-11-20.json", "--format", "npz", "--output", "model.npz")
+    with np.load("model.npz", allow_pickle=False) as bundle:
+        assert str(bundle["card"]) == card
+    run("export", "releases/images/model/2026-11-20.json", "--format", "onnx", "--output", "model.onnx")
+    (origin,) = json.loads(onnxruntime.InferenceSession("model.onnx").get_modelmeta().custom_metadata_map["blockveil"])[
+        "public_maps"
+    ]
+    assert (origin["made_by"], origin["trained_on"], origin["sha256"]) == (
+        "the statistics office",
+        "no records",
+        digest,
+    )
 
 
 @pytest.mark.parametrize(

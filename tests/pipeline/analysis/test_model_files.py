@@ -111,8 +111,10 @@ def test_names_and_the_unit_are_text_in_the_card_and_no_markup(opened):
     stated = copy.deepcopy(opened.opened.attributes)
     stated["query"]["model"]["target"]["name"] = stated["query"]["geometry"]["features"][0]["name"] = HOSTILE
     stated["guarantee"]["sentence"] = f"It protects {HOSTILE}."
+    texts = dict.fromkeys(("first", "kind", "made_by", "learnt_from", "trained_on", "sha256"), HOSTILE)
+    stated["public_maps"] = [{**texts, "count": 1}]
     card = card_of(stated, np.ones(20), np.ones(20))
-    assert card.count(as_markdown(HOSTILE)) == 3
+    assert card.count(as_markdown(HOSTILE)) == 8
     assert not re.search(r"(?<!\\)(\]\(javascript|<img src|`x|!\[a|\*b|&lt;)", card)
 
 

@@ -290,6 +290,8 @@ def test_bad_records_are_found_before_the_charge_of_samples_is_committed(tmp_pat
         ("fixed", ("batch_count = 3", ""), "query.training.batch_count"),
         ("fixed", ('batch_seed = "any text"', ""), "query.training.batch_seed"),
         ("fixed", ("batch_count = 3", "batch_count = 3\nsampled = 0.1"), "query.training.sampled"),
+        ("fixed", ("batch_count = 3", "batch_count = 1501"), "1,501 with examples = 1,500"),
+        ("poisson", ("sampled = 0.3", "sampled = 0.0006"), "at least one record on average"),
         ("banded", ("band = 3", "band = 4"), r"(?s)query.training.band.*Lower it to 3 at most"),
         ("banded", ("steps = 4", "steps = 2"), r"(?s)query.training.band.*Lower it to 2 at most"),
         ("poisson", ("sampled = 0.3", "sampled = 0.3\nband = 2"), 'Leave it out, or set batches = "fixed"'),

@@ -256,11 +256,31 @@ def test_training_that_diverges_is_held_within_what_a_model_takes(tmp_path):
         ({"steps": 0}, "query.training.steps"),
         ({"rate": -1}, "query.training.rate"),
         ({"more": 'schedule = "often"'}, "query.training.schedule"),
+        ({"steps": "true"}, "query.training.steps"),
+        ({"rate": "nan"}, "query.training.rate"),
+        ({"more": "weight_decay = inf"}, "query.training.weight_decay"),
     ],
 )
 def test_a_training_that_is_not_wholly_declared_is_refused(tmp_path, changes, message):
     with pytest.raises(ConfigError, match=message):
         load_config(training(tmp_path, **changes))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("largest_gradient = 1.0", "largest_gradient = 0"), "It must be greater than or equal to 1e-100 "),
+        (("largest_gradient = 1.0", "largest_gradient = nan"), "finite"),
+        (("examples = 1500", "examples = 2001"), "2,001 with rows_at_most = 2,000"),
+        (("examples = 1500", "examples = 0"), "query.training.examples"),
+    ],
+)
+def test_numbers_that_no_training_can_have_are_refused(tmp_path, change, message):
+    path = training(tmp_path)
+    path.write_text(path.read_text().replace(*change))
+    with pytest.raises(ConfigError) as refused:
+        load_config(path)
+    assert message in refused.value.in_full
 
 
 def test_more_numbers_than_are_kept_are_refused_at_the_plan(tmp_path, monkeypatch):

@@ -51,6 +51,10 @@ from tests.pipeline.scaffold import scaffold_support as first
         ({"columns": {"z*": "0 to 1"}}, "has a name like it"),
         ({"columns": {"*": "skip"}}, "at least 1"),
         ({"examples": 2}, "It belongs to training"),
+        (
+            {"purpose": "training", "target": "cost", "examples": 10**9, "rows_at_most": 10**6},
+            "1,000,000,000 with rows_at_most = 1,000,000",
+        ),
         ({"purpose": "training", "target": "ward"}, "a classifier of categories follows"),
         ({"strictness": {"epsilon": 1.0, "delta": 0.01}}, "well below 1 / rows_at_most"),
         ({"strictness": {"epsilon": 0.0, "delta": 1e-6}}, "greater than 0"),

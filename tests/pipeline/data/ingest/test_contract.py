@@ -78,8 +78,23 @@ def test_rows_in_the_order_of_units_are_not_released_as_rows(tmp_path):
         opened(tmp_path, neighbours="replace-one", kind="rows")
 
 
+ORIGIN = {"first": "cost", "count": 1, "kind": "onnx", "made_by": "a", "learnt_from": "nothing"}
+
+
 @pytest.mark.parametrize(
-    "damage", [{"rows_per_unit": "1"}, {"rows_per_unit": 0}, {"unit": None}, {"more": 1}, {"columns": ["cost"]}, None]
+    "damage",
+    [
+        {"rows_per_unit": "1"},
+        {"rows_per_unit": 0},
+        {"unit": None},
+        {"more": 1},
+        {"columns": ["cost"]},
+        {"maps": 3},
+        {"maps": [{"first": "cost"}]},
+        {"maps": [ORIGIN | {"count": "1"}]},
+        {"maps": [ORIGIN | {"made_by": 1}]},
+        None,
+    ],
 )
 def test_a_damaged_contract_is_refused(tmp_path, damage):
     ingested(tmp_path, chosen())

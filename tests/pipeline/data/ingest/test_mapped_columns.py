@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import zarr
 
 from blockveil.engine.answers.models import Activation, Model, Output
 from blockveil.engine.answers.public_encoder import OnnxEncoder, UnfitEncoder
@@ -18,6 +19,7 @@ from blockveil.engine.records.geometry import Box
 from blockveil.pipeline.analysis import model_files
 from blockveil.pipeline.base.errors import ConfigError, DataError
 from blockveil.pipeline.data.ingest.ingest_run import look
+from blockveil.pipeline.data.ingest.store_contract import Contract, MapOrigin
 from tests.pipeline.data.ingest import ingest_support as people
 
 CSV = 'kind = "csv"\nfiles = ["in"]'
@@ -161,6 +163,21 @@ def test_a_record_of_which_a_network_gives_no_number_is_one_with_a_missing_value
             made(tmp_path / "none", source, [column])
     else:
         assert np.array_equal(made(tmp_path / "none", source, [column]), whole[~gone])
+
+
+def test_a_store_says_who_made_its_maps_and_a_store_without_maps_says_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    number = {"name": "cost", "kind": "number", "missing": "refuse"}
+    made(tmp_path / "maps", table(5), [number, FOURIER, network(tmp_path / "maps")])
+    contract = Contract.of(zarr.open_array(tmp_path / "maps" / "out.zarr" / "records", mode="r"))
+    assert contract is not None
+    digest = hashlib.sha256((tmp_path / "maps" / "net.onnx").read_bytes()).hexdigest()
+    assert contract.maps == (
+        MapOrigin("wave1", 7, "fourier", "the statistics office", "nothing"),
+        MapOrigin("net1", 3, "onnx", "the statistics office", "nothing", "photographs", digest),
+    )
+    made(tmp_path / "none", table(5), [number])
+    assert "maps" not in zarr.open_array(tmp_path / "none" / "out.zarr" / "records", mode="r").attrs["blockveil ingest"]
 
 
 def test_who_trained_a_network_and_on_what_is_required(tmp_path: Path) -> None:

@@ -220,8 +220,9 @@ def test_a_damaged_store_is_refused_and_costs_nothing(tmp_path, damage):
     support.set_budget(loaded, 40.0)
     with pytest.raises(BlockveilError) as caught:
         run_release(make_plan(loaded, NIGHT), ThreadCompute(2), "test", lambda *_: None)
-    assert str(WORDS.nnz) not in str(caught.value)
-    assert "300" not in str(caught.value)
+    told = str(caught.value).replace(str(tmp_path), "")  # the path holds a number, which may be any
+    assert str(WORDS.nnz) not in told
+    assert "300" not in told
     assert Ledger(loaded.ledger_url).budget("people").spent.loss == 0
 
 
