@@ -53,6 +53,12 @@ MUTANTS = (
             "dtype=np.int64",
             "dtype=parts[0].dtype",
         ),
+        (
+            "test_sums_that_fit_wait_in_32_bits_and_give_the_same_release",
+            "blockveil.engine.answers.graph:_partial",
+            "len(found) if narrow else 0",
+            "0",
+        ),
     ),
     *of(
         "tests/engine/answers/test_public_encoder.py",
@@ -157,6 +163,12 @@ MUTANTS = (
             "blockveil.engine.mechanisms.counts.residual_strategy:ResidualStrategy._replaced",
             "-1.0 / (min(self.tables.shape(axes)) - 1.0)",
             "-1.0 / min(self.tables.shape(axes))",
+        ),
+        (
+            "test_the_sensitivity_is_the_largest_distance_of_all_pairs_of_records",
+            "blockveil.engine.mechanisms.counts.residual_strategy:ResidualStrategy._replaced",
+            "np.min(products[:-1])",
+            "np.max(products[:-1])",
         ),
     ),
     *of(
@@ -348,6 +360,24 @@ MUTANTS = (
             "blockveil.engine.mechanisms.shaped_diagonal:_searched",
             "np.geomspace(2.0, 8.0 * d, 32)",
             "np.geomspace(2.0, 3.0, 32)",
+        ),
+    ),
+    *of(
+        "tests/engine/noise/test_discrete_laplace.py",
+        (
+            "test_digits_zero_and_sign_make_exactly_the_two_sided_law",
+            "blockveil.engine.noise.discrete_laplace:zero_threshold",
+            "(1 - ratio) / (1 + ratio)",
+            "(1 - ratio)",
+        ),
+    ),
+    *of(
+        "tests/engine/noise/test_key_streams.py",
+        (
+            "test_both_steps_of_dawa_on_one_stream_are_refused_where_the_design_is_made",
+            "blockveil.engine.mechanisms.counts.buckets:BucketsDesign.__post_init__",
+            "len(set(self.streams)) < len(self.streams)",
+            "False",
         ),
     ),
 )

@@ -27,6 +27,13 @@ MUTANTS = (
             "progress is not None",
             ("sqlite",),
         ),
+        (
+            "test_an_ingest_of_a_table_that_is_killed_again_and_again_gives_the_same_bits",
+            "blockveil.pipeline.data.ingest.source_rows:to_store",
+            "part=part, row=row)",
+            "part=part, row=max(row - 1, 0))",
+            ("sqlite", "rows"),
+        ),
     ),
     *of(
         "tests/pipeline/data/ingest/test_databases.py",

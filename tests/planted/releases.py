@@ -67,6 +67,12 @@ MUTANTS = (
             "bytes.fromhex(shared.digest if shared else charge.spec_digest)",
             "bytes(32)",
         ),
+        (
+            "test_its_ledger_is_whole_and_its_release_is_as_the_ledger_says",
+            "blockveil.pipeline.ledger.schema:row_hash",
+            " if name in _FIRST or row.get(name) is not None",
+            "",
+        ),
     ),
     *of(
         "tests/pipeline/releases/test_keys.py",
@@ -91,6 +97,13 @@ MUTANTS = (
             "blockveil.pipeline.plan.planning:_check_blocks",
             "plan.answer.work(rows).blocked and plan.answer.blocks(rows) is None",
             "False",
+        ),
+        (
+            "test_standard_deviations_of_a_large_matrix_are_read_in_parts_and_not_stored",
+            "blockveil.pipeline.data.derived_noise:DerivedDeviations.beside",
+            "self._units[1][slice(*columns)]",
+            "self._units[1][: columns[1] - columns[0]]",
+            ("second-moment",),
         ),
     ),
     *of(

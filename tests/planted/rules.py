@@ -32,6 +32,12 @@ MUTANTS = (
             "if parts is not None:",
             "if False:",
         ),
+        (
+            "TestRelease::test_a_release_of_a_part_is_weighed_as_if_its_part_were_the_largest",
+            "blockveil.pipeline.plan.budgets:nights_left",
+            "status.nights_left(plan.charge, plan.new_part)",
+            "status.nights_left(plan.charge)",
+        ),
     ),
     *of(
         "tests/pipeline/config/test_bounds_file.py",
@@ -130,6 +136,15 @@ MUTANTS = (
             "blockveil.engine.sensitivity.histogram_problem:Histograms.l2",
             "np.sum(",
             "np.max(",
+        ),
+    ),
+    *of(
+        "tests/pipeline/questions/test_training_batches.py",
+        (
+            "test_steps_over_fixed_batches_have_the_noise_of_their_epochs",
+            "blockveil.engine.answers.step_records:FixedBatches.most",
+            "-(-steps // self.count)",
+            "steps // self.count",
         ),
     ),
 )

@@ -144,6 +144,12 @@ MUTANTS = (
             "login.configured() or login.kept(login.home())",
             'login.configured() or ""',
         ),
+        (
+            "test_what_others_could_change_in_a_home_that_they_reach_is_refused",
+            "blockveil.flows.service.login:_checked",
+            "(place, *_reached(place, found))",
+            "(place,)",
+        ),
     ),
     *of(
         "tests/flows/service/test_metrics.py",

@@ -114,6 +114,26 @@ MUTANTS = (
             "squares += ",
             "squares = ",
         ),
+        (
+            "test_no_claim_of_a_shipped_config_is_refuted_and_its_charge_is_attained",
+            "blockveil.engine.noise.additive:gaussian_design",
+            "sensitivity.bound / (usable",
+            "0.9 * sensitivity.bound / (usable",
+            ("quickstart",),
+        ),
+        (
+            "test_noise_with_a_diagonal_of_its_own_keeps_its_charge_and_half_of_it_is_refuted",
+            "blockveil.engine.noise.additive:gaussian_design",
+            "sensitivity.bound / (usable",
+            "0.9 * sensitivity.bound / (usable",
+        ),
+        (
+            "test_k_norm_noise_keeps_its_charge_and_half_of_it_is_refuted",
+            "blockveil.engine.noise.additive:_pure_design",
+            "scale = sensitivity.bound",
+            "scale = 0.9 * sensitivity.bound",
+            ("rows",),
+        ),
     ),
     *of(
         "tests/pipeline/plan/test_grouping.py",
