@@ -10,7 +10,7 @@ from pathlib import Path
 
 import benchmarks.papers
 from benchmarks.papers import mvg, pictures, r1smg, trainings
-from benchmarks.papers.claims import claims, counts_of_a_city
+from benchmarks.papers.claims import claims, counts_by_buckets, counts_of_a_city
 from benchmarks.papers.data import city
 from benchmarks.papers.outcomes import Outcome
 from benchmarks.papers.releases import Releases
@@ -35,6 +35,8 @@ def main() -> None:
     print("| way | private for | squared error |\n|---|---|---|")
     for way, (private, error) in counts_of_a_city().items():
         print(f"| {way} | {private} | {error:.3g} |")
+    mean, off = counts_by_buckets(min(asked.trials, 10))
+    print(f"| dawa | epsilon 0.5 | {mean:.2g} ({off:.1g}) |", flush=True)
     outcomes = []
     with tempfile.TemporaryDirectory() as folder:
         for outcome in _outcomes(asked.trials, asked.data, Releases(Path(folder))):

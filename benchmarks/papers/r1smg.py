@@ -15,6 +15,7 @@ from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.mechanisms.published.mvg_noise import Allocation, Mvg
+from blockveil.engine.mechanisms.published.subspace_noise import ModSulq
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.problems import SecondMoment
@@ -46,6 +47,7 @@ def components(trials: int, folder: Path | None) -> list[Outcome]:
     designs = {
         "second moment, auto": best,
         "second moment, gaussian": Gaussian().design(problem, HONEST),
+        "second moment, mod-sulq": ModSulq().design(problem, HONEST),
         "mvg, Theorem 3": Mvg(3, "square-root", Allocation("uniform")).design(problem, HONEST),
     }
     claim = CLAIM if features == 2400 else ApproxDP(0.5 / features**2, CLAIM.delta)
@@ -57,6 +59,7 @@ def components(trials: int, folder: Path | None) -> list[Outcome]:
         Way("non-private", "nothing"),
         Way("second moment, auto", honest),
         Way("second moment, gaussian", honest, figure),
+        Way("second moment, mod-sulq", "(1, below 1e-300)", figure),
         Way("mvg, Theorem 3", "(1, below 1e-300)", figure),
         Way("r1smg as published", f"({claim.epsilon:.2g}, {true:.2g}); claims ({claim.epsilon:.2g}, 1e-07)", figure),
         Way("random directions", "everything"),

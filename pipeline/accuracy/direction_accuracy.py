@@ -105,12 +105,24 @@ def _along_any_pair(answer: MomentAnswer, population: Population) -> float:
     """Bound of the noise's standard deviation between two orthogonal directions, per record, in scaled features.
 
     ``Var v'Zw`` is at most the largest of the variances off the diagonal and of half of those on it, for independent
-    entries and orthogonal unit vectors v and w; both are equal where the noise is isometric and even.
+    entries and orthogonal unit vectors v and w; both are equal where the noise is isometric and even. Of h_i that the
+    diagonal shares, ``v'diag(h)w`` is at most half of what the largest exceeds the least by.
     """
     names = listed_features(answer)
     ordered = sorted(names, key=lambda name: _scaled(answer, population, [name])[0])
     few = [*ordered[:1], *ordered[-2:]] if len(ordered) > 2 else ordered
-    return max(_scaled(answer, population, few))
+    alone, common = max(_scaled(answer, population, few)), _shared(answer, population, few)
+    return math.hypot(alone, float(np.ptp(common)) / 2.0)
+
+
+def _shared(answer: MomentAnswer, population: Population, names: Sequence[str]) -> Vector:
+    """Standard deviation of what each feature's own entry has in common with the others, per record, scaled."""
+    moments, lead = moments_of(answer, population, names), answer.question.lead
+    if moments.noise.common is None:
+        return np.zeros(len(names))
+    scale = answer.question.coordinates.scale[[answer.question.features.index(name) for name in names]]
+    found: Vector = moments.noise.common[lead:] * (np.diagonal(moments.noise.to_raw)[lead:] / scale) ** 2 / moments.rows
+    return found
 
 
 def _scaled(answer: MomentAnswer, population: Population, names: Sequence[str]) -> list[float]:

@@ -23,6 +23,11 @@ _TIMES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 _LEAST = 1e-12
 """Deltas below this have an empty bar."""
 
+_SMALLEST = 1e-300
+"""Deltas below this have lost their digits."""
+
+_READ_AS = "an epsilon, the least delta that holds there for the worst records of a small problem, and its logarithm"
+
 _WIDTH = 36
 _UP = 1.0 + 1e-9
 """Covers the rounding of a profile."""
@@ -62,10 +67,11 @@ class ShownProfile:
         """A line for each epsilon, with a bar on a logarithmic scale, for a person."""
         verdict = "kept" if self.kept else f"FALSE: {self.true_delta / self.delta:.3g} times" if self.delta else "FALSE"
         asked = f"epsilon {self.epsilon:.3g} and delta {self.delta:.3g}"
-        found = [("True profile", f"{self.case}; claimed {asked}: {verdict}")]
+        found = [("True profile", f"{self.case}; claimed {asked}: {verdict}"), ("  read as", _READ_AS)]
         for epsilon, delta in self.points:
             mark = "  <- claimed" if epsilon == self.epsilon else ""
-            found.append((f"  at {epsilon:.3g}", f"{delta:<9.2g} {'#' * self._length(delta)}{mark}"))
+            shown = f"{delta:<9.2g}" if delta == 0.0 or delta >= _SMALLEST else f"<{_SMALLEST:<8.0g}"
+            found.append((f"  at {epsilon:.3g}", f"{shown} {'#' * self._length(delta)}{mark}"))
         return [*found, ("  claim", f"{self.delta:<9.2g} {'=' * self._length(self.delta)}")]
 
     @property

@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import special_ortho_group
 
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.pipeline.accuracy import direction_accuracy
 from blockveil.pipeline.accuracy.assessment import Directions, ordinal
 from blockveil.pipeline.accuracy.direction_accuracy import found_of, sine_of_noise, supposed_spectrum
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, good_enough
@@ -24,6 +25,7 @@ from blockveil.pipeline.plan.planning import make_plan, plan_near
 from tests import support
 
 NIGHT = date(2026, 11, 20)
+SHAPED = 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'
 SHIPPED = (
     "quickstart",
     "totals",
@@ -187,6 +189,21 @@ def test_directions_that_are_found_are_within_30_degrees_in_noisy_matrices(tmp_p
     assert (lost[:found] <= 0.25).all()
     assert lost[found] > 0.15
     assert lost[:found] == pytest.approx(sines[:found], rel=0.25)
+
+
+def test_noise_that_the_diagonal_shares_in_different_sizes_is_in_the_bound_between_any_two_directions(tmp_path):
+    following = {SHAPED: 'kind = "shaped-diagonal"\noptimise_for = { age = 1.0, income = 2e-8, debt = 1e-8 }'}
+    plan = people(tmp_path, kind="second-moment", replaced=following)
+    shared = plan.design.spread.diagonal.shared
+    assert shared > 0
+    assert np.ptp(plan.design.spread.diagonal.sizes(plan.design.spread.rows)) > 0.0
+    population = Population.of(plan, Supposed(rows=2_000))
+    bound = direction_accuracy._along_any_pair(plan.answer, population) * 2_000
+    whole, size = ((0, 3), (0, 3)), plan.design.steps((0, 3), (0, 3)) / plan.design.shifted_unit
+    noise = np.array([plan.design.noise(NoiseKey(k.to_bytes(32)), *whole) * size for k in range(1_000)])
+    pairs = special_ortho_group(3, seed=2).rvs(50)
+    moved = np.einsum("pi,nij,pj->pn", pairs[:, :, 0], noise, pairs[:, :, 1]).std(axis=1)
+    assert moved.max() <= bound * 1.05
 
 
 def test_how_many_directions_are_found_can_be_read_aloud():

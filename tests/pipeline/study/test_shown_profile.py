@@ -41,6 +41,13 @@ def test_a_published_calibration_that_is_loose_shows_how_loose():
     assert shown_profile("mvg", CLAIM).true_delta < 1e-30
 
 
+def test_the_picture_says_what_its_numbers_are_and_shows_none_that_has_lost_its_digits():
+    lines = dict(shown_profile("mvg", CLAIM).lines)
+    assert "the least delta that holds" in lines["  read as"]
+    assert lines["  at 1.8"].startswith("<1e-300")
+    assert not any("e-32" in value for value in lines.values())
+
+
 def test_longer_bars_are_larger_deltas_and_what_is_claimed_is_marked():
     lines = shown_profile("gaussian", CLAIM).lines
     bars = [value.count("#") for label, value in lines if label.startswith("  at")]
