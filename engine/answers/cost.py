@@ -228,8 +228,10 @@ def _cost(work: Work, machine: Machine, chunk_bytes: int, groups: int, ranges: i
     seconds = core_seconds / tasks * (waves + 0.05) + waves * own / _SETTLE
     seconds += bytes_moved / rates.move / machine.workers + (tasks + 3 * len(work.tiles)) * _TASK_SECONDS
     noise = work.entries / rates.noise / machine.slots
-    # What is released is an answer and its error, written by as many threads as there are slots.
-    writing = 16.0 * work.shape[0] * work.shape[1] / rates.write / min(machine.slots, 8)
+    # An answer is written by as many threads as there are slots, and beside it its error, unless that is computed as it
+    # is read.
+    numbers = work.shape[0] * work.shape[1] * (1 if work.blocked else 2)
+    writing = 8.0 * numbers / rates.write / min(machine.slots, 8)
     total = seconds + noise + writing + work.last_seconds
     return Cost(
         2.0 * work.pairs if work.sparse else work.flops, bytes_read, bytes_moved, int(peak), tasks, seconds, total
