@@ -22,6 +22,7 @@ import dask.array as da
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks import machine
 from benchmarks.covariance import CHUNK_BYTES, make_store, open_store
 from benchmarks.gram import REPEATS, seconds
 from blockveil.engine.answers.column_bins import HistogramQuery, MissingValue, PowerBins
@@ -118,6 +119,7 @@ def compare(rows: int, features: int) -> None:
 
 
 if __name__ == "__main__":
+    machine.begin(1)
     given = [int(word) for word in sys.argv[1:]]
     for size in [(given[0], given[1])] if given else SIZES:
         compare(*size)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from benchmarks import machine
 from blockveil.engine.guarantees.guarantee import Loss, Neighbours
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.ledger import Ledger
@@ -107,4 +108,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    machine.begin(1)
     sys.exit(main())

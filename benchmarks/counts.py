@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from distributed import Client
 
+from benchmarks import machine
 from benchmarks.covariance import cluster_of, make_store, open_store, peak_memory, seconds
 from blockveil.engine.answers.cost import Cut, Machine, choose
 from blockveil.engine.answers.counts import CountQuery
@@ -70,5 +71,6 @@ def compare(cells: int, rows: int, workers: int, memory: float, repeats: int) ->
 
 
 if __name__ == "__main__":
+    machine.begin(1)
     given = [float(word) for word in sys.argv[1:]] + [8192, 20_000_000, 3, 0.75, 3][len(sys.argv) - 1 :]
     compare(int(given[0]), int(given[1]), int(given[2]), given[3], int(given[4]))

@@ -48,6 +48,7 @@ from distributed import Client, get_task_stream, wait
 from threadpoolctl import threadpool_limits
 from zarr.codecs import Crc32cCodec
 
+from benchmarks.machine import instructions
 from blockveil.engine.answers import eight_bit
 from blockveil.engine.answers.cost import Machine, choose
 from blockveil.engine.answers.gram import arithmetic
@@ -205,19 +206,6 @@ def prepare() -> tuple[str, float, float]:
     chosen = time.perf_counter()
     compiled.prepare()
     return reason, chosen - start, time.perf_counter() - chosen
-
-
-INSTRUCTIONS = ("amx_int8", "avx512_vnni", "avx_vnni", "avx512f", "avx2", "i8mm", "asimddp")
-"""Of processors, as Linux names them, that decide how fast products are."""
-
-
-def instructions() -> str:
-    """Those that this machine has."""
-    try:
-        words = set(Path("/proc/cpuinfo").read_text().split())
-    except OSError:
-        return "unknown instructions"
-    return ", ".join(name for name in INSTRUCTIONS if name in words) or "none of the instructions that matter"
 
 
 def ours(client: Client, store: Any, quantiser: Quantiser) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import machine
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.directions.exponential import Exponential
 from blockveil.engine.mechanisms.gaussian import Gaussian
@@ -88,4 +89,5 @@ def main(say: Callable[[str], object] = sys.stdout.write) -> None:
 
 
 if __name__ == "__main__":
+    machine.begin(1)
     main()

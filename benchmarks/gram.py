@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import zarr
-from threadpoolctl import threadpool_limits
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
+from benchmarks import machine
 from blockveil.engine.answers.gram import partial_gram
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import Quantiser
@@ -58,7 +58,6 @@ def main() -> None:
             store[:] = np.random.default_rng(0).uniform(-1.2, 1.2, (rows, features)).round(3)
             box = Box(-np.ones(features), np.ones(features), np.zeros(features))
             quantiser = Quantiser(box.coordinates(), 32767, False, None)
-            threadpool_limits(1, user_api="blas")
             timed = [
                 (
                     seconds(lambda: partial_gram(store, 0, rows, quantiser, chunk_rows)),  # noqa: B023
@@ -72,4 +71,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    machine.begin(1)
     main()

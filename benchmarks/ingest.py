@@ -25,6 +25,7 @@ import pyarrow.parquet as arrow_parquet
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
+from benchmarks import machine
 from blockveil.pipeline.config.ingest_file import LoadedIngest, load_ingest
 from blockveil.pipeline.data.ingest.ingest_run import ingest, look
 from blockveil.pipeline.data.ingest.store_writer import CHUNK_BYTES
@@ -156,4 +157,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    machine.begin(1)
     main()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import machine
 from benchmarks.report import write
 
 
@@ -36,6 +37,7 @@ def find(path: Path, k: int, answer: multiprocessing.Queue) -> None:
 
 
 if __name__ == "__main__":
+    machine.begin()
     given = [int(word) for word in sys.argv[1:]]
     features, k = (*given, *(20_000, 50)[len(given) :])
     with tempfile.TemporaryDirectory() as folder:

@@ -24,6 +24,7 @@ import dp_accounting
 import sqlalchemy as sa
 from dp_accounting.pld import pld_privacy_accountant
 
+from benchmarks import machine
 from blockveil.engine.guarantees.events import PoissonGaussian, Step
 from blockveil.engine.guarantees.guarantee import Loss, Neighbours
 from blockveil.pipeline.budget.filter import NOTHING, Chargeable, Ticks
@@ -157,4 +158,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    machine.begin(1)
     sys.exit(main())

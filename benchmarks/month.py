@@ -26,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import machine
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.noise.level_strategy import least_noise
 from blockveil.pipeline.config import LoadedConfig, load_config
@@ -189,4 +190,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    machine.begin()
     main()

@@ -37,7 +37,8 @@ import pyarrow.parquet as pq
 import zarr
 from threadpoolctl import threadpool_limits
 
-from benchmarks.covariance import cluster_of, instructions, peer, seconds
+from benchmarks.covariance import cluster_of, peer, seconds
+from benchmarks.machine import instructions
 from benchmarks.night import blockveil, cluster, configure, store
 
 ROWS, FEATURES, WORKERS, REPEATS = 5_000_000, 50, 2, 3

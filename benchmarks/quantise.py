@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks import machine
 from blockveil.engine.records import one_pass
 from blockveil.engine.records.dither import Dither
 from blockveil.engine.records.geometry import Box
@@ -71,4 +72,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    machine.begin(1)
     main()

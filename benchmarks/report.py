@@ -16,6 +16,7 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
+from benchmarks import machine
 from blockveil.pipeline.data import content, zarr_arrays
 
 SIDE = 1024
@@ -77,6 +78,7 @@ def make(path: Path, answer: multiprocessing.Queue) -> None:
 
 
 if __name__ == "__main__":
+    machine.begin()
     features = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder) / "made-up.zarr", features)

@@ -19,7 +19,7 @@ import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from benchmarks import covariance
+from benchmarks import covariance, machine
 from blockveil.engine.answers.cost import Machine, choose
 from blockveil.engine.answers.rates import Rates
 from blockveil.engine.answers.work import GrowthKind, Work
@@ -102,6 +102,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    machine.begin(1)
     from benchmarks import scaling  # workers find functions by the module's name
 
     scaling.main()

@@ -23,6 +23,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from benchmarks import machine
 from blockveil.pipeline.config import LoadedConfig, load_config
 from blockveil.pipeline.data import quickstart
 from blockveil.pipeline.ledger import Ledger
@@ -123,4 +124,5 @@ def main(tries: int) -> None:
 
 
 if __name__ == "__main__":
+    machine.begin()
     main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)

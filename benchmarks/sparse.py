@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks import machine
 from benchmarks.gram import REPEATS, seconds
 from blockveil.engine.answers.gram import IntegerFactor, tile_sums
 from blockveil.engine.answers.layout import grid
@@ -94,4 +95,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    machine.begin(1)
     main()

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import time
 
+from benchmarks import machine
+
 REPEATS = 3
 COMMANDS = (
     "",
@@ -55,4 +57,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    machine.begin()
     main()

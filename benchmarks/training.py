@@ -22,7 +22,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import rankdata
 
-from benchmarks import models
+from benchmarks import machine, models
 from blockveil.engine.answers.models import FEATURE_STEPS
 from blockveil.engine.estimates.class_rules import ClassRule
 from blockveil.engine.guarantees.guarantee import Neighbours
@@ -201,4 +201,5 @@ def called() -> None:
 
 
 if __name__ == "__main__":
+    machine.begin()
     called()

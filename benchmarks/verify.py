@@ -32,6 +32,7 @@ import zarr
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from benchmarks import machine
 from benchmarks.covariance import seconds
 from benchmarks.night import blockveil, cluster, configure, store
 from blockveil.pipeline.base.canonical import canonical_json
@@ -143,4 +144,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    machine.begin()
     main()

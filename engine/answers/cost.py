@@ -91,8 +91,8 @@ class Cost:
         Largest memory of one worker.
     tasks
         Tasks that read records.
-    exact_seconds, seconds
-        Wall time until the exact answer is there, and of all of it.
+    exact_seconds, noise_seconds, writing_seconds, seconds
+        Wall time until the exact answer is there, of its noise, of writing, and of all of it.
     """
 
     flops: float
@@ -101,6 +101,8 @@ class Cost:
     peak_bytes: int
     tasks: int
     exact_seconds: float
+    noise_seconds: float
+    writing_seconds: float
     seconds: float
 
 
@@ -226,13 +228,14 @@ def _cost(work: Work, machine: Machine, chunk_bytes: int, groups: int, ranges: i
     # The last wave of tasks may leave slots idle, and one slow task keeps the others waiting.
     waves = ceil(tasks / machine.slots)
     seconds = core_seconds / tasks * (waves + 0.05) + waves * own / _SETTLE
-    seconds += bytes_moved / rates.move / machine.workers + (tasks + 3 * len(work.tiles)) * _TASK_SECONDS
+    # The scheduler is one process. Each range has a task for each tile of it, and a tile has a few more.
+    scheduled = tasks + (ranges + 3) * len(work.tiles)
+    seconds += bytes_moved / rates.move / machine.workers + scheduled * _TASK_SECONDS
     noise = work.entries / rates.noise / machine.slots
     # An answer is written by as many threads as there are slots, and beside it its error, unless that is computed as it
     # is read.
     numbers = work.shape[0] * work.shape[1] * (1 if work.blocked else 2)
     writing = 8.0 * numbers / rates.write / min(machine.slots, 8)
     total = seconds + noise + writing + work.last_seconds
-    return Cost(
-        2.0 * work.pairs if work.sparse else work.flops, bytes_read, bytes_moved, int(peak), tasks, seconds, total
-    )
+    flops = 2.0 * work.pairs if work.sparse else work.flops
+    return Cost(flops, bytes_read, bytes_moved, int(peak), tasks, seconds, noise, writing, total)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from math import sqrt
 
 from blockveil.engine.answers.gram import arithmetic
@@ -113,7 +114,7 @@ class Work:
             return 0.0
         return float(self.rows) * m * (n + 1 if self.symmetric else 2 * n)
 
-    @property
+    @cached_property
     def tiles(self) -> tuple[Tile, ...]:
         """Tiles of the answer; one where all cells are needed at once."""
         if self.kind is GrowthKind.PRODUCTS:
@@ -122,7 +123,7 @@ class Work:
             return boxes(self.grid)
         return (Tile((0, self.shape[0]), (0, self.shape[1])),)
 
-    @property
+    @cached_property
     def entries(self) -> int:
         """Entries of the answer that are kept."""
         return sum(tile.entries for tile in self.tiles)

@@ -36,7 +36,14 @@ def repeated(features: Any) -> Any:
     written: list[Any] = []
     for feature in features:
         count = feature.get("count") if isinstance(feature, dict) else None
-        if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_FEATURES:
+        if isinstance(count, int) and count > MOST_FEATURES:
+            raise refusal(
+                "",
+                f"count = {count}",
+                f"A shape has at most {MOST_FEATURES:,} features, as many as its proof covers",
+                "Split the features into several releases",
+            )
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             written.append(feature)  # an unsuitable count is refused as an unknown key
             continue
         common = {key: value for key, value in feature.items() if key != "count"}

@@ -158,3 +158,25 @@ def test_a_small_grid_is_one_tile():
     cut = chosen(Work(GrowthKind.CELLS, 10**6, 3, (50, 24), grid=(50, 4, 6)), Machine(4, 1, GIB))
     assert cut.groups == 1
     assert cut.explain().startswith("ranges of rows: the whole answer x")
+
+
+@pytest.mark.parametrize(("rows", "features"), [(1_000_000, 100_000), (10_000_000, 20_000)])
+def test_a_fleet_of_many_workers_is_given_no_more_tasks_than_one_scheduler_has_time_for(rows, features):
+    cut = chosen(dataclasses.replace(moment(rows, features), largest=127), Machine(1000, 1, 16 * GIB))
+    tasks = cut.cost.tasks + (cut.ranges + 1) * len(cut.work.tiles)
+    assert tasks * 1e-3 <= cut.cost.exact_seconds
+    assert cut.cost.exact_seconds < 500
+
+
+def test_all_seconds_are_those_of_sums_noise_and_writing_and_a_large_matrix_is_written_once():
+    for features, numbers in ((1_000, 2), (5_000, 1)):
+        cut = chosen(moment(10_000, features), Machine(4, 1, 4 * GIB))
+        cost, rates = cut.cost, Rates()
+        assert cost.seconds == pytest.approx(cost.exact_seconds + cost.noise_seconds + cost.writing_seconds)
+        assert cost.noise_seconds == pytest.approx(cut.work.entries / rates.noise / 4)
+        assert cost.writing_seconds == pytest.approx(8 * numbers * (features + 1) ** 2 / rates.write / 4)
+
+
+def test_tiles_of_an_answer_are_cut_once_and_not_for_each_way_that_is_tried():
+    work = moment(1_000_000, 100_000)
+    assert work.tiles is work.tiles
