@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import tomllib
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import _lru_cache_wrapper
@@ -58,7 +59,7 @@ class _Planting:
         importlib.import_module("tests.fresh_ledgers")  # as a fixture of all tests would, once for each mistake
         for mutant in self._mutants:
             own = [item for item in session.items if mutant.runs(item.nodeid)]
-            if (child := os.fork()) == 0:
+            if (child := _fork()) == 0:
                 self.parted, session.items[:] = True, own
                 _forget()
                 # Whatever example fails is found, and none is made smaller.
@@ -84,6 +85,13 @@ class _Planting:
     def pytest_runtest_logreport(self, report: Any) -> None:
         """A test that cannot be set up finds nothing."""
         self._failed = self._failed or (report.when == "call" and report.failed)
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # Python 3.12 and later warn where libraries have threads of their own; none of them works or holds a lock here.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
 
 
 _OUT = os.dup(1)
