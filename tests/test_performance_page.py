@@ -32,6 +32,15 @@ def test_what_the_page_says_of_the_table_is_in_it():
     assert (fleets.FLEETS[-1].features / fleets.FLEETS[0].features) ** 2 == 25
 
 
+def test_the_plan_that_the_page_shows_is_that_of_the_cost_model():
+    asked = fleets.Fleet(20_000, 200_000, 4, 4)
+    found = fleets.cut(asked)
+    assert f"Computed by     {found.explain()}\n" in PAGE
+    # A plan reads whole records in its 32 MiB.
+    memory = found.cost.peak_bytes - 3 * (fleets.CHUNK_BYTES % (8 * asked.features))
+    assert f"at most {memory / 2**20:,.0f} of {asked.memory * 1024:,} MiB a worker" in PAGE
+
+
 def names(tree):
     """Names and attributes that a program uses."""
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | {

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from fractions import Fraction
+from threading import Event
 
 import dask
 import numpy as np
@@ -235,3 +236,21 @@ def test_the_answer_is_the_plain_second_moment_to_within_quantisation():
     inside = np.clip(RECORDS, BOX.lower, BOX.upper) / BOX.half_widths
     # Each coordinate errs by at most half a step, so a product by one step and a sum by one step a record.
     assert np.max(np.abs(found - inside.T @ inside)) <= ROWS / 32767
+
+
+def test_one_chunk_is_read_while_the_one_before_it_is_worked_on_and_no_more():
+    begun = [Event() for _ in range(4)]
+
+    class Told:
+        shape = RECORDS.shape
+
+        def __getitem__(self, rows):
+            begun[rows.start // 10].set()
+            return RECORDS[rows]
+
+    found = gram.chunks(Told(), 0, 35, 10, (0, FEATURES))
+    for number in range(4):
+        assert np.array_equal(next(found), RECORDS[10 * number : min(10 * number + 10, 35)])
+        assert all(each.wait(30) for each in begun[: number + 2])
+        assert not any(each.is_set() for each in begun[number + 2 :])
+    assert list(found) == []

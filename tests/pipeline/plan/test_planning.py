@@ -7,7 +7,7 @@ import pytest
 
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.plan import summary
+from blockveil.pipeline.plan import effort, summary
 from blockveil.pipeline.plan.planning import make_plan
 from tests import support
 
@@ -190,3 +190,12 @@ def test_whole_stored_chunks_are_read_where_they_fit(tmp_path):
     assert made.effort.chunk_rows(20) == 40
     assert made.effort.chunk_rows(50) == 50
     assert made.effort.chunk_rows(64) == 50
+
+
+@pytest.mark.parametrize("features", [4, 300])
+def test_records_are_read_by_bytes_and_not_by_number(tmp_path, features):
+    several = f'{{ name = "age", lower = 0, upper = 120, count = {features - 3} }}'
+    made = plan(tmp_path, ("block_rows = 50", ""), ('{ name = "age", lower = 0, upper = 120 }', several))
+    columns = len(made.effort.config.query.columns)
+    assert made.effort.chunk_rows(1) == effort.CHUNK_BYTES // (8 * columns)
+    assert made.effort.chunk_rows(1000) * 8 * columns <= effort.CHUNK_BYTES
