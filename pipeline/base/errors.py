@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from blockveil.pipeline.base.printable import printable, short
 
@@ -58,20 +58,18 @@ def _plain(text: str) -> str:
     return re.sub(r"\S+", lambda word: short(word[0], _LONGEST_WORD), printable(text))
 
 
-class ConfigError(BlockveilError):
-    """The config or a parameter is not usable.
+class SeveralProblems(BlockveilError):
+    """An error that may be of several problems, which are told together.
 
     Parameters
     ----------
     value, rule, remedy
         See :class:`BlockveilError`.
     others
-        Further problems of the same config, in the order in which a person meets them.
+        Further problems, in the order in which a person meets them.
     """
 
-    exit_code = 2
-
-    def __init__(self, value: str, rule: str, remedy: str, others: Sequence[ConfigError] = ()) -> None:
+    def __init__(self, value: str, rule: str, remedy: str, others: Sequence[Self] = ()) -> None:
         super().__init__(value, rule, remedy)
         self.args = (value, rule, remedy, tuple(others))
         self.others = tuple(others)
@@ -84,9 +82,9 @@ class ConfigError(BlockveilError):
         return f"{text.removesuffix('.')} ({len(self.others)} more to correct)." if self.others else text
 
     @property
-    def each(self) -> tuple[ConfigError, ...]:
+    def each(self) -> tuple[Self, ...]:
         """All problems, each as an error of its own."""
-        return ConfigError(self.value, self.rule, self.remedy), *self.others
+        return type(self)(self.value, self.rule, self.remedy), *self.others
 
     @property
     def in_full(self) -> str:
@@ -108,13 +106,19 @@ class ConfigError(BlockveilError):
         return f"{self.value}. The rule is that of {first}."
 
 
+class ConfigError(SeveralProblems):
+    """The config or a parameter is not usable."""
+
+    exit_code = 2
+
+
 class BudgetExhausted(BlockveilError):
     """The data set's budget does not hold the release."""
 
     exit_code = 3
 
 
-class DataError(BlockveilError):
+class DataError(SeveralProblems):
     """The records do not fit their declaration."""
 
     exit_code = 4

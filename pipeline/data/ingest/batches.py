@@ -1,6 +1,6 @@
 """A batch of rows of a source, as columns of one of a few kinds, whatever format it comes from.
 
-An error here names what is expected of a column and never a value: :class:`Unfit` is turned into a message with file
+An error here names what is expected of a column and never a value: :class:`.Unfit` is turned into a message with file
 and column by the caller.
 """
 
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from blockveil.pipeline.base.spelling import REMEDIES, RULES, PartType, is_canonical
+from blockveil.pipeline.data.ingest.column_faults import Unfit
 
 _DIVIDED = "Records are divided by a column of its declared type: text, whole numbers or dates"
 
@@ -24,22 +25,6 @@ UNKNOWN, ABSENT = -1, -2
 Floats = NDArray[np.floating[Any]]
 Whole = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-
-
-class Unfit(Exception):
-    """A column does not hold what is declared.
-
-    Attributes
-    ----------
-    column
-        Name of the column.
-    problem, rule, remedy
-        What was found, without a value, what must hold, and what to do.
-    """
-
-    def __init__(self, column: str, problem: str, rule: str, remedy: str = "Correct the config or the source") -> None:
-        super().__init__(column, problem, rule, remedy)
-        self.column, self.problem, self.rule, self.remedy = column, problem, rule, remedy
 
 
 class Batch(Protocol):

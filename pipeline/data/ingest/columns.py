@@ -26,7 +26,8 @@ from blockveil.pipeline.config.ingest_columns import (
 )
 from blockveil.pipeline.config.ingest_file import AggregatedRows, IngestConfig
 from blockveil.pipeline.config.map_columns import CrossColumn, FourierColumn, GradientsColumn, OnnxColumn
-from blockveil.pipeline.data.ingest.batches import ABSENT, UNKNOWN, Batch, Unfit
+from blockveil.pipeline.data.ingest.batches import ABSENT, UNKNOWN, Batch
+from blockveil.pipeline.data.ingest.column_faults import Unfit
 from blockveil.pipeline.data.ingest.networks import Network, networks
 
 Flags = NDArray[np.bool_]

@@ -24,9 +24,11 @@ from blockveil.pipeline.config.ingest_databases import DatabaseSource, DeltaSour
 from blockveil.pipeline.config.ingest_file import IngestConfig, LoadedIngest, ZarrSource
 from blockveil.pipeline.data.ingest import appending
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
+from blockveil.pipeline.data.ingest.column_faults import ColumnFault
 from blockveil.pipeline.data.ingest.database_table import SourceTable, open_table
 from blockveil.pipeline.data.ingest.delta_files import open_delta
 from blockveil.pipeline.data.ingest.files import find, require_each_once
+from blockveil.pipeline.data.ingest.further_faults import with_further_faults
 from blockveil.pipeline.data.ingest.iceberg_files import open_iceberg
 from blockveil.pipeline.data.ingest.networks import networks
 from blockveil.pipeline.data.ingest.readers import SUFFIXES, Readable
@@ -123,10 +125,15 @@ def ingest(source: Source, tell: Tell) -> IngestOutcome:
     """
     try:
         return _ingested(source, tell)
+    except ColumnFault as fault:
+        # A table of a database is read once, and of a store that grows only what is new.
+        again = not source.config.ingest.append and not any(isinstance(file, SourceTable) for file in source.files)
+        failure = with_further_faults(source, fault) if again else fault
     finally:
         for file in source.files:
             if isinstance(file, SourceTable):
                 file.close()  # however it ended: others may wait for the table
+    raise failure
 
 
 def _ingested(source: Source, tell: Tell) -> IngestOutcome:

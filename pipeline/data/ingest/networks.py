@@ -16,7 +16,7 @@ from blockveil.pipeline.base.extras import MissingExtra
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.ingest_file import IngestConfig
 from blockveil.pipeline.config.map_columns import OnnxColumn
-from blockveil.pipeline.data.ingest.batches import Unfit
+from blockveil.pipeline.data.ingest.column_faults import Unfit
 
 Array = NDArray[np.float64]
 

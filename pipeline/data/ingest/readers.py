@@ -39,6 +39,7 @@ from blockveil.pipeline.config.ingest_file import (
 )
 from blockveil.pipeline.config.map_columns import CrossColumn, FourierColumn, GradientsColumn, OnnxColumn
 from blockveil.pipeline.data.ingest.batches import Batch, MatrixBatch, TableBatch
+from blockveil.pipeline.data.ingest.column_faults import ColumnFault
 from blockveil.pipeline.data.ingest.database_table import SourceTable
 from blockveil.pipeline.data.ingest.files import SourceFile, unreadable
 from blockveil.pipeline.data.ingest.npy import NpyStream, check_form
@@ -257,7 +258,8 @@ class Reader:
         except Exception:  # noqa: BLE001 - the column's name is a help, not a need
             column = f"number {int(number[1]) + 1}"
         kind = _CALLED.get(_csv_types(self._config).get(column), "value of its type")
-        return DataError(
+        return ColumnFault.of(
+            column,
             f'File "{file.name}", column "{column}" holds a text that is not a {kind}',
             "A value is of the kind that the config declares, with a point before decimals, or one of "
             "source.missing_values",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from math import ceil
 from typing import Any
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError, DataError
 from blockveil.pipeline.config.ingest_file import AggregatedRows, ChosenRows, IngestConfig, LoadedIngest
-from blockveil.pipeline.data.ingest.batches import Batch, Unfit, having
+from blockveil.pipeline.data.ingest.batches import Batch, having
+from blockveil.pipeline.data.ingest.column_faults import ColumnFault, Unfit
 from blockveil.pipeline.data.ingest.columns import Encoder
 from blockveil.pipeline.data.ingest.database_table import SourceTable
 from blockveil.pipeline.data.ingest.ingest_staging import IngestProgress, Staging
@@ -220,6 +221,35 @@ def _merged(
         tell(_WRITING, (number + 1) / progress.ranges)
 
 
+def first_fault(source: Source, most: int) -> ColumnFault | None:
+    """What the first column is at fault for that does not fit its declaration; stores nothing.
+
+    Parameters
+    ----------
+    source
+        What is read, from its beginning.
+    most
+        Rows after which nothing is looked at any more.
+    """
+    unit, seen = source.config.bounded, 0
+    digester = None if unit is None else Digester(unit.seed)
+    apart = replace(source, counts=OperatorCounts())
+    try:
+        for rows, *_ in _encoded(apart, IngestProgress(source.spec), _silent, _READING, digester):
+            seen += len(rows)
+            if seen >= most:
+                break
+    except ColumnFault as fault:
+        return fault
+    except BlockveilError:
+        return None  # what no column is at fault for is told when the others are correct
+    return None
+
+
+def _silent(stage: str, share: float | None) -> None:
+    """Tell nobody."""
+
+
 def run_bytes(config: IngestConfig) -> int:
     """Bytes of a run, and of a range of units.
 
@@ -264,5 +294,6 @@ def _called(file: Readable) -> str:
     return file.shown if isinstance(file, SourceTable) else f'File "{file.name}"'
 
 
-def _unfit(error: Unfit, file: Readable) -> DataError:
-    return DataError(f'{_called(file)}, column "{error.column}" {error.problem}', error.rule, error.remedy)
+def _unfit(error: Unfit, file: Readable) -> ColumnFault:
+    said = f'{_called(file)}, column "{error.column}" {error.problem}'
+    return ColumnFault.of(error.column, said, error.rule, error.remedy)
