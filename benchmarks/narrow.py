@@ -37,8 +37,8 @@ import pyarrow.parquet as pq
 import zarr
 from threadpoolctl import threadpool_limits
 
+from benchmarks import machine
 from benchmarks.covariance import cluster_of, peer, seconds
-from benchmarks.machine import instructions
 from benchmarks.night import blockveil, cluster, configure, store
 
 ROWS, FEATURES, WORKERS, REPEATS = 5_000_000, 50, 2, 3
@@ -121,7 +121,7 @@ def compare(folder: Path, rows: int, features: int, workers: int, repeats: int) 
             runs["duckdb"] = partial(by_duckdb, file, pairs, workers)
         timed = [{name: seconds(run) for name, run in runs.items()} for _ in range(repeats)]
     middle = {name: statistics.median(run[name] for run in timed) for name in runs}
-    print(f"{rows:,} x {features}, {workers} workers, {instructions()}")
+    print(f"{rows:,} x {features}, {workers} workers")
     print(
         "  "
         + ", ".join(f"{name} {took:.2f} s" for name, took in middle.items())
@@ -142,6 +142,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    machine.begin()
     from benchmarks import narrow  # workers find functions by the module's name
 
     narrow.main()
