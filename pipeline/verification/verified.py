@@ -10,7 +10,6 @@ secret key, no file can show. The findings list what is not checked.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -30,6 +29,7 @@ from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.ledger.approved import Approved
 from blockveil.pipeline.ledger.proofs import Proof
 from blockveil.pipeline.verification.exact_gaussian import delta_of
+from blockveil.pipeline.verification.stated_noise import row_loss, stated_number
 
 _WITHDRAWN = "Withdrawn"
 """What is found of a release that its curator has withdrawn, in place of all else."""
@@ -284,22 +284,12 @@ def _found_of(check: Callable[[Mapping[str, Any]], Finding], stated: Mapping[str
         return Finding(what, False, "the release states as a number what cannot be one here")
 
 
-def _number(table: Mapping[str, Any], key: str) -> float:
-    """A number that is stated: finite, and never below zero, or two of them could hide each other."""
-    found = table[key]
-    if found is None:
-        raise KeyError(key)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or found < 0:
-        raise ValueError(key)
-    return float(found)
-
-
 def _promise(stated: Mapping[str, Any]) -> Finding:
     """The delta of its loss at its epsilon is at most the delta that it states."""
     promise = stated["guarantee"]
-    mu, pure, distance = (_number(promise["loss"], part) for part in ("mu", "epsilon", "total_variation"))
-    epsilon, delta = _number(promise, "epsilon"), _number(promise, "delta")
-    failure = _number(promise["loss"], "failure") if "failure" in promise["loss"] else 0.0
+    mu, pure, distance = (stated_number(promise["loss"], part) for part in ("mu", "epsilon", "total_variation"))
+    epsilon, delta = stated_number(promise, "epsilon"), stated_number(promise, "delta")
+    failure = stated_number(promise["loss"], "failure") if "failure" in promise["loss"] else 0.0
     found = delta_of(mu, pure, distance, epsilon) + Decimal(failure)
     parts = ((mu, f"mu {mu:.6g}"), (pure, f"a pure epsilon of {pure:.6g}"))
     loss = " and ".join(part for size, part in parts if size) or "nothing"
@@ -311,17 +301,13 @@ def _noise(stated: Mapping[str, Any]) -> Finding:
     """The noise that it states is as large as its loss says, for the sensitivity that it states."""
     if "sampling" in stated["mechanism"]:
         return _sampled(stated)
-    ratio, loss = _loss_of_a_row(stated), stated["mechanism"]["loss"]
+    row, loss = row_loss(stated), stated["mechanism"]["loss"]
     # The loss is that of all rows of a unit together; where their number is not stated, the unit is not checked.
     rows = {"charged_rows": 1, **stated["guarantee"]["contribution"]}
-    charged = (_number(loss, "mu") or _number(loss, "epsilon")) / _number(rows, "charged_rows")
-    holds = 0.0 < ratio <= charged * _ROUNDING
-    return Finding("Noise", holds, f"sensitivity over scale is {ratio:.6g}; {charged:.6g} is charged for a row")
-
-
-def _loss_of_a_row(stated: Mapping[str, Any]) -> float:
-    """What one row moves the answer by, in scales of the noise."""
-    return _number(stated["mechanism"], "sensitivity") / _number(stated["mechanism"], "scale")
+    # Of the kind that noise of this law has: no Gaussian noise has a pure epsilon, and that of Laplace noise is no mu.
+    charged = stated_number(loss, row.part) / stated_number(rows, "charged_rows")
+    holds = 0.0 < row.size <= charged * _ROUNDING
+    return Finding("Noise", holds, f"{row.words} {row.size:.6g}; {charged:.6g} is charged for a row")
 
 
 def _sampled(stated: Mapping[str, Any]) -> Finding:
@@ -330,13 +316,18 @@ def _sampled(stated: Mapping[str, Any]) -> Finding:
     from dp_accounting.pld import PLDAccountant
 
     promise, sampling = stated["guarantee"], stated["mechanism"]["sampling"]
-    probability, steps = _number(sampling, "probability"), int(_number(sampling, "steps"))
-    epsilon, multiplier = _number(promise, "epsilon"), 1.0 / _loss_of_a_row(stated)
+    probability, steps = stated_number(sampling, "probability"), int(stated_number(sampling, "steps"))
+    row, epsilon = row_loss(stated), stated_number(promise, "epsilon")
+    if row.part != "mu" or promise["neighbours"] != "add-remove":
+        words = "sampled steps are accounted for with Gaussian noise and neighbours that add or remove a record alone"
+        return Finding("Noise", False, words)
+    multiplier = 1.0 / row.size
     asked = stated["query"]["training"]
-    if (probability, steps) != (_number(asked, "sampled"), int(_number(asked, "steps"))):
+    if (probability, steps) != (stated_number(asked, "sampled"), int(stated_number(asked, "steps"))):
         return Finding("Noise", False, "its samples are not those of its query")
     step = dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(multiplier))
-    found = PLDAccountant().compose(dp_event.SelfComposedDpEvent(step, steps)).get_epsilon(_number(promise, "delta"))
+    all_steps = PLDAccountant().compose(dp_event.SelfComposedDpEvent(step, steps))
+    found = all_steps.get_epsilon(stated_number(promise, "delta"))
     words = f"{steps:,} steps over samples of {probability:g}, with noise {multiplier:.4g} times what a record changes"
     words = f"{words}, have epsilon {found:.4g} by dp-accounting; {epsilon:g} is stated"
     return Finding("Noise", found <= epsilon * _ROUNDING, words)
@@ -345,12 +336,14 @@ def _sampled(stated: Mapping[str, Any]) -> Finding:
 def _unit(stated: Mapping[str, Any]) -> Finding:
     """A unit is charged for all the rows that it may have."""
     promise, loss = stated["guarantee"], stated["mechanism"]["loss"]
-    rows, unit = _number(promise["contribution"], "charged_rows"), promise["loss"]
-    part = "mu" if _number(loss, "mu") else "epsilon"
+    rows, unit = stated_number(promise["contribution"], "charged_rows"), promise["loss"]
     # Group privacy: losses of rows add up, mu to mu and epsilon to epsilon.
     if "sampling" in stated["mechanism"]:  # whose loss follows from its law, for one row
         holds = rows == 1
     else:
-        holds = rows >= 1 and rows * _loss_of_a_row(stated) <= _number(unit, part) * _ROUNDING
-    holds = holds and all(_number(loss, part) <= _number(unit, part) * _ROUNDING for part in ("mu", "epsilon"))
+        row = row_loss(stated)
+        holds = rows >= 1 and rows * row.size <= stated_number(unit, row.part) * _ROUNDING
+    # What the mechanism loses is part of the promise: also the sampler's distance, and a failure where it has one.
+    parts = {"mu", "epsilon", "total_variation"} | set(loss)
+    holds = holds and all(stated_number(loss, part) <= stated_number(unit, part) * _ROUNDING for part in parts)
     return Finding("Unit", holds, f"{promise['privacy_unit']} is charged for {rows:,.0f} row{'s' * (rows != 1)}")

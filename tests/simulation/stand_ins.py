@@ -43,6 +43,7 @@ class Records:
     rows: int = 8
     chunk_rows: int = 8
     part: None = None
+    maps: tuple[()] = ()
     contribution: ClassVar = Contribution("one person", 1, 1, "declared", False)
 
     @property

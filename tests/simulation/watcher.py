@@ -174,7 +174,10 @@ class Watcher:
     def _whole(self, said: dict[str, Any], files: dict[str, bytes], release_id: str) -> None:
         self._require(said["release_id"] == release_id, "a pointer is of another release")
         self._require("zarr.json" in files, "a pointer leads to no release")
-        attributes = json.loads(files["zarr.json"])["attributes"]
+        try:
+            attributes = json.loads(files["zarr.json"])["attributes"]
+        except ValueError:
+            raise Violation("a pointer leads to a release that is torn") from None
         self._require(attributes["output_digest"] == said["output_digest"], "pointer and release differ")
         self._require(_digest(files) == said["output_digest"], "a release differs from its digest")
         charge = attributes["ledger"]["charge_id"]

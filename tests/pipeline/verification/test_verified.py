@@ -20,6 +20,7 @@ from blockveil.pipeline.verification.exact_gaussian import delta_of
 from blockveil.pipeline.verification.verified import releases_at, verify
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.data.test_contribution import configured, released
+from tests.pipeline.study.test_frozen_outputs import planned
 from tests.support import prepare
 
 DAY = date(2026, 11, 20)
@@ -141,6 +142,84 @@ def test_numbers_that_cannot_be_do_not_pass_as_checked_or_as_not_stated(what, ch
 def test_what_is_not_stated_is_not_called_checked(releases):
     found = altered(releases, lambda stated: stated["mechanism"].pop("scale"))
     assert {finding.what: finding.holds for finding in found.findings}["Noise"] is None
+
+
+def promised_by(plan, rows=1):
+    """The release says what another plan promises, with rows of a unit."""
+
+    def change(stated):
+        stated["mechanism"] = {**plan.public["mechanism"], **plan.public["calibration"]}
+        stated["guarantee"]["contribution"]["charged_rows"] = rows
+        stated["guarantee"] |= {
+            "epsilon": plan.guarantee.epsilon,
+            "delta": plan.guarantee.delta,
+            "loss": plan.charge.plain,
+            "neighbours": plan.neighbours.value,
+        }
+
+    return change
+
+
+@pytest.mark.parametrize(("relation", "rows"), [("add-remove", 1), ("add-remove", 3), ("replace-one", 1)])
+@pytest.mark.parametrize("mechanism", ["exponential", "dawa"])
+def test_what_is_drawn_otherwise_is_recomputed_too(mechanism, rows, relation, releases, tmp_path):
+    change = promised_by(planned(tmp_path, mechanism, relation, f"rows_per_unit = {rows}" * (rows > 1)), rows)
+    found = altered(releases, change)
+    assert [each.holds for each in found.findings[1:4]] == [True, True, True], found
+    more = altered(releases, together(change, impossible("guarantee", "contribution", "charged_rows", rows + 1)))
+    assert failing(more) == ["Noise", "Unit"]
+    if relation == "add-remove":  # a record that is replaced moves twice as much
+        other = altered(releases, together(change, impossible("guarantee", "neighbours", "replace-one")))
+        assert failing(other) == ["Noise", "Unit"]
+    neither = altered(releases, together(change, impossible("guarantee", "neighbours", "none")))
+    assert failing(neither) == ["Noise", "Unit"]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "wrong"),
+    [
+        ("exponential", ("concentration", 1.1)),
+        ("exponential", ("directions", 3)),
+        ("exponential", ("unit", 1)),
+        ("exponential", ("body", "box")),
+        ("dawa", ("steps", 0, "noise", "discrete Laplace of rate 1/2")),
+        ("dawa", ("steps", 1, "noise", "discrete Laplace of rate 2/1")),
+        ("dawa", ("steps", 0, "unit", 2**20)),
+        ("dawa", ("steps", 0, "sensitivity", 1)),
+        ("dawa", ("steps", 0, "noise", "discrete Laplace of rate 1/0")),
+        ("dawa", ("steps", 0, "step", "buckets")),
+    ],
+)
+def test_what_is_drawn_with_less_noise_than_is_charged_is_found(mechanism, wrong, releases, tmp_path):
+    plan = planned(tmp_path, mechanism)
+    assert failing(altered(releases, together(promised_by(plan), impossible("mechanism", *wrong)))) == ["Noise", "Unit"]
+
+
+@pytest.mark.parametrize("law", ["2 levels of width 2048", "discrete Laplace of rate 1/9", "K-norm of rate 1/9, x"])
+def test_a_loss_of_a_kind_that_the_law_of_the_noise_does_not_have_is_found(law, releases):
+    """Gaussian noise as large as the sensitivity has no pure epsilon of one, and Laplace noise no mu of one."""
+
+    def change(stated):
+        loss = {"mu": 0.0, "epsilon": 1.0} if law.endswith("2048") else {"mu": 1.0, "epsilon": 0.0}
+        loss["total_variation"] = 0.0
+        stated["mechanism"] |= {"sensitivity": 1.0, "scale": 1.0, "grid": law, "loss": loss}
+        stated["guarantee"] |= {"epsilon": 5.0, "loss": loss}
+
+    assert failing(altered(releases, change)) == ["Noise", "Unit"]
+
+
+def test_noise_of_a_law_that_is_not_known_is_not_called_checked(releases):
+    found = altered(releases, impossible("mechanism", "grid", "noise of another kind"))
+    assert {finding.what: finding.holds for finding in found.findings}["Noise"] is None
+
+
+@pytest.mark.parametrize("part", ["total_variation", "failure"])
+def test_a_part_of_the_mechanism_s_loss_that_the_promise_leaves_out_is_found(part, releases):
+    def change(stated):
+        stated["guarantee"]["loss"] = dict(stated["guarantee"]["loss"], **{part: 0.0})
+        stated["mechanism"]["loss"] = dict(stated["mechanism"]["loss"], **{part: 1e-7})
+
+    assert failing(altered(releases, change)) == ["Unit"]
 
 
 def test_a_changed_number_a_swapped_pointer_and_another_name_are_found(releases):

@@ -1,0 +1,84 @@
+"""Of every mechanism that a config can name, noise and unit are recomputed from what the release states."""
+
+from datetime import date
+
+import pytest
+
+from blockveil.engine.mechanisms.registry import declarations
+from blockveil.pipeline.plan.planning import make_plan
+from tests.pipeline.questions import test_marginals as tables
+from tests.pipeline.questions import test_ordered_axes as ranges
+from tests.pipeline.questions import test_queries as queries
+from tests.pipeline.questions import test_workloads as workloads
+from tests.pipeline.study.test_frozen_outputs import planned
+from tests.pipeline.verification.test_verified import (
+    altered,
+    failing,
+    impossible,
+    made,
+    promised_by,
+    releases,
+    together,
+)
+
+__all__ = ["made", "releases"]  # fixtures
+
+DAY = date(2026, 11, 20)
+SECOND_MOMENT = queries.ROWS.replace('"rows"', '"second-moment"')
+ALLOCATION = 'allocation = { kind = "uniform" }'
+
+
+def asked(query, more="", **settings):
+    def plan(folder, name):
+        mechanism = f'kind = "{name}"\n{more}'
+        return make_plan(queries.config(folder, query, mechanism=mechanism, **{"epsilon": 0.5, **settings}), DAY)
+
+    return plan
+
+
+def counted(more="", **settings):
+    def plan(folder, name):
+        query = workloads.LINE.replace("{workload}", '"ranges"')
+        return make_plan(workloads.config(folder, query, f'kind = "{name}"\n{more}', columns=16, **settings), DAY)
+
+    return plan
+
+
+AIM = 'optimise_for = "absolute-error"'
+ADD = {"neighbours": "add-remove"}
+PLANS = {
+    "gaussian": asked(SECOND_MOMENT),
+    "shaped-gaussian": asked(SECOND_MOMENT, AIM),
+    "box-diagonal": asked(SECOND_MOMENT),
+    "shaped-diagonal": asked(SECOND_MOMENT, AIM),
+    "laplace": asked(SECOND_MOMENT, AIM),
+    "k-norm": asked(queries.ROWS),
+    "discrete-laplace": counted(),
+    "matrix-mechanism": counted(),
+    "hierarchical": counted('noise = "laplace"\nbranching = 3'),
+    "residuals": lambda folder, name: make_plan(tables.asked(folder, ranges.QUERY, **ADD), DAY),
+    "exponential": planned,
+    "dawa": planned,
+    "classic-gaussian": asked(SECOND_MOMENT),
+    "mgm": asked(SECOND_MOMENT),
+    "imgm": asked(SECOND_MOMENT),
+    "mvg": asked(SECOND_MOMENT, f'theorem = 3\nzeta = "published"\n{ALLOCATION}'),
+    "mvg-exact": asked(SECOND_MOMENT, ALLOCATION),
+    "analyze-gauss": asked(SECOND_MOMENT, **ADD),
+    "mod-sulq": asked(SECOND_MOMENT, **ADD),
+}
+"""A small release by each mechanism, planned and not made."""
+
+
+def test_no_mechanism_is_left_out():
+    assert set(PLANS) == {each.name for each in declarations() if each.entry.use == "release"}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_its_noise_and_unit_are_recomputed_and_another_row_is_found(name, releases, tmp_path):
+    plan = PLANS[name](tmp_path, name)
+    assert plan.public["calibration"]["mechanism"] == name
+    found = altered(releases, promised_by(plan))
+    assert [each.holds for each in found.findings[1:4]] == [True, True, True], found
+    more = together(promised_by(plan), impossible("guarantee", "contribution", "charged_rows", 2))
+    assert {"Noise", "Unit"} & set(failing(altered(releases, more)))
