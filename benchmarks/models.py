@@ -53,7 +53,7 @@ missing = "refuse"
 largest_gradient = {clip}
 [query.geometry]
 kind = "box"
-origin = "{origin}"
+origin = "zero"
 features = [ {features} ]
 [query.model]
 predicts = "{predicts}"
@@ -84,7 +84,10 @@ keys = "keys-{name}"
 
 @dataclass(frozen=True)
 class Task:
-    """Records of a model: features and codes of classes to train on, and to test on, and bounds of the features."""
+    """Records of a model: features and codes of classes to train on, and to test on, and bounds of the features.
+
+    Bounds are written in ``features`` as a config has them; ``top`` has the upper ones, and the origin is zero.
+    """
 
     name: str
     x: np.ndarray
@@ -92,7 +95,7 @@ class Task:
     tested_x: np.ndarray
     tested_y: np.ndarray
     features: str
-    origin: str
+    top: np.ndarray
     training: str
     hidden: tuple[int, ...] = ()
     clip: float = 1.0
@@ -123,7 +126,8 @@ def adult(path: Path) -> list[Task]:
     x[:, 3:5] = np.log1p(x[:, 3:5]) / np.log1p([99_999, 4_500]) * [99_999, 4_500]  # of each record by itself
     steps = _steps("momentum", 200, 3.0)
     cut = len(x) - 16_281
-    return [Task("adult", x[:cut], label[:cut], x[cut:], label[cut:], features, "zero", steps)]
+    top = np.concatenate([[float(high) for _, high in ADULT], np.ones(x.shape[1] - len(ADULT))])
+    return [Task("adult", x[:cut], label[:cut], x[cut:], label[cut:], features, top, steps)]
 
 
 def images(path: Path) -> list[Task]:
@@ -135,16 +139,16 @@ def images(path: Path) -> list[Task]:
     flat, tested = x.reshape(len(x), -1), tested_x.reshape(len(tested_x), -1)
     pixels = f'{{ name = "p", lower = 0, upper = {top:g}, count = {flat.shape[1]} }}'
     edges = f'{{ name = "e", lower = 0, upper = 1, count = {made.count} }}'
-    few = len(x) < FEW
+    few, tops = len(x) < FEW, np.full(flat.shape[1], float(f"{top:g}"))
     ways = [_steps("momentum", 40, 1.0), _steps("adam", 50, 0.1), _steps("momentum", 20, 4.0)]
     ways = ways if few else [_steps("adam", steps, rate) for steps, rate in ((100, 0.02), (400, 0.01), (100, 0.1))]
     gradients = [
         np.concatenate([made.of(part[i : i + 2000]) for i in range(0, len(part), 2000)]) for part in (flat, tested)
     ]
     return [
-        Task("pixels", flat, y, tested, tested_y, pixels, "zero", ways[0]),
-        Task("pixels-64-hidden", flat, y, tested, tested_y, pixels, "zero", ways[1], (64,), 0.3 if few else 1.0),
-        Task("oriented-gradients", gradients[0], y, gradients[1], tested_y, edges, "zero", ways[2]),
+        Task("pixels", flat, y, tested, tested_y, pixels, tops, ways[0]),
+        Task("pixels-64-hidden", flat, y, tested, tested_y, pixels, tops, ways[1], (64,), 0.3 if few else 1.0),
+        Task("oriented-gradients", gradients[0], y, gradients[1], tested_y, edges, np.ones(made.count), ways[2]),
     ]
 
 
@@ -183,7 +187,6 @@ def released(task: Task, folder: Path, scheme: str, seed: int) -> tuple[float, f
     text = CONFIG.format(
         name=name,
         most=len(task.x) + len(task.x) // 5,
-        origin=task.origin,
         features=task.features,
         predicts="logistic" if classes == 2 else "softmax",
         classes=classes,

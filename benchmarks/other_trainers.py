@@ -65,9 +65,8 @@ def of(task: Task, seeds: int, schemes: list[str]):
 
 
 def seen(task: Task, rows):
-    """Features between 0 and 1, or -1 and 1, as the model of a release sees them; without the constant."""
-    scale = np.maximum(np.abs(task.x).max(axis=0), 1e-9)
-    return np.clip(rows / scale, -1.0, 1.0)
+    """Features between 0 and 1 as the model of a release sees them: by their bounds, not by the largest values."""
+    return np.clip(rows / task.top, 0.0, 1.0)
 
 
 def passes(task: Task) -> dict[str, float]:
@@ -78,8 +77,10 @@ def passes(task: Task) -> dict[str, float]:
     classes, rows = int(task.y.max()) + 1, task.x[:20_000]
     width, outputs = rows.shape[1] + 1, classes if classes > 2 else 1
     at = weights.random(weights.shapes(width, task.hidden, outputs), seed=1)
-    top = np.maximum(np.abs(task.x).max(axis=0), 1e-9)
-    clip = Quantiser(Box(-top, top, np.zeros_like(top)).coordinates(), FEATURE_STEPS, augmented=True, stand_in=None)
+    top = task.top
+    clip = Quantiser(
+        Box(np.zeros_like(top), top, np.zeros_like(top)).coordinates(), FEATURE_STEPS, augmented=True, stand_in=None
+    )
     output = Output.SOFTMAX if classes > 2 else Output.LOGISTIC
     query = GradientsQuery(Model.at(output, Activation.TANH, at), clip, (0.0, classes - 1.0), 1.0, 2**15 - 1)
     table = np.column_stack([rows, task.y[: len(rows)]]).astype(np.float32)

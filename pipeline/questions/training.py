@@ -19,7 +19,6 @@ from blockveil.engine.answers.held_records import Holding
 from blockveil.engine.answers.models import Model
 from blockveil.engine.answers.step_gradients import GradientsAtStep
 from blockveil.engine.answers.step_records import Batches, FixedBatches, PoissonBatches
-from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.descent import Descent, Rule, Schedule, Trained
 from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
@@ -179,14 +178,19 @@ class Course:
         layers = zip(self._query.model.layers, sums, strict=True)
         self._trained.follow({layer: part / self._training.examples for layer, part in layers})
 
-    def lengths(self, released: Released) -> tuple[float, float]:
-        """Length of the released sum of the next step beside that of its noise, in the gradient's units; public."""
+    def read(self, released: Released) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Released sum of the next step and the standard deviation of its noise by weight, in the gradient's units."""
         first = self.step * self._query.shape[0]
         block = (first, first + released.shape[0]), (0, released.shape[1])
         noise = zip(self._query.split(self._design.standard_deviations(*block)), self._query.units, strict=True)
         parts = self.sums(released, block[0]), [part * unit for part, unit in noise]
-        sums, deviations = (np.concatenate([part.ravel() for part in each])[None, :] for each in parts)
-        return float(_lengths(sums)[0]), float(_lengths(deviations)[0])
+        sums, deviations = (np.concatenate([part.ravel() for part in each]) for each in parts)
+        return sums, deviations
+
+    def lengths(self, released: Released) -> tuple[float, float]:
+        """Length of the released sum of the next step beside that of its noise, in the gradient's units; public."""
+        sums, deviations = self.read(released)
+        return _length(sums), _length(deviations)
 
     def sums(self, released: Released, rows: tuple[int, int]) -> list[NDArray[np.float64]]:
         """Sum of one step by layer, in the gradient's units, from the grid integers of these rows of the answer."""
@@ -229,22 +233,24 @@ def arrays(training: Training, query: GradientsQuery, design: NoiseDesign, relea
         Grid integers of all steps, one below the other.
     """
     course, rows, after = Course(training, query, design), query.shape[0], list[NDArray[np.float64]]()
+    whole, lengths = training.publishes is None, list[tuple[float, float]]()
+    # Step by step: of a large model, arrays of all steps are most of what a run needs in memory.
+    value = np.empty((training.steps if whole else 1, sum(int(np.prod(shape)) for shape in query.model.shapes)))
+    deviation = np.empty_like(value)
     while not course.done:
-        first = course.step * rows
-        course.follow(released[first : first + rows])
-        after.append(np.concatenate([part.ravel() for part in course.weights.values()]))
-    noisy = matrices.coordinate_estimate(released, design)
-    units = np.concatenate(
-        [np.full(np.prod(shape), unit) for shape, unit in zip(query.model.shapes, query.units, strict=True)]
-    )
-    value = noisy.value.reshape(training.steps, -1) * units
-    deviation = noisy.standard_deviation.reshape(training.steps, -1) * units
-    shown, along = (slice(None), "step") if training.publishes is None else (slice(-1, None), "last_step")
+        own, place = released[course.step * rows : (course.step + 1) * rows], course.step if whole else 0
+        value[place], deviation[place] = course.read(own)
+        lengths.append((_length(value[place]), _length(deviation[place])))
+        course.follow(own)
+        if training.publishes == "weights":
+            after.append(np.concatenate([part.ravel() for part in course.weights.values()]))
+    along = "step" if whole else "last_step"
+    of_sums, of_noise = (np.array(each) for each in zip(*lengths, strict=True))
     found: dict[str, tuple[Any, tuple[str, ...]]] = {
-        "gradients": (value[shown], (along, "weight")),
-        "gradients_standard_deviation": (deviation[shown], (along, "weight")),
-        "gradient_length": (_lengths(value), ("step",)),
-        "gradient_length_of_noise": (_lengths(deviation), ("step",)),
+        "gradients": (value, (along, "weight")),
+        "gradients_standard_deviation": (deviation, (along, "weight")),
+        "gradient_length": (of_sums, ("step",)),
+        "gradient_length_of_noise": (of_noise, ("step",)),
     }
     if training.publishes == "weights":
         found["after_each_step"] = (np.array(after), ("step", "weight"))
@@ -254,6 +260,6 @@ def arrays(training: Training, query: GradientsQuery, design: NoiseDesign, relea
     return found
 
 
-def _lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Length of each row, by sums that are rounded once, so that every machine has the same."""
-    return np.array([math.sqrt(math.fsum((row * row).tolist())) for row in rows])
+def _length(row: NDArray[np.float64]) -> float:
+    """Length, by a sum that is rounded once, so that every machine has the same."""
+    return math.sqrt(math.fsum((row * row).tolist()))

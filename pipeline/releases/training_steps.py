@@ -100,7 +100,7 @@ def train(
         raise RuntimeError("a question without training is measured in one step")
     sums = _Sums(plan, dataset, compute, handle)
     released, heard = np.empty(plan.design.shape, dtype=np.int64), _Heard(dataset, plan.steps, hear)
-    with ExitStack() as installed:
+    with ExitStack() as installed:  # key and records go before what is published is made, which needs neither
         installed.callback(compute.forget, handle)
         while not course.done:
             tell("training", course.step / plan.steps)
@@ -114,15 +114,13 @@ def train(
             own -= course.taken(key)
             heard.follow(course, own)
             course.follow(own)
-        with workspace.draft(charge) as draft:
-            arrays = plan.answer.arrays(released, dataset.rows)
-            draft.write(arrays)
-            # Of records that have changed meanwhile, steps would be of two states, and nothing of them is published.
-            dataset.check_unchanged(committed=True)
-            tell("closing the release", None)
-            staged = draft.finish(outputs.attributes(plan, charge, arrays, dataset))
-            installed.close()  # here, so that whatever ends it leaves nothing beside the release
-            return staged
+    with workspace.draft(charge) as draft:
+        arrays = plan.answer.arrays(released, dataset.rows)
+        draft.write(arrays)
+        # Of records that have changed meanwhile, steps would be of two states, and nothing of them is published.
+        dataset.check_unchanged(committed=True)
+        tell("closing the release", None)
+        return draft.finish(outputs.attributes(plan, charge, arrays, dataset))
 
 
 class _Sums:
