@@ -8,7 +8,10 @@ from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.report import machine_readable, page
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.number_sources import Sources
+from tests.pipeline.questions import test_column_histograms as histograms
+from tests.pipeline.questions import test_ordered_axes as ranges
 from tests.pipeline.questions import test_queries as queries
+from tests.pipeline.questions import test_totals as totals
 from tests.pipeline.report.test_evaluation import names_a_source
 from tests.pipeline.report.test_own_units import found, people
 
@@ -67,10 +70,20 @@ def test_no_number_on_the_page_lacks_its_source_and_every_source_is_there(found)
     assert sources_that_are_not_there({"guarantee.absent, covariance"}, found) == ["guarantee.absent"]
 
 
+OTHERS = {
+    "rows": lambda folder: queries.prepare(folder, queries.ROWS),
+    "outer products": lambda folder: queries.prepare(folder, queries.OUTER),
+    "counts": lambda folder: queries.prepare(folder, queries.COUNTS, queries.records(queries.COUNTS)),
+    "totals": lambda folder: queries.prepare(folder, totals.TOTALS),
+    "tables with ranges": lambda folder: ranges.asked(folder, ranges.QUERY, neighbours="add-remove"),
+    "histograms": histograms.asked,
+}
+
+
 @pytest.mark.usefixtures("pictures_in_words")
-@pytest.mark.parametrize("query", [queries.ROWS, queries.OUTER, queries.COUNTS])
+@pytest.mark.parametrize("query", OTHERS)
 def test_the_same_holds_of_other_queries(query, tmp_path):
-    _, outcome = queries.run(queries.prepare(tmp_path, query, queries.records(query)))
+    _, outcome = queries.run(OTHERS[query](tmp_path))
     facts = Facts(read_release(outcome.path))
     looked = numbers(page.html(facts, [], "folder"))
     assert looked.without == []
