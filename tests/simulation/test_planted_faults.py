@@ -17,7 +17,7 @@ QUICK = (
 )
 
 RARE = "the name of a release is not synced before its pointer"
-"""Chance alone finds it about once in ten thousand schedules: power has to fail within one step of a pointer's name."""
+"""Chance alone finds it once in thousands of schedules: power has to fail within one step of a pointer's name."""
 
 
 def first_violation_where_power_fails_at_a_pointer(seeds):
