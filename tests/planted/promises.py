@@ -212,7 +212,7 @@ MUTANTS = (
         "tests/pipeline/verification/test_verified.py",
         (
             "test_numbers_that_cannot_be_do_not_pass_as_checked_or_as_not_stated",
-            "blockveil.pipeline.verification.verified:_number",
+            "blockveil.pipeline.verification.stated_noise:stated_number",
             " or found < 0",
             "",
         ),
