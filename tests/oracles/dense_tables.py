@@ -1,8 +1,9 @@
-"""Marginal tables by explicit matrices over all cells of a small grid, without the product code."""
+"""Marginal tables by explicit matrices over all cells of a small grid, without the product code; the law of noise."""
 
 import itertools
 
 import numpy as np
+from scipy import stats
 
 
 def table_matrix(sizes, tables):
@@ -53,3 +54,15 @@ def range_bound(sizes, tables, ordered):
     """Least total squared error of these that any Gaussian noise of mu one has under add-remove, from below."""
     values = np.linalg.eigvalsh((matrix := range_matrix(sizes, tables, ordered)).T @ matrix)
     return np.sum(np.sqrt(np.maximum(values, 0.0))) ** 2 / matrix.shape[1]
+
+
+def require_law(total, dimensions):
+    """Squares of noise over stated variances agree with them at alpha 1e-9, and not with scales 5 % off either way."""
+
+    def pvalue(scale):
+        tail = stats.chi2.cdf(total / scale**2, dimensions)
+        return 2 * min(tail, 1 - tail)
+
+    assert pvalue(1.0) > 1e-9
+    assert pvalue(1.05) < 1e-9
+    assert pvalue(1.0 / 1.05) < 1e-9
