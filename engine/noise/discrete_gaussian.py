@@ -66,8 +66,8 @@ TOTAL_VARIATION_PER_DRAW = 2.0**-90
 _TRANSFER_VARIANCE = 100
 _ZEROS = bytes(16 * TILE * TILE)
 
-Draw = Callable[[int, int, int], NDArray[np.int64]]
-"""The first rows of a tile, from a tile row, a tile column and a height."""
+Draw = Callable[[int, range, range], NDArray[np.int64]]
+"""Rows of tiles that stand side by side: of a tile row and of tile columns, the rows of a range within the tile."""
 
 
 class NoiseKey:
@@ -210,8 +210,8 @@ def tiled(draw: Draw, rows: tuple[int, int], columns: tuple[int, int], symmetric
     Parameters
     ----------
     draw
-        First rows of a tile, shape (height, 128), int64. Rows of a tile follow each other in the key stream, so that
-        those beyond the range need not be drawn.
+        Rows of a tile, shape (rows, 128), int64, or of several side by side. Rows of a tile follow each other in the
+        key stream, so that those outside the range need not be drawn.
     rows, columns
         Half-open ranges, below 2**32.
     symmetric
@@ -227,51 +227,91 @@ def tiled(draw: Draw, rows: tuple[int, int], columns: tuple[int, int], symmetric
             raise ValueError(f"the range {low}:{high} is not inside 0:2**32, or it is empty; give a half-open range")
     block = np.empty((rows[1] - rows[0], columns[1] - columns[0]), dtype=np.int64)
     for tile_row in range(rows[0] // TILE, -(-rows[1] // TILE)):
-        for tile_column in range(columns[0] // TILE, -(-columns[1] // TILE)):
-            tile = _tile(draw, (tile_row, tile_column), (rows[1], columns[1]), symmetric)
-            inner_rows, outer_rows = _overlap(rows, tile_row)
-            inner_columns, outer_columns = _overlap(columns, tile_column)
-            block[outer_rows, outer_columns] = tile[inner_rows, inner_columns]
+        inner_rows, outer_rows = _overlap(rows, tile_row)
+        height = inner_rows.stop - inner_rows.start
+        # Of few rows many tiles are drawn at once, so that a flat block costs little more than its entries.
+        together = 1 if symmetric else max(1, TILE // height)
+        for first in range(columns[0] // TILE, -(-columns[1] // TILE), together):
+            tiles = range(first, min(first + together, -(-columns[1] // TILE)))
+            inner_columns, outer_columns = _overlap(columns, tiles.start, len(tiles))
+            if symmetric:
+                tile = _tile(draw, (tile_row, first), (rows[1], columns[1]))[inner_rows]
+            else:
+                tile = draw(tile_row, tiles, range(inner_rows.start, inner_rows.stop))
+            block[outer_rows, outer_columns] = tile[:, inner_columns]
     return block
 
 
-def _overlap(wanted: tuple[int, int], tile: int) -> tuple[slice, slice]:
-    """The part of a tile inside a range: within the tile, and within the range."""
-    low, high = max(wanted[0], tile * TILE), min(wanted[1], (tile + 1) * TILE)
+def _overlap(wanted: tuple[int, int], tile: int, count: int = 1) -> tuple[slice, slice]:
+    """The part of some tiles inside a range: within the tiles, and within the range."""
+    low, high = max(wanted[0], tile * TILE), min(wanted[1], (tile + count) * TILE)
     return slice(low - tile * TILE, high - tile * TILE), slice(low - wanted[0], high - wanted[0])
 
 
-def _tile(draw: Draw, place: tuple[int, int], ends: tuple[int, int], symmetric: bool) -> NDArray[np.int64]:
-    """What a block that ends there needs of the tile at a place, and perhaps more."""
+def _tile(draw: Draw, place: tuple[int, int], ends: tuple[int, int]) -> NDArray[np.int64]:
+    """What a block of a symmetric matrix that ends there needs of the tile at a place, and perhaps more."""
     row, column = place
     heights = [min(TILE, end - start * TILE) for start, end in zip(place, ends, strict=True)]
-    if not symmetric or row < column:
-        return draw(row, column, heights[0])
+    if row < column:
+        return draw(row, range(column, column + 1), range(heights[0]))
     if row > column:
-        return draw(column, row, heights[1]).T
+        return draw(column, range(row, row + 1), range(heights[1])).T
     side = max(heights)
-    upper = np.triu(draw(row, row, side)[:, :side])
+    upper = np.triu(draw(row, range(row, row + 1), range(side))[:, :side])
     return upper + np.triu(upper, 1).T
 
 
-def _draw(key: NoiseKey, grid: Grid, stream: int, row: int, column: int, height: int) -> NDArray[np.int64]:
-    """The first rows of a tile, shape (height, 128)."""
-    entries = height * TILE
+def words_of(key: NoiseKey, start: bytes, tiles: tuple[int, range], rows: range, words: int) -> Words:
+    """Words of the key stream for rows of tiles that stand side by side, tile after tile; secret.
 
-    def words(lane: int, count: int) -> Words:
-        counter = stream.to_bytes(2) + bytes((lane, 0)) + row.to_bytes(4) + column.to_bytes(4) + bytes(4)
-        return np.frombuffer(key.stream(counter, 8 * count), dtype="<u8").astype(np.uint64, copy=False)
+    Parameters
+    ----------
+    key
+        Key of the release.
+    start
+        First four bytes of the counter.
+    tiles
+        Tile row and tile columns.
+    rows
+        Which rows of each tile.
+    words
+        Words of 64 bits for an entry.
 
-    first = words(0, 2 * entries)
-    third = words(2, entries) if grid.levels == 3 else first[:0]
+    Returns
+    -------
+    uint64, as many as there are entries in a row of tiles, a row, and an entry.
+    """
+    # Two words are a block, and the entries of a row before fill whole ones.
+    head, first = start + tiles[0].to_bytes(4), (rows.start * TILE * words // 2).to_bytes(4)
+    size = 8 * len(rows) * TILE * words
+    found = b"".join([key.stream(head + column.to_bytes(4) + first, size) for column in tiles[1]])
+    return np.frombuffer(found, dtype="<u8").astype(np.uint64, copy=False)
+
+
+def side_by_side(drawn: NDArray[np.int64], tiles: range, rows: range) -> NDArray[np.int64]:
+    """Entries of rows of tiles, tile after tile, as rows through all of these tiles."""
+    if len(tiles) == 1:
+        return drawn.reshape(len(rows), TILE)
+    return drawn.reshape(len(tiles), len(rows), TILE).swapaxes(0, 1).reshape(len(rows), -1)
+
+
+def _draw(key: NoiseKey, grid: Grid, stream: int, row: int, tiles: range, rows: range) -> NDArray[np.int64]:
+    """Rows of some tiles side by side."""
+    entries = len(tiles) * len(rows) * TILE
+
+    def words(lane: int, an_entry: int) -> Words:
+        return words_of(key, stream.to_bytes(2) + bytes((lane, 0)), (row, tiles), rows, an_entry)
+
+    first = words(0, 2)
+    third = words(2, 1) if grid.levels == 3 else first[:0]
     drawn = np.empty(entries, dtype=np.int64)
     if not summed(first, third, (SECOND, THIRD), drawn):
-        pairs = _values(first, lambda: words(1, 2 * entries)).reshape(entries, 2)
+        pairs = _values(first, lambda: words(1, 2)).reshape(entries, 2)
         drawn = pairs[:, 1] * SECOND
         drawn += pairs[:, 0]
         if grid.levels == 3:
-            drawn += _values(third, lambda: words(3, entries)) * THIRD
-    return drawn.reshape(height, TILE)
+            drawn += _values(third, lambda: words(3, 1)) * THIRD
+    return side_by_side(drawn, tiles, rows)
 
 
 def _values(words: Words, for_ties: Callable[[], Words]) -> NDArray[np.int64]:

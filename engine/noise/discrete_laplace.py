@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.calibration import CalibrationError
-from blockveil.engine.noise.discrete_gaussian import TILE, NoiseKey, tiled
+from blockveil.engine.noise.discrete_gaussian import TILE, NoiseKey, side_by_side, tiled, words_of
 from blockveil.engine.noise.gaussian_table import Words
 
 LARGEST_SCALE = 2**20
@@ -167,15 +167,14 @@ class DiscreteLaplace:
         """
         if not 0 <= stream < 2**16:
             raise ValueError(f"stream is {stream}; it must lie between 0 and 65535")
-        return tiled(partial(self._tile, key, stream), rows, columns, symmetric)
+        return tiled(partial(self._rows, key, stream), rows, columns, symmetric)
 
-    def _tile(self, key: NoiseKey, stream: int, row: int, column: int, height: int) -> NDArray[np.int64]:
-        """The first rows of a tile, shape (height, 128)."""
-        entries = height * TILE
+    def _rows(self, key: NoiseKey, stream: int, row: int, tiles: range, rows: range) -> NDArray[np.int64]:
+        """Rows of some tiles side by side."""
+        entries = len(tiles) * len(rows) * TILE
 
         def words(lane: int) -> Words:
-            counter = stream.to_bytes(2) + bytes((lane, 0)) + row.to_bytes(4) + column.to_bytes(4) + bytes(4)
-            return np.frombuffer(key.stream(counter, 8 * entries), dtype="<u8").astype(np.uint64, copy=False)
+            return words_of(key, stream.to_bytes(2) + bytes((lane, 0)), (row, tiles), rows, 1)
 
         magnitude = np.zeros(entries, dtype=np.int64)
         for digit, power in enumerate(powers(self.scale), start=1):
@@ -189,7 +188,7 @@ class DiscreteLaplace:
         high, low = zero_threshold(self.numerator, self.scale)
         # Reaching the threshold of zero means a value other than zero.
         other = invert(high, low, first >> np.uint64(1), partial(words, _LANES + _TIES))
-        return (signs * magnitude * other).reshape(height, TILE)
+        return side_by_side(signs * magnitude * other, tiles, rows)
 
 
 LAPLACE_GRID = DiscreteLaplace(1, LARGEST_SCALE)

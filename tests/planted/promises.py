@@ -180,7 +180,7 @@ MUTANTS = (
             "test_every_shipped_config_asks_for_each_block_once",
             "blockveil.engine.noise.discrete_gaussian:_tile",
             "row, column = place\n",
-            "row, column = place\n    draw(row, column, 1)\n",
+            "row, column = place\n    draw(row, range(column, column + 1), range(1))\n",
             ("quickstart",),
         ),
     ),

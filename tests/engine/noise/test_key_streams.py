@@ -49,6 +49,14 @@ def test_a_release_of_several_tiles_asks_for_each_once_however_it_is_cut(problem
     assert {request[0] for request in by_tiles.asked} == {request[0] for request in whole.asked}
 
 
+@pytest.mark.parametrize(("grid", "halves"), [(GRID_TWO_LEVEL, 2), (GRID_THREE_LEVEL, 3), (LAPLACE_GRID, 4)])
+def test_a_flat_block_asks_for_words_of_its_own_rows_alone(grid, halves):
+    key = RecordingKey(SECRET)
+    grid.draw(key, (3 * TILE - 2, 3 * TILE + 1), (0, 2 * TILE), False)
+    check_asked_once(key.asked)
+    assert 2 * sum(blocks for _, blocks in key.asked) == 3 * 2 * TILE * halves
+
+
 def test_all_tiles_of_a_symmetric_matrix_without_its_mirror_images_would_be_found():
     key = RecordingKey(SECRET)
     release(design_of(WIDE), np.zeros(WIDE.shape, dtype=np.int64), key, cut(WIDE.shape, TILE))
