@@ -2,8 +2,10 @@
 
 The bound of :mod:`.quantiser` holds for all records, so all that it rests on is the declaration:
 
-* ``127 <= K < 2**20``, a whole number: products of two integers are below 2**40, and sums of squares of fewer than
-  2**15 fine coordinates of at most 2**24 are below 2**63;
+* ``127 <= K < 2**20``, a whole number: products of two integers are below 2**40;
+* fewer than 2**15 features where a norm is bounded, so that sums of squares of fine coordinates of at most 2**24 are
+  below 2**63, or where a map mixes them. In a cube along its own axes each integer is bounded by itself and no such sum
+  is formed; fewer than 2**17 are what sensitivities are added up for (:mod:`.second_moment`);
 * scales positive and finite, and steps ``K / scale`` of a cube too: a step of zero, or without end, times what it is
   beside would be no number, which no bound cuts;
 * an origin between the bounds of a cube: what is shrunk towards the origin, or rounded and then cut, stays inside;
@@ -25,6 +27,11 @@ from blockveil.engine.records.dither import Dither
 from blockveil.engine.records.geometry import SUM_BITS, Body, CappedBox, Coordinates, GeometryError, Mixing, Vector
 
 LARGEST_DIMENSION = 2**15 - 1
+"""Most features where an integer of a record depends on its other values."""
+
+LARGEST_IN_CUBE = 2**17 - 1
+"""Most features in a cube along its own axes."""
+
 LARGEST_DITHERED = 2**8 - 1
 
 
@@ -61,8 +68,13 @@ def check(coordinates: Coordinates, largest: int, stand_in: Vector | None, dithe
 
 def _check_vectors(c: Coordinates, stand_in: Vector | None) -> None:
     d = c.dimension
-    if d > LARGEST_DIMENSION:  # none at all is the part of a constant coordinate alone
-        raise ValueError(f"more than {LARGEST_DIMENSION} features; split the features into several releases")
+    alone = c.body in (Body.CUBE, Body.HALF_CUBE) and c.mixing is None
+    # The bound of the proof: fewer than 2**15 squares of at most 2**48 are below 2**63. A cube forms no squares.
+    if d > (LARGEST_IN_CUBE if alone else LARGEST_DIMENSION):  # none at all is the part of a constant coordinate alone
+        raise ValueError(
+            f"{d} features, where the proof covers {LARGEST_IN_CUBE} in a box without norm_at_most or directions and "
+            f"{LARGEST_DIMENSION} in any other shape; declare such a box, or split the features into several releases"
+        )
     if any(vector.shape != (d,) for vector in (c.lower, c.upper, c.origin, c.scale)):
         raise GeometryError("bounds, origin and scale differ in length; give one number a feature in each")
     if not (np.all(np.isfinite(c.origin)) and np.all(np.isfinite(c.scale)) and np.all(c.scale > 0)):

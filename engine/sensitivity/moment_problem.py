@@ -135,7 +135,7 @@ class SecondMoment:
 
     def _with_diagonal(self, spread: Spread, diagonal: Diagonal) -> Sensitivity:
         """L2 in the norm of noise whose diagonal has a size of its own."""
-        if self.compared_as == self.query or not isinstance(self.body, Body):
+        if self.compared_as == self.query or not isinstance(self.body, Body) or self.scale.size > MOST_FEATURES:
             raise CannotCalibrate("noise with a diagonal of its own is for second moments of records in a box")
         beyond = self.neighbours is Neighbours.REPLACE_ONE and diagonal.gain > most_gain(self.shape[0])
         if self.augmented or not diagonal.even or beyond or float(np.ptp(spread.rows)) > 0.0:
@@ -181,7 +181,8 @@ class SecondMoment:
         if spread.diagonal is not None:
             raise CannotCalibrate("noise with a diagonal of its own is Gaussian; it has no L1 sensitivity")
         first, rest = (1.0 / float(spread.rows[0]), spread.rows[1:]) if self.augmented else (0.0, spread.rows)
-        one, two = first + largest_l1(self.body, rest), first**2 + largest_l2(self.body, rest) ** 2
+        alone = largest_l1(self.body, rest)
+        one, two = first + alone, first**2 + largest_l2(self.body, rest) ** 2
         # sum over i <= j of |y_i y_j| = (|y|_1^2 + |y|_2^2) / 2; both norms are at most their own suprema.
         value = (one**2 + two) / 2.0
         attained = value if self.body in (Body.CUBE, Body.HALF_CUBE) else value * 0.5  # N1 alone
@@ -189,6 +190,8 @@ class SecondMoment:
             return Sensitivity(value * _ROUND_UP, attained)
         # Cube: see the module; the constant stays. Half cube: entries in [0, largest] differ by at most largest.
         cube = min(one**2 / 2.0, one**2 - two) + two - first**2
+        if first > 8.0 * alone:  # the second of the two, one^2 - first^2, without a difference of near numbers
+            cube = alone * (one + first)
         if isinstance(self.body, CappedBox):
             bound = min(2.0 * value, replace(self, body=self.body.box).l1(spread).bound)
         else:

@@ -20,7 +20,7 @@ import numpy as np
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import AnyBody, Body, Vector
 from blockveil.engine.sensitivity.box_products import Ends, over, replaced_products, tighter
-from blockveil.engine.sensitivity.reach import largest_l1, largest_l2, uncapped
+from blockveil.engine.sensitivity.reach import check_few, largest_l1, largest_l2, uncapped
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Scaling, Spread
 
@@ -58,6 +58,11 @@ class OuterProducts:
     even: bool = field(default=True, kw_only=True)
     left_ends: Ends | None = field(default=None, kw_only=True)
     right_ends: Ends | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Refuse more features of a side than are proven."""
+        check_few(self.left, self.left_scale.size)
+        check_few(self.right, self.right_scale.size)
 
     @property
     def shape(self) -> tuple[int, int]:

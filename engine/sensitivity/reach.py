@@ -25,9 +25,27 @@ from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
 from blockveil.engine.sensitivity.box_with_ball import knapsack_loss, water_level
 from blockveil.engine.sensitivity.second_moment import Sensitivity, second_moment_sensitivity, uneven_split
 
+MOST_IN_A_BOX = 2**15 - 1
+"""Most features of a box in queries other than second moments: BLAS adds up their lengths, in an order of its own."""
+
 _UP = 1.0 + 1e-13
 _OF_ONE_SIGN = sqrt(2.0) * _UP
 """Largest norm of the difference of two records without negative entries, each of norm at most one."""
+
+
+def check_few(body: AnyBody, features: int) -> None:
+    """Refuse a box of so many features that only second moments and covariances have a proof for them.
+
+    Raises
+    ------
+    ValueError
+        There are more than :data:`MOST_IN_A_BOX`.
+    """
+    if body is not Body.BALL and features > MOST_IN_A_BOX:
+        raise ValueError(
+            f"{features} features, where the proof of this query covers {MOST_IN_A_BOX}; ask for a covariance or a "
+            "second moment in a box, or split the features into several releases"
+        )
 
 
 def uncapped(body: AnyBody) -> Body:

@@ -22,6 +22,7 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import AnyBody, Body, Vector
 from blockveil.engine.sensitivity.box_products import Ends, tighter
 from blockveil.engine.sensitivity.reach import (
+    check_few,
     largest_l1,
     largest_l2,
     uncapped,
@@ -58,7 +59,8 @@ class Rows:
     ends: Ends | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Refuse the relation under which the number of rows would be private."""
+        """Refuse the relation under which the number of rows would be private, and more features than are proven."""
+        check_few(self.body, self.scale.size)
         if self.neighbours is not Neighbours.REPLACE_ONE:
             raise CannotCalibrate(
                 'the rows query shows how many records there are; it needs neighbours = "replace-one"'

@@ -33,8 +33,17 @@ import numpy as np
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Body, Vector
 
+MOST_SUMMED = 2**17 - 1
+"""Most weights of a sum for which :data:`_ROUND_UP` is proven."""
+
 _ROUND_UP = 1.0 + 1e-13
-"""Sums and roots of up to 2**15 weights err by less than this factor; applying it keeps bounds on the safe side."""
+"""Sums and roots of fewer than 2**17 weights err by less than this factor; applying it keeps bounds on the safe side.
+
+NumPy adds up a contiguous vector in blocks of 128 or fewer, by eight sums, and blocks in pairs: a weight is in at
+most 15 + 3 + 7 additions of its block, in one for each of at most 11 halvings, and in one with the constant. Positive
+weights then have a sum within ``(1 + 2**-53)**37``, below ``1 + 5e-15``. What follows are some twenty operations, in
+which that error grows by less than 16: together below ``1 + 9e-14``.
+"""
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,9 @@ def second_moment_sensitivity(
     ValueError
         Weights are not positive and finite.
     """
+    # The bound of the proof: of so many weights the margin covers what rounding takes from a sum.
+    if weights.size > MOST_SUMMED:
+        raise ValueError(f"{weights.size} features, where the proof of the bound covers {MOST_SUMMED}; ask for fewer")
     if weights.size == 0 or not np.all(np.isfinite(weights)) or np.any(weights <= 0) or constant_weight < 0:
         raise ValueError("weights must be positive and finite, and the constant weight not negative")
     squared_norm = constant_weight + float(np.max(weights) if body is Body.BALL else np.sum(weights))
@@ -101,7 +113,10 @@ def _cube(free: Vector, constant_weight: float) -> Sensitivity:
         value = float(weights[0] * np.sqrt(2.0 * m * m - 2.0 * (m % 2)))
         return Sensitivity(value * _ROUND_UP, value)
     if 2.0 * constant_weight > total:  # its sign is fixed, so |A| is at least what it has more than the others
-        value = float(np.sqrt(2.0 * total**2 - 2.0 * (2.0 * constant_weight - total) ** 2))
+        # 2 W^2 - 2 (2 c - W)^2 = 8 c (W - c); the difference loses a factor of W / (W - c), the product none.
+        rest = float(np.sum(free))
+        square = 2.0 * total**2 - 2.0 * (2.0 * constant_weight - total) ** 2
+        value = float(np.sqrt(8.0 * constant_weight * rest if total > 8.0 * rest else square))
         return Sensitivity(value * _ROUND_UP, value)
     if 2.0 * largest > total:
         value = largest * _dominated((total - largest) / largest)

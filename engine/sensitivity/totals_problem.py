@@ -33,7 +33,7 @@ import numpy as np
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import AnyBody, Body, Vector
-from blockveil.engine.sensitivity.reach import largest_l1, largest_l2, uncapped, wider_l1, wider_l2
+from blockveil.engine.sensitivity.reach import check_few, largest_l1, largest_l2, uncapped, wider_l1, wider_l2
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Scaling, Spread
 
@@ -68,6 +68,10 @@ class Totals:
     largest: int
     rows_at_most: int
     widths: Vector | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Refuse more features than are proven."""
+        check_few(self.body, self.scale.size)
 
     @property
     def counted(self) -> bool:

@@ -25,8 +25,8 @@ from blockveil.pipeline.config.fields import (
 Span = tuple[float, float]
 
 
-MOST_FEATURES = 2**15 - 1
-"""Largest number of features of one shape."""
+MOST_FEATURES = 2**17 - 1
+"""Largest number of features of one shape, a box; proofs of other shapes and queries cover fewer, and say so."""
 
 
 def repeated(features: Any) -> Any:

@@ -26,6 +26,30 @@ MUTANTS = (
             "values += ",
             "values += 0 * ",
         ),
+        (
+            "test_more_features_than_squares_add_up_exactly_are_refused",
+            "blockveil.engine.records.quantiser_limits:_check_vectors",
+            "if alone else",
+            "if True else",
+        ),
+    ),
+    *of(
+        "tests/engine/sensitivity/test_second_moment_sensitivity.py",
+        (
+            "test_so_many_weights_as_are_allowed_are_added_up_within_the_margin",
+            "blockveil.engine.sensitivity.second_moment:second_moment_sensitivity",
+            "else np.sum(weights))",
+            "else np.cumsum(weights)[-1])",
+        ),
+    ),
+    *of(
+        "tests/engine/sensitivity/test_reach.py",
+        (
+            "test_a_query_whose_proof_covers_fewer_features_refuses_more",
+            "blockveil.engine.sensitivity.reach:check_few",
+            "features > MOST_IN_A_BOX",
+            "features > 2**17 - 1",
+        ),
     ),
     *of(
         "tests/engine/answers/test_gram.py",

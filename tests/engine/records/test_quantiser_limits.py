@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from blockveil.engine.records.dither import PLACES, Dither
 from blockveil.engine.records.geometry import Ball, Body, Box, CappedBox, Ellipsoid, GeometryError, Mixing
 from blockveil.engine.records.quantiser import Quantiser
+from blockveil.engine.records.quantiser_limits import LARGEST_IN_CUBE
 from blockveil.engine.sensitivity import rotation
 
 SMALL = Box([-1.0] * 3, [1.0] * 3, [0.0] * 3)
@@ -62,11 +63,40 @@ def test_a_largest_integer_that_is_none_or_out_of_range_is_refused(largest):
         Quantiser(SMALL.coordinates(), largest, False, None)
 
 
-def test_more_features_than_squares_add_up_exactly_are_refused():
+@pytest.mark.parametrize("name", ["ball", "axes", "box in a ball"])
+def test_more_features_than_squares_add_up_exactly_are_refused(name):
     most = 2**15 - 1
-    Quantiser(Ball(np.zeros(most), 1.0).coordinates(), 2**15 - 1, False, None)
-    with pytest.raises(ValueError, match="features"):
-        Quantiser(Ball(np.zeros(most + 1), 1.0).coordinates(), 2**15 - 1, False, None)
+    Quantiser(SHAPES[name](most, 1.0).coordinates(), 2**15 - 1, False, None)
+    with pytest.raises(ValueError, match="proof covers 131071 in a box"):
+        Quantiser(SHAPES[name](most + 1, 1.0).coordinates(), 2**15 - 1, False, None)
+
+
+def test_a_box_along_directions_has_no_more_features_than_a_ball():
+    wide = SHAPES["box"](2**15, 1.0).coordinates()
+    with pytest.raises(ValueError, match="or directions and 32767 in any other"):
+        Quantiser(replace(wide, mixing=WHOLE), 2**15 - 1, False, None)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("name", "largest"), [("box", 127), ("box", 2**15 - 1), ("half box", 2**20 - 1)])
+def test_the_most_features_of_a_box_keep_the_bound_at_extremes(name, largest, dtype):
+    most = LARGEST_IN_CUBE
+    dither = Dither(most) if largest == 127 else None
+    quantiser = Quantiser(SHAPES[name](most, 1.0).coordinates(), largest, True, None, dither=dither)
+    numbers = np.array([*EXTREME[:9], 3e38, -3e38, 0.3, -0.7])  # 13 numbers: each feature meets each of them
+    records = np.resize(numbers, (len(numbers), most)).astype(dtype)
+    integers = quantiser.quantise(records)
+    assert np.array_equal(integers, np.rint(integers))
+    assert np.max(integers) == largest
+    assert np.min(integers) == (0 if name == "half box" else -largest)
+    # Tasks compute parts of so wide an answer.
+    low = most + 1 - 1000
+    part = quantiser.parts([(low, most + 1)])[0]
+    found = np.empty((len(records), 1000))
+    part.quantise_by_steps(records[:, low - 1 :], found, quantiser.starts(records))
+    assert np.array_equal(found, integers[:, low:])
+    with pytest.raises(ValueError, match=f"{most + 1} features"):
+        Quantiser(SHAPES[name](most + 1, 1.0).coordinates(), largest, True, None)
 
 
 NORMED = {"ball": lambda d: Ball(np.zeros(d), 1.0), "box in a ball": lambda d: Box([-1.0] * d, [1.0] * d, [0.0] * d, 2)}

@@ -1,5 +1,6 @@
 """Replacing a record in a box: no pair that a search finds is further apart than the bound, and some pair is as far."""
 
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -14,7 +15,7 @@ from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.sensitivity import box_moments
 from blockveil.engine.sensitivity.box_moments import replaced_in_box
 from blockveil.engine.sensitivity.problems import SecondMoment
-from blockveil.engine.sensitivity.second_moment import second_moment_sensitivity
+from blockveil.engine.sensitivity.second_moment import MOST_SUMMED, second_moment_sensitivity
 from blockveil.testing.mechanism import REPLACE, K
 
 ROUNDING = 1.0 + 1e-12
@@ -242,3 +243,16 @@ def test_no_integer_of_a_record_lies_beyond_the_ends_that_are_charged(norm, dith
         assert np.all(found.min(axis=0) <= low + 1)
         assert np.all(found.max(axis=0) >= high - 1)
     assert all(np.array_equal(one, np.rint(one)) for one in (low, high))
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.3])
+@pytest.mark.parametrize("features", [2**16 - 1, MOST_SUMMED])  # all corners are tried, and none of them
+def test_rounding_of_the_most_features_stays_within_the_margin(features, constant):
+    far, near, c = Fraction(0.3), Fraction(0.1), Fraction(constant)
+    bound = Fraction(replaced_in_box(np.full(features, -0.1), np.full(features, 0.3), constant).bound)
+    total, squares = features * far**2, list[Fraction]()
+    for turned in range(features // 2 - 50, features, 500):
+        b, p = total - turned * (far**2 - near**2), total - turned * far * (far + near)
+        squares.append((c + total) ** 2 + (c + b) ** 2 - 2 * (c + p) ** 2)
+    # Every 500th corner is tried: the largest square of all is less than a part in 100,000 above that of these.
+    assert max(squares) <= bound**2 <= max(squares) * (1 + Fraction(1, 10**5))

@@ -12,7 +12,7 @@ from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.records.geometry import Body, Box, CappedBox
 from blockveil.engine.records.quantiser import Quantiser
-from blockveil.engine.sensitivity.problems import OuterProducts, Rows, SecondMoment
+from blockveil.engine.sensitivity.problems import OuterProducts, Rows, SecondMoment, Totals
 from blockveil.engine.sensitivity.reach import (
     capped_second_moment,
     largest_l1,
@@ -189,6 +189,24 @@ def test_no_gaussian_noise_at_all_has_less_error_on_rows_than_the_shaped_one(imp
     # One part in a thousand for steps of the noise; in a half cube pairs of records do not fill what the bound allows.
     assert found >= dual.lower_bound
     assert box is Body.HALF_CUBE or found <= dual.total * 1.002
+
+
+WIDE = {
+    "totals": lambda body, size: Totals(body, size, ADD, K, 1000),
+    "rows": lambda body, size: Rows(body, size, REPLACE, K, 3),
+    "left": lambda body, size: OuterProducts(body, Body.CUBE, size, np.ones(2), ADD, K, 1000),
+    "right": lambda body, size: OuterProducts(Body.CUBE, body, np.ones(2), size, ADD, K, 1000),
+}
+
+
+@pytest.mark.parametrize("make", WIDE.values(), ids=WIDE.keys())
+def test_a_query_whose_proof_covers_fewer_features_refuses_more(make):
+    size = np.ones(2**15)
+    for body in (Body.CUBE, Body.HALF_CUBE, CappedBox(Body.CUBE, size)):
+        assert make(body, size[1:]).shape
+        with pytest.raises(ValueError, match="32768 features, where the proof of this query covers 32767"):
+            make(body, size)
+    SecondMoment(Body.CUBE, size, ADD, K, 1000, True)
 
 
 def test_a_body_without_its_norm_is_the_box():

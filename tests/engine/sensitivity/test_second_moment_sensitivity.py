@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import math
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,8 @@ from hypothesis import strategies as st
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.second_moment import second_moment_sensitivity
+from blockveil.engine.sensitivity.problems import SecondMoment
+from blockveil.engine.sensitivity.second_moment import MOST_SUMMED, second_moment_sensitivity
 
 VECTORS = json.loads((Path(__file__).parents[2] / "data" / "testvectors.json").read_text())
 BODIES = list(Body)
@@ -61,6 +64,47 @@ def test_a_ball_meets_the_independent_numbers(vector):
         found = second_moment_sensitivity(Body.BALL, np.ones(5), relation)
         assert found.bound == pytest.approx(float(vector["expected"][key]), rel=1e-12)
         assert found.exact
+
+
+def exact(weights, constant=0.0):
+    """Sum of float weights, rounded once."""
+    return Fraction(math.fsum([*weights.tolist(), constant]))
+
+
+LARGE = {
+    # One by one, each of the others would be lost beside the first.
+    "one large": np.concatenate([[1.0], np.full(MOST_SUMMED - 1, 2.0**-53)]),
+    "one large at the end": np.concatenate([np.full(MOST_SUMMED - 1, 2.0**-53), [1.0]]),
+    "tenths": np.resize([0.1, 0.3], MOST_SUMMED),
+}
+
+
+@pytest.mark.parametrize("weights", LARGE.values(), ids=LARGE.keys())
+@pytest.mark.parametrize("constant", [0.0, 0.7])
+def test_so_many_weights_as_are_allowed_are_added_up_within_the_margin(weights, constant):
+    total, largest = exact(weights, constant), Fraction(float(np.max(weights)))
+    added = Fraction(second_moment_sensitivity(Body.CUBE, weights, Neighbours.ADD_REMOVE, constant).bound)
+    assert total <= added <= total * (1 + Fraction(1, 10**12))
+    replaced = Fraction(second_moment_sensitivity(Body.HALF_CUBE, weights, Neighbours.REPLACE_ONE, constant).bound)
+    assert total <= replaced <= total * (1 + Fraction(1, 10**12))
+    signs = Fraction(second_moment_sensitivity(Body.CUBE, weights, Neighbours.REPLACE_ONE, constant).bound)
+    # All signs against that of the largest, where it outweighs them; else they split evenly.
+    assert 2 * total**2 - 2 * max(0, 2 * largest - total) ** 2 <= signs**2
+    with pytest.raises(ValueError, match="131072 features"):
+        second_moment_sensitivity(Body.CUBE, np.append(weights, 1.0), Neighbours.ADD_REMOVE)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e-9, 1e-14])
+def test_a_constant_far_above_all_features_takes_no_digits_from_a_bound(size):
+    weights, wanted = np.array([size, 0.7 * size, 0.1 * size]), Neighbours.REPLACE_ONE
+    rest = exact(weights)
+    square = Fraction(second_moment_sensitivity(Body.CUBE, weights, wanted, 1.0).bound) ** 2
+    assert 8 * rest <= square <= 8 * rest * (1 + Fraction(1, 10**12))
+    rows = np.concatenate([[1.0], weights**-0.5])
+    problem = SecondMoment(Body.CUBE, np.ones(3), wanted, 127, 100, True)
+    alone = sum(1 / Fraction(row) for row in rows[1:].tolist())
+    bound = Fraction(problem.l1(problem.spread(rows, rows)).bound)
+    assert alone * (2 + alone) <= bound <= alone * (2 + alone) * (1 + Fraction(1, 10**12))
 
 
 def test_one_feature_has_no_orthogonal_pair():

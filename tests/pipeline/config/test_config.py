@@ -291,7 +291,7 @@ class TestRefusals:
             ("upper = 120", "upper = 1e101", ["query.geometry.features[0].upper = 1e+101"]),
             ("upper = 120", "uper = 120", ["Did you mean query.geometry.features[0].upper?"]),
             ('name = "income"', 'name = "age"', ['query.geometry.features: two features are named "age"']),
-            ("upper = 120", "upper = 120, count = 32_768", ["count = 32768", "at most 32,767 features", "Split"]),
+            ("upper = 120", "upper = 120, count = 131_072", ["count = 131072", "at most 131,071 features", "Split"]),
             ("upper = 120", "upper = 120, count = 0", ["features[0].count is not a known key"]),
             ('name = "income"', 'name = "a\\nb"', ["query.geometry.features[1].name"]),
             ('"midpoint"', '"mean"', ['query.geometry.origin = "mean"']),
