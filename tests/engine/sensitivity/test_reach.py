@@ -1,6 +1,7 @@
 """How far records of a box within a ball can reach: attained by a pair where it says so, and exceeded by none."""
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from blockveil.engine.sensitivity.reach import (
     largest_l1,
     largest_l2,
     uncapped,
+    wider_l2,
     widest_l1,
     widest_l2,
 )
@@ -207,6 +209,14 @@ def test_a_query_whose_proof_covers_fewer_features_refuses_more(make):
         with pytest.raises(ValueError, match="32768 features, where the proof of this query covers 32767"):
             make(body, size)
     SecondMoment(Body.CUBE, size, ADD, K, 1000, True)
+
+
+def test_a_length_is_bounded_in_whatever_order_a_machine_adds_up_its_squares(monkeypatch):
+    widths = np.concatenate([[1.0], np.full(2**15 - 2, 2.0**-27)])
+    monkeypatch.setattr(np.linalg, "norm", lambda v: np.sqrt(np.cumsum(v**2)[-1]))  # one by one, as without vectors
+    bound = Fraction(wider_l2(Body.CUBE, widths, np.ones(widths.size)).bound)
+    square = 1 + (2**15 - 2) * Fraction(1, 2**54)
+    assert square <= bound**2 <= square * (1 + Fraction(1, 10**12))
 
 
 def test_a_body_without_its_norm_is_the_box():
