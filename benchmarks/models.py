@@ -205,7 +205,7 @@ def released(task: Task, folder: Path, scheme: str, seed: int) -> tuple[float, f
     ledger = Ledger(loaded.ledger_url)
     if seed == 0:
         ledger.set_budget(
-            dataset=name, epsilon=20.0, delta=1e-3, neighbours=Neighbours.ADD_REMOVE, privacy_unit="one record"
+            dataset=name, epsilon=30.0, delta=1e-3, neighbours=Neighbours.ADD_REMOVE, privacy_unit="one record"
         )
     plan = make_plan(loaded, FIRST + timedelta(days=seed))
     begun = time.process_time()
@@ -221,16 +221,30 @@ def compared(paths: list[Path], folder: Path, seeds: int, schemes: list[str], st
     for path in paths:
         for task in adult(path) if path.name == "adult.npz" else images(path):
             asked = task if steps is None else task.with_steps(steps)
-            for scheme in schemes:
-                _line(asked, f"{asked.model}, {scheme}", [released(asked, folder, scheme, i) for i in range(seeds)])
+            own = {scheme: [released(asked, folder, scheme, i) for i in range(seeds)] for scheme in schemes}
+            for scheme, runs in own.items():
+                _line(asked, f"{asked.model}, {scheme}", runs)
             for way, runs in other_trainers.of(asked, seeds, schemes):
                 _line(asked, way, runs)
+                if "Opacus" in way and schemes[0] == "full":
+                    _difference(asked, f"full less {way}", own["full"], runs)
             most = max(np.mean(asked.tested_y == code) for code in np.unique(asked.tested_y))
             _line(asked, "always the largest class, exact", [(float(most), float("nan"))])
             for what, ratio in other_trainers.passes(asked).items():
                 print(f"{asked.name:>20}  {what}: {ratio:.2f}", flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"largest memory of all that, other libraries and the records in memory included: {peak:.2f} GiB")
+
+
+def _difference(task: Task, what: str, own: list[tuple[float, float]], others: list[tuple[float, float]]) -> None:
+    """How much more often ours are right, with the standard error of that: keys of both are independent."""
+    shares = [np.array([right for right, _ in runs]) for runs in (own, others)]
+    if min(map(len, shares)) > 1:
+        off = float(np.sqrt(sum(np.var(each, ddof=1) / len(each) for each in shares)))
+        print(
+            f"{task.name:>20}  {what}: {np.mean(shares[0]) - np.mean(shares[1]):+.4f}, standard error {off:.4f}",
+            flush=True,
+        )
 
 
 def _line(task: Task, way: str, runs: list[tuple[float, float]]) -> None:

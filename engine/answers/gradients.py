@@ -214,13 +214,17 @@ class GradientsQuery:
             known[0] if known is not None and part.inputs is features else np.sqrt(squared_norms(part.inputs))
             for part in factors
         ]
-        lengthened = [part.errors * (own / part.steps)[:, None] for part, own in zip(factors, lengths, strict=True)]
-        together = np.concatenate(lengthened, axis=1) / self.clip
+        borders = np.cumsum([part.errors.shape[1] for part in factors])
+        together = np.empty((len(features), borders[-1]))
+        for part, own, end in zip(factors, lengths, borders, strict=True):
+            place = together[:, end - part.errors.shape[1] : end]
+            np.multiply(part.errors, (own / part.steps)[:, None], out=place)
+        if self.clip != 1.0:
+            together /= self.clip
         bounded = _fine(together)
         pull_inside_ball(bounded, self.largest)
-        borders = np.cumsum([part.errors.shape[1] for part in factors])[:-1]
         found = list[tuple[Array, Array]]()
-        for k, part, own in zip(np.split(bounded, borders, axis=1), factors, lengths, strict=True):
+        for k, part, own in zip(np.split(bounded, borders[:-1], axis=1), factors, lengths, strict=True):
             if known is not None and part.inputs is features:
                 found.append((k, known[1]))
             else:
@@ -259,8 +263,11 @@ def _radius(inputs: int, largest: int) -> float:
 
 def _fine(values: Array) -> Array:
     """Coordinates in steps of 2**-20, pulled along their ray to at most 8 in each; a maximum has no order of sums."""
-    furthest = np.max(np.abs(values), axis=1, keepdims=True)
-    values *= np.minimum(1.0, _FURTHEST / np.maximum(furthest, 1.0))
+    # Far below 8 in length no coordinate is beyond 8, whatever the order of the sum, and the factor is one.
+    long = np.flatnonzero(np.einsum("ij,ij->i", values, values) > _FURTHEST**2 / 2.0)
+    if long.size:
+        furthest = np.max(np.abs(values[long]), axis=1, keepdims=True)
+        values[long] *= np.minimum(1.0, _FURTHEST / np.maximum(furthest, 1.0))
     values *= 2.0**_FINE_BITS
     return np.rint(values, out=values)
 

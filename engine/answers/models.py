@@ -45,6 +45,9 @@ _SUM_BITS = 33
 _LN2_HIGH = 6.93147180369123816490e-01
 _LN2_LOW = 1.90821492927058770002e-10
 _BIAS, _FRACTION_BITS = 1023, 52
+_AT_ONCE = 2**14
+"""Exponentials that are computed together: what is between them stays in a core's cache."""
+_FEW_CLASSES, _SHORT = 2**13, 32
 _TAYLOR = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))
 
 
@@ -120,17 +123,23 @@ class PublicMap:
             raise ValueError("more than 2**15 units in a layer; use a smaller model")
         return cls(integers, bits)
 
-    def forward(self, inputs: Array) -> Array:
-        """Products with integers of at most 2**20, shape (n, inputs) to (n, outputs): exact in any order of sums."""
+    def forward(self, inputs: Array, steps: float = 1.0) -> Array:
+        """Products with integers of at most 2**20 that stand for whole ``steps``, shape (n, inputs) to (n, outputs).
+
+        The products are exact in any order of sums, and rounded once.
+        """
         # |sum of products| <= 2**20 * 2**33 = 2**53, partial sums too.
         found: Array = inputs @ self.integers.T
-        found *= 2.0**-self.bits  # a power of two: exact
+        found /= steps * 2.0**self.bits  # exact: steps of less than 2**21 by a power of two
         return found
 
     def backward(self, errors: Array) -> Array:
-        """Products of the transpose with integers of at most 2**20, shape (n, outputs) to (n, inputs): exact too."""
-        found: Array = errors @ self.integers
-        found *= 2.0**-self.bits
+        """Products of the transpose without the constant with such integers of 2**-16, exact in any order too.
+
+        Shape (n, outputs) to (n, inputs - 1).
+        """
+        found: Array = errors @ np.ascontiguousarray(self.integers[:, 1:])
+        found *= 2.0**-self.bits / _STEPS  # a power of two: exact
         return found
 
 
@@ -191,7 +200,8 @@ class Model:
         for layer, (own, steps), slope in zip((*self.hidden, self.last)[::-1], inputs[::-1], slopes[::-1], strict=True):
             found.append(Factors(errors, own, steps))
             if slope is not None:
-                errors = layer.backward(_steps(errors))[:, 1:] / _STEPS * slope
+                slope *= layer.backward(_steps(errors))
+                errors = slope
         return tuple(found[::-1])
 
     def _passed(self, features: Array) -> tuple[Array, list[tuple[Array, float]], list[Array | None]]:
@@ -199,11 +209,11 @@ class Model:
         inputs, slopes = [(features, float(FEATURE_STEPS))], list[Array | None]([None])
         for layer in self.hidden:
             own, steps = inputs[-1]
-            values, slope = _activated(layer.forward(own) / steps, self.activation)
+            values, slope = _activated(layer.forward(own, steps), self.activation)
             inputs.append((_with_one(values), _STEPS))
             slopes.append(slope)
         own, steps = inputs[-1]
-        return self.last.forward(own) / steps, inputs, slopes
+        return self.last.forward(own, steps), inputs, slopes
 
     def _errors(self, reached: Array, labels: Array) -> Array:
         if self.output is Output.SQUARED:
@@ -227,7 +237,8 @@ def _activated(reached: Array, activation: Activation) -> tuple[Array, Array]:
     match activation:
         case Activation.TANH:
             values = tanh(reached)
-            return values, 1.0 - values * values
+            slopes = values * values
+            return values, np.subtract(1.0, slopes, out=slopes)
         case Activation.RELU:
             return np.maximum(reached, 0.0), (reached > 0.0).astype(np.float64)
     # x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), the usual form of the Gaussian error linear unit.
@@ -241,36 +252,77 @@ def _activated(reached: Array, activation: Activation) -> tuple[Array, Array]:
 
 def exp(values: Array) -> Array:
     """Exponential of numbers of at most 0, within 4 units in the last place; 0 from -700 on."""
-    values = np.maximum(values, -700.0)
-    powers = np.rint(values * (1.0 / math.log(2.0)))
-    rest = (values - powers * _LN2_HIGH) - powers * _LN2_LOW
-    found = np.full_like(rest, _TAYLOR[0])
-    for coefficient in _TAYLOR[1:]:
+    flat = np.ascontiguousarray(values, dtype=np.float64).reshape(-1)
+    found = np.empty_like(flat)
+    rest, powers = (np.empty(min(flat.size, _AT_ONCE)) for _ in range(2))
+    for start in range(0, flat.size, _AT_ONCE):
+        own = flat[start : start + _AT_ONCE]
+        _exp_of_some(own, found[start : start + _AT_ONCE], rest[: own.size], powers[: own.size])
+    return found.reshape(np.shape(values))
+
+
+def _exp_of_some(values: Array, found: Array, rest: Array, powers: Array) -> None:
+    """:func:`exp`, with room for what is between."""
+    inside = bool(values.min() > -700.0)
+    near = values if inside else np.maximum(values, -700.0)
+    np.multiply(near, 1.0 / math.log(2.0), out=powers)
+    np.rint(powers, out=powers)
+    np.subtract(near, np.multiply(powers, _LN2_HIGH, out=found), out=rest)
+    rest -= np.multiply(powers, _LN2_LOW, out=found)
+    np.multiply(rest, _TAYLOR[0], out=found)
+    found += _TAYLOR[1]
+    for coefficient in _TAYLOR[2:]:
         found *= rest
         found += coefficient
-    # Exact: powers from -1010 on are those of normal numbers, and so is what they give.
-    found *= ((powers.astype(np.int64) + _BIAS) << _FRACTION_BITS).view(np.float64)
-    return np.where(values > -700.0, found, 0.0)
+    # Exact: powers from -1010 on are those of normal numbers, and so is what they give. Beside 2**52 the last bits of a
+    # float are the whole number that is added, here an exponent, which the shift moves to its place.
+    powers += 2.0**_FRACTION_BITS + _BIAS
+    exponents = powers.view(np.int64)
+    exponents <<= _FRACTION_BITS
+    found *= powers
+    if not inside:
+        np.copyto(found, 0.0, where=~(values > -700.0))
 
 
 def sigmoid(values: Array) -> Array:
     """``1 / (1 + e^-x)``."""
-    small = exp(-np.abs(values))
-    return np.where(values >= 0.0, 1.0, small) / (1.0 + small)
+    small = np.abs(values)
+    small = exp(np.negative(small, out=small))
+    found = np.where(values >= 0.0, 1.0, small)
+    small += 1.0
+    found /= small
+    return found
 
 
 def tanh(values: Array) -> Array:
     """Hyperbolic tangent, within 2**-52 absolutely."""
-    small = exp(-2.0 * np.abs(values))
-    return np.sign(values) * ((1.0 - small) / (1.0 + small))
+    small = np.abs(values)
+    small *= -2.0
+    small = exp(small)
+    found: Array = 1.0 - small
+    small += 1.0
+    found /= small
+    return np.copysign(found, values, out=found)
 
 
 def softmax(values: Array) -> Array:
     """Probabilities by row, in steps of 2**-40 of the largest, so that their sum is exact."""
-    sizes = np.rint(exp(values - values.max(axis=1, keepdims=True)) * 2.0**40)
-    # At most 2**15 classes of at most 2**40: exact in int64 and in float64, in any order.
-    total = sizes.astype(np.int64).sum(axis=1, keepdims=True)
-    found: Array = sizes / total.astype(np.float64)
+    found = exp(values - largest_by_row(values)[:, None])
+    found *= 2.0**40
+    np.rint(found, out=found)
+    if values.shape[1] <= _FEW_CLASSES:
+        # At most 2**13 classes of at most 2**40: whole numbers up to 2**53, exact in float64 in any order.
+        found /= (found @ np.ones(values.shape[1]))[:, None]
+        return found
+    # At most 2**15 classes: exact in int64.
+    found /= found.astype(np.int64).sum(axis=1, keepdims=True).astype(np.float64)
+    return found
+
+
+def largest_by_row(values: Array) -> Array:
+    """Largest number of each row, shape (n,); a maximum has no order of sums."""
+    # NumPy goes through short rows one by one.
+    found: Array = np.ascontiguousarray(values.T).max(axis=0) if values.shape[1] < _SHORT else values.max(axis=1)
     return found
 
 
@@ -283,7 +335,9 @@ def _with_one(values: Array) -> Array:
 
 def _steps(values: Array) -> Array:
     """Integers of at most 2**20."""
-    return np.rint(np.clip(values, -_LIMIT, _LIMIT) * _STEPS)
+    found: Array = np.clip(values, -_LIMIT, _LIMIT)
+    found *= _STEPS
+    return np.rint(found, out=found)
 
 
 def _largest_sum(matrix: Array) -> float:

@@ -64,7 +64,7 @@ class FourierFeatures:
         low, high = (np.array(side, np.float64) for side in (self.lower, self.upper))
         seen = np.clip((values - (low + high) / 2.0) / ((high - low) / 2.0), -1.0, 1.0)
         turns, phases = self._map
-        return cosine_of_turns(turns.forward(np.rint(seen * _STEPS)) / _STEPS + phases)
+        return cosine_of_turns(turns.forward(np.rint(seen * _STEPS), _STEPS) + phases)
 
     @cached_property
     def _map(self) -> tuple[PublicMap, Array]:

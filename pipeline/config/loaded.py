@@ -285,7 +285,8 @@ def _read(file: Path, name: str, what: MatrixFile) -> bytes:
 def _matrix(content: bytes, name: str, dimension: int, what: MatrixFile) -> NDArray[np.float64]:
     try:
         loaded = np.load(io.BytesIO(content), allow_pickle=False)
-        matrix = np.asarray(loaded, dtype=np.float64)
+        # A conversion would take the real part of complex numbers, and read text as numbers.
+        matrix = np.asarray(loaded, dtype=np.float64) if loaded.dtype.kind in "fiu" else np.empty(0)
     except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
         matrix = np.empty(0)
     if matrix.shape != (dimension, dimension) or not np.all(np.isfinite(matrix)):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +22,11 @@ from blockveil.pipeline.data.released import read_release
 
 Weights = dict[str, NDArray[np.float64]]
 """Weights by layer, by the names of :func:`.models.layer_names`; shape (outputs, inputs + 1), the constant's first."""
+
+_MOST_BESIDE = 2**20
+"""Most bytes of a file of weights beside the weights."""
+
+_OF_ARCHIVES = (zipfile.BadZipFile, zlib.error, AttributeError, NotImplementedError)
 
 
 def shapes(inputs: int, hidden: Sequence[int], outputs: int) -> dict[str, tuple[int, int]]:
@@ -47,14 +55,12 @@ def read(loaded: LoadedConfig, name: str | None, pin: str | None, wanted: Mappin
     """
     if name is None:
         return {layer: np.zeros(shape) for layer, shape in wanted.items()}
-    content = _content(loaded.resolve(name, "query.model.weights"), name)
+    # Twice what the longest floats take: whatever is larger is something else, and is not brought into memory.
+    most = _MOST_BESIDE + 32 * sum(rows * columns for rows, columns in wanted.values())
+    content = _content(loaded.resolve(name, "query.model.weights"), name, most)
     if hashlib.sha256(content).hexdigest() != pin:
         raise _error(name, "has another digest than weights_sha256", "Correct the digest, or restore the file")
-    found = _arrays(content, name)
-    if {layer: array.shape for layer, array in found.items()} != dict(wanted):
-        expected = ", ".join(f'"{layer}" {rows} x {columns}' for layer, (rows, columns) in wanted.items())
-        raise _error(name, "holds other arrays than the model has", f"Give {expected}")
-    return found
+    return _arrays(content, name, wanted)
 
 
 def load(path: Path) -> Weights:
@@ -128,25 +134,68 @@ def step(release: Path, before: Weights | None, examples: float, rate: float) ->
     return {layer: array - rate / examples * found[layer] for layer, array in start.items()}
 
 
-def _content(path: Path, name: str) -> bytes:
+def _content(path: Path, name: str, most: int | None = None) -> bytes:
+    """What a file holds, unless it is no file (a pipe never ends) or larger than that."""
+    large = False
     try:
-        return path.read_bytes()
+        large = most is not None and path.is_file() and path.stat().st_size > most
+        if path.is_file() and not large:
+            return path.read_bytes()
     except OSError:
         pass
+    if large:
+        raise _error(name, f"is larger than {most:,} bytes", "Give the weights of this model alone")
     raise _error(name, "cannot be read", "Correct the path")
 
 
-def _arrays(content: bytes, name: str) -> Weights:
+def _arrays(content: bytes, name: str, wanted: Mapping[str, tuple[int, int]] | None = None) -> Weights:
+    """Finite matrices of a file, of the wanted names and shapes; nothing is made that the file does not hold."""
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as bundle:
-            found = {layer: np.asarray(bundle[layer], dtype=np.float64) for layer in bundle.files}
-    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, AttributeError):
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            heads = {info.filename.removesuffix(".npy"): _head(archive, info) for info in archive.infolist()}
+            _check(heads, name, wanted)
+            found = {
+                layer: np.asarray(np.lib.format.read_array(io.BytesIO(archive.read(head.info))), dtype=np.float64)
+                for layer, head in heads.items()
+            }
+    except (OSError, ValueError, KeyError, EOFError, TypeError, RuntimeError, MemoryError, *_OF_ARCHIVES):
         found = {}
     if not found or any(array.ndim != 2 or not np.isfinite(array).all() for array in found.values()):
         raise _error(
             name, "holds no finite weights", 'Give an .npz file with "last" (and "hidden", or "hidden_1" and so on)'
         )
     return found
+
+
+def _check(heads: Mapping[str, _Head], name: str, wanted: Mapping[str, tuple[int, int]] | None) -> None:
+    """Refuse other arrays than the wanted ones, and what a conversion to real numbers would change or unpickle."""
+    if wanted is not None and {layer: head.shape for layer, head in heads.items()} != dict(wanted):
+        expected = ", ".join(f'"{layer}" {rows} x {columns}' for layer, (rows, columns) in wanted.items())
+        raise _error(name, "holds other arrays than the model has", f"Give {expected}")
+    others = [head.kind.name for head in heads.values() if head.kind.kind not in "fiu"]
+    if others:
+        raise _error(name, f"holds an array of {others[0][:20]}", "Save real numbers, such as float64")
+
+
+class _Head(NamedTuple):
+    """What an array of a file is, before it is read."""
+
+    info: zipfile.ZipInfo
+    shape: tuple[int, ...]
+    kind: np.dtype[Any]
+
+
+def _head(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Head:
+    """Raises ValueError where the array would be of another size than what the archive says that it holds."""
+    with archive.open(info) as file:
+        version = np.lib.format.read_magic(file)
+        reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        if version not in reader:
+            raise ValueError("an unknown version")
+        shape, _, kind = reader[version](file)
+        if not kind.hasobject and math.prod(shape) * kind.itemsize != info.file_size - file.tell():
+            raise ValueError("an array of another size")
+    return _Head(info, tuple(shape), kind)
 
 
 def _error(name: str, problem: str, remedy: str) -> ConfigError:

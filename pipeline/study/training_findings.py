@@ -107,9 +107,10 @@ def public_records(path: Path) -> PublicRecords:
     """
     try:
         with np.load(path, allow_pickle=False) as bundle:
-            x, y = np.asarray(bundle["X"], np.float64), np.asarray(bundle["y"])
-        x = x.reshape(len(x), -1)
-        fits = x.size > 0 and np.isfinite(x).all() and y.shape == (len(x),) and y.dtype.kind in "iu" and y.min() >= 0
+            x, y = bundle["X"], bundle["y"]
+        fits = x.dtype.kind in "fiu" and y.shape == (len(x),) and y.dtype.kind in "iu" and y.min() >= 0
+        x = x.reshape(len(x), -1).real.astype(np.float64)
+        fits = fits and x.size > 0 and bool(np.isfinite(x).all())
     except (OSError, ValueError, KeyError, EOFError, TypeError):
         fits = False
     if not fits or len(x) < 5 or int(y.max()) > 10_000:

@@ -139,7 +139,9 @@ def test_powers_of_two_are_exact_multiples_to_the_last_bit():
         layer = PublicMap.of(rng.normal(size=(5, 40)) * size)
         inputs, errors = (rng.integers(-(2**20), 2**20, (200, width)).astype(float) for width in (40, 5))
         assert layer.forward(inputs).tobytes() == np.ldexp(inputs @ layer.integers.T, -layer.bits).tobytes()
-        assert layer.backward(errors).tobytes() == np.ldexp(errors @ layer.integers, -layer.bits).tobytes()
+        assert layer.forward(inputs, 2.0**20 - 1).tobytes() == (layer.forward(inputs) / (2.0**20 - 1)).tobytes()
+        wanted = np.ldexp(errors @ layer.integers, -layer.bits)[:, 1:] / 2.0**16
+        assert layer.backward(errors).tobytes() == wanted.tobytes()
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-30, 1e-3, 1.0, 1e4])

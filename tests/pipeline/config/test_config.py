@@ -472,7 +472,15 @@ class TestEllipsoidMatrix:
         assert 'the file "e.npy" cannot be read' in refused(with_geometry(MATRIX))
 
     @pytest.mark.parametrize(
-        "content", [np.eye(3), np.array([[1.0, np.nan], [0.0, 1.0]]), np.array([{}, {}], dtype=object), np.array("x")]
+        "content",
+        [
+            np.eye(3),
+            np.array([[1.0, np.nan], [0.0, 1.0]]),
+            np.array([{}, {}], dtype=object),
+            np.array("x"),
+            np.eye(2) * (1 + 1j),
+            np.eye(2).astype(str),
+        ],
     )
     def test_another_array_is_refused(self, load: Load, matrix: Path, content: Any) -> None:
         np.save(matrix, content, allow_pickle=True)

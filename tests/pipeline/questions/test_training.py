@@ -1,6 +1,9 @@
 """Gradients released end to end, from pinned weights to the next ones."""
 
 import hashlib
+import io
+import os
+import zipfile
 from datetime import date, timedelta
 
 import numpy as np
@@ -9,6 +12,7 @@ import zarr
 
 from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.config import load_config, release_world
+from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.questions import weights
 from blockveil.pipeline.releases.compute import ThreadCompute
@@ -117,15 +121,30 @@ def test_weights_are_pinned_and_their_path_is_not_part_of_the_release(tmp_path):
         make_plan(load_config(config(tmp_path, LOGISTIC, ("w/a.npz", "0" * 64))), NIGHT)
 
 
+def archive_of(shape, data):
+    """An archive of floats that says to hold an array of this shape."""
+    head, whole = io.BytesIO(), io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    with zipfile.ZipFile(whole, "w") as archive:
+        archive.writestr("last.npy", head.getvalue() + data)
+    return whole.getvalue()
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         ({"last": np.zeros((1, 5))}, "other arrays than the model has"),
         ({"first": np.zeros((1, 4))}, "other arrays"),
         ({"last": np.full((1, 4), np.nan)}, "holds no finite weights"),
-        ({"last": np.array([["a"]], dtype=object)}, "holds no finite weights"),
+        ({"last": np.array([[None] * 4], dtype=object)}, "holds an array of object"),
+        ({"last": np.full((1, 4), 1j)}, "holds an array of complex128"),
+        ({"last": np.full((1, 4), "1")}, "holds an array of str32"),
+        ({"last": np.zeros((0, 4))}, "other arrays"),
         ({"last": np.full((1, 4), 1e7)}, "sums of at most 2\\*\\*20"),
         (b"no archive", "holds no finite weights"),
+        (b"", "holds no finite weights"),
+        (archive_of((1, 4), bytes(24)), "holds no finite weights"),
+        (archive_of((2**30, 2**30), bytes(32)), "holds no finite weights"),
         (None, "cannot be read"),
     ],
 )
@@ -136,8 +155,28 @@ def test_weights_that_do_not_fit_are_refused(tmp_path, content, words):
     elif content is not None:
         file.write_bytes(content)
     digest = hashlib.sha256(file.read_bytes()).hexdigest() if content is not None else "0" * 64
+    refuses(tmp_path, digest, words)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda file: os.truncate(os.open(file, os.O_CREAT | os.O_WRONLY), 2**40), "is larger than 1,048,704 bytes"),
+        (os.mkfifo, "cannot be read"),
+        (os.mkdir, "cannot be read"),
+    ],
+)
+def test_what_cannot_be_weights_is_not_read(tmp_path, made, words):
+    made(tmp_path / "bad.npz")
+    refuses(tmp_path, "0" * 64, words)
+
+
+def refuses(folder, digest, words):
+    loaded = load_config(config(folder, LOGISTIC, ("bad.npz", digest)))
+    support.set_budget(loaded, 900.0, 1e-4)
     with pytest.raises(ConfigError, match=words):
-        make_plan(load_config(config(tmp_path, LOGISTIC, ("bad.npz", digest))), NIGHT)
+        make_plan(loaded, NIGHT)
+    assert [entry.kind for entry in Ledger(loaded.ledger_url).history()] == ["BUDGET"]
 
 
 @pytest.mark.parametrize(
