@@ -23,6 +23,9 @@ _Along = tuple[int, list[str] | None]
 _SLAB = 2**23
 """Entries of a part that is read at once where columns cannot be cut: 64 MiB."""
 
+_BAND = 2**17
+"""Entries of a band that is worked on at once: 1 MiB."""
+
 _MOST_COLUMNS = 2**18
 """Columns of an array of more than two axes; each of them takes a few numbers of memory."""
 
@@ -113,12 +116,26 @@ class ReleasedMatrix:
         """Released entries, shape (rows, columns)."""
         return self._read(self.kind, rows, columns)
 
-    def with_noise(self, rows: Span, columns: Span) -> tuple[Array, Array]:
-        """Released entries and the standard deviations of their noise, in one reading."""
-        value, stated = self.value(rows, columns), self._arrays[f"{self.kind}_standard_deviation"]
-        if isinstance(stated, DerivedDeviations):
-            return value, stated.beside(value, rows, columns)
-        return value, self.deviation(rows, columns)
+    def bands(self, tile: EntriesTile) -> Iterator[tuple[EntriesTile, Array, Array, Array]]:
+        """Some rows of a tile at a time: their entries, the standard deviations of the noise, and what a picture shows.
+
+        All are read once, and a band is worked on in a core's cache. A tile on the diagonal stays whole.
+        """
+        stated, value = self._arrays[f"{self.kind}_standard_deviation"], self.value(tile.rows, tile.columns)
+        shown = value if self.shown == self.kind else self.shown_value(tile.rows, tile.columns)
+        derived = stated if isinstance(stated, DerivedDeviations) else None
+        stored = None if derived is not None else self.deviation(tile.rows, tile.columns)
+        top, bottom = tile.rows
+        step = bottom - top if tile.on_diagonal else max(1, _BAND // max(value.shape[1], 1))
+        for start in range(top, bottom, step):
+            rows = start, min(start + step, bottom)
+            own = slice(rows[0] - top, rows[1] - top)
+            if derived is not None:
+                deviation = derived.beside(value[own], rows, tile.columns)
+            else:
+                assert stored is not None  # noqa: S101 - for the type checker
+                deviation = stored[own]
+            yield EntriesTile(rows, tile.columns, tile.mirrored), value[own], deviation, shown[own]
 
     def signal(self, rows: Span, columns: Span) -> Array:
         """Released entries less what is released without records: the public origin of records, else zero."""

@@ -138,12 +138,12 @@ class _Sums:
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """What one tile adds to a pass.
+    """What one band of a tile adds to a pass.
 
     Attributes
     ----------
     tile
-        The tile.
+        The band.
     shown, raw, noise, shape
         What it adds to the sums of those names.
     column_sums, column_squares
@@ -185,16 +185,17 @@ class _Pass:
         self._column_sums, self._column_squares = np.zeros(matrix.shape[1]), np.zeros(matrix.shape[1])
         self._sums = _Sums()
 
-    def look(self, tile: EntriesTile) -> _Seen:
-        """What a tile adds; changes nothing, so that several may be looked at side by side."""
+    def look(self, tile: EntriesTile) -> list[_Seen]:
+        """What the bands of a tile add; changes nothing, so that several may be looked at side by side."""
+        return [self._look(*band) for band in self._matrix.bands(tile)]
+
+    def _look(self, tile: EntriesTile, value: Array, deviation: Array, shown: Array) -> _Seen:
         matrix, rows, columns = self._matrix, slice(*tile.rows), slice(*tile.columns)
-        value, deviation = matrix.with_noise(tile.rows, tile.columns)
         signal = matrix.centred(value, tile.rows, tile.columns)
-        shown = value if matrix.shown == matrix.kind else matrix.shown_value(tile.rows, tile.columns)
         if self._scale is not None:
-            shown = shown * np.outer(self._scale[rows], self._scale[columns])
-        weights = np.outer(self._weights[0][rows], self._weights[1][columns])
-        units = np.outer(self._units[0][rows], self._units[1][columns])
+            shown = _times(shown, self._scale[rows], self._scale[columns])
+        weights = self._weights[0][rows], self._weights[1][columns]
+        units = self._units[0][rows], self._units[1][columns]
         stands = self._alone.stands(tile.rows[0], tile.columns[0], signal, deviation)
         beyond = np.abs(signal) > 2.0 * deviation
         on, others = BeyondNoise(), stands
@@ -208,9 +209,9 @@ class _Pass:
         return _Seen(
             tile,
             shown=self._shown.part(tile, shown),
-            raw=self._raw.part(tile, signal * weights),
-            noise=self._noise.part(tile, deviation * weights),
-            shape=self._shape.part(tile, np.divide(deviation, units, out=units)),
+            raw=self._raw.part(tile, _times(signal, *weights)),
+            noise=self._noise.part(tile, _times(deviation, *weights)),
+            shape=self._shape.part(tile, _times(deviation, 1.0 / units[0], 1.0 / units[1])),
             column_sums=value.sum(axis=0),
             column_squares=np.sum(deviation**2, axis=0),
             on=on,
@@ -220,8 +221,12 @@ class _Pass:
             strongest=strongest,
         )
 
-    def take(self, seen: _Seen) -> None:
+    def take(self, seen: list[_Seen]) -> None:
         """Add what was seen of a tile."""
+        for band in seen:
+            self._take(band)
+
+    def _take(self, seen: _Seen) -> None:
         tile, sums, columns = seen.tile, self._sums, slice(*seen.tile.columns)
         self._shown.take(tile, seen.shown)
         self._raw.take(tile, seen.raw)
@@ -277,6 +282,13 @@ class _Pass:
             row_units=self._units[0],
             column_units=self._units[1],
         )
+
+
+def _times(values: Array, rows: Array, columns: Array) -> Array:
+    """Values times a number for each row and for each column."""
+    found = values * rows[:, None]
+    found *= columns
+    return found
 
 
 def _largest(sizes: Array) -> Iterator[tuple[int, float]]:
