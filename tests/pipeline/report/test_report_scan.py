@@ -53,6 +53,7 @@ def rectangular(m, n, seed=2):
 @pytest.fixture
 def small_tiles(monkeypatch):
     monkeypatch.setattr(tiles, "CHUNK_SIDE", 7)
+    monkeypatch.setattr(tiles, "_BAND", 14)  # two rows of a tile
 
 
 def whole_cells(shown, signal, variance, band, mirrored):
