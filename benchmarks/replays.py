@@ -72,6 +72,7 @@ MECHANISMS = {
     "k-norm": "",
     "box-diagonal": "",
     "shaped-diagonal": 'optimise_for = "absolute-error"',
+    "joint-diagonal": 'optimise_for = "absolute-error"',
     "matrix-mechanism": "",
     "hierarchical, Gaussian": 'noise = "gaussian"',
     "hierarchical, Laplace": 'noise = "laplace"',

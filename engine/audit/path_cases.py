@@ -35,20 +35,29 @@ _GROUPED = 2000
 
 
 def paths_of_moments(mechanism: Mechanism, guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
-    """Records to released integers: clip, quantise, multiply, round, draw; a second moment of few and many features."""
-    found = []
-    for features in (2, _WIDE):
-        box = Box(np.full(features, -1.0), np.ones(features), np.zeros(features))
-        quantiser = Quantiser(box.coordinates(), K, False, None)
-        problem = SecondMoment(Body.CUBE, np.ones(features), ADD, K, 2 * _GROUPED, False)
+    """Records to released integers: clip, quantise, multiply, round, draw; a second moment of few and many features.
+
+    Of mechanisms for covariances alone it is one with a count in front.
+    """
+    for counted in (False, True):
+        problems = [
+            SecondMoment(Body.CUBE, np.ones(features), ADD, K, 2 * _GROUPED, counted) for features in (2, _WIDE)
+        ]
         try:
-            design = mechanism.design(problem, guarantee)
+            designs = [mechanism.design(problem, guarantee) for problem in problems]
         except NotApplicable:
-            return []
-        corner = np.where(np.arange(features) % 2, -1.0, 1.0)
-        label = f"second-moment of {features} features, add-remove"
-        found.append(_path(label, design, quantiser, corner, mutant))
-    return found
+            continue
+        return [_path_of(*pair, mutant) for pair in zip(problems, designs, strict=True)]
+    return []
+
+
+def _path_of(problem: SecondMoment, design: NoiseDesign, mutant: str | None) -> Subject:
+    features = problem.scale.size
+    box = Box(np.full(features, -1.0), np.ones(features), np.zeros(features))
+    quantiser = Quantiser(box.coordinates(), K, problem.augmented, None)
+    corner = np.where(np.arange(features) % 2, -1.0, 1.0)
+    label = f"second-moment of {features} features{' with a count' * problem.augmented}, add-remove"
+    return _path(label, design, quantiser, corner, mutant)
 
 
 def path_along_directions(mechanism: Mechanism, guarantee: ApproxDP, mutant: str | None) -> list[Subject]:

@@ -127,10 +127,10 @@ def total_variance(design: NoiseDesign, left: Vector | Matrix, right: Vector | M
 def _with_sizes(spread: Spread, rows: _Side, units: Vector | Matrix) -> float:
     """Expected squared norm where entries of the diagonal have sizes of their own, at a unit deviation of one."""
     assert spread.diagonal is not None  # noqa: S101 - for the type checker; the caller has looked
-    sizes, lead = spread.diagonal.sizes(spread.rows), spread.diagonal.lead
+    sizes = spread.diagonal.sizes(spread.rows)
     # |A diag(x) A'|_F^2 = x' M x for the squared entries M of A'A.
     squared = np.diag(units**4) if units.ndim == 1 else (units.T @ units) ** 2
-    together = np.where(np.arange(sizes.size) >= lead, sizes, 0.0)
+    together = spread.diagonal.taken(sizes.size) * sizes
     own = float(np.diagonal(squared) @ sizes**2) + spread.diagonal.shared * float(together @ squared @ together)
     return (rows.trace**2 + rows.squares) / 2.0 - rows.diagonal_squares + own
 
@@ -231,12 +231,16 @@ def _widest(design: NoiseDesign, left: Vector | Matrix, right: Vector | Matrix) 
     twice = math.sqrt(2.0) if design.spread.unscaled else 1.0
     if design.spread.diagonal is not None:
         # At least the largest eigenvalue of the covariance: 1 off the diagonal, and (1 + s d) / g along it.
-        gain, shared = design.spread.diagonal.gain, design.spread.diagonal.shared
-        twice = math.sqrt(max(1.0, (1.0 + shared * design.spread.rows.size) / gain))
+        diagonal, size = design.spread.diagonal, design.spread.rows.size
+        gain = min(diagonal.gain, diagonal.first) if diagonal.times else diagonal.gain
+        entries = diagonal.squares(size) if diagonal.times else size
+        twice = math.sqrt(max(1.0, (1.0 + diagonal.shared * entries) / gain))
     return unit_deviation(design) * twice * math.sqrt(rows.norm * columns.norm)
 
 
 def _of_shared(design: NoiseDesign) -> float:
-    """Standard deviation of what the diagonal shares, where that of isometric noise is one; 0 without any."""
+    """Largest standard deviation of what the diagonal shares, where that of isometric noise is one; 0 without any."""
     diagonal = design.spread.diagonal
-    return 0.0 if diagonal is None else math.sqrt(diagonal.shared / diagonal.gain)
+    if diagonal is None:
+        return 0.0
+    return math.sqrt(diagonal.shared * max(1.0 / diagonal.gain, diagonal.times**2 / diagonal.first))

@@ -79,10 +79,10 @@ class FeatureNoise:
         variance, diagonal = design.entry_standard_deviation() ** 2, design.spread.diagonal
         if diagonal is None or not diagonal.shared:
             return cls(to_raw, variance, lead)
-        having = np.arange(variance.shape[0]) >= diagonal.lead
-        own = np.diagonal(variance) / np.where(having, 1.0 + diagonal.shared, 1.0)
+        size = variance.shape[0]
+        own = np.diagonal(variance) / (1.0 + diagonal.shared * diagonal.taken(size) ** 2.0)
         np.fill_diagonal(variance, own)
-        return cls(to_raw, variance, lead, np.where(having, np.sqrt(own * diagonal.shared), 0.0))
+        return cls(to_raw, variance, lead, diagonal.taken(size) * np.sqrt(own * diagonal.shared))
 
     def with_public_count(self) -> FeatureNoise:
         """The same noise where the number of records is public and is not estimated."""

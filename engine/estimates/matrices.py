@@ -8,7 +8,8 @@ sums. Then
 
 Standard deviations of linear estimates are exact (to a part in 65,000 where coordinates are mixed); those of ratios
 (mean, covariance) are first order in the noise
-(``dC = (dV - ds m' - m ds' + (2mm' - V/n) dn) / n``), evaluated at released values, so they cost no privacy.
+(``dC = (dV - ds m' - m ds' + (2mm' - V/n) dn) / n``), evaluated at released values, so they cost no privacy. Where dn
+and the diagonal of dV have noise in common, twice their covariance counts with that factor of dn.
 """
 
 from __future__ import annotations
@@ -139,6 +140,9 @@ def covariance(
     shape = symmetrise(raw.value / divisor - np.outer(shift, shift))
     mean_variance = np.diagonal(sums_covariance) + shift**2 * count_deviation**2
     spread = _ratio_variance(raw, shift, sums_covariance, divisor, count_deviation)
+    if (along := _with_count(design)) is not None:
+        factor = 2.0 * np.outer(shift, shift) - raw.value / divisor
+        spread = np.maximum(spread + 2.0 * factor * _congruence(back, np.diag(along)), 0.0)
     inside = covariance_of(value, public_count, count_deviation)
     if shrinks:
         positive = shrunk(inside, noise_of_covariance(design, centre, divisor, count_deviation))
@@ -194,7 +198,10 @@ def worst_covariance_deviation(design: NoiseDesign, rows: int, back: Array | Non
     moment = variance[1:, 1:] if back is None else _mixed_variance(back, variance[1:, 1:])
     # |m_i| <= 1 and |V_ij|/n <= 1 in half widths: each of the three terms is at its largest here.
     from_sums = np.add.outer(np.diagonal(sums), np.diagonal(sums)) + 2.0 * np.abs(sums)
-    deviation: Array = np.sqrt(moment + from_sums + 9.0 * variance[0, 0]) / rows
+    of_all = moment + from_sums + 9.0 * variance[0, 0]
+    if (along := _with_count(design)) is not None:
+        of_all = of_all + 6.0 * np.abs(np.diag(along) if back is None else _congruence(back, np.diag(along)))
+    deviation: Array = np.sqrt(of_all) / rows
     return deviation
 
 
@@ -218,6 +225,17 @@ def _ratio_variance(
     from_sums = crossed + crossed.T + 2.0 * np.outer(shift, shift) * sums_covariance
     from_count = (2.0 * np.outer(shift, shift) - raw.value / divisor) ** 2 * count_deviation**2
     return raw.standard_deviation**2 + from_sums + from_count
+
+
+def _with_count(design: NoiseDesign) -> Array | None:
+    """Covariance of the noise of each feature's own entry with that of the count, shape (d,); None where it is zero."""
+    diagonal = design.spread.diagonal
+    if diagonal is None or not diagonal.times:
+        return None
+    size = design.shape[0]
+    own = np.diagonal(design.entry_standard_deviation()) / diagonal.grown(size)
+    found: Array = float(diagonal.times * diagonal.shared * own[0]) * own[1:]
+    return found
 
 
 def _apply(back: Array, vector: Array) -> Array:

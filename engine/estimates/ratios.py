@@ -16,6 +16,9 @@ deviation of Ds / N and r that of Dn / N, both known, and b r < 1, on that event
 * so for t, the largest of ``|C^ - C|``: ``t <= b (root of the parts' squares, without that in t) + b r t + e_i e_j``,
   and t is at most the rest over ``1 - b r``.
 
+Where count and diagonal of DV have noise in common (``joined``), these parts of an entry of the diagonal are one, whose
+deviation is at most the stated one of the whole entry plus the same.
+
 Nothing is neglected, and where noise is small beside count and means the result is b standard deviations.
 
 A mean alone has an exact interval: ``(s^ - m n^)^2 <= z^2 (var s + m^2 var n)`` holds at the true m with the
@@ -48,15 +51,20 @@ class RatioErrors:
         Standard deviation of the noise of the count over the count; 0 where it is public.
     band
         Standard deviations that hold all linear noises at once.
+    joined
+        Whether the count has noise in common with entries of the diagonal.
     """
 
     shift: Array
     sums: Array
     count: float
     band: float
+    joined: bool = False
 
     @classmethod
-    def of(cls, shift: Array, deviation: Array, count: tuple[float, float], band: float) -> RatioErrors:
+    def of(
+        cls, shift: Array, deviation: Array, count: tuple[float, float], band: float, joined: bool = False
+    ) -> RatioErrors:
         """Bounds from what is released.
 
         Parameters
@@ -65,11 +73,11 @@ class RatioErrors:
             Mean about the origin and its stated standard deviation, shape (d,).
         count
             Noisy count and its standard deviation, which divides at least by the larger of that and 1.
-        band
+        band, joined
             As above.
         """
         relative = count[1] / max(count[0], count[1], 1.0)
-        return cls(shift, np.sqrt(np.maximum(deviation**2 - (shift * relative) ** 2, 0.0)), relative, band)
+        return cls(shift, np.sqrt(np.maximum(deviation**2 - (shift * relative) ** 2, 0.0)), relative, band, joined)
 
     @property
     def known(self) -> bool:
@@ -128,6 +136,8 @@ class RatioErrors:
         e, f, mu, nu = error[rows], error[columns], self.sums[rows], self.sums[columns]
         more_sums = e * nu + f * mu
         stated_count = np.abs(self.shift[rows] * self.shift[columns] - value) * self.count
+        if self.joined:
+            stated_count = np.where(rows == columns, np.maximum(deviation, stated_count), stated_count)
         more_count = self.count * (m * f + n * e + e * f)
         variance = deviation**2 + (2.0 * (m * nu + n * mu) + more_sums) * more_sums
         linear = np.sqrt(variance + (2.0 * stated_count + more_count) * more_count)
@@ -150,9 +160,10 @@ class RatioErrors:
         """
         shift = np.add.reduceat(weights * self.shift, starts)
         if together:
-            return RatioErrors(shift, np.add.reduceat(weights * self.sums, starts), self.count, self.band)
+            sums = np.add.reduceat(weights * self.sums, starts)
+            return RatioErrors(shift, sums, self.count, self.band, self.joined)
         variance = np.add.reduceat((weights * self.sums) ** 2, starts)
-        return RatioErrors(shift, np.sqrt(variance), self.count, self.band)
+        return RatioErrors(shift, np.sqrt(variance), self.count, self.band, self.joined)
 
     def stated_shared(self, starts: NDArray[np.int64], weights: Array) -> Array:
         """Part of the sum of the stated variances of a block's covariances that comes from the sums' noise.

@@ -200,8 +200,7 @@ def _noise(design: NoiseDesign, count: int) -> NDArray[np.float64]:
     if diagonal is not None and diagonal.shared:
         below = (count * m, count * (m + diagonal.shared))  # rows that no entry had
         together = design.grid.draw(_PUBLIC_KEY, below, (0, 1), False).reshape(count, diagonal.shared)
-        having = np.diag((np.arange(m) >= diagonal.lead).astype(np.int64))
-        drawn = drawn + together.sum(axis=1)[:, None, None] * having
+        drawn = drawn + together.sum(axis=1)[:, None, None] * np.diag(diagonal.taken(m))
     return drawn * (design.steps((0, m), (0, n)) / design.shifted_unit)
 
 

@@ -28,6 +28,7 @@ from blockveil.engine.sensitivity.problems import SecondMoment
 _DOWN = 1.0 - 1e-9
 _SHARES = tuple(float(share) for share in np.linspace(0.0, 1.0, 9))
 _PRICES = (0.0, *(2.0**power for power in range(-14, 1)))
+_STEPS = (0.5, 0.5, 0.25, 0.25, 0.125, 0.125, 0.0625)
 _EXACT = 64
 
 
@@ -58,7 +59,7 @@ def least_products(problem: SecondMoment, units: Vector, count: float, sums: Vec
         found = max(_replaced(units, pairs, of_sums, j, share) for j in numbers for share in _SHARES)
     else:
         numbers = sorted({max(1, round(d * share)) for share in (0.25, 0.5, 0.7, 0.85, 1.0)})
-        found = max(_added(units, pairs, count, of_sums, k, share) for k in numbers for share in _SHARES)
+        found = max(_added(units, pairs, count, of_sums, k) for k in numbers)
     return found * _DOWN if found > 0.0 else None
 
 
@@ -71,17 +72,29 @@ def _replaced(units: Vector, pairs: float, of_sums: float, j: int, share: float)
     return _with_sums(sqrt(8.0 * beside) * pairs, sqrt(8.0 * differing) * float(np.sum(units)), of_sums)
 
 
-def _added(units: Vector, pairs: float, count: float, of_sums: float, k: int, share: float) -> float:
-    """Of sign vectors of all features in some share of the cases, else of k of them."""
+def _added(units: Vector, pairs: float, count: float, of_sums: float, k: int) -> float:
+    """Of sign vectors of all features in some share of the cases, else of k of them: the best of shares and prices."""
+    largest = (sqrt(2.0) * pairs) ** 2 / count
+
+    def proven(share: float, price: float) -> float:
+        return _priced(units, pairs, count, of_sums, k, share, price * largest)
+
+    best, share, price = max((proven(share, price), share, price) for share in _SHARES for price in _PRICES)
+    for step in _STEPS:
+        nearby = [(min(max(share + move, 0.0), 1.0), price) for move in (-step / 8.0, step / 8.0)]
+        nearby += [(share, price * 2.0**move) for move in (-step, step)]
+        best, share, price = max([(best, share, price), *((proven(*each), *each) for each in nearby)])
+    return best
+
+
+def _priced(units: Vector, pairs: float, count: float, of_sums: float, k: int, share: float, price: float) -> float:
+    """For one share of the cases, and one price of the count."""
     d = units.size
     one = share + (1.0 - share) * k / d
     two = share + (1.0 - share) * k * (k - 1.0) / (d * (d - 1.0))
     beside, sums = sqrt(2.0 * two) * pairs, sqrt(2.0 * one) * float(np.sum(units))
-    best = 0.0
-    for price in (part * beside**2 / count for part in _PRICES):
-        alone = _trace_of_root(units**2, one, two, price)
-        best = max(best, _with_sums(beside + alone, sums, of_sums) - price * count)
-    return best
+    alone = _trace_of_root(units**2, one, two, price)
+    return _with_sums(beside + alone, sums, of_sums) - price * count
 
 
 def _with_sums(root: float, sums: float, of_sums: float) -> float:

@@ -15,6 +15,7 @@ FILES = {
     "k-norm": "k_norm",
     "box-diagonal": "box_diagonal",
     "shaped-diagonal": "shaped_diagonal",
+    "joint-diagonal": "joint_diagonal",
     "matrix-mechanism": "counts.workload_answers",
     "hierarchical": "counts.workload_answers",
     "residuals": "counts.residuals",

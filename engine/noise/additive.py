@@ -161,9 +161,10 @@ def whole_shifts(spread: Spread) -> float:
     """Cost, in grid steps, of hiding whole shifts by what a diagonal shares; see :mod:`.moment_diagonal`."""
     if spread.diagonal is None:
         return 0.0
-    d, s = spread.rows.size - spread.diagonal.lead, spread.diagonal.shared
-    # The best real shifts are rounded by at most 1/2 each, in a form whose largest eigenvalue is 1 + s d.
-    return sqrt(s * (1.0 + s * d)) / 2.0
+    squares, s = spread.diagonal.squares(spread.rows.size), spread.diagonal.shared
+    # The best real shifts are rounded by at most 1/2 each, in a form whose largest eigenvalue is 1 + s d; where the
+    # count takes part, d is the sum of squares of how often entries do (diagonal_sizes.py).
+    return sqrt(s * (1.0 + s * squares)) / 2.0
 
 
 def laplace_design(
@@ -348,7 +349,7 @@ def design_of(
     shift, diagonal = max(0, min(wanted, headroom)), spread.diagonal
     # Entries share noise in proportion to their steps, which are whole: see diagonal_sizes.py, "On the grid".
     if diagonal is not None and diagonal.shared:
-        own = diagonal.sizes(spread.rows)[diagonal.lead :]
+        own = diagonal.sizes(spread.rows)[0 if diagonal.times else diagonal.lead :]
         if np.ptp(own) > 0.0 and ldexp(step * float(np.min(own)), shift) < LEAST_STEP + 1.0:
             raise CannotCalibrate(
                 "the exact range has no room for steps that are fine enough for what the diagonal shares; lower "

@@ -18,7 +18,7 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.entry_noise import EntryNoise, diagonal_places
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.sensitivity.second_moment import Sensitivity
-from blockveil.engine.sensitivity.spread import Diagonal, Spread
+from blockveil.engine.sensitivity.spread import Spread
 from blockveil.engine.workloads.strategy import Strategy
 
 
@@ -194,19 +194,18 @@ class NoiseDesign:
             Half-open ranges.
         """
         found = self.grid.draw(key, rows, columns, self.symmetric)
-        diagonal = self.spread.diagonal
-        places = diagonal_places(rows, columns, 0 if diagonal is None else diagonal.lead)
+        diagonal, places = self.spread.diagonal, diagonal_places(rows, columns)
         if diagonal is not None and diagonal.shared and places[0].size:
             # Far below the answer, in a tile that holds none of its entries.
             together = self.grid.draw(key, (_FAR_BELOW, _FAR_BELOW + 1), (0, diagonal.shared), False)
-            found[places] += np.sum(together)
+            found[places] += diagonal.taken(self.width)[places[0] + rows[0]] * np.sum(together)
         return found
 
     def apart(self, values: NDArray[np.int64]) -> NDArray[np.int64 | np.float64]:
         """A whole release, or a difference of two, where each distinct entry has noise of its own of the grid's law.
 
-        What the diagonal shares leaves its noise with the covariance ``I + s 11'``, whose inverse root takes ``1 - (1 +
-        s d)^-1/2`` of the mean from each entry. All other designs have such noise to begin with.
+        What the diagonal shares leaves its noise with the covariance ``I + s ww'``, w how often each entry takes it.
+        The inverse root takes ``1 - (1 + s w'w)^-1/2`` of what lies along w. All other designs have such noise already.
 
         Parameters
         ----------
@@ -216,9 +215,10 @@ class NoiseDesign:
         diagonal = self.spread.diagonal
         if diagonal is None or not diagonal.shared:
             return values
-        found, places = values.astype(np.float64), tuple(np.arange(diagonal.lead, size) for size in values.shape)
-        own = found[places]
-        found[places] = own - np.mean(own) * (1.0 - 1.0 / sqrt(1.0 + diagonal.shared * own.size))
+        found, taken, squares = values.astype(np.float64), diagonal.taken(self.width), diagonal.squares(self.width)
+        along = float(np.diagonal(found) @ taken) / squares
+        places = np.diag_indices(self.width)
+        found[places] -= along * taken * (1.0 - 1.0 / sqrt(1.0 + diagonal.shared * squares))
         return found
 
     def rounded(self, exact: NDArray[np.int64], block: Block | None = None) -> NDArray[np.int64]:
@@ -253,7 +253,7 @@ class NoiseDesign:
         return [
             ("Sensitivity", f"{bound}, in spread coordinates ({exact})"),
             ("Noise", f"scale {self.scale:.6g} there; discrete, {self.grid.label}"),
-            *([] if self.spread.diagonal is None else [("Diagonal", _of_diagonal(self.spread.diagonal))]),
+            *([] if self.spread.diagonal is None else [("Diagonal", self.spread.diagonal.described())]),
         ]
 
     @property
@@ -311,10 +311,10 @@ class NoiseDesign:
         of_a_step = self.grid.standard_deviation / self.shifted_unit
         if diagonal is not None and diagonal.even:
             sizes = root / sqrt(sqrt(diagonal.gain)) * self.spread.rows
-            return EntryNoise(sizes, sizes, sqrt(diagonal.gain / 2.0), of_a_step, diagonal.shared)
+            return EntryNoise(sizes, sizes, sqrt(diagonal.gain / 2.0), of_a_step, grown=diagonal.grown(self.width))
         if diagonal is not None:
             sizes, own = root * self.spread.rows, root**2 * diagonal.sizes(self.spread.rows)
-            return EntryNoise(sizes, sizes, sqrt(0.5), of_a_step, diagonal.shared, own, diagonal.lead)
+            return EntryNoise(sizes, sizes, sqrt(0.5), of_a_step, own, diagonal.grown(self.width))
         off = sqrt(0.5) if self.isometric else 1.0
         return EntryNoise(root * self.spread.rows, root * self.spread.columns, off, of_a_step)
 
@@ -324,7 +324,8 @@ class NoiseDesign:
         found = steps * (self.grid.standard_deviation / self.shifted_unit)
         diagonal = self.spread.diagonal
         if diagonal is not None:
-            found[diagonal_places(rows, columns, diagonal.lead)] *= sqrt(1.0 + diagonal.shared)
+            places = diagonal_places(rows, columns)
+            found[places] *= diagonal.grown(self.width)[places[0] + rows[0]]
         return found
 
     def entry_standard_deviation(self) -> NDArray[np.float64]:
@@ -345,13 +346,6 @@ class NoiseDesign:
     def shifted_unit(self) -> float:
         """Shifted integers that stand for one unit of the answer."""
         return float(self.unit) * 2.0**self.shift
-
-
-def _of_diagonal(diagonal: Diagonal) -> str:
-    """In words."""
-    where = "" if diagonal.power == 2.0 else f" at a spread of one, and grows with its spread^{diagonal.power:g}"
-    own = f"each entry has 1/{diagonal.gain:g} of isometric variance by itself{where}"
-    return own if not diagonal.shared else f"{own}, and {diagonal.shared} times as much in common with all others"
 
 
 def _runs(values: Vector) -> list[list[float]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,21 +25,18 @@ class EntryNoise:
         Factor of steps off the diagonal.
     of_a_step
         Standard deviation that one step stands for, in units of the answer.
-    shared
-        How many numbers, each with the noise of one entry, all entries of the diagonal have in common.
     own
         Ideal step of each entry of the diagonal, where it is not the product of the sizes.
-    lead
-        First entries of the diagonal that have nothing in common with the others.
+    grown
+        By how much each entry of the diagonal deviates more than its step says, for what it has in common with others.
     """
 
     rows: Vector
     columns: Vector
     off_diagonal: float
     of_a_step: float
-    shared: int = 0
     own: Vector | None = None
-    lead: int = 0
+    grown: Vector | None = None
 
     def steps(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.int64]:
         """Grid steps of a block, half-open ranges; shape (rows, columns), int64, at least one."""
@@ -51,8 +47,9 @@ class EntryNoise:
         """Standard deviation of the noise of a block, in units of the answer."""
         found = self._whole_steps(rows, columns)
         found *= self.of_a_step
-        if self.shared:
-            found[diagonal_places(rows, columns, self.lead)] *= sqrt(1.0 + self.shared)
+        if self.grown is not None:
+            places = diagonal_places(rows, columns)
+            found[places] *= self.grown[places[0] + rows[0]]
         return found
 
     def _whole_steps(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.float64]:
@@ -69,10 +66,8 @@ class EntryNoise:
         return found
 
 
-def diagonal_places(
-    rows: tuple[int, int], columns: tuple[int, int], lead: int = 0
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Where a block holds entries of the diagonal, but for the first ``lead`` of all."""
-    low, high = max(rows[0], columns[0], lead), min(rows[1], columns[1])
+def diagonal_places(rows: tuple[int, int], columns: tuple[int, int]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Where a block holds entries of the diagonal."""
+    low, high = max(rows[0], columns[0]), min(rows[1], columns[1])
     diagonal = np.arange(low, max(low, high))
     return diagonal - rows[0], diagonal - columns[0]

@@ -10,16 +10,24 @@ its inverse is ``E (I - k 11') E`` with ``k = s / (1 + s d)``. A change D of the
 
 and the loss is ``mu = sup N``, exactly. Put ``p_0 = 0`` where there is no constant.
 
+*The count may take part.* Let it have variance ``1 / e_0^2`` by itself, and let each of the s numbers add ``t / e_0``
+times itself to it, t whole. With w_0 = t and w_i = 1 the covariance of count and diagonal is ``E^-1 (I + s ww') E^-1``,
+and with ``k = s / (1 + s (d + t^2))`` a change counts as
+
+    N(D)^2 = sum over i != j of p_i p_j D_ij^2 + sum e_i^2 D_ii^2 - k (sum w_i e_i D_ii)^2, i from 0 on.
+
+Put ``e_0 = p_0, t = 0`` where it does not. What p_0 is decides the noise of the sums alone then.
+
 **add-remove.** D = vv'. With ``u_i = v_i^2`` in [0, 1] and ``u_0 = 1``
 
-    N^2 = (p_0 + sum p_i u_i)^2 + sum (e_i^2 - p_i^2) u_i^2 - k (sum e_i u_i)^2.
+    N^2 = (p_0 + sum p_i u_i)^2 + sum (e_i^2 - p_i^2) u_i^2 + e_0^2 - p_0^2 - k (t e_0 + sum e_i u_i)^2.
 
 Its second derivative in one u_i is ``2 e_i^2 (1 - k) > 0``: it is convex in each u_i alone, so that its maximum is at a
 corner, where each u_i is 0 or 1. Features of one p are counted, not distinguished, and up to 2^14 cases are tried one
 by one. Beyond that, at a corner with ``P = sum p_i u_i <= Q``, Q the sum of all p_i, ``(p_0 + P)^2 <= p_0^2 + P (2 p_0
 + Q)``, and ``-k y^2 <= k z^2 - 2 k z y`` for any z, so that
 
-    N^2 <= p_0^2 + k z^2 + sum over i of max(0, p_i (2 p_0 + Q - p_i) + e_i^2 - 2 k z e_i).
+    N^2 <= e_0^2 + k z^2 - 2 k z t e_0 + sum over i of max(0, p_i (2 p_0 + Q - p_i) + e_i^2 - 2 k z e_i).
 
 **replace-one, in [-1, 1]^d, nothing shared.** D = yy' - zz'. As in :mod:`.moment_diagonal`, ``D_ij = 1 - s_i s_j`` with
 ``s_i`` in [-1, 1] is as large as any, and ``s_0 = 1``. With ``t_i = s_i^2``, P the sum of all p_i, p_0 included, T that
@@ -37,16 +45,20 @@ largest of it at their ends, where R are the features of the largest p_i. As ``a
 Up to the g that :func:`free_gain` gives, the last maximum is ``P^2``, at m = 0: a smaller diagonal costs nothing there.
 
 **On the grid.** An entry has a step of its own. What is written of it in :mod:`.moment_diagonal` holds, with one thing
-more: whole steps exceed their ideal sizes by some part of at most ``c``, not all by the same. In steps, the change r of
-the diagonal becomes r', with ``r'_i`` between ``r_i / (1 + c)`` and ``r_i``. No entry off the diagonal grows, and in
-the norm of ``I - k 11' <= I`` the diagonal's part grows by at most ``c |r|``, ``|r|^2 <= sum e_i^2``. Steps have at
-least :data:`LEAST_STEP` units where something is shared, which :mod:`.additive` sees to.
+more: whole steps exceed their ideal sizes by some part of at most ``c``, not all by the same. In steps, the change r
+of the diagonal becomes r', with ``r'_i`` between ``r_i / (1 + c)`` and ``r_i``. No entry off the diagonal grows, and
+in the norm of ``I - k ww' <= I`` the diagonal's part grows by at most ``c |r|``, ``|r|^2 <= sum e_i^2``, with e_0
+where the count takes part. Steps have at least :data:`LEAST_STEP` units where something is shared, which
+:mod:`.additive` sees to. Of whole shifts M_1, ..., M_s of what is shared, M their sum, the count's step takes t M and
+the others M: the square of the length, ``|r - M w|^2 + sum M_j^2``, is least at equal real M_j, where it is that of N,
+and has a second derivative of ``2 (I + |w|^2 11')``, so that whole ones add at most ``s (1 + s (d + t^2)) / 4``.
 
 **Source**: derived here, from :mod:`.moment_diagonal`; the fractional knapsack is that of Dantzig, 1957.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
@@ -62,7 +74,25 @@ _CASES = 2**14
 _MULTIPLIERS = 65
 
 
-def added_sensitivity(sizes: Vector, own: Vector, shared: int, constant: float = 0.0) -> Sensitivity:
+@dataclass(frozen=True)
+class JoinedCount:
+    """How a count takes part in what a diagonal shares.
+
+    Attributes
+    ----------
+    own
+        e_0, positive.
+    times
+        t, whole.
+    """
+
+    own: float
+    times: int
+
+
+def added_sensitivity(
+    sizes: Vector, own: Vector, shared: int, constant: float = 0.0, count: JoinedCount | None = None
+) -> Sensitivity:
     """Largest N where a record is added or removed.
 
     Parameters
@@ -75,36 +105,47 @@ def added_sensitivity(sizes: Vector, own: Vector, shared: int, constant: float =
         Number s of what entries of the diagonal have in common.
     constant
         p_0, or 0 without a constant.
+    count
+        Part of the count in what is shared; None where it has isometric noise by itself.
     """
-    square, attained = added_square(sizes, own, shared, constant)
+    square, attained = added_square(sizes, own, shared, constant, count=count)
     # Steps that are rounded up by different parts; see the module. Equal sizes have equal steps.
-    uneven = shared > 0 and np.ptp(own) > 0.0
-    margin = sqrt(float(np.sum(own**2))) / LEAST_STEP if uneven else 0.0
+    uneven = shared > 0 and (count is not None or np.ptp(own) > 0.0)
+    diagonal = float(np.sum(own**2)) + (0.0 if count is None else count.own**2)
+    margin = sqrt(diagonal) / LEAST_STEP if uneven else 0.0
     return Sensitivity((sqrt(square) + margin) * _ROUND_UP, sqrt(attained))
 
 
 def added_square(
-    sizes: Vector, own: Vector, shared: int, constant: float = 0.0, cases: int = _CASES
+    sizes: Vector,
+    own: Vector,
+    shared: int,
+    constant: float = 0.0,
+    cases: int = _CASES,
+    count: JoinedCount | None = None,
 ) -> tuple[float, float]:
     """A bound of the largest ``N^2`` where a record is added, and one that is attained; parameters as above.
 
     ``cases`` corners at most are tried; beyond that the bound of the module is taken.
     """
     pairs, counts = np.unique(np.stack([sizes, own]), axis=1, return_counts=True)
-    common = shared / (1.0 + shared * sizes.size)
+    # Without a part in it, e_0 is p_0: nothing is added beside the square of p_0 + P.
+    taken, more = (0.0, 0.0) if count is None else (count.times * count.own, count.own**2 - constant**2)
+    common = shared / (1.0 + shared * (sizes.size + (0 if count is None else count.times**2)))
     if float(np.prod(counts + 1.0)) <= cases:
         p, squares, e = _corners(pairs, counts)
-        value = float(np.max((constant + p) ** 2 + squares - common * e**2))
+        value = float(np.max((constant + p) ** 2 + squares - common * (taken + e) ** 2)) + more
         return value, value
     total = float(np.sum(sizes))
     gains = sizes * (2.0 * constant + total - sizes) + own**2
     # Any multiplier proves a bound; the one of the far corner is exact where that is the furthest.
-    z = float(np.sum(own)) * np.linspace(0.0, 1.0, _MULTIPLIERS)[:, None]
-    bounds = common * z[:, 0] ** 2 + np.sum(np.maximum(gains - 2.0 * common * z * own, 0.0), axis=1)
+    z = (taken + float(np.sum(own))) * np.linspace(0.0, 1.0, _MULTIPLIERS)[:, None]
+    bounds = common * (z[:, 0] ** 2 - 2.0 * z[:, 0] * taken)
+    bounds += np.sum(np.maximum(gains - 2.0 * common * z * own, 0.0), axis=1)
     order = np.argsort(-sizes, kind="stable")
     p, e = np.cumsum(sizes[order]), np.cumsum(own[order])
-    attained = (constant + p) ** 2 + np.cumsum(own[order] ** 2 - sizes[order] ** 2) - common * e**2
-    return constant**2 + float(np.min(bounds)), float(np.max(attained))
+    attained = (constant + p) ** 2 + np.cumsum(own[order] ** 2 - sizes[order] ** 2) - common * (taken + e) ** 2
+    return constant**2 + float(np.min(bounds)) + more, float(np.max(attained)) + more
 
 
 def _corners(pairs: np.ndarray, counts: np.ndarray) -> tuple[Vector, Vector, Vector]:

@@ -26,7 +26,7 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
 from blockveil.engine.sensitivity.box_moments import replaced_in_box
 from blockveil.engine.sensitivity.box_products import Ends, over, replaced_triangle, tighter
-from blockveil.engine.sensitivity.diagonal_sizes import added_sensitivity, replaced_bound
+from blockveil.engine.sensitivity.diagonal_sizes import JoinedCount, added_sensitivity, replaced_bound
 from blockveil.engine.sensitivity.moment_diagonal import MOST_FEATURES, box_sensitivity, most_gain
 from blockveil.engine.sensitivity.reach import capped_second_moment, largest_l1, largest_l2, uncapped
 from blockveil.engine.sensitivity.second_moment import Sensitivity, second_moment_sensitivity
@@ -157,7 +157,8 @@ class SecondMoment:
                 "noise with sizes of its own on the diagonal is for two or more features, after a count"
             )
         if self.neighbours is Neighbours.ADD_REMOVE:
-            return added_sensitivity(sizes, own[lead:], diagonal.shared, constant)
+            count = JoinedCount(float(own[0]), diagonal.times) if diagonal.times else None
+            return added_sensitivity(sizes, own[lead:], diagonal.shared, constant, count)
         if self.body is Body.HALF_CUBE or diagonal.shared or diagonal.power != 2.0:
             raise CannotCalibrate(
                 "noise with this diagonal is not proven where a record is replaced; choose shaped-gaussian"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.records.geometry import Vector
@@ -27,13 +28,19 @@ class Diagonal:
     power
         Of the spread, in the standard deviation of an entry: 2 as isometric noise has it, or less.
     lead
-        First entries that have isometric noise, and share nothing: 1 for the count of a covariance.
+        First entries that are no features': 1 for the count of a covariance.
+    first
+        How many times less variance the count has by itself than isometric noise; at least 1.
+    times
+        How often the count takes what the others share; 0 where it shares nothing.
     """
 
     gain: float
     shared: int
     power: float = 2.0
     lead: int = 0
+    first: float = 1.0
+    times: int = 0
 
     def __post_init__(self) -> None:
         """Refuse noise for which nothing is proven."""
@@ -47,6 +54,13 @@ class Diagonal:
                 f"noise of power {self.power:g} behind {self.lead} entries of a diagonal has no proof; "
                 "give a power from 0 to 2, and one entry at most"
             )
+        isometric = self.first == 1.0 and self.times == 0
+        joined = self.lead == 1 and self.shared > 0 and 1.0 <= self.first <= 2.0**20 and 1 <= self.times <= 8
+        if not (isometric or joined):
+            raise CannotCalibrate(
+                f"a count with gain {self.first:g} that takes {self.times} times what a diagonal shares has no proof; "
+                "give a gain from 1 on and at most 8 times, of a covariance whose diagonal shares noise"
+            )
 
     @property
     def even(self) -> bool:
@@ -56,13 +70,38 @@ class Diagonal:
     def sizes(self, spread: Vector) -> Vector:
         """Standard deviation of each entry by itself where that of isometric noise of a spread of one is one."""
         found: Vector = spread**self.power / sqrt(self.gain)
-        found[: self.lead] = spread[: self.lead] ** 2
+        found[: self.lead] = spread[: self.lead] ** 2 / sqrt(self.first)
         return found
+
+    def taken(self, entries: int) -> NDArray[np.int64]:
+        """How often each of so many entries takes the numbers that are shared, shape (entries,)."""
+        found = np.ones(entries, dtype=np.int64)
+        found[: self.lead] = self.times
+        return found
+
+    def grown(self, entries: int) -> Vector:
+        """By how much each of so many entries deviates more than by itself, shape (entries,)."""
+        found: Vector = np.sqrt(1.0 + self.shared * self.taken(entries) ** 2.0)
+        return found
+
+    def squares(self, entries: int) -> int:
+        """Sum of the squares of how often so many entries take them."""
+        return entries - self.lead + self.lead * self.times**2
+
+    def described(self) -> str:
+        """In words."""
+        where = "" if self.power == 2.0 else f" at a spread of one, and grows with its spread^{self.power:g}"
+        own = f"each entry has 1/{self.gain:g} of isometric variance by itself{where}"
+        if not self.shared:
+            return own
+        count = f"; the count takes that {self.times} times" if self.times else ""
+        return f"{own}, and {self.shared} times as much in common with all others{count}"
 
     def facts(self) -> dict[str, float]:
         """Public numbers; of an even diagonal gain and number alone."""
         found = {"gain": self.gain, "shared": self.shared}
-        return found if self.even else {**found, "power": self.power, "lead": self.lead}
+        found = found if self.even else {**found, "power": self.power, "lead": self.lead}
+        return {**found, "first": self.first, "times": self.times} if self.times else found
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,7 +80,7 @@ def _about_the_origin(matrix: Array, deviation: Array, origin: Array, shared: in
 
 
 def _with_constant(release: Shown, matrix: Array, deviation: Array, origin: Array, shared: int) -> NoisyMoments:
-    """The constant coordinate in front: count and sums, from which the release made its ratios; they share nothing."""
+    """The constant coordinate in front: count and sums, from which the release made its ratios; sums share nothing."""
     names = ("count", "count_standard_deviation", "mean", "mean_standard_deviation")
     count, noise, mean, of_mean = (np.asarray(release.arrays[name][...], np.float64) for name in names)
     # What sums were divided by: see engine/estimates/matrices.py.
@@ -94,6 +94,10 @@ def _with_constant(release: Shown, matrix: Array, deviation: Array, origin: Arra
     features = _about_the_origin(matrix, deviation, origin, shared)
     whole[1:, 1:], variance[1:, 1:] = matrix, features.variance
     common = None if features.common is None else np.concatenate([[0.0], features.common])
+    times = int(release.attributes.get("mechanism", {}).get("diagonal", {}).get("times", 0))
+    if common is not None and times:
+        parts = shared * times**2
+        variance[0, 0], common[0] = variance[0, 0] / (1.0 + parts), float(noise) * math.sqrt(parts / (1.0 + parts))
     return NoisyMoments(whole, variance, True, origin, common)
 
 

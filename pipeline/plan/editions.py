@@ -13,6 +13,7 @@ edition what is new in it
 3       ``auto`` compares K-norm noise for rows and gradients (:mod:`.k_norm`)
 4       ``auto`` compares noise with a diagonal of its own for second moments in a box (:mod:`.box_diagonal`)
 5       and such noise by feature for covariances and uneven boxes (:mod:`.shaped_diagonal`)
+6       and noise that the count of a covariance has in common with its diagonal (:mod:`.joint_diagonal`)
 ======= ===============================================================================================================
 """
 
@@ -28,11 +29,11 @@ from blockveil.pipeline.questions.moment import Moment
 from blockveil.pipeline.questions.outer import Outer
 from blockveil.pipeline.questions.rows import RowsQuestion
 
-NEWEST = 5
+NEWEST = 6
 
 NEWEST_FIRST = tuple(range(NEWEST, -1, -1))
 
-_COMPARED_SINCE = {"k-norm": 3, "box-diagonal": 4, "shaped-diagonal": 5}
+_COMPARED_SINCE = {"k-norm": 3, "box-diagonal": 4, "shaped-diagonal": 5, "joint-diagonal": 6}
 """Mechanisms that ``auto`` did not compare before an edition."""
 
 

@@ -106,7 +106,9 @@ class NoiseAlone:
             return None
         found = self.matrix.vectors()
         (mean, deviation), count = found["mean"], tuple(float(part) for part in found["count"])
-        return RatioErrors.of(mean - self.matrix.attributes["origin"], deviation, (count[0], count[1]), self.band)
+        joined = bool(self._mechanism.get("diagonal", {}).get("times", 0))
+        shift = mean - self.matrix.attributes["origin"]
+        return RatioErrors.of(shift, deviation, (count[0], count[1]), self.band, joined)
 
     @property
     def estimable(self) -> bool:

@@ -85,6 +85,7 @@ CASES = {
     "second-moment": (MOMENT.replace("{kind}", "second-moment"), ADD, 'kind = "auto"\nminimise = "total"', 3, ""),
     "second-moment-diagonal": (MOMENT.replace("{kind}", "second-moment"), ADD, 'kind = "box-diagonal"', 3, ""),
     "covariance-diagonal": (MOMENT.replace("{kind}", "covariance"), ADD, FOLLOWING, 3, ""),
+    "covariance-joint": (MOMENT.replace("{kind}", "covariance"), ADD, FOLLOWING.replace("shaped", "joint"), 3, ""),
     "outer-products": (queries.OUTER, ADD, GAUSSIAN, 4, ""),
     "gradients": (training.QUERY + training.LOGISTIC, ADD, GAUSSIAN, 4, ""),
     "gradients-hidden": (training.QUERY + training.LOGISTIC.replace("logistic", "softmax"), ADD, GAUSSIAN, 4, ""),

@@ -347,6 +347,12 @@ MUTANTS = (
             "p**2 + squares",
         ),
         (
+            "test_the_bound_of_many_features_is_above_all_corners",
+            "blockveil.engine.sensitivity.diagonal_sizes:added_square",
+            "count.own**2 - constant**2",
+            "0.0",
+        ),
+        (
             "test_replacing_a_record_of_whole_numbers_moves_no_further",
             "blockveil.engine.sensitivity.diagonal_sizes:replaced_bound",
             "(gain - 1.0) * squares",
@@ -355,6 +361,12 @@ MUTANTS = (
     ),
     *of(
         "tests/engine/mechanisms/test_shaped_diagonal.py",
+        (
+            "test_the_stated_noise_of_a_covariance_is_that_of_drawn_noise_which_its_count_shares",
+            "blockveil.engine.estimates.matrices:covariance",
+            "spread + 2.0 * factor",
+            "spread + 0.0 * factor",
+        ),
         (
             "test_auto_takes_it_and_its_error_is_near_a_bound",
             "blockveil.engine.mechanisms.shaped_diagonal:_searched",

@@ -9,21 +9,25 @@ from blockveil.engine.estimates.ratios import RatioErrors
 D, TRIALS = 12, 5000
 
 
-def estimates(rng, count, noise, covariance, mean):
+def estimates(rng, count, noise, covariance, mean, joined=0.0):
     """Released count, means and covariances with their stated deviations, as the product computes them to first order.
 
     ``noise`` is the standard deviation of the count; sums and second moment have as much, and as isometric noise.
+    Entries of the diagonal have a correlation ``joined`` with the count.
     """
     n, s, v = count, count * mean, count * (covariance + np.outer(mean, mean))
     isometric = np.where(np.eye(D), 1.0, 0.5**0.5) * noise
     drawn = np.triu(rng.standard_normal((D, D)) * isometric)
+    of_count = rng.standard_normal() * noise
+    drawn[np.diag_indices(D)] = np.diagonal(drawn) * (1.0 - joined**2) ** 0.5 + joined * of_count
     v = v + drawn + np.triu(drawn, 1).T
-    s, n = s + rng.standard_normal(D) * noise * 0.5**0.5, n + rng.standard_normal() * noise
+    s, n = s + rng.standard_normal(D) * noise * 0.5**0.5, n + of_count
     m, released = s / n, v / n - np.outer(s, s) / n**2
     sums = np.full(D, noise**2 / 2.0)
     crossed = np.outer(m**2, sums)
     variance = isometric**2 + crossed + crossed.T + 2.0 * np.outer(m, m) * np.diag(sums)
     variance = variance + (2.0 * np.outer(m, m) - v / n) ** 2 * noise**2
+    variance = variance + 2.0 * (2.0 * np.outer(m, m) - v / n) * np.eye(D) * joined * noise**2
     return (n, noise), m, np.sqrt(sums + m**2 * noise**2) / n, released, np.sqrt(variance) / n
 
 
@@ -33,16 +37,16 @@ def of_covariances(errors, *asked):
     return errors.band * linear + rest
 
 
-def exceeded(relative, covariance, mean, bands=(1.0,), trials=TRIALS):
+def exceeded(relative, covariance, mean, bands=(1.0,), trials=TRIALS, joined=0.0):
     """In how many releases any covariance is off by more than is stated, by how wide the band is."""
     rng, upper = np.random.default_rng(5), np.triu_indices(D)
     held = upper[0].size + D + 1
     band = stats.norm.ppf((1.0 + 0.95 ** (1.0 / held)) / 2.0)
     found = [0 for _ in bands]
     for _ in range(trials):
-        count, m, deviation, released, stated = estimates(rng, 1e5, relative * 1e5, covariance, mean)
+        count, m, deviation, released, stated = estimates(rng, 1e5, relative * 1e5, covariance, mean, joined)
         for i, width in enumerate(bands):
-            errors = RatioErrors.of(m, deviation, count, width * band)
+            errors = RatioErrors.of(m, deviation, count, width * band, joined != 0.0)
             reach = of_covariances(errors, *upper, released[upper], stated[upper])
             found[i] += bool((np.abs(released - covariance)[upper] > reach).any())
     return found
@@ -55,9 +59,9 @@ MOST = stats.binom.isf(1e-9, TRIALS, 0.05)
 
 @pytest.mark.parametrize("covariance", [np.zeros((D, D)), COVARIANCE], ids=["none", "some"])
 @pytest.mark.parametrize("mean", [np.zeros(D), MEAN], ids=["at the origin", "away"])
-@pytest.mark.parametrize("relative", [1e-4, 0.03, 0.12])
-def test_errors_of_covariances_are_held_whatever_the_noise_of_the_count(relative, mean, covariance):
-    (found,) = exceeded(relative, covariance, mean, trials=1000)
+@pytest.mark.parametrize(("relative", "joined"), [(1e-4, 0.0), (0.03, 0.0), (0.12, 0.0), (0.12, 0.9), (0.12, -0.9)])
+def test_errors_of_covariances_are_held_whatever_the_noise_of_the_count(relative, joined, mean, covariance):
+    (found,) = exceeded(relative, covariance, mean, trials=1000, joined=joined)
     assert found <= stats.binom.isf(1e-9, 1000, 0.05)
 
 

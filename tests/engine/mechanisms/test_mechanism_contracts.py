@@ -20,6 +20,7 @@ from blockveil.engine.mechanisms.counts.residuals import ResidualNoise
 from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, MatrixMechanism
 from blockveil.engine.mechanisms.directions.exponential import Exponential
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
+from blockveil.engine.mechanisms.joint_diagonal import JointDiagonal
 from blockveil.engine.mechanisms.k_norm import KNorm
 from blockveil.engine.mechanisms.laplace import IntegerLaplace, Laplace
 from blockveil.engine.mechanisms.published.matrix_noise import ClassicGaussian, Imgm, Mgm
@@ -152,6 +153,14 @@ class TestShapedDiagonal(MechanismContract):
     mechanism = ShapedDiagonal(Importance("relative-error"))
     applies = ("covariance", "second moment, box", "second moment, box, replace-one")
     problems: ClassVar = TestBoxDiagonal.problems
+    test_the_sampler_has_the_right_law_and_a_scale_wrong_by_5_percent_is_rejected = (
+        TestBoxDiagonal.test_the_sampler_has_the_right_law_and_a_scale_wrong_by_5_percent_is_rejected
+    )
+
+
+class TestJointDiagonal(MechanismContract):
+    mechanism = JointDiagonal(Importance("relative-error"))
+    applies = ("covariance",)
     test_the_sampler_has_the_right_law_and_a_scale_wrong_by_5_percent_is_rejected = (
         TestBoxDiagonal.test_the_sampler_has_the_right_law_and_a_scale_wrong_by_5_percent_is_rejected
     )

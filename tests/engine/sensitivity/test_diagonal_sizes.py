@@ -1,5 +1,6 @@
 """Noise with sizes of its own on the diagonal, by feature and behind a count: the largest change over all records."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy.optimize import minimize
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.diagonal_sizes import added_square, free_gain, replaced_bound
+from blockveil.engine.sensitivity.diagonal_sizes import JoinedCount, added_square, free_gain, replaced_bound
 from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.engine.sensitivity.spread import Diagonal, Spread
 
@@ -21,14 +22,15 @@ ROWS = {
     "uneven covariance": np.array([0.8, 1.0, 1.4, 3.0]),
 }
 DIAGONALS = [Diagonal(3.0, 0, 2.0), Diagonal(5.5, 2, 0.5), Diagonal(12.0, 3, 0.0), Diagonal(9.0, 1, 1.0)]
+JOINED = [Diagonal(11.0, 3, 2.0, 1, 16.0, 2), Diagonal(5.0, 2, 0.5, 1, 3.5, 1)]
 
 
 def inverse_root(rows, diagonal, lead):
     """Root of the inverse of the covariance of the noise of all distinct entries, densely; and where they are."""
     places = np.triu_indices(rows.size)
     own, sizes = places[0] == places[1], rows**diagonal.power / np.sqrt(diagonal.gain)
-    sizes[:lead] = rows[:lead] ** 2
-    together = np.where(np.arange(rows.size) >= lead, sizes, 0.0)
+    sizes[:lead] = rows[:lead] ** 2 / np.sqrt(diagonal.first)
+    together = np.where(np.arange(rows.size) >= lead, sizes, diagonal.times * sizes)
     covariance = np.diag((rows[places[0]] * rows[places[1]]) ** 2 / 2.0)
     covariance[np.ix_(own, own)] = np.diag(sizes**2) + diagonal.shared * np.outer(together, together)
     return np.linalg.inv(np.linalg.cholesky(covariance)), places
@@ -39,7 +41,7 @@ def moved(records, root, places):
 
 
 def spread_of(rows, diagonal, lead):
-    own = Diagonal(diagonal.gain, diagonal.shared, diagonal.power, lead)
+    own = replace(diagonal, lead=lead)
     return Spread(rows, rows, True, rows.size * (rows.size + 1) // 2, diagonal=own)
 
 
@@ -53,8 +55,9 @@ def records_of(lead, k, least=-1):
     return np.hstack([np.ones((len(free), lead)), free])
 
 
-@pytest.mark.parametrize("diagonal", DIAGONALS)
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(
+    ("name", "diagonal"), [*product(ROWS, DIAGONALS), *product(["covariance", "uneven covariance"], JOINED)]
+)
 @pytest.mark.parametrize("body", [Body.CUBE, Body.HALF_CUBE])
 def test_adding_a_record_of_whole_numbers_moves_no_further_and_one_of_them_as_far(name, diagonal, body):
     (problem, lead), rows = problem_of(name, ADD, body), ROWS[name]
@@ -116,15 +119,15 @@ def test_beyond_the_free_gain_a_record_at_the_origin_is_further_away():
 
 
 @pytest.mark.parametrize("shared", [0, 1, 3])
-@pytest.mark.parametrize("constant", [0.0, 2.5])
-def test_the_bound_of_many_features_is_above_all_corners(shared, constant):
+@pytest.mark.parametrize(("constant", "count"), [(0.0, None), (2.5, None), (2.5, JoinedCount(6.0, 2))])
+def test_the_bound_of_many_features_is_above_all_corners(shared, constant, count):
     rng = np.random.default_rng(shared)
     for _ in range(20):
         sizes = rng.uniform(0.2, 1.0, 9)
         own = sizes ** rng.uniform(0.0, 1.0) * rng.uniform(1.5, 6.0)
-        exact, attained = added_square(sizes, own, shared, constant)
+        exact, attained = added_square(sizes, own, shared, constant, count=count)
         assert exact == attained
-        bound, corner = added_square(sizes, own, shared, constant, cases=1)
+        bound, corner = added_square(sizes, own, shared, constant, cases=1, count=count)
         assert corner <= exact * (1 + 1e-12)
         assert exact <= bound * (1 + 1e-12)
         if corner == pytest.approx(constant**2 + 2 * constant * sizes.sum() + own @ own, rel=0.2):
@@ -146,3 +149,8 @@ def test_what_is_not_proven_is_refused():
         spread_of(rows / 2.0, Diagonal(4.0, 1, 1.0), 0)
     with pytest.raises(CannotCalibrate, match="no proof"):
         Diagonal(4.0, 1, 2.5)
+    with pytest.raises(CannotCalibrate, match="not proven"):
+        problem_of("covariance", REPLACE)[0].l2(spread_of(ROWS["covariance"], JOINED[0], 1))
+    for first, times, shared, lead in ((0.9, 1, 2, 1), (4.0, 0, 2, 1), (4.0, 9, 2, 1), (4.0, 1, 0, 1), (4.0, 1, 2, 0)):
+        with pytest.raises(CannotCalibrate, match="count with gain"):
+            Diagonal(4.0, shared, 2.0, lead, first, times)

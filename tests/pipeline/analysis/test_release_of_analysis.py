@@ -450,21 +450,29 @@ def test_errors_of_statistics_know_the_noise_that_a_diagonal_shares(tmp_path):
     assert together > 1.3 * np.sqrt(np.sum(deviation**2))
 
 
-def test_errors_of_a_covariance_know_what_its_diagonal_shares_and_that_its_count_shares_nothing(tmp_path):
+@pytest.mark.parametrize("joined", [False, True])
+def test_errors_of_a_covariance_know_what_its_diagonal_shares_and_whether_its_count_takes_part(tmp_path, joined):
     text = config(MOMENT.format(kind="covariance", features=features()))
     before, _, rest = text.partition("[mechanism]")
-    noise = 'kind = "shaped-diagonal"\noptimise_for = "relative-error"'
+    noise = f'kind = "{"joint" if joined else "shaped"}-diagonal"\noptimise_for = "relative-error"'
     release = made(tmp_path, f"{before}[mechanism]\n{noise}\n\n" + rest[rest.index("[compute]") :], people(500)).release
     stated, moments = release.opened.attributes["mechanism"]["diagonal"], release.moments("A test")
     assert (stated["lead"], stated["shared"] > 0) == (1, True)
     deviation = np.diagonal(np.asarray(release.array("second_moment_standard_deviation")))
     own = np.diagonal(moments.variance)[1:]
     assert own + moments.common[1:] ** 2 == pytest.approx(deviation**2)
-    assert moments.common[0] == 0.0
+    count = float(np.asarray(release.array("count_standard_deviation")))
+    assert moments.variance[0, 0] + moments.common[0] ** 2 == pytest.approx(count**2)
+    assert moments.common[0] ** 2 / moments.variance[0, 0] == pytest.approx(
+        stated["shared"] * stated["times"] ** 2 if joined else 0.0
+    )
     features_alone = np.diag([0.0, *np.ones(deviation.size)])
-    together = np.sqrt(np.sum(own) + np.sum(moments.common) ** 2)
+    together = np.sqrt(np.sum(own) + np.sum(moments.common[1:]) ** 2)
     assert moments.deviations(features_alone) == pytest.approx(together)
     assert together > 1.2 * np.sqrt(np.sum(deviation**2))
+    # Count and diagonal together.
+    everything = np.sqrt(np.sum(own) + moments.variance[0, 0] + np.sum(moments.common) ** 2)
+    assert moments.deviations(np.eye(deviation.size + 1)) == pytest.approx(everything)
 
 
 def test_standard_errors_say_how_they_are_read(known):

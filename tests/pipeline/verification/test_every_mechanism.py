@@ -24,7 +24,7 @@ from tests.pipeline.verification.test_verified import (
 __all__ = ["made", "releases"]  # fixtures
 
 DAY = date(2026, 11, 20)
-SECOND_MOMENT = queries.ROWS.replace('"rows"', '"second-moment"')
+SECOND_MOMENT, COVARIANCE = (queries.ROWS.replace('"rows"', f'"{kind}"') for kind in ("second-moment", "covariance"))
 ALLOCATION = 'allocation = { kind = "uniform" }'
 
 
@@ -51,6 +51,7 @@ PLANS = {
     "shaped-gaussian": asked(SECOND_MOMENT, AIM),
     "box-diagonal": asked(SECOND_MOMENT),
     "shaped-diagonal": asked(SECOND_MOMENT, AIM),
+    "joint-diagonal": asked(COVARIANCE, AIM, **ADD),
     "laplace": asked(SECOND_MOMENT, AIM),
     "k-norm": asked(queries.ROWS),
     "discrete-laplace": counted(),
