@@ -7,17 +7,25 @@ import time
 from pathlib import Path
 
 _STAGES = (
+    ("reserving the budget", "ledger"),
     ("starting workers", "cluster"),
     ("reading", "sums"),
+    ("training", "training"),
+    ("committing the charge", "ledger"),
     ("drawing the noise", "noise and writing"),
     ("closing", "digest"),
     ("publishing", "publishing"),
     ("sending", "sending"),
-    ("sealing", "sealing"),
+    ("sealing", "ledger"),
     ("writing the report", "report"),
     ("starting Prefect", "Prefect"),
+    ("stopping Prefect", "Prefect"),
 )
-"""How what a run says of its stage begins, and what the stage is called; anything else belongs to the stage before."""
+"""How what a run says of its stage begins, and what the stage is called; anything else belongs to the stage before.
+
+The ledger's stage is to reserve, to commit and to seal the charge: with the identity of the records, which a charge is
+for, and the key.
+"""
 
 
 class StageTimes:

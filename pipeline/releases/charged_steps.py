@@ -115,7 +115,7 @@ def measure(
     """
     plan, dataset, handle = workspace.plan, reservation.dataset, reservation.charge.charge_id
     if plan.trains:
-        return train(workspace, reservation, compute, tell, partial(_commit, workspace, reservation), hear)
+        return train(workspace, reservation, compute, tell, partial(_commit, workspace, reservation, tell), hear)
     chunk_rows = plan.effort.chunk_rows(dataset.chunk_rows)
     cut = plan.effort.cut(plan.effort.machine(compute.workers, compute.threads), dataset.rows)
     layout = cut.layout(dataset.rows, chunk_rows)
@@ -129,7 +129,7 @@ def measure(
     held = compute.hold(exact, partial(tell, "reading, clipping and adding up"))
     del exact
     dataset.check_unchanged()  # the sum must be of the data that the charge is for
-    charge, key = _commit(workspace, reservation)
+    charge, key = _commit(workspace, reservation, tell)
     tell("drawing the noise", None)
     compute.install(handle, key)
     with ExitStack() as installed:
@@ -149,8 +149,9 @@ def measure(
             return staged
 
 
-def _commit(workspace: Workspace, reservation: Reservation) -> tuple[Charge, NoiseKey]:
+def _commit(workspace: Workspace, reservation: Reservation, tell: Tell) -> tuple[Charge, NoiseKey]:
     """Make the key, then make the charge irrevocable; only the holder of the committed key may go on."""
+    tell("committing the charge", None)
     charge_id, state = reservation.charge.charge_id, reservation.charge.state
     shared = _with_shared_key(workspace.plan)
     payer = reservation.charge.continues if shared else None

@@ -65,6 +65,7 @@ class Attempt:
 
     def reserve(self) -> None:
         """Hold the budget; as :func:`.charged_steps.reserve`."""
+        self._tell("reserving the budget", None)
         self._reservation = charged_steps.reserve(self.workspace, self._name)
         self._published = self._reservation.published
         if self._reservation.resumed:

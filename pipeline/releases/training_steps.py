@@ -107,6 +107,7 @@ def train(
             held = sums.hold(course, of_all=course.step == 0 and course.secret)
             if course.step == 0:
                 charge, key = _committed(dataset, compute, handle, commit)
+                tell("training", 0.0)
                 sums.keep_records()
                 held = sums.hold(course) if course.secret else held
             own = released[slice(*sums.rows_of(course))]

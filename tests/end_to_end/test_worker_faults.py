@@ -160,9 +160,9 @@ def test_workers_that_join_and_leave_during_a_run_change_no_bit(tmp_path, known,
 
     with open_compute(loaded) as compute:
         outcome = run_release(make_plan(loaded, NIGHT), compute, "test", tell)
-    assert told[0] == "starting workers"
-    assert told[1].startswith("reading")
-    assert "drawing the noise" in told
+    assert told[:2] == ["reserving the budget", "starting workers"]
+    assert told[2].startswith("reading")
+    assert told[3:5] == ["committing the charge", "drawing the noise"]
     check_release(loaded, outcome, expected)
     started.scale(2)
 

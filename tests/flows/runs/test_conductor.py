@@ -38,7 +38,7 @@ def run(request, people, monkeypatch):
         request.getfixturevalue("prefect")
     monkeypatch.setattr(night_commands.server, "at_hand", nullcontext)
     plain = request.param == "plain"
-    return lambda: night_commands.run(people.path, date=str(NIGHT), no_prefect=plain, debug=True)
+    return lambda: night_commands.run(people.path, date=str(NIGHT), no_prefect=plain, timings=True, debug=True)
 
 
 def kinds(loaded):
@@ -60,7 +60,22 @@ def test_a_night_that_only_lacks_its_report_says_that_it_is_released(people, mon
     assert kinds(people).count("COMMITTED") == 1
 
 
-def test_a_run_plans_once_opens_the_ledger_once_and_takes_the_steps_in_order(run, people, monkeypatch, request):
+STAGES = [
+    "start and imports",
+    "plan and budget",
+    "ledger",
+    "cluster",
+    "sums",
+    "noise and writing",
+    "digest",
+    "publishing",
+    "report",
+]
+
+
+def test_a_run_plans_and_opens_the_ledger_once_with_steps_in_order_and_each_timed(
+    run, people, monkeypatch, request, capsys
+):
     plans, ledgers, taken, plan, opened = [], [], [], planning.make_plan, Ledger.__init__
 
     def planned(*args):
@@ -86,7 +101,13 @@ def test_a_run_plans_once_opens_the_ledger_once_and_takes_the_steps_in_order(run
     assert len(plans) == 1
     assert len(ledgers) == 1
     assert taken == ["reserve", "measure", "publish", "seal"]
-    if request.node.callspec.params["run"] == "plain":
+    by_prefect = request.node.callspec.params["run"] == "prefect"
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    begin = next(i for i, line in enumerate(shown) if line[:1] == ["Time"])
+    said = {" ".join(line[:-2]): float(line[-2]) for line in shown[begin + 1 :]}
+    assert list(said) == [*STAGES[:2], *["Prefect"] * by_prefect, *STAGES[2:]]
+    assert abs(float(shown[begin][1]) - sum(said.values())) <= 0.05 * (len(said) + 1)
+    if not by_prefect:
         return
     with get_client(sync_client=True) as client:
         (latest, *_) = client.read_flow_runs(limit=1, sort="START_TIME_DESC")
@@ -162,13 +183,20 @@ def test_small_work_of_a_local_cluster_starts_no_process(tmp_path, monkeypatch):
     assert kinds(loaded)[-1] == "RELEASED"
 
 
-def test_the_time_of_each_stage_is_shown_where_it_is_asked_for(people, capsys):
-    night_commands.run(people.path, date=str(NIGHT), no_prefect=True, timings=True, debug=True)
-    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
-    begin = next(i for i, line in enumerate(shown) if line[:1] == ["Time"])
-    said = {" ".join(line[:-2]): float(line[-2]) for line in shown[begin + 1 :]}
-    assert list(said)[:2] == ["start and imports", "plan and budget"]
-    assert {"sealing", "cluster", "sums", "noise and writing", "digest", "publishing", "report"} <= set(said)
-    assert abs(float(shown[begin][1]) - sum(said.values())) <= 0.05 * (len(said) + 1)
+def test_the_stages_of_a_run_are_told_as_json_and_the_ledgers_calls_are_its_own_stage(people, monkeypatch, capsys):
+    begun, found = [], []
+    begin = night_commands.StageTimes.begin
+
+    def beginning(self, stage):
+        begun.append(stage)
+        begin(self, stage)
+
+    monkeypatch.setattr(night_commands.StageTimes, "begin", beginning)
+    for name in ("reserve", "commit", "released"):
+        work = getattr(Ledger, name)
+        monkeypatch.setattr(
+            Ledger, name, lambda *args, work=work, **kwargs: (found.append(begun[-1]), work(*args, **kwargs))[1]
+        )
     night_commands.run(people.path, date=str(NIGHT), no_prefect=True, timings=True, as_json=True, debug=True)
-    assert set(json.loads(capsys.readouterr().out)["seconds"]) >= {"plan and budget", "report"}
+    assert list(json.loads(capsys.readouterr().out)["seconds"]) == STAGES
+    assert found == ["ledger", "ledger", "ledger"]

@@ -211,7 +211,12 @@ def test_an_end_while_the_key_is_forgotten_leaves_nothing_beside_the_release(tmp
         with pytest.raises(error):
             run_release(make_plan(loaded, NIGHT), ThreadCompute(2), "first", lambda *_: None)
     assert not [path for path in loaded.output_root.rglob("*") if ".staging" in path.name]
-    assert run_release(make_plan(loaded, NIGHT), ThreadCompute(2), "second", lambda *_: None).path.exists()
+    told = []
+    second = run_release(make_plan(loaded, NIGHT), ThreadCompute(2), "second", lambda stage, _: told.append(stage))
+    assert second.path.exists()
+    at = told.index("committing the charge")
+    assert told[0] == "reserving the budget"
+    assert told[at - 1 : at + 2] == ["training", "committing the charge", "training"]
 
 
 def test_neither_blocks_nor_threads_change_a_bit(tmp_path):
