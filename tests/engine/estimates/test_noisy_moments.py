@@ -231,3 +231,15 @@ def test_cross_products_are_about_the_mean():
 def test_without_noise_every_error_is_zero():
     for name, statistic in every_statistic().items():
         assert np.all(statistic(moments(exact(), 0.0))[1] == 0.0), name
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_few_components_computed_by_themselves_are_those_among_all(monkeypatch, scaled):
+    all_ = components.components(moments(exact(), 2.0), 1, scaled)
+    monkeypatch.setattr(components, "_FEW_OF", 0)
+    few = components.components(moments(exact(), 2.0), 1, scaled)
+    for one, other in ((few.variances, all_.variances), (few.shares, all_.shares), (few.loadings, all_.loadings)):
+        assert np.isfinite(other.standard_deviation).all()
+        assert one.value == pytest.approx(other.value, rel=1e-9)
+        assert one.standard_deviation == pytest.approx(other.standard_deviation, rel=1e-6)
+    assert few.sine_distance == pytest.approx(all_.sine_distance, rel=1e-9)
