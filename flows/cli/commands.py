@@ -177,6 +177,11 @@ COMMANDS = {
         "directions",
         "Write the principal directions of a release, for mvg and mvg-exact. Public: the release was paid for.",
     ),
+    "leading": Listed(
+        "leading_command",
+        "leading",
+        "Show the leading eigenvalues of a released covariance or second moment of any size beside what noise gives.",
+    ),
     "ledger": Listed("ledger_commands", "app", "Read and verify the ledger."),
     "budget": Listed(
         "budget_commands", "app", "Grant a data set's budget, see what is left of it and how long it lasts."

@@ -17,10 +17,14 @@ from numpy.typing import NDArray
 
 from blockveil.engine.records.geometry import Box
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.data.released import OpenRelease, open_release
 from blockveil.pipeline.public.shaping import save_matrix
-from blockveil.pipeline.releases.publishing import ReleaseInMemory, read_release
 
 Array = NDArray[np.float64]
+
+_MOST = 4096
+"""Features of a matrix of 2**24 entries. Noise along directions of a larger one cannot be planned, since it needs the
+whole answer in one task."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +70,19 @@ def principal_directions(release: Path) -> NoiseDirections:
     Raises
     ------
     ConfigError
-        The release holds none of these, its shape is a matrix that it does not hold, or its noise exceeds it.
+        The release holds none of these, its shape is a matrix that it does not hold, its noise exceeds it, or it has
+        more than 4,096 features.
     StoreError
         The release cannot be read.
     """
-    found = read_release(release)
+    found = open_release(release)
     scale = _scale(found.attributes["query"].get("geometry", {}))
+    if scale.size > _MOST:
+        raise ConfigError(
+            f"This release has {scale.size:,} features",
+            f"All directions are computed of at most {_MOST:,}, for noise along each of them",
+            "blockveil leading gives the leading directions of a release of any size",
+        )
     if found.attributes.get("matrix") == "directions":
         return _completed(found, scale)
     values, vectors = np.linalg.eigh(_moment(found) / np.outer(scale, scale))
@@ -83,9 +94,9 @@ def principal_directions(release: Path) -> NoiseDirections:
     return NoiseDirections(_signed(vectors[:, ::-1]), strength, str(found.attributes["release_id"]))
 
 
-def _completed(release: ReleaseInMemory, scale: Array) -> NoiseDirections:
+def _completed(release: OpenRelease, scale: Array) -> NoiseDirections:
     """Published directions first, orthonormal in scaled units; the rest of the space after them."""
-    scaled = release.arrays["directions"] / scale[:, None]
+    scaled = release.arrays["directions"][...] / scale[:, None]
     basis = np.linalg.qr(scaled, mode="complete")[0]
     strength = np.concatenate([np.ones(scaled.shape[1]), np.zeros(scale.size - scaled.shape[1])])
     return NoiseDirections(_signed(basis), strength, str(release.attributes["release_id"]))
@@ -103,14 +114,14 @@ def save(directions: NoiseDirections, output: Path) -> None:
     save_matrix(directions.matrix, output)
 
 
-def _moment(release: ReleaseInMemory) -> Array:
+def _moment(release: OpenRelease) -> Array:
     arrays, kind = release.arrays, release.attributes.get("matrix")
     if kind in ("covariance", "second_moment"):
-        matrix: Array = arrays[str(kind)]
+        matrix: Array = arrays[str(kind)][...]
         return (matrix + matrix.T) / 2.0
     if kind == "rows":
-        centred = arrays["rows"] - np.asarray(release.attributes["origin"])
-        noise = np.mean(arrays["rows_standard_deviation"] ** 2, axis=0)
+        centred = arrays["rows"][...] - np.asarray(release.attributes["origin"])
+        noise = np.mean(arrays["rows_standard_deviation"][...] ** 2, axis=0)
         unbiased: Array = centred.T @ centred / centred.shape[0] - np.diag(noise)
         return unbiased
     raise ConfigError(

@@ -271,18 +271,22 @@ def _spectrum(facts: Facts) -> Picture:
         f"{number(float(found.values[-1]))}. In 95 of 100 releases noise alone reaches at most {number(level)}; "
         f"{facts.above_noise:,} {'is' if facts.above_noise == 1 else 'are'} above that."
     )
+    return eigenvalues(found.values, level, what, "in units of noise", text, signed=symmetric)
+
+
+def eigenvalues(values: Array, level: float, what: str, unit: str, text: str, *, signed: bool) -> Picture:
+    """Values in descending order, with a band as far as noise alone reaches."""
     # Where nothing is known, noise may reach as far as the values.
-    level = level if np.isfinite(level) else float(np.max(np.abs(found.values)))
+    level = level if np.isfinite(level) else float(np.max(np.abs(values)))
 
     def draw(theme: Theme) -> Figure:
         from matplotlib.ticker import MaxNLocator, NullLocator
 
-        values = found.values
         positions, above = np.arange(1, values.size + 1), values > level
         with drawn_by(STYLE):
             figure = blank_figure(6.6, 3.4)
             axes = figure.add_subplot()
-            axes.axhspan(-level if symmetric else 0.0, level, color=theme.noise, alpha=0.22, lw=0)
+            axes.axhspan(-level if signed else 0.0, level, color=theme.noise, alpha=0.22, lw=0)
             many = values.size > 200
             style: dict[str, Any] = {"s": 8 if many else 22, "rasterized": many}
             axes.scatter(positions[above], values[above], color=theme.signal, label="above the noise", **style)
@@ -291,12 +295,12 @@ def _spectrum(facts: Facts) -> Picture:
                 label="not above it", **style,
             )  # fmt: skip
             axes.set_yscale("symlog", linthresh=max(level, 1e-300))
-            ticks = _decades(values, level, symmetric)
+            ticks = _decades(values, level, signed)
             axes.set_yticks(ticks, [number(tick) for tick in ticks])
             axes.yaxis.set_minor_locator(NullLocator())
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.set_xlabel(what, color=theme.ink)
-            axes.set_ylabel("in units of noise", color=theme.ink)
+            axes.set_ylabel(unit, color=theme.ink)
             axes.set_title(
                 "Spectrum of the released matrix\nband: what noise alone reaches in 95 of 100 releases",
                 color=theme.ink,

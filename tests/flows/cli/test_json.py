@@ -98,6 +98,7 @@ CALLS = [
     "shape releases/people/covariance/2026-11-20.json --output shape.npy",
     "shape-of-list list.csv --output list.npy",
     "directions releases/people/covariance/2026-11-20.json --output directions.npy",
+    "leading people/covariance/2026-11-20 --config people.toml --count 2 --output leading.npz --picture leading.svg",
     "ledger show people.toml",
     "verify releases/people/covariance/2026-11-20.json",
     "ledger verify people.toml",

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from blockveil.pipeline.analysis.leading_part import leading_part
-from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.report import matrix as tiles
 from blockveil.pipeline.report import spectrum as spectra
+from blockveil.pipeline.report.papers import CARD
 
 SIZE = 60
 NAMES = tuple(f"f{i}" for i in range(SIZE))
@@ -61,6 +62,27 @@ def test_values_and_directions_are_those_of_the_matrix(way):
     assert np.allclose(kept @ kept.T, found.vectors[:, :2] * found.values[:2] @ found.vectors[:, :2].T)
     assert list(found.directions.columns) == list(NAMES)
     assert found.variances.index[0] == "component 1"
+
+
+def test_all_of_it_is_saved_for_other_programs_and_drawn_beside_the_noise(tmp_path):
+    found = leading_part(released(strength=100.0)[0], NAMES, 3)
+    found.save(tmp_path / "l.npz")
+    with np.load(tmp_path / "l.npz") as kept:
+        part = kept["factor"][:, : int(kept["above_noise"])]
+        values, vectors = kept["values"][:2], kept["directions"][:, :2]
+        assert np.allclose(part @ part.T, vectors * values @ vectors.T)
+        assert kept["noise_floor"] == found.noise_floor
+        assert (kept["errors"] == found.errors).all()
+        assert tuple(kept["features"]) == NAMES
+        assert kept["release_id"] == "a/b/2026-11-20"
+    with pytest.raises(StoreError, match="not replaced"):
+        found.save(tmp_path / "l.npz")
+    with pytest.raises(ConfigError, match="has no"):
+        found.save(tmp_path / "l.npy")
+    assert "2 of these are above that" in found.picture.text
+    drawn = found.picture.draw(CARD)
+    assert drawn.startswith("<svg")
+    assert "products of the features" in drawn
 
 
 @pytest.mark.parametrize("spread", [1.0, 9.0])

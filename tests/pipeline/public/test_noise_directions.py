@@ -120,6 +120,10 @@ def test_directions_of_a_release_cost_nothing_and_are_declared_by_the_next_one(t
     declared = tomllib.loads(line.partition("  ")[2].replace(", ", "\n"))
     assert declared == {"directions": "w.npy", "directions_source": "people/covariance/2026-11-20"}
     found = zarr.open_group(first.path, mode="r")["covariance"][...]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(noise_directions, "_MOST", 2)
+        with pytest.raises(ConfigError, match="blockveil leading gives"):
+            noise_directions.principal_directions(first.path)
     half = np.array([60.0, 5e5, 5e5])
     _, vectors = np.linalg.eigh(found / np.outer(half, half))
     matrix = np.load(tmp_path / "w.npy")

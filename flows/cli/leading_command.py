@@ -1,0 +1,68 @@
+"""``blockveil leading``: the leading directions of a released matrix of any size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from blockveil.flows.cli.common import Debug, Json, print_answer, read_config
+from blockveil.pipeline.base.errors import ConfigError
+
+Named = Annotated[
+    str,
+    typer.Argument(
+        metavar="RELEASE", help="Release id (with --config), pointer or folder, or its address.", show_default=False
+    ),
+]
+Count = Annotated[int, typer.Option("--count", help="How many directions, at most 500.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", help="New .npz file: eigenvalues, directions, and the factor F of the matrix F F'."),
+]
+Picture = Annotated[Path | None, typer.Option("--picture", help="New .svg file: eigenvalues beside the noise floor.")]
+Config = Annotated[Path | None, typer.Option("--config", help="Config of the release: where release ids are found.")]
+
+
+def leading(
+    release: Named,
+    count: Count = 10,
+    output: Output = None,
+    picture: Picture = None,
+    config: Config = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show the leading eigenvalues of a released covariance or second moment of any size beside what noise gives."""
+    del debug
+    if picture is not None and picture.suffix != ".svg":
+        raise ConfigError(f'--picture "{picture.name}" does not end in .svg', "It is drawn as SVG", "Correct it")
+    from blockveil.flows.cli.named_release import named_release
+    from blockveil.pipeline.analysis.opening import open_
+    from blockveil.pipeline.base import durable
+    from blockveil.pipeline.report.papers import CARD
+
+    opened = open_(named_release(release, None if config is None else read_config(config)))
+    found = opened.leading(count)
+    files = []
+    if output is not None:
+        found.save(output)
+        files.append(str(output))
+    if picture is not None:
+        durable.write_new(picture, found.picture.draw(CARD).encode(), "the picture", "A file is not replaced")
+        files.append(str(picture))
+    print_answer(
+        [
+            ("Release", opened.release_id),
+            ("Guarantee", opened.guarantee.sentence),
+            *found.rows(),
+            *(("File", file) for file in files),
+        ],
+        as_json,
+        values=found.values.tolist(),
+        errors=found.errors.tolist(),
+        noise_floor=found.noise_floor,
+        above_noise=found.above_noise,
+        files=files,
+    )
