@@ -9,7 +9,8 @@ In one run, on the same store and with the same number of workers, medians of in
            the machine's limit for integers, where it has such a product
 * ours     read, clip, quantise, multiply, add up: the exact sums that a release adds noise to, with the 8 bits a value
            that a plan chooses at these sizes
-* sixteen  the same with 16 bits a value
+* cold     the same after the system was asked to forget the store, so that it comes from the disk
+* sixteen  as ours, with 16 bits a value
 * floats   the same plan and tiles without quantising, in plain float64
 * peer     dask.array: ``X.T @ X`` after the clip that any private release needs, best of the chunkings tried
 * peer32   the same in float32, whose sums are not exact, and multiply32 BLAS alone in float32
@@ -17,16 +18,24 @@ In one run, on the same store and with the same number of workers, medians of in
 * sklearn  scikit-learn's IncrementalPCA, leading ten components, in one process with all its BLAS threads, up to 500
            features, once, where scikit-learn is installed
 
+Beside each stands the processor time of the workers and this process, which a busy machine hardly changes. Of ours
+and cold it prints the share of the workers' cores lost to waiting: what of their elapsed time, one core each, is not
+their processor time. That share means something on a quiet machine alone. Records lie in a temporary folder; where
+that is in memory (``TMPDIR`` says where), cold is like ours.
+
+From 10**12 products on (rows x features x features), dask.array's chunks are chosen in float32 on a quarter of the
+rows, and what multiplies in double precision is left out: each of that takes minutes there. Names after REPEATS say
+what to measure instead.
+
 Whatever the environment says, workers have one BLAS thread each and this process as many as there are cores. Workers
 have compiled their inner loops and chosen a product in eight bits before (the extra ``fast``), as for a release that is
 large enough; how long that took is printed.
 
-``python -m benchmarks.covariance [ROWS FEATURES [WORKERS [REPEATS]]]``
+``python -m benchmarks.covariance [ROWS FEATURES [WORKERS [REPEATS [NAME ...]]]]``
 """
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 import statistics
@@ -34,21 +43,29 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import dask
-import dask.array as da
 import numpy as np
 import zarr
-from distributed import Client, get_task_stream, wait
+from distributed import Client, get_task_stream
 from threadpoolctl import threadpool_limits
 from zarr.codecs import Crc32cCodec
 
-from benchmarks.machine import instructions
+from benchmarks.covariance_peers import (
+    LARGEST_ALONE,
+    PEERS,
+    WIDEST_PCA,
+    chunkings,
+    incremental_pca,
+    numpy_alone,
+    peer,
+)
+from benchmarks.machine import forget, instructions
 from blockveil.engine.answers import eight_bit
 from blockveil.engine.answers.cost import Machine, choose
 from blockveil.engine.answers.gram import arithmetic
@@ -67,22 +84,13 @@ from blockveil.pipeline.plan.machine_speed import measure
 
 SIZES = ((200_000, 2_000), (50_000, 8_000), (1_000_000, 500))
 MEMORY = 4 * 2**30
+BOUND = 3.0
 CHUNK_BYTES = 8 * 2**20
-WIDEST_PCA = 500
-LARGEST_ALONE = 4 * 10**8
-"""Values of an array that NumPy gets whole: 3.2 GB, and twice that while it works."""
+HEAVY = 10**12
+"""Products of two values from which on double precision is left out."""
 
-PEERS = {
-    "floats": "the same plan in plain floats",
-    "peer": "dask.array",
-    "peer32": "dask.array in float32",
-    "numpy": "np.cov",
-    "sklearn": "IncrementalPCA",
-}
-"""What is compared with."""
-
-MOST_BY_ROWS = 10_000
-"""Features up to which dask.array is tried with whole rows in a chunk, each of which has a product of all features."""
+LIGHT = ("read", "straight", "multiply32", "integers", "ours", "cold", "peer32")
+"""What is measured from there on."""
 
 
 def make_store(path: Path, rows: int, features: int) -> zarr.Array[Any]:
@@ -229,29 +237,6 @@ def predicted(store: Any, workers: int) -> float:
     return choose(work, Machine(workers, 1, MEMORY, measure(workers)), 2**25).cost.exact_seconds
 
 
-def peer(client: Client, store: Any, chunks: tuple[int, int], bound: float, dtype: str = "f8") -> None:
-    """The same by dask.array."""
-    with dask.config.set({"array.slicing.split-large-chunks": False}), client.as_current():
-        records = da.from_zarr(store, chunks=chunks).clip(-bound, bound).astype(dtype)
-        wait(client.persist(records.T @ records))
-
-
-def numpy_alone(store: Any, bound: float) -> None:
-    """The same by NumPy in this process."""
-    with threadpool_limits(os.cpu_count(), user_api="blas"):
-        np.cov(np.clip(store[...], -bound, bound), rowvar=False, dtype=np.float64)
-
-
-def incremental_pca(store: Any, bound: float) -> None:
-    """Principal components by scikit-learn, a few thousand records at a time."""
-    rows, features = store.shape
-    several = max(1, 2 * features // store.chunks[0]) * store.chunks[0]
-    found = importlib.import_module("sklearn.decomposition").IncrementalPCA(10)
-    with threadpool_limits(os.cpu_count(), user_api="blas"):
-        for first in range(0, rows - features, several):
-            found.partial_fit(np.clip(store[first : first + several], -bound, bound), check_input=False)
-
-
 @contextmanager
 def cluster_of(workers: int) -> Iterator[Client]:
     """Worker processes of this machine with one thread each, started as a release starts them."""
@@ -263,58 +248,75 @@ def cluster_of(workers: int) -> Iterator[Client]:
         yield client
 
 
-def compare(rows: int, features: int, workers: int, repeats: int) -> None:
-    """Measure one size and print its line."""
-    bound = 3.0
-    box = Box(np.full(features, -bound), np.full(features, bound), np.zeros(features))
-    fine, floats = (kind(box.coordinates(), 32767, True, None) for kind in (Quantiser, Floats))
-    few = Quantiser(box.coordinates(), 127, True, None, dither=Dither(features))
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        cluster_of(workers) as client,
-    ):
+def processor(client: Client) -> tuple[float, float]:
+    """Processor seconds of the workers, and of this process, with all their threads."""
+    return sum(client.run(time.process_time).values()), time.process_time()
+
+
+def compare(rows: int, features: int, workers: int, repeats: int, wanted: Collection[str] = ()) -> None:
+    """Measure one size and print its lines."""
+    with tempfile.TemporaryDirectory() as folder, cluster_of(workers) as client:
         store = make_store(Path(folder) / "x", rows, features)
         found = list(client.run(prepare).values())
         print(f"{instructions()}; products in {found[0][0]}")
         print("  chosen and compiled, or loaded, in " + ", ".join(f"{a:.2f} + {b:.2f} s" for _, a, b in found))
-        ranges = row_ranges(rows, store.chunks[0], 4 * workers)
-        tall = store.chunks[0]
-        chunkings = [(4 * tall, min(features, 2048)), (rows // 4, 2048), (rows, 2048)]
-        if features <= MOST_BY_ROWS:
-            chunkings = [(tall, features), (4 * tall, features), chunkings[0]]
-        runs: dict[str, Callable[[], object]] = {
-            "read": lambda: client.gather([client.submit(_read, store, *r, pure=False) for r in ranges]),
-            "straight": lambda: client.gather([client.submit(_read, Stored(store), *r, pure=False) for r in ranges]),
-            "multiply": partial(multiply_alone, client, rows, features, workers),
-            "multiply32": partial(multiply_alone, client, rows, features, workers, single=True),
-            "integers": partial(integers_alone, client, rows, features, workers),
-            "ours": partial(ours, client, store, few),
-            "sixteen": partial(ours, client, store, fine),
-            "floats": partial(ours, client, store, floats),
-        }
+        heavy = rows * features**2 >= HEAVY
+        runs = _runs(client, store, workers, wanted or (LIGHT if heavy else ()))
         if not all(reason.startswith("8 bits") for reason, *_ in found):
-            del runs["integers"]
-        best = min(chunkings, key=lambda chunks: seconds(partial(peer, client, store, chunks, bound)))
-        runs["peer"] = partial(peer, client, store, best, bound)
-        runs["peer32"] = partial(peer, client, store, best, bound, "f4")
-        if rows * features <= LARGEST_ALONE:
-            runs["numpy"] = partial(numpy_alone, store, bound)
+            runs.pop("integers", None)
+        if runs.keys() & {"peer", "peer32"}:
+            tried = chunkings(rows, features, store.chunks[0])
+            how = ("f4", rows // 4) if heavy else ("f8",)
+            best = min(tried, key=lambda chunks: seconds(partial(peer, client, store, chunks, BOUND, *how)))
+            runs |= {name: partial(run, best) for name, run in runs.items() if name in ("peer", "peer32")}
         times: dict[str, list[float]] = {name: [] for name in (*runs, "predicted")}
+        spent: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
         memory: dict[str, float] = {}
         after: list[float] = []
         for _ in range(repeats):
             for name, run in runs.items():
+                if name == "cold":
+                    forget(Path(folder))
+                before = processor(client)
                 with peak_memory(client) as peak, get_task_stream(client) as stream:
                     times[name].append(seconds(run))
+                theirs, own = processor(client)
+                spent[name].append((theirs - before[0], own - before[1]))
                 if name == "ours":
                     after.append(after_reading(stream.data) / times[name][-1])
                 memory[name] = max(memory.get(name, 0.0), peak[0])
             times["predicted"].append(predicted(store, workers))
-        if features <= WIDEST_PCA and importlib.util.find_spec("sklearn"):
-            times["sklearn"] = [seconds(partial(incremental_pca, store, bound))] * repeats
+        if features <= WIDEST_PCA and importlib.util.find_spec("sklearn") and not wanted:
+            times["sklearn"] = [seconds(partial(incremental_pca, store, BOUND))] * repeats
     show(rows, features, workers, times, memory)
+    show_processor(workers, times, spent)
     share = statistics.median(after)
     print(f"  share of the time after the last task that reads, in which parts are added up: {share:.2f}")
+
+
+def _runs(client: Client, store: Any, workers: int, wanted: Collection[str]) -> dict[str, Callable[..., object]]:
+    """What is measured, by name; all there is where nothing is wanted, and ours always."""
+    rows, features = store.shape
+    box = Box(np.full(features, -BOUND), np.full(features, BOUND), np.zeros(features))
+    fine, floats = (kind(box.coordinates(), 32767, True, None) for kind in (Quantiser, Floats))
+    few = Quantiser(box.coordinates(), 127, True, None, dither=Dither(features))
+    ranges = row_ranges(rows, store.chunks[0], 4 * workers)
+    runs: dict[str, Callable[..., object]] = {
+        "read": lambda: client.gather([client.submit(_read, store, *r, pure=False) for r in ranges]),
+        "straight": lambda: client.gather([client.submit(_read, Stored(store), *r, pure=False) for r in ranges]),
+        "multiply": partial(multiply_alone, client, rows, features, workers),
+        "multiply32": partial(multiply_alone, client, rows, features, workers, single=True),
+        "integers": partial(integers_alone, client, rows, features, workers),
+        "ours": partial(ours, client, store, few),
+        "cold": partial(ours, client, store, few),
+        "sixteen": partial(ours, client, store, fine),
+        "floats": partial(ours, client, store, floats),
+        "peer": lambda chunks: peer(client, store, chunks, BOUND),
+        "peer32": lambda chunks: peer(client, store, chunks, BOUND, "f4"),
+    }
+    if rows * features <= LARGEST_ALONE:
+        runs["numpy"] = partial(numpy_alone, store, BOUND)
+    return {name: run for name, run in runs.items() if not wanted or name in wanted or name == "ours"}
 
 
 def after_reading(tasks: list[dict[str, Any]]) -> float:
@@ -333,10 +335,13 @@ def show(rows: int, features: int, workers: int, times: dict[str, list[float]], 
         return statistics.median(of(dict(zip(names, column, strict=True))) for column in columns)
 
     print(f"{rows:,} x {features:,}, {workers} workers: " + ", ".join(f"{n} {t:.2f} s" for n, t in middle.items()))
-    print(f"  reading straight into place, times as fast as Zarr: {ratio(lambda t: t['read'] / t['straight']):.2f}")
+    if {"read", "straight"} <= times.keys():
+        print(f"  reading straight into place, times as fast as Zarr: {ratio(lambda t: t['read'] / t['straight']):.2f}")
     for name, words in (("ours", "8 bits"), ("sixteen", "16 bits")):
+        if name not in times:
+            continue
         print(f"  with {words}")
-        for alone in [alone for alone in ("multiply", "multiply32", "integers") if alone in times]:
+        for alone in [alone for alone in ("multiply", "multiply32", "integers") if {alone, "read"} <= times.keys()]:
             ceiling = ratio(lambda t, m=alone, n=name: max(t["read"], t[m]) / t[n])  # type: ignore[misc]
             both = ratio(lambda t, m=alone, n=name: (t["read"] + t[m]) / t[n])  # type: ignore[misc]
             print(f"    of max(read, {alone}): {ceiling:.2f} (of read + {alone}: {both:.2f})")
@@ -348,16 +353,29 @@ def show(rows: int, features: int, workers: int, times: dict[str, list[float]], 
                 times_as_fast = ratio(lambda t, s=slow, n=name: t[s] / t[n])  # type: ignore[misc]
                 print(f"    times as fast as {peer_words}: {times_as_fast:.2f}")
     print(f"  predicted over measured time, with 8 bits: {ratio(lambda t: t['predicted'] / t['ours']):.2f}")
-    print(f"  memory of a worker: {memory['ours']:.2f} GiB, of dask.array: {memory['peer']:.2f} GiB")
+    of_dask = [f", of {PEERS[name]}: {memory[name]:.2f} GiB" for name in ("peer", "peer32") if name in memory]
+    print(f"  memory of a worker: {memory['ours']:.2f} GiB" + "".join(of_dask))
+
+
+def show_processor(workers: int, times: dict[str, list[float]], spent: dict[str, list[tuple[float, float]]]) -> None:
+    """Medians of processor seconds, what they say beside dask.array, and the share lost to waiting."""
+    total = {name: statistics.median(map(sum, found)) for name, found in spent.items()}
+    print("  processor seconds of workers and this process: " + ", ".join(f"{n} {t:.1f}" for n, t in total.items()))
+    for name in total.keys() & {"peer", "peer32"}:
+        print(f"    of {PEERS[name]}, times ours with 8 bits: {total[name] / total['ours']:.2f}")
+    for name, words in (("ours", "stored records in memory"), ("cold", "records from the disk")):
+        if name in spent:
+            lost = [1 - of[0] / (workers * took) for of, took in zip(spent[name], times[name], strict=True)]
+            print(f"  share of the workers' cores lost to waiting, {words}: {statistics.median(lost):.3f}")
 
 
 def main() -> None:
     """Compare at the size given on the command line, or at the default sizes."""
-    given = [int(word) for word in sys.argv[1:]]
+    given = [int(word) for word in sys.argv[1:5]]
     workers = given[2] if len(given) > 2 else os.cpu_count() or 1
     repeats = given[3] if len(given) > 3 else 5
     for rows, features in [(given[0], given[1])] if len(given) > 1 else SIZES:
-        compare(rows, features, workers, repeats)
+        compare(rows, features, workers, repeats, sys.argv[5:])
 
 
 if __name__ == "__main__":

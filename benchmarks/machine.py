@@ -1,4 +1,4 @@
-"""What a benchmark runs on: threads of BLAS, whatever the environment says, and the processor's instructions.
+"""What a benchmark runs on: threads of BLAS, whatever the environment says, the processor's instructions, the disk.
 
 Each benchmark with a clock begins with :func:`begin`.
 """
@@ -24,6 +24,15 @@ def instructions() -> str:
     except OSError:
         return "unknown instructions"
     return ", ".join(name for name in INSTRUCTIONS if name in words) or "none of the instructions that matter"
+
+
+def forget(folder: Path) -> None:
+    """Ask the system to drop the files of a folder from its memory, so that the next reading comes from the disk."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())  # a page that waits to be written stays
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def begin(threads: int | None = None) -> None:

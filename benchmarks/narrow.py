@@ -38,7 +38,8 @@ import zarr
 from threadpoolctl import threadpool_limits
 
 from benchmarks import machine
-from benchmarks.covariance import cluster_of, peer, seconds
+from benchmarks.covariance import cluster_of, seconds
+from benchmarks.covariance_peers import peer
 from benchmarks.night import blockveil, cluster, configure, store
 
 ROWS, FEATURES, WORKERS, REPEATS = 5_000_000, 50, 2, 3
