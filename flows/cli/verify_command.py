@@ -88,7 +88,7 @@ def verify_releases(
     if failed:
         raise StoreError(
             f"{failed[0].name} does not verify" + (f", nor do {len(failed) - 1:,} more" if len(failed) > 1 else ""),
-            "A release shows its content, its promise, its noise and its unit by itself",
+            "A release shows its content, promise, noise, sensitivity and unit by itself",
             failed[0].remedy,
         )
 

@@ -12,10 +12,12 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
-_GAUSSIAN, _PURE = re.compile(r"\d+ levels of width \d+"), re.compile(r"(discrete Laplace|K-norm) of rate .+")
+from blockveil.pipeline.verification.stated_numbers import largest_integer, stated_count, stated_number
+
 _RATE = re.compile(r"discrete Laplace of rate (\d+)/(\d+)")
 _CELLS = {"add-remove": 1, "replace-one": 2}
 """Cells of a table of counts that one row changes by one; and in how many directions it moves a second moment."""
@@ -40,22 +42,37 @@ class RowLoss:
     words: str
 
 
-def stated_number(table: Mapping[str, Any], key: str) -> float:
-    """A number that is stated: finite, and never below zero, or two of them could hide each other.
+class StatedLaw(StrEnum):
+    """Laws of noise that is added to an answer."""
 
-    Raises
-    ------
-    KeyError
-        It is not stated.
-    ValueError
-        It is not such a number.
-    """
-    found = table[key]
-    if found is None:
-        raise KeyError(key)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or found < 0:
-        raise ValueError(key)
-    return float(found)
+    GAUSSIAN = r"\d+ levels of width \d+"
+    """In the L2 norm."""
+
+    LAPLACE = r"discrete Laplace of rate \d+/\d+"
+    """In the L1 norm."""
+
+    LARGEST = r"K-norm of rate \d+/\d+, largest of \d+ entries, version 1"
+    """By the largest entry of a row."""
+
+    LENGTH = r"K-norm of rate \d+/\d+, length of \d+ entries, version 1"
+    """By the length of the whole answer."""
+
+
+def stated_law(mechanism: Mapping[str, Any]) -> StatedLaw:
+    """StatedLaw of the stated noise; a KeyError where it is not known here."""
+    grid = str(mechanism["grid"])
+    for law in StatedLaw:
+        if re.fullmatch(law.value, grid):
+            return law
+    raise KeyError(grid)
+
+
+def replaces(stated: Mapping[str, Any]) -> bool:
+    """Whether neighbours differ in a record that is replaced by another; else one is added or removed."""
+    found = stated["guarantee"]["neighbours"]
+    if found not in _CELLS:
+        raise ValueError(found)
+    return bool(_CELLS[found] == 2)
 
 
 def row_loss(stated: Mapping[str, Any]) -> RowLoss:
@@ -79,12 +96,8 @@ def row_loss(stated: Mapping[str, Any]) -> RowLoss:
     if "concentration" in mechanism:
         return RowLoss("epsilon", float(_of_directions(stated)), "all directions together lose")
     size = stated_number(mechanism, "sensitivity") / stated_number(mechanism, "scale")
-    law = str(mechanism["grid"])
-    if _GAUSSIAN.fullmatch(law):
-        return RowLoss("mu", size, "sensitivity over scale is")
-    if _PURE.fullmatch(law):
-        return RowLoss("epsilon", size, "sensitivity over scale is")
-    raise KeyError(law)
+    part = "mu" if stated_law(mechanism) is StatedLaw.GAUSSIAN else "epsilon"
+    return RowLoss(part, size, "sensitivity over scale is")
 
 
 def _of_buckets(stated: Mapping[str, Any]) -> Fraction:
@@ -97,24 +110,24 @@ def _of_buckets(stated: Mapping[str, Any]) -> Fraction:
     moved = math.ceil(Fraction((2 * longest - 2) * unit, longest))
     if stated_number(partition, "sensitivity") < moved:
         raise ValueError("sensitivity")
-    return _CELLS[_relation(stated)] * (2 * moved * _rate(partition) + _rate(buckets))
+    return _changes(stated) * (2 * moved * _rate(partition) + _rate(buckets))
 
 
 def _of_directions(stated: Mapping[str, Any]) -> Fraction:
-    """``k c (r / u)``: v'Av moves by a record's squared length over u at most, and under replace-one both ways."""
+    """``k c``: v'Av moves by a record's squared length at most, and under replace-one both ways."""
     mechanism = stated["mechanism"]
-    directions, length, unit = (stated_number(mechanism, key) for key in ("directions", "largest_integer", "unit"))
-    if mechanism["body"] != "ball":
+    asked, unit = stated["query"], largest_integer(stated) ** 2
+    # Whole numbers are those of the query: a record in the ball is K long, and moves v'Av by one in units of K^2.
+    if stated_number(mechanism, "unit") != unit or stated_number(mechanism, "directions") != asked["directions"]:
+        raise ValueError("unit")
+    if mechanism["body"] != "ball" or asked["geometry"]["kind"] != "ball":
         raise ValueError("body")  # the length of a record in another body is not its largest number
-    moved = _CELLS[_relation(stated)] * Fraction(length) ** 2 / Fraction(unit)
-    return Fraction(directions) * Fraction(stated_number(mechanism, "concentration")) * moved
+    moved = _changes(stated) * Fraction(stated_number(mechanism, "concentration"))
+    return stated_count(asked, "directions") * moved
 
 
-def _relation(stated: Mapping[str, Any]) -> str:
-    found = stated["guarantee"]["neighbours"]
-    if found not in _CELLS:
-        raise ValueError(found)
-    return str(found)
+def _changes(stated: Mapping[str, Any]) -> int:
+    return 2 if replaces(stated) else 1
 
 
 def _rate(step: Mapping[str, Any]) -> Fraction:

@@ -10,9 +10,11 @@ secret key, no file can show. The findings list what is not checked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +31,16 @@ from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.ledger.approved import Approved
 from blockveil.pipeline.ledger.proofs import Proof
 from blockveil.pipeline.verification.exact_gaussian import delta_of
-from blockveil.pipeline.verification.stated_noise import row_loss, stated_number
+from blockveil.pipeline.verification.stated_noise import row_loss
+from blockveil.pipeline.verification.stated_numbers import stated_number
+from blockveil.pipeline.verification.stated_sensitivity import moved
 
 _WITHDRAWN = "Withdrawn"
 """What is found of a release that its curator has withdrawn, in place of all else."""
 
 _NEVER_SHOWN = "that its noise was drawn with a secret key"
 _ROUNDING = 1.0 + 1e-12
+_ROUNDED = Fraction(_ROUNDING)
 """Covers the roundings of a quotient or product of floats that the release states."""
 
 
@@ -194,6 +199,7 @@ def verify(place: Location, given: Evidence = Evidence()) -> Verified:
         _content(release),
         _found_of(_promise, stated),
         _found_of(_noise, stated),
+        _found_of(_sensitivity, stated),
         _found_of(_unit, stated),
         _signature(stated, given.key),
         *([_found_of(_by_proofs(given), stated)] if given.proofs else []),
@@ -280,7 +286,7 @@ def _found_of(check: Callable[[Mapping[str, Any]], Finding], stated: Mapping[str
         return check(stated)
     except KeyError:
         return Finding(what, None, "not checked: the release does not state what is needed")
-    except (TypeError, ValueError, ArithmeticError):
+    except (TypeError, ValueError, ArithmeticError, AttributeError, IndexError):
         return Finding(what, False, "the release states as a number what cannot be one here")
 
 
@@ -308,6 +314,24 @@ def _noise(stated: Mapping[str, Any]) -> Finding:
     charged = stated_number(loss, row.part) / stated_number(rows, "charged_rows")
     holds = 0.0 < row.size <= charged * _ROUNDING
     return Finding("Noise", holds, f"{row.words} {row.size:.6g}; {charged:.6g} is charged for a row")
+
+
+def _sensitivity(stated: Mapping[str, Any]) -> Finding:
+    """The sensitivity that it states is not less than what records of the declared bounds change."""
+    what, mechanism = "Sensitivity", stated["mechanism"]
+    if "steps" in mechanism or "concentration" in mechanism:
+        return Finding(what, True, "part of the noise, and recomputed with it")
+    found, squared = moved(stated), (Fraction(stated_number(mechanism, "sensitivity")) * _ROUNDED) ** 2
+    ends = f"{stated_number(mechanism, 'sensitivity'):.6g} is stated"
+    if squared < found.least:
+        return Finding(what, False, f"some records change the answer by {_root(found.least)}; {ends}")
+    if found.most is not None and squared >= found.most:
+        return Finding(what, True, f"recomputed: no record changes the answer by more than {_root(found.most)}; {ends}")
+    return Finding(what, None, f"lower bound only: some records change the answer by {_root(found.least)}; {ends}")
+
+
+def _root(square: Fraction) -> str:
+    return f"{math.sqrt(square):.6g}"
 
 
 def _sampled(stated: Mapping[str, Any]) -> Finding:

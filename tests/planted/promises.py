@@ -236,7 +236,7 @@ MUTANTS = (
         "tests/pipeline/verification/test_verified.py",
         (
             "test_numbers_that_cannot_be_do_not_pass_as_checked_or_as_not_stated",
-            "blockveil.pipeline.verification.stated_noise:stated_number",
+            "blockveil.pipeline.verification.stated_numbers:stated_number",
             " or found < 0",
             "",
         ),
@@ -245,6 +245,39 @@ MUTANTS = (
             "blockveil.pipeline.verification.verified:_promise",
             "found <= Decimal(delta)",
             "True",
+        ),
+    ),
+    *of(
+        "tests/pipeline/verification/test_every_mechanism.py",
+        (
+            "test_its_noise_and_unit_are_recomputed_and_another_row_is_found",
+            "blockveil.pipeline.verification.verified:_sensitivity",
+            "squared < found.least",
+            "False",
+            ("k-norm",),
+        ),
+    ),
+    *of(
+        "tests/pipeline/verification/test_stated_sensitivity.py",
+        (
+            "test_the_sensitivity_of_a_shipped_config_is_recomputed_and_a_twentieth_less_is_refuted",
+            "blockveil.engine.sensitivity.histogram_problem:Histograms.l2",
+            "self._changes",
+            "0.9 * self._changes",
+            ("bounds",),
+        ),
+        (
+            "test_records_of_random_shapes_never_pass_the_product_s_bound_and_reach_what_it_attains",
+            "blockveil.engine.sensitivity.second_moment:second_moment_sensitivity",
+            "np.sum(weights))",
+            "np.sum(weights) * 0.98)",
+            ("0",),
+        ),
+        (
+            "test_steps_of_a_training_are_counted_as_the_columns_of_their_matrix_say",
+            "blockveil.pipeline.verification.stated_steps:steps_factor",
+            "range(first, steps, every)",
+            "range(first, steps, every + 1)",
         ),
     ),
     *of(

@@ -59,8 +59,9 @@ def test_a_release_verifies_by_its_pointer_its_folder_and_the_folder_of_all(rele
         found = verify(place)
         assert found.holds
         assert found.name == "people/covariance/2026-11-20"
-        assert [finding.what for finding in found.findings] == ["Content", "Promise", "Noise", "Unit", "Signature"]
-        assert [finding.holds for finding in found.findings] == [True, True, True, True, None]
+        what = ["Content", "Promise", "Noise", "Sensitivity", "Unit", "Signature"]
+        assert [finding.what for finding in found.findings] == what
+        assert [finding.holds for finding in found.findings] == [True, True, True, True, True, None]
 
 
 @pytest.mark.parametrize("mechanism", ['"gaussian"', '"laplace", optimise_for = "relative-error"'])
@@ -148,6 +149,7 @@ def promised_by(plan, rows=1):
     """The release says what another plan promises, with rows of a unit."""
 
     def change(stated):
+        stated["query"] = plan.public["query"]
         stated["mechanism"] = {**plan.public["mechanism"], **plan.public["calibration"]}
         stated["guarantee"]["contribution"]["charged_rows"] = rows
         stated["guarantee"] |= {
@@ -155,6 +157,7 @@ def promised_by(plan, rows=1):
             "delta": plan.guarantee.delta,
             "loss": plan.charge.plain,
             "neighbours": plan.neighbours.value,
+            **({} if plan.series is None else {"nights": plan.series.nights}),
         }
 
     return change
@@ -195,17 +198,22 @@ def test_what_is_drawn_with_less_noise_than_is_charged_is_found(mechanism, wrong
     assert failing(altered(releases, together(promised_by(plan), impossible("mechanism", *wrong)))) == ["Noise", "Unit"]
 
 
-@pytest.mark.parametrize("law", ["2 levels of width 2048", "discrete Laplace of rate 1/9", "K-norm of rate 1/9, x"])
+LAWS = ["2 levels of width 2048", "discrete Laplace of rate 1/9", "K-norm of rate 1/9, largest of 3 entries, version 1"]
+
+
+@pytest.mark.parametrize("law", LAWS)
 def test_a_loss_of_a_kind_that_the_law_of_the_noise_does_not_have_is_found(law, releases):
     """Gaussian noise as large as the sensitivity has no pure epsilon of one, and Laplace noise no mu of one."""
 
     def change(stated):
         loss = {"mu": 0.0, "epsilon": 1.0} if law.endswith("2048") else {"mu": 1.0, "epsilon": 0.0}
         loss["total_variation"] = 0.0
-        stated["mechanism"] |= {"sensitivity": 1.0, "scale": 1.0, "grid": law, "loss": loss}
+        stated["mechanism"] |= {"sensitivity": 99.0, "scale": 99.0, "grid": law, "loss": loss}
         stated["guarantee"] |= {"epsilon": 5.0, "loss": loss}
 
-    assert failing(altered(releases, change)) == ["Noise", "Unit"]
+    # Noise by the largest entry of a row is of no covariance, either.
+    further = ["Sensitivity"] * law.startswith("K-norm")
+    assert failing(altered(releases, change)) == ["Noise", *further, "Unit"]
 
 
 def test_noise_of_a_law_that_is_not_known_is_not_called_checked(releases):

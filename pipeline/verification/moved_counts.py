@@ -1,0 +1,190 @@
+"""How far one record moves counts: of cells, of bins, of tables, of nested blocks, and of residuals of tables.
+
+A record is in one cell, of each column or table, so adding it moves one number there by one, and replacing it two
+numbers at most. Where sums of cells are measured in place of the cells, it moves one of them in each level.
+
+**Residuals.** Measured is, for each set A of axes within a table, the product over its axes of ``n I - 11'``. A record
+adds a column of it, with the entry ``n - 1`` once and ``-1`` elsewhere along each axis: of squared length ``n (n - 1)``
+there. Columns of two cells of an axis have the product ``-n``: twice ``-(n - 1)``, and ``n - 2`` ones. So records that
+agree along the axes S and nowhere else are ``sum over A of 2 (prod n (n - 1) - prod (n (n - 1) in S, -n elsewhere))``
+over the squared size of the noise apart, in squares; all S are gone through where they are not too many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from itertools import chain, combinations
+from typing import Any
+
+from blockveil.pipeline.verification.stated_numbers import Moved, least_size, sizes, stated_count
+
+_TILE = 128
+"""Columns in which measured sums are laid out, at most."""
+
+_SIDES = "row_spread", "column_spread"
+
+_MOST_SETS = 2**20
+"""Sets of axes within all tables, each counted for each table."""
+
+_MOST_PRODUCTS = 2**18
+"""Most products that all pairs of records may need, for sets of axes."""
+
+
+def cells(stated: Mapping[str, Any], power: int, *, replaced: bool) -> Moved:
+    """Of counts in the cells of a grid, or of sums of blocks of them.
+
+    Parameters
+    ----------
+    stated
+        Attributes of the release.
+    power
+        2 for the L2 norm, 1 for the L1 norm.
+    replaced
+        Whether a record is replaced; else it is added or removed.
+
+    Raises
+    ------
+    KeyError
+        A strategy is stated by its digest alone.
+    TypeError, ValueError
+        Something cannot be.
+    """
+    grid, mechanism = [_cells_along(axis) for axis in stated["query"]["axes"]], stated["mechanism"]
+    if list(mechanism["cells"]) != grid:
+        raise ValueError("cells")
+    if "strategy" in mechanism:
+        return _blocks(grid, mechanism, power, replaced)
+    rows, columns = (_two_least(mechanism, key, other, math.prod(grid)) for key, other in (_SIDES, _SIDES[::-1]))
+    products = sorted(row * column for row in rows for column in columns)
+    # The other cell of a grid of one is no cell: the record is not counted.
+    chosen = products[: 2 if replaced and math.prod(grid) > 1 else 1]
+    most = [products[0]] * len(chosen)
+    return Moved(_added(chosen, power), _added(most, power))
+
+
+def bins(stated: Mapping[str, Any], power: int, *, replaced: bool) -> Moved:
+    """Of a histogram of each column, each with a bin beyond either end; parameters and errors as :func:`cells`."""
+    columns = sum(feature.get("counted") is not False for feature in stated["query"]["features"])
+    rows, along = sizes(stated["mechanism"], "row_spread", columns), stated["mechanism"]["column_spread"]
+    along = sizes(stated["mechanism"], "column_spread", len(along) if isinstance(along, list) else 1)
+    moved = [size for size in rows for _ in range(2 if replaced else 1)]
+    return Moved(
+        _added([size * max(along) for size in moved], power), _added([size * min(along) for size in moved], power)
+    )
+
+
+def tables(stated: Mapping[str, Any], power: int, *, replaced: bool) -> Moved:
+    """Of marginal tables, or of what they are made of; parameters and errors as :func:`cells`."""
+    query, mechanism = stated["query"], stated["mechanism"]
+    along, asked = [_cells_along(axis) for axis in query["axes"]], [tuple(table) for table in mechanism["tables"]]
+    if list(mechanism["cells"]) != along or not asked or asked != _asked(query, len(asked)):
+        raise ValueError("tables")
+    if "strategy" in mechanism:
+        if power != 2:
+            raise KeyError("strategy")
+        return _residuals(along, asked, mechanism, replaced)
+    counts = [math.prod(along[axis] for axis in table) for table in asked]
+    by_cell = mechanism["column_spread"]
+    by_cell = sizes(mechanism, "column_spread", sum(counts)) if isinstance(by_cell, list) else None
+    whole, start = least_size(mechanism, "row_spread"), 0
+    least, most = [], []
+    for count in counts:
+        own = [least_size(mechanism, "column_spread")] if by_cell is None else by_cell[start : start + count]
+        least += [whole * max(own)] * (2 if replaced else 1)
+        most += [whole * min(own)] * (2 if replaced else 1)
+        start += count
+    return Moved(_added(least, power), _added(most, power))
+
+
+def _cells_along(axis: Mapping[str, Any]) -> int:
+    if axis.get("edges") is not None:
+        return len(axis["edges"]) - 1
+    return stated_count(axis, "cells")
+
+
+def _added(found: Iterable[float], power: int) -> Fraction:
+    """Squared norm of changes by one, over sizes."""
+    return sum((1 / Fraction(size) ** power for size in found), Fraction(0)) ** (2 // power)
+
+
+def _two_least(mechanism: Mapping[str, Any], key: str, other: str, count: int) -> list[float]:
+    """Sizes of the two rows, or columns, of least noise, or of the only one."""
+    if isinstance(mechanism[key], list):
+        return sorted(sizes(mechanism, key, len(mechanism[key])))[:2]
+    across = len(mechanism[other]) if isinstance(mechanism[other], list) else 1
+    return [least_size(mechanism, key)] * (2 if count > across else 1)
+
+
+def _blocks(grid: Sequence[int], mechanism: Mapping[str, Any], power: int, replaced: bool) -> Moved:
+    strategy = mechanism["strategy"]
+    if "blocks_by_level" not in strategy:
+        raise KeyError("strategy")
+    shape, side = ([1, *grid] if len(grid) == 1 else grid), 1
+    spread, width, found = _by_row(mechanism), min(_TILE, math.prod(grid)), []
+    for level in strategy["blocks_by_level"]:
+        if list(level) != [-(-size // side) for size in shape]:
+            raise ValueError("blocks_by_level")
+        found += [_taken(spread, -(-math.prod(level) // width))] * min(2 if replaced else 1, math.prod(level))
+        side *= stated_count(strategy, "branching")
+    moved = _added([size * least_size(mechanism, "column_spread") for size in found], power)
+    return Moved(moved, moved)
+
+
+def _residuals(
+    along: Sequence[int], asked: Sequence[Sequence[int]], mechanism: Mapping[str, Any], replaced: bool
+) -> Moved:
+    if sum(2 ** len(table) for table in asked) > _MOST_SETS:
+        raise ValueError("tables")
+    within = {axes for table in asked for k in range(len(table) + 1) for axes in combinations(table, k)}
+    sets = sorted(within, key=lambda axes: (len(axes), axes))
+    entries = [math.prod(along[axis] for axis in axes) for axes in sets]
+    spread, width, column = _by_row(mechanism), min(_TILE, max(entries)), least_size(mechanism, "column_spread")
+    known, ordered = list[tuple[Sequence[int], Fraction]](), set(mechanism.get("ordered", ()))
+    for axes, count in zip(sets, entries, strict=True):
+        size = Fraction(_taken(spread, -(-count // width))) * Fraction(column)
+        if not ordered.intersection(axes):
+            known.append((axes, 1 / size**2))
+    added = sum(weight * math.prod(along[axis] * (along[axis] - 1) for axis in axes) for axes, weight in known)
+    least, all_of_them = Fraction(added), not ordered
+    if replaced:
+        used = sorted({axis for table in asked for axis in table})
+        all_of_them = all_of_them and len(known) << len(used) <= _MOST_PRODUCTS
+        ways = range(len(used)) if all_of_them else (0, 1)
+        agreeing = chain.from_iterable(combinations(used, k) for k in ways)
+        products = (sum(weight * _product(axes, set(same), along) for axes, weight in known) for same in agreeing)
+        # A record may also leave the tables, or enter them.
+        least = max([least, *(Fraction(2 * (added - product)) for product in products)])
+    # What is measured along ordered axes is stated by its digest alone.
+    return Moved(least, least if all_of_them else None)
+
+
+def _product(axes: Sequence[int], same: set[int], along: Sequence[int]) -> int:
+    return math.prod(along[axis] * (along[axis] - 1) if axis in same else -along[axis] for axis in axes)
+
+
+def _by_row(mechanism: Mapping[str, Any]) -> list[tuple[float, int]]:
+    """Sizes of the noise by row and how often each follows itself, the last one first."""
+    runs = [(size, stated_count({"rows": count}, "rows")) for size, count in mechanism["row_spread"]]
+    found = sizes({"row_spread": [size for size, _ in runs]}, "row_spread", len(runs))
+    return list(reversed(list(zip(found, (count for _, count in runs), strict=True))))
+
+
+def _taken(spread: list[tuple[float, int]], rows: int) -> float:
+    """Size of the noise of the next rows, all of one size, which are taken away."""
+    if not spread or spread[-1][1] < rows:
+        raise ValueError("row_spread")
+    size, left = spread.pop()
+    if left > rows:
+        spread.append((size, left - rows))
+    return size
+
+
+def _asked(query: Mapping[str, Any], tables: int) -> list[tuple[int, ...]]:
+    """Axes of each of so many tables."""
+    names = [axis["name"] for axis in query["axes"]]
+    if query.get("tables") is None:
+        ways = stated_count(query, "ways")
+        return list(combinations(range(len(names)), ways)) if math.comb(len(names), ways) == tables else []
+    return [tuple(sorted(names.index(name) for name in table)) for table in query["tables"]]

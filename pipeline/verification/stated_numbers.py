@@ -1,0 +1,144 @@
+"""Numbers that a release states, as whole numbers that bound them, and bounds of what a record moves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+Numbers = Sequence[int]
+
+UNIT_BITS = 160
+"""Weights are whole numbers of 2**-160."""
+
+_MOST_BITS = 62
+
+
+@dataclass(frozen=True)
+class Moved:
+    """How far one record moves an answer, in squares, in the norm of the noise.
+
+    Attributes
+    ----------
+    least
+        Some record moves it that far.
+    most
+        No record moves it further; None where no bound is known here.
+    """
+
+    least: Fraction
+    most: Fraction | None
+
+    def times(self, factor: Fraction) -> Moved:
+        """The same of an answer that is moved that many times, in squares."""
+        return Moved(self.least * factor, None if self.most is None else self.most * factor)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Powers of the inverse size of the noise, in whole numbers of ``2**-160``.
+
+    Attributes
+    ----------
+    least
+        None is larger than what it stands for.
+    most
+        None is smaller.
+    """
+
+    least: Numbers
+    most: Numbers
+
+
+def stated_number(table: Mapping[str, Any], key: str) -> float:
+    """A number that is stated: finite, and never below zero, or two of them could hide each other.
+
+    Raises
+    ------
+    KeyError
+        It is not stated.
+    ValueError
+        It is not such a number.
+    """
+    found = table[key]
+    if found is None:
+        raise KeyError(key)
+    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or found < 0:
+        raise ValueError(key)
+    return float(found)
+
+
+def stated_count(table: Mapping[str, Any], key: str) -> int:
+    """A whole number from one on; raises as :func:`stated_number`."""
+    found = stated_number(table, key)
+    if found != int(found) or found < 1:
+        raise ValueError(key)
+    return int(found)
+
+
+def largest_integer(stated: Mapping[str, Any]) -> int:
+    """K: integers of the bits that the query asks for, of which the mechanism states the largest.
+
+    Raises
+    ------
+    KeyError
+        It does not state one of them.
+    ValueError
+        They are not those of each other.
+    """
+    bits = stated_count(stated["query"], "quantisation_bits")
+    found = (1 << min(bits, _MOST_BITS) - 1) - 1
+    if bits > _MOST_BITS or stated_count(stated["mechanism"], "largest_integer") != found:
+        raise ValueError("largest_integer")
+    return found
+
+
+def sizes(mechanism: Mapping[str, Any], key: str, count: int) -> list[float]:
+    """Relative sizes of the noise along one side of an answer, all positive.
+
+    Parameters
+    ----------
+    mechanism
+        As the release states it.
+    key
+        ``row_spread`` or ``column_spread``: one number, or one for each row or column.
+    count
+        How many there are.
+
+    Raises
+    ------
+    KeyError, ValueError
+        They are not stated, or other ones.
+    """
+    found = mechanism[key]
+    if not isinstance(found, list):
+        return [_positive(mechanism, key)] * count
+    if len(found) != count:
+        raise ValueError(key)
+    return [_positive({key: each}, key) for each in found]
+
+
+def least_size(mechanism: Mapping[str, Any], key: str) -> float:
+    """The smallest of them, however many there are; raises as :func:`sizes`."""
+    found = mechanism[key]
+    return min(sizes(mechanism, key, len(found))) if isinstance(found, list) and found else _positive(mechanism, key)
+
+
+def _positive(table: Mapping[str, Any], key: str) -> float:
+    found = stated_number(table, key)
+    if found <= 0.0:
+        raise ValueError(key)
+    return found
+
+
+def weights(found: Sequence[float], power: int) -> Weights:
+    """Whole numbers just below and just above ``2**160 / size**power``."""
+    known: dict[float, int] = {}
+    for size in found:
+        if size not in known:
+            numerator, denominator = size.as_integer_ratio()
+            known[size] = (denominator**power << UNIT_BITS) // numerator**power
+    least = [known[size] for size in found]
+    return Weights(least, [each + 1 for each in least])
