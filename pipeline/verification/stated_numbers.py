@@ -115,9 +115,9 @@ def sizes(mechanism: Mapping[str, Any], key: str, count: int) -> list[float]:
     found = mechanism[key]
     if not isinstance(found, list):
         return [_positive(mechanism, key)] * count
-    if len(found) != count:
+    if len(found) != count or not all(type(each) in (int, float) and 0.0 < each < math.inf for each in found):
         raise ValueError(key)
-    return [_positive({key: each}, key) for each in found]
+    return [float(each) for each in found]
 
 
 def least_size(mechanism: Mapping[str, Any], key: str) -> float:

@@ -2,18 +2,23 @@
 
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
+from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.report import machine_readable, page
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.number_sources import Sources
+from tests import support
 from tests.pipeline.questions import test_column_histograms as histograms
 from tests.pipeline.questions import test_ordered_axes as ranges
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.questions import test_totals as totals
+from tests.pipeline.releases.test_training_steps import training
 from tests.pipeline.report.test_evaluation import names_a_source
 from tests.pipeline.report.test_own_units import found, people
+from tests.pipeline.study import test_frozen_outputs as frozen
 
 __all__ = ["found", "people"]
 BUDGET = [("Spent", "0.5 of 3"), ("Nights left", "7")]
@@ -77,7 +82,22 @@ OTHERS = {
     "totals": lambda folder: queries.prepare(folder, totals.TOTALS),
     "tables with ranges": lambda folder: ranges.asked(folder, ranges.QUERY, neighbours="add-remove"),
     "histograms": histograms.asked,
+    "directions": lambda folder: drawn(folder, "exponential", np.full((60, 5), 0.3)),
+    "buckets": lambda folder: drawn(folder, "dawa", np.arange(60.0)[:, None] % 8),
+    "training": lambda folder: budgeted(load_config(training(folder, steps=3))),
 }
+
+
+def budgeted(loaded):
+    support.set_budget(loaded, 40.0, 1e-5)
+    return loaded
+
+
+def drawn(folder, mechanism, values):
+    support.write_records(folder, values)
+    path, query = folder / "drawn.toml", frozen.QUERIES[mechanism]
+    path.write_text(frozen.CONFIG.format(query=query, neighbours="add-remove", mechanism=mechanism, rows=""))
+    return budgeted(load_config(path))
 
 
 @pytest.mark.usefixtures("pictures_in_words")
