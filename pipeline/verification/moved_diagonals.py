@@ -1,17 +1,16 @@
 """How far one record moves a second moment whose diagonal has noise of its own.
 
 Off the diagonal the noise is isometric. Entry i of the diagonal has a size ``s_i`` by itself, and n further numbers of
-that law are added, in proportion to ``s_i``, to all entries. So with w the squared inverse sizes by row, a change D
-counts as
+that law are added, in proportion to ``s_i``, each ``t_i`` times: once, and to the constant's entry as often as is
+stated, or never. So with w the squared inverse sizes by row, a change D counts as
 
-``sum over i != j of w_i w_j D_ij^2 + |x|^2 - n / (1 + n d) (sum x)^2``,  ``x_i = D_ii / s_i``,
+``sum over i != j of w_i w_j D_ij^2 + |x|^2 - n / (1 + n |t|^2) (t'x)^2``,  ``x_i = D_ii / s_i``.
 
-d entries of the diagonal having such noise; the constant's has isometric noise. The last two terms are the inverse of
-``I + n 11'``, by Sherman and Morrison.
+The last two terms are those of the inverse of ``I + n tt'``, by Sherman and Morrison.
 
 **Bound** for a record that is added: with ``u_i = k_i^2 / K^2``, the second derivative in one u_i is twice ``1 - n /
-(1 + n d)`` over the square of ``s_i``, never negative, so that the largest value is at a corner, where each u_i is zero
-or its largest. All corners are gone through up to 14 features, or one for each number of features where these are
+(1 + n |t|^2)`` over the square of ``s_i``, never negative, so that the largest value is at a corner, where each u_i is
+zero or its largest. All corners are gone through up to 14 features, or one for each number of features where these are
 alike. No bound is known here for two records.
 """
 
@@ -42,12 +41,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class _Noise:
-    """Squared inverse sizes by row, inverse sizes of the diagonal behind the constant, and ``n / (1 + n d)``."""
+    """Squared inverse sizes by row, inverse sizes of the diagonal, how often each takes what is shared, and n."""
 
     rows: Floats
     diagonal: Floats
+    taken: Floats
     shared: float
-    lead: int
 
     def of_records(self, squares: Floats) -> Floats:
         """What records that are added count as, squared; squares of their coordinates, shape (records, features)."""
@@ -64,9 +63,8 @@ class _Noise:
         return found + float(self._of_diagonals(own)[0])
 
     def _of_diagonals(self, own: Floats) -> Floats:
-        constant = np.sum((own * self.rows)[:, : self.lead] ** 2, axis=1)
-        x = own[:, self.lead :] * self.diagonal
-        found: Floats = constant + np.sum(x**2, axis=1) - self.shared * np.sum(x, axis=1) ** 2
+        x, common = own * self.diagonal, self.shared / (1.0 + self.shared * float(np.sum(self.taken**2)))
+        found: Floats = np.sum(x**2, axis=1) - common * (x @ self.taken) ** 2
         return found
 
 
@@ -94,36 +92,39 @@ def own_diagonal(
         The diagonal is not stated, or no diagonal.
     """
     gain, shared = stated_number(diagonal, "gain"), stated_number(diagonal, "shared")
-    power, leads = (stated_number({"power": 2.0, "lead": 0, **diagonal}, key) for key in ("power", "lead"))
-    if leads != lead or gain <= 0.0:
+    stated = {"power": 2.0, "lead": 0, "first": 1.0, "times": 0, **diagonal}
+    power, leads, first, times = (stated_number(stated, key) for key in ("power", "lead", "first", "times"))
+    if leads != lead or gain <= 0.0 or first <= 0.0:
         raise ValueError("diagonal")
     sizes, d = np.asarray(spread), shape.features
-    noise = _Noise(sizes**-2.0, np.sqrt(gain) * sizes[lead:] ** -power, shared / (1.0 + shared * d), lead)
-    own = weights(spread, 2).least
+    own = np.sqrt(gain) * sizes**-power
+    own[:lead] = np.sqrt(first) * sizes[:lead] ** -2.0
+    noise = _Noise(sizes**-2.0, own, np.array([times] * lead + [1.0] * d), shared)
+    inverse = weights(spread, 2).least
     if replaced:
-        least = max(noise.of_pair(pair, shape.largest) for pair in pairs(shape, own, lead))
+        least = max(noise.of_pair(pair, shape.largest) for pair in pairs(shape, inverse, lead))
         return Moved(Fraction(least / _ROUNDED), None)
-    furthest = np.array(shape.furthest(own[lead:]), dtype=np.float64) / shape.largest
+    furthest = np.array(shape.furthest(inverse[lead:]), dtype=np.float64) / shape.largest
     # Records with the features of most weight at their ends, and the others at the origin.
     order = np.argsort(-noise.rows[lead:], kind="stable")
     some = np.zeros((d + 1, d))
     some[:, order] = np.tri(d + 1, d, -1) * furthest[order] ** 2
     least = float(np.max(noise.of_records(_behind(some, lead))))
-    corners = _corners(shape, noise)
+    corners = _corners(shape, noise, lead)
     if corners is None:
         return Moved(Fraction(least / _ROUNDED), None)
     # Sums of squares, less a part of them that is never near to all: a few roundings of the result.
     return Moved(Fraction(least / _ROUNDED), Fraction(float(np.max(noise.of_records(corners))) * _ROUNDED_UP))
 
 
-def _corners(shape: Shape, noise: _Noise) -> Floats | None:
+def _corners(shape: Shape, noise: _Noise, lead: int) -> Floats | None:
     """Squares of all records that have each feature at the origin or at its further end, or of one of each kind."""
     d, ends = shape.features, (np.array(shape.bounds, dtype=np.float64) / shape.largest) ** 2
-    alike = all(float(np.ptp(each)) == 0.0 for each in (ends, noise.rows[noise.lead :], noise.diagonal))
+    alike = all(float(np.ptp(each)) == 0.0 for each in (ends, noise.rows[lead:], noise.diagonal[lead:]))
     if not shape.box or not (alike or d <= _MOST_CORNERS):
         return None
     chosen = np.tri(d + 1, d, -1) if alike else (np.arange(2**d)[:, None] >> np.arange(d)[None, :]) & 1
-    return _behind(chosen * ends, noise.lead)
+    return _behind(chosen * ends, lead)
 
 
 def _behind(squares: Floats, lead: int) -> Floats:

@@ -105,6 +105,7 @@ def case(chosen):
         own = None
         if law == GAUSSIAN and query["kind"] == "box" and "norm_at_most" not in query and features > 1:
             own = chosen.choice([None, Diagonal(2.5, 0 if neighbours is REPLACE else 2, 2.0, lead)])
+            own = Diagonal(3.0, 2, 1.0, 1, 1.5, 2) if own is not None and lead and neighbours is ADD else own
             own = None if neighbours is REPLACE and query["origin"] == "zero" else own
         sizes = [1.0] * len(sizes) if own is not None and own.even else sizes
         mechanism |= {"row_spread": sizes, "column_spread": "as by row"}
