@@ -29,6 +29,8 @@ def test_what_the_page_says_of_the_table_is_in_it():
     assert largest.work.entries * 8 == pytest.approx(40e9, rel=0.02)
     assert largest.ranges * len(largest.work.tiles) == pytest.approx(500_000, rel=0.05)
     assert f"at most {MOST_FEATURES:,} features" in said
+    wide = fleets.cut(fleets.Fleet(50_000, 4_000, 2, 4)).cost
+    assert f"the model says {wide.peak_bytes / 2**30:.1f} GiB a worker" in said
     assert (fleets.FLEETS[-1].features / fleets.FLEETS[0].features) ** 2 == 25
 
 
