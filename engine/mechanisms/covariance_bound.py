@@ -27,9 +27,9 @@ from blockveil.engine.sensitivity.problems import SecondMoment
 
 _DOWN = 1.0 - 1e-9
 _SHARES = tuple(float(share) for share in np.linspace(0.0, 1.0, 9))
-_PRICES = (0.0, *(2.0**power for power in range(-14, 1)))
-_STEPS = (0.5, 0.5, 0.25, 0.25, 0.125, 0.125, 0.0625)
-_EXACT = 64
+_PRICES = (0.0, *(2.0**power for power in range(-14, 1, 2)))
+_STEPS = (1.0, 1.0, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125)
+_EXACT = 48
 
 
 def least_products(problem: SecondMoment, units: Vector, count: float, sums: Vector) -> float | None:
@@ -105,6 +105,11 @@ def _with_sums(root: float, sums: float, of_sums: float) -> float:
 
 def _trace_of_root(squares: Vector, one: float, two: float, price: float) -> float:
     """Of the block of the count and the diagonal."""
+    if np.ptp(squares) == 0.0:  # one block of two, and alone all other numbers of the diagonal
+        d, q = squares.size, float(squares[0])
+        together = q**2 * (one - two + d * two)
+        rest = sqrt(max(price * (together - (one * q) ** 2 * d), 0.0))
+        return sqrt(price + together + 2.0 * rest) + (d - 1.0) * q * sqrt(max(one - two, 0.0))
     if squares.size > _EXACT:  # the trace of a root is at least the root of the trace
         return sqrt(price + one * float(np.sum(squares**2)))
     block: Matrix = np.empty((squares.size + 1, squares.size + 1))

@@ -70,7 +70,12 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
             "sentence": f"{promise.sentence(plan, part)} {contribution.sentence}",
         },
         **({} if part is None else {"part": {"column": part.column, "equals": part.value}}),
-        "mechanism": {**public["mechanism"], **public["calibration"], "algorithms": public["algorithms"]},
+        "mechanism": {
+            **public["mechanism"],
+            **public["calibration"],
+            **_least(plan),
+            "algorithms": public["algorithms"],
+        },
         **({"unvetted": public["unvetted"]} if "unvetted" in public else {}),
         "error": {**error_facts(plan), **post_processing(plan.answer, arrays)},
         "reliable": _reliable(arrays),
@@ -80,6 +85,13 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
         **({} if charge.approval is None else {"approval": charge.approval.plain}),
         "software": dict(_software()),
     }
+
+
+def _least(plan: Plan) -> dict[str, float]:
+    """Error below which no Gaussian noise gets, in six digits rounded down, where ``auto`` chose and it is known."""
+    least = plan.least
+    # Digits beyond these may differ between machines, and every attempt states the same.
+    return {} if least is None else {"least_error": float(f"{least * (1.0 - 1e-5):.5e}")}
 
 
 def error_facts(plan: Plan) -> dict[str, Any]:

@@ -256,7 +256,7 @@ def _public(facts: Facts) -> dict[str, Any]:
     found = {name: facts.attributes[name] for name in _COMPARED if name in facts.attributes}
     mechanism = dict(found.get("mechanism", {}))
     # Follow from the rest; the comparison of mechanisms is long.
-    for derived in ("compared", "algorithms", "loss"):
+    for derived in ("compared", "least_error", "algorithms", "loss"):
         mechanism.pop(derived, None)
     found["guarantee"] = {k: v for k, v in found["guarantee"].items() if k not in ("loss", "sentence")}
     if "contribution" in found["guarantee"]:  # sentences follow from the rest

@@ -395,5 +395,6 @@ def origin_rows(facts: Facts) -> list[tuple[str, str]]:
 
 
 def comparison_rows(facts: Facts) -> list[dict[str, str]]:
-    """Expected error of each mechanism, or why it does not apply, where one was chosen automatically."""
-    return compared_text(facts.attributes["mechanism"].get("compared", []))
+    """Expected error of each mechanism, with that over a bound if it is stated, where one was chosen automatically."""
+    mechanism = facts.attributes["mechanism"]
+    return compared_text(mechanism.get("compared", []), mechanism.get("least_error"))

@@ -94,7 +94,7 @@ class Sources:
         yield PartSource("What does the promise not cover?", PLAN, "guarantee")
         yield PartSource("Estimates and their noise", RELEASED, self._arrays)
         yield PartSource("Error before and after post-processing", PLAN, "error")
-        yield PartSource("Mechanisms compared", PLAN, "mechanism.compared")
+        yield PartSource("Mechanisms compared", PLAN, "mechanism.compared, mechanism.least_error")
         yield PartSource("How to load it", PLAN, f"release_id, {kind}")
 
     def of(self, part: str) -> str:

@@ -228,3 +228,14 @@ def test_directions_of_eigenvalues_that_noise_alone_reaches_are_said_to_be_such(
     found.matrix._arrays |= {"eigenvalues": np.array([80.0, 31.0, 29.0, 1.0]), "directions": np.zeros((D, 3))}
     [(_, said)] = facts.directions_line(found)
     assert said.startswith("2 of 3 belong to eigenvalues above 30")
+
+
+def test_a_finished_release_says_how_far_each_compared_mechanism_is_from_the_bound_of_its_plan(tmp_path, monkeypatch):
+    found = released(tmp_path, monkeypatch, "counts of three axes", np.zeros((12, 3)))
+    least = found.attributes["mechanism"]["least_error"]
+    assert least == pytest.approx(make_plan(load_config(tmp_path / "people.toml"), NIGHT).least, rel=2e-5)
+    rows, stated = facts.comparison_rows(found), found.attributes["mechanism"]["compared"]
+    over = [f"{row['error'] / least:.4g}" if row["error"] is not None else "" for row in stated]
+    assert [row["over the bound"] for row in rows] == over
+    del found.attributes["mechanism"]["least_error"]  # as releases of earlier versions are
+    assert all("over the bound" not in row for row in facts.comparison_rows(found))
