@@ -16,6 +16,8 @@ rows, totals     both                          all signs of the widest differenc
 second moment    add-remove, cube              signs, of all features or of as many as is searched
 second moment    replace-one, cube             two sign vectors that differ in half of all features; ends of one alone
 second moment    both, ball                    sign vectors of one length, and axes
+second moment    both, half cube               ones in some number of features, which count equally
+rows, moments    both, box within a ball       all signs, of sizes that fill the ball; and ends of a few features
 outer products   both, no half cube            all signs, or axes of a ball by importance
 counts           both                          all cells, or all pairs of cells
 histograms       both                          bins of all columns, independently
@@ -25,8 +27,9 @@ marginals        both                          :mod:`.residual_strategy`
 Each of these changes is one of those for which noise is calibrated: of records in whole numbers within the body. A sign
 vector of a ball is rounded towards zero and counted as that. Entries of a symmetric answer are taken in orthonormal
 coordinates, entries off the diagonal times sqrt(2). The bound is about Gaussian noise alone: K-norm and Laplace noise
-may be below it. Where none is known there is none: half cubes, boxes within balls, gradients of a model. That of
-covariances depends on how well count and sums are known (:mod:`.covariance_bound`).
+may be below it. Half cubes and boxes within balls are in :mod:`.shaped_bounds`. Where none is known there is none:
+covariances of these, features of one sign that count differently, totals within balls, gradients of a model. That of
+other covariances depends on how well count and sums are known (:mod:`.covariance_bound`).
 
 **Source**: Edmonds, Nikolov and Ullman, 2020 (duality); Li and Miklau, 2013 (counts); the distributions are derived
 here.
@@ -42,7 +45,8 @@ import numpy as np
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.mechanisms.counts.residual_strategy import ResidualStrategy
-from blockveil.engine.records.geometry import Body, Matrix, Vector
+from blockveil.engine.mechanisms.shaped_bounds import moments_within_ball, one_signed, within_ball
+from blockveil.engine.records.geometry import Body, CappedBox, Matrix, Vector
 from blockveil.engine.sensitivity.problems import (
     Counts,
     Histograms,
@@ -87,7 +91,11 @@ def _root(problem: Problem, rows: Vector, columns: Vector) -> float | None:
 
 @_root.register
 def _rows(problem: Rows, rows: Vector, columns: Vector) -> float | None:
-    side = _differences(problem.body, problem.ends, columns, even=problem.even)
+    if isinstance(problem.body, CappedBox):
+        sizes = within_ball(problem.body, columns, problem.largest) if problem.even else None
+        side = None if sizes is None else 2.0 * float(np.sum(sizes))
+    else:
+        side = _differences(problem.body, problem.ends, columns, even=problem.even)
     # Any of the n rows may be the one that changes: C has 1 / n of a row's in each.
     return None if side is None else float(np.sum(rows)) / sqrt(rows.size) * side
 
@@ -107,8 +115,14 @@ def _totals(problem: Totals, rows: Vector, columns: Vector) -> float | None:
 @_root.register
 def _moment(problem: SecondMoment, rows: Vector, columns: Vector) -> float | None:
     # Of a covariance the total variance leaves out the count and the sums, which it needs: its bound would say little.
-    if type(problem) is not SecondMoment or problem.augmented or problem.body not in (Body.CUBE, Body.BALL):
+    if type(problem) is not SecondMoment or problem.augmented:
         return None
+    if isinstance(problem.body, CappedBox):
+        known = problem.even and rows.size >= 2
+        return moments_within_ball(problem.body, rows, problem.largest, problem.neighbours) if known else None
+    if problem.body is Body.HALF_CUBE:
+        alike = 2 <= rows.size <= _MOST and float(np.ptp(rows)) == 0.0
+        return float(rows[0]) ** 2 * one_signed(rows.size, problem.neighbours) if alike else None
     d, cube = rows.size, problem.body is Body.CUBE
     if not 2 <= d <= _MOST or (cube and not problem.even):
         return None

@@ -9,7 +9,8 @@ from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.covariance_bound import least_products
 from blockveil.engine.mechanisms.gaussian_bound import least_total
-from blockveil.engine.records.geometry import Body
+from blockveil.engine.mechanisms.shaped_bounds import within_ball
+from blockveil.engine.records.geometry import Body, CappedBox
 from blockveil.engine.sensitivity.problems import (
     Counts,
     Histograms,
@@ -27,6 +28,7 @@ PROMISE = ApproxDP(0.9, 1e-6)
 K = 2**15 - 1
 ONES, UNEVEN = np.ones(10), np.arange(1.0, 11.0) ** -0.5
 ENDS = (-np.ones(10), np.ones(10))
+CAPPED = CappedBox(Body.CUBE, UNEVEN / 1.5)
 
 CASES = {
     "rows in a box": (Rows(Body.CUBE, UNEVEN, REPLACE, K, 5, ends=ENDS), 1.001),
@@ -38,6 +40,11 @@ CASES = {
     "second moment in an uneven box": (SecondMoment(Body.CUBE, UNEVEN, ADD, K, 100, False), 1.02),
     "second moment in a box, replaced": (SecondMoment(Body.CUBE, ONES, REPLACE, K, 100, False), 1.021),
     "second moment in an uneven box, replaced": (SecondMoment(Body.CUBE, UNEVEN, REPLACE, K, 100, False), 1.05),
+    "second moment of one sign": (SecondMoment(Body.HALF_CUBE, ONES, ADD, K, 100, False), 5.0),
+    "second moment of one sign, replaced": (SecondMoment(Body.HALF_CUBE, ONES, REPLACE, K, 100, False), 3.82),
+    "second moment in a box within a ball": (SecondMoment(CAPPED, UNEVEN, ADD, K, 100, False), 1.24),
+    "second moment in a box within a ball, replaced": (SecondMoment(CAPPED, UNEVEN, REPLACE, K, 100, False), 1.25),
+    "rows in a box within a ball": (Rows(CAPPED, UNEVEN, REPLACE, K, 5), 1.001),
     "second moment in a ball": (SecondMoment(Body.BALL, ONES, ADD, K, 100, False), 1.04),
     "second moment in a ball, replaced": (SecondMoment(Body.BALL, ONES, REPLACE, K, 100, False), 1.03),
     "outer products": (OuterProducts(Body.CUBE, Body.BALL, UNEVEN, ONES, ADD, K, 100), 1.001),
@@ -82,6 +89,31 @@ def test_the_bound_of_a_box_is_below_the_least_for_all_its_changes(units, relati
     assert 0.5 * best.total <= found <= best.total
 
 
+BODIES = {
+    "one sign": (Body.HALF_CUBE, np.ones(3), [0.0, 1.0]),
+    "within a ball": (CappedBox(Body.CUBE, np.array([0.9, 0.5, 0.3])), np.array([1.0, 0.6, 2.0]), np.arange(-3, 4) / 3),
+    "nearly a ball": (CappedBox(Body.CUBE, np.full(3, 0.7)), np.ones(3), np.arange(-2, 3) / 2.0),
+}
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+@pytest.mark.parametrize("body", BODIES)
+def test_the_bound_of_other_bodies_is_below_the_least_for_all_their_changes(body, relation):
+    body, units, values = BODIES[body]
+    records = np.array(list(product(values, repeat=3)))
+    if isinstance(body, CappedBox):
+        sizes = within_ball(body, units, K) / units
+        signs = np.array(list(product([-1.0, 1.0], repeat=3)))
+        records = np.vstack([records[np.sum((body.shares * records) ** 2, axis=1) <= 1.0], sizes * signs])
+        assert np.sum((body.shares * sizes) ** 2) <= 1.0
+    moments = np.unique(np.round([orthonormal(np.outer(v, v)) for v in records], 12), axis=0)
+    changes = moments if relation is ADD else np.array([a - b for a, b in product(moments, repeat=2)])
+    changes = changes[np.any(changes != 0.0, axis=1)]
+    best = least_covariance(changes, orthonormal(np.outer(units, units)) ** 2 / np.array([1, 1, 1, 2, 2, 2]), 1.0, 0.01)
+    found = least_total(SecondMoment(body, np.ones(3), relation, K, 100, False), units, units)
+    assert (0.6 if relation is REPLACE else 0.9) * best.total <= found <= best.total
+
+
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
 @pytest.mark.parametrize("units", [np.ones(2), np.array([1.0, 0.4, 2.0])])
 def test_the_bound_of_a_covariance_is_below_noise_that_is_best_at_some_price_of_count_and_sums(units, relation):
@@ -122,9 +154,30 @@ def test_the_bound_of_histograms_and_counts_is_below_the_least_for_all_their_cha
         assert 0.95 * best.total <= found <= best.total
 
 
+@pytest.mark.parametrize(("columns", "bins", "less"), [(3, 8, 1.106), (10, 8, 1.178), (10, 20, 1.07), (2, 2, 1.281)])
+def test_noise_of_three_variances_would_have_less_error_of_histograms_with_missing_values(columns, bins, less):
+    """Of m columns that a record is in: within columns, of their totals together, and of what totals differ in."""
+    m = np.arange(1.0, columns + 1.0)[:, None]
+    squares = np.hstack([m * (1.0 - 1.0 / bins), m * m / columns / bins, (m - m * m / columns) / bins])
+    dimensions = np.array([columns * (bins - 1.0), 1.0, columns - 1.0])
+    weights = np.full(columns, 1.0 / columns)
+    for _ in range(4000):
+        roots = np.sqrt(squares.T @ weights / dimensions)
+        lengths = squares @ (1.0 / np.maximum(roots, 1e-9))
+        weights = weights * lengths / np.sum(weights * lengths)
+    # Any weights prove a bound from below, and noise in proportion to the roots one from above.
+    below = float(dimensions @ roots) ** 2
+    above = float(dimensions @ roots) * float(np.max(squares @ (1.0 / roots)))
+    assert below <= above * (1 + 1e-12) <= below * 1.005
+    independent = float(columns * columns * bins)
+    assert [independent / above, independent / below] == pytest.approx([less] * 2, rel=0.006)
+
+
 def test_no_bound_is_stated_where_none_is_known():
-    half = SecondMoment(Body.HALF_CUBE, ONES, ADD, K, 100, False)
+    half = SecondMoment(Body.HALF_CUBE, UNEVEN, ADD, K, 100, False)
     covariance = SecondMoment(Body.CUBE, ONES, ADD, K, 100, True)
     one_ended = SecondMoment(Body.CUBE, ONES, REPLACE, K, 100, False, even=False)
-    assert [Metric("total").least(problem, PROMISE) for problem in (half, one_ended, covariance)] == [None] * 3
+    capped = SecondMoment(CappedBox(Body.HALF_CUBE, UNEVEN / 1.5), UNEVEN, ADD, K, 100, False)
+    unknown = (half, one_ended, covariance, capped)
+    assert [Metric("total").least(problem, PROMISE) for problem in unknown] == [None] * 4
     assert Metric("spectral").least(CASES["counts"][0], PROMISE) is None
