@@ -18,7 +18,16 @@ from fractions import Fraction
 from itertools import chain, combinations
 from typing import Any
 
+import numpy as np
+
+from blockveil.pipeline.verification.moved_strategies import Arrays, columns_of, product
 from blockveil.pipeline.verification.stated_numbers import Moved, least_size, sizes, stated_count
+
+Axes = Sequence[int]
+"""Positions of axes."""
+
+Products = tuple[int, int, int]
+"""Squared lengths of two columns, and their scalar product."""
 
 _TILE = 128
 """Columns in which measured sums are laid out, at most."""
@@ -32,13 +41,15 @@ _MOST_PRODUCTS = 2**18
 """Most products that all pairs of records may need, for sets of axes."""
 
 
-def cells(stated: Mapping[str, Any], power: int, *, replaced: bool) -> Moved:
+def cells(stated: Mapping[str, Any], arrays: Arrays, power: int, *, replaced: bool) -> Moved:
     """Of counts in the cells of a grid, or of sums of blocks of them.
 
     Parameters
     ----------
     stated
         Attributes of the release.
+    arrays
+        Arrays of the release, of which those of a strategy are read.
     power
         2 for the L2 norm, 1 for the L1 norm.
     replaced
@@ -47,7 +58,7 @@ def cells(stated: Mapping[str, Any], power: int, *, replaced: bool) -> Moved:
     Raises
     ------
     KeyError
-        A strategy is stated by its digest alone.
+        A strategy is not among the arrays.
     TypeError, ValueError
         Something cannot be.
     """
@@ -55,7 +66,7 @@ def cells(stated: Mapping[str, Any], power: int, *, replaced: bool) -> Moved:
     if list(mechanism["cells"]) != grid:
         raise ValueError("cells")
     if "strategy" in mechanism:
-        return _blocks(grid, mechanism, power, replaced)
+        return _measured(grid, mechanism, arrays, power, replaced)
     rows, columns = (_two_least(mechanism, key, other, math.prod(grid)) for key, other in (_SIDES, _SIDES[::-1]))
     products = sorted(row * column for row in rows for column in columns)
     # The other cell of a grid of one is no cell: the record is not counted.
@@ -64,7 +75,7 @@ def cells(stated: Mapping[str, Any], power: int, *, replaced: bool) -> Moved:
     return Moved(_added(chosen, power), _added(most, power))
 
 
-def bins(stated: Mapping[str, Any], power: int, *, replaced: bool) -> Moved:
+def bins(stated: Mapping[str, Any], arrays: Arrays, power: int, *, replaced: bool) -> Moved:
     """Of a histogram of each column, each with a bin beyond either end; parameters and errors as :func:`cells`."""
     columns = sum(feature.get("counted") is not False for feature in stated["query"]["features"])
     rows, along = sizes(stated["mechanism"], "row_spread", columns), stated["mechanism"]["column_spread"]
@@ -75,7 +86,7 @@ def bins(stated: Mapping[str, Any], power: int, *, replaced: bool) -> Moved:
     )
 
 
-def tables(stated: Mapping[str, Any], power: int, *, replaced: bool) -> Moved:
+def tables(stated: Mapping[str, Any], arrays: Arrays, power: int, *, replaced: bool) -> Moved:
     """Of marginal tables, or of what they are made of; parameters and errors as :func:`cells`."""
     query, mechanism = stated["query"], stated["mechanism"]
     along, asked = [_cells_along(axis) for axis in query["axes"]], [tuple(table) for table in mechanism["tables"]]
@@ -84,7 +95,7 @@ def tables(stated: Mapping[str, Any], power: int, *, replaced: bool) -> Moved:
     if "strategy" in mechanism:
         if power != 2:
             raise KeyError("strategy")
-        return _residuals(along, asked, mechanism, replaced)
+        return _residuals(along, asked, mechanism, arrays, replaced)
     counts = [math.prod(along[axis] for axis in table) for table in asked]
     by_cell = mechanism["column_spread"]
     by_cell = sizes(mechanism, "column_spread", sum(counts)) if isinstance(by_cell, list) else None
@@ -117,10 +128,20 @@ def _two_least(mechanism: Mapping[str, Any], key: str, other: str, count: int) -
     return [least_size(mechanism, key)] * (2 if count > across else 1)
 
 
-def _blocks(grid: Sequence[int], mechanism: Mapping[str, Any], power: int, replaced: bool) -> Moved:
+def _measured(grid: Sequence[int], mechanism: Mapping[str, Any], arrays: Arrays, power: int, replaced: bool) -> Moved:
     strategy = mechanism["strategy"]
-    if "blocks_by_level" not in strategy:
+    if "blocks_by_level" in strategy:
+        return _blocks(grid, mechanism, strategy, power, replaced)
+    spread = [size for size, _ in _by_row(mechanism)]
+    if power != 2 or len(set(spread)) != 1:
         raise KeyError("strategy")
+    size = Fraction(spread[0]) * Fraction(least_size(mechanism, "column_spread"))
+    return product(grid, mechanism, arrays, replaced=replaced).times(1 / size**2)
+
+
+def _blocks(
+    grid: Sequence[int], mechanism: Mapping[str, Any], strategy: Mapping[str, Any], power: int, replaced: bool
+) -> Moved:
     shape, side = ([1, *grid] if len(grid) == 1 else grid), 1
     spread, width, found = _by_row(mechanism), min(_TILE, math.prod(grid)), []
     for level in strategy["blocks_by_level"]:
@@ -133,7 +154,7 @@ def _blocks(grid: Sequence[int], mechanism: Mapping[str, Any], power: int, repla
 
 
 def _residuals(
-    along: Sequence[int], asked: Sequence[Sequence[int]], mechanism: Mapping[str, Any], replaced: bool
+    along: Sequence[int], asked: Sequence[Axes], mechanism: Mapping[str, Any], arrays: Arrays, replaced: bool
 ) -> Moved:
     if sum(2 ** len(table) for table in asked) > _MOST_SETS:
         raise ValueError("tables")
@@ -141,27 +162,45 @@ def _residuals(
     sets = sorted(within, key=lambda axes: (len(axes), axes))
     entries = [math.prod(along[axis] for axis in axes) for axes in sets]
     spread, width, column = _by_row(mechanism), min(_TILE, max(entries)), least_size(mechanism, "column_spread")
-    known, ordered = list[tuple[Sequence[int], Fraction]](), set(mechanism.get("ordered", ()))
+    known, ordered = list[tuple[Axes, Fraction]](), _ordered(along, mechanism, arrays)
     for axes, count in zip(sets, entries, strict=True):
         size = Fraction(_taken(spread, -(-count // width))) * Fraction(column)
-        if not ordered.intersection(axes):
-            known.append((axes, 1 / size**2))
-    added = sum(weight * math.prod(along[axis] * (along[axis] - 1) for axis in axes) for axes, weight in known)
-    least, all_of_them = Fraction(added), not ordered
+        known.append((axes, 1 / size**2))
+    # Along each axis the squared length of the longest column, and the product of the two that are furthest apart.
+    lengths = [ordered[axis][0] if axis in ordered else n * (n - 1) for axis, n in enumerate(along)]
+    others = [ordered[axis][1] if axis in ordered else (n * (n - 1), n * (n - 1), -n) for axis, n in enumerate(along)]
+    least, all_of_them = _added_up(known, lengths), True
     if replaced:
         used = sorted({axis for table in asked for axis in table})
-        all_of_them = all_of_them and len(known) << len(used) <= _MOST_PRODUCTS
-        ways = range(len(used)) if all_of_them else (0, 1)
-        agreeing = chain.from_iterable(combinations(used, k) for k in ways)
-        products = (sum(weight * _product(axes, set(same), along) for axes, weight in known) for same in agreeing)
-        # A record may also leave the tables, or enter them.
-        least = max([least, *(Fraction(2 * (added - product)) for product in products)])
-    # What is measured along ordered axes is stated by its digest alone.
+        all_of_them = not ordered and len(known) << len(used) <= _MOST_PRODUCTS
+        ways = range(len(used)) if len(known) << len(used) <= _MOST_PRODUCTS else (0, 1)
+        for same in chain.from_iterable(combinations(used, k) for k in ways):
+            alike = [(lengths[axis],) * 3 if axis in same else others[axis] for axis in range(len(along))]
+            first, second, both = (_added_up(known, [each[k] for each in alike]) for k in range(3))
+            # A record may also leave the tables, or enter them.
+            least = max(least, first + second - 2 * both)
     return Moved(least, least if all_of_them else None)
 
 
-def _product(axes: Sequence[int], same: set[int], along: Sequence[int]) -> int:
-    return math.prod(along[axis] * (along[axis] - 1) if axis in same else -along[axis] for axis in axes)
+def _added_up(known: Sequence[tuple[Axes, Fraction]], factors: Sequence[int]) -> Fraction:
+    """Weights of all sets of axes, each times the factors of its axes."""
+    return sum((weight * math.prod(factors[axis] for axis in axes) for axes, weight in known), Fraction(0))
+
+
+def _ordered(along: Sequence[int], mechanism: Mapping[str, Any], arrays: Arrays) -> dict[int, tuple[int, Products]]:
+    """Of each ordered axis the longest column's squared length; and lengths and product of the furthest two."""
+    found = dict[int, tuple[int, Products]]()
+    for stated in mechanism["strategy"].get("ordered", ()):
+        axis = stated_count({"axis": stated["axis"] + 1}, "axis") - 1
+        gram = columns_of(arrays, f"axis_{axis + 1}_strategy", stated_count(stated, "unit"), stated["sha256"])
+        if axis >= len(along) or gram.shape != (along[axis], along[axis]):
+            raise ValueError("axis")
+        own = np.diagonal(gram)
+        first, second = divmod(int(np.argmax(own[:, None] + own[None, :] - 2.0 * gram)), along[axis])
+        found[axis] = int(np.max(own)), (int(own[first]), int(own[second]), int(gram[first, second]))
+    if sorted(found) != sorted(mechanism.get("ordered", ())):
+        raise ValueError("ordered")
+    return found
 
 
 def _by_row(mechanism: Mapping[str, Any]) -> list[tuple[float, int]]:

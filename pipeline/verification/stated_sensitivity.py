@@ -18,6 +18,7 @@ import numpy as np
 from blockveil.pipeline.verification import moved_counts
 from blockveil.pipeline.verification.moved_diagonals import own_diagonal
 from blockveil.pipeline.verification.moved_moments import entries, frobenius
+from blockveil.pipeline.verification.moved_strategies import Arrays
 from blockveil.pipeline.verification.moved_sums import largest_entry, multiplied, summed
 from blockveil.pipeline.verification.stated_noise import StatedLaw, replaces, stated_law
 from blockveil.pipeline.verification.stated_numbers import (
@@ -43,13 +44,15 @@ _MOST_LISTED = 2**16
 """Entries of a gradient up to which their sum of absolute values is bounded."""
 
 
-def moved(stated: Mapping[str, Any]) -> Moved:
+def moved(stated: Mapping[str, Any], arrays: Arrays | None = None) -> Moved:
     """How far one record moves what a release states, over the sizes of its noise.
 
     Parameters
     ----------
     stated
         Attributes of the release.
+    arrays
+        Arrays of the release by name, of which those of a searched strategy are read; None where they are not at hand.
 
     Raises
     ------
@@ -60,16 +63,16 @@ def moved(stated: Mapping[str, Any]) -> Moved:
     """
     # What leaves the range of floats cannot be, and must not become something that no comparison finds.
     with np.errstate(over="raise", divide="raise", invalid="raise"):
-        return _moved(stated)
+        return _moved(stated, arrays or {})
 
 
-def _moved(stated: Mapping[str, Any]) -> Moved:
+def _moved(stated: Mapping[str, Any], arrays: Arrays) -> Moved:
     kind, law = stated["query"]["kind"], stated_law(stated["mechanism"])
     power = 1 if law is StatedLaw.LAPLACE else 2
     if kind in _COUNTS:
         if law not in (StatedLaw.GAUSSIAN, StatedLaw.LAPLACE):
             raise ValueError(kind)
-        found = _COUNTS[kind](stated, power, replaced=replaces(stated))
+        found = _COUNTS[kind](stated, arrays, power, replaced=replaces(stated))
     elif kind in _MOMENTS:
         found = _of_moment(stated, law, _MOMENTS[kind])
     elif kind in ("rows", "totals"):

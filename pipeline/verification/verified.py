@@ -32,7 +32,7 @@ from blockveil.pipeline.ledger.approved import Approved
 from blockveil.pipeline.ledger.proofs import Proof
 from blockveil.pipeline.verification.exact_gaussian import delta_of
 from blockveil.pipeline.verification.stated_noise import row_loss
-from blockveil.pipeline.verification.stated_numbers import stated_number
+from blockveil.pipeline.verification.stated_numbers import Moved, stated_number
 from blockveil.pipeline.verification.stated_sensitivity import moved
 
 _WITHDRAWN = "Withdrawn"
@@ -199,7 +199,7 @@ def verify(place: Location, given: Evidence = Evidence()) -> Verified:
         _content(release),
         _found_of(_promise, stated),
         _found_of(_noise, stated),
-        _found_of(_sensitivity, stated),
+        _found_of(_by_records(release), stated),
         _found_of(_unit, stated),
         _signature(stated, given.key),
         *([_found_of(_by_proofs(given), stated)] if given.proofs else []),
@@ -316,12 +316,21 @@ def _noise(stated: Mapping[str, Any]) -> Finding:
     return Finding("Noise", holds, f"{row.words} {row.size:.6g}; {charged:.6g} is charged for a row")
 
 
-def _sensitivity(stated: Mapping[str, Any]) -> Finding:
-    """The sensitivity that it states is not less than what records of the declared bounds change."""
+def _by_records(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
+    """Check of the sensitivity, with the arrays of a strategy."""
+
+    def _sensitivity(stated: Mapping[str, Any]) -> Finding:
+        """The sensitivity that it states is not less than what records of the declared bounds change."""
+        if "steps" in stated["mechanism"] or "concentration" in stated["mechanism"]:
+            return Finding("Sensitivity", True, "part of the noise, and recomputed with it")
+        return _against(stated, moved(stated, release.arrays))
+
+    return _sensitivity
+
+
+def _against(stated: Mapping[str, Any], found: Moved) -> Finding:
     what, mechanism = "Sensitivity", stated["mechanism"]
-    if "steps" in mechanism or "concentration" in mechanism:
-        return Finding(what, True, "part of the noise, and recomputed with it")
-    found, squared = moved(stated), (Fraction(stated_number(mechanism, "sensitivity")) * _ROUNDED) ** 2
+    squared = (Fraction(stated_number(mechanism, "sensitivity")) * _ROUNDED) ** 2
     ends = f"{stated_number(mechanism, 'sensitivity'):.6g} is stated"
     if squared < found.least:
         return Finding(what, False, f"some records change the answer by {_root(found.least)}; {ends}")

@@ -251,7 +251,7 @@ MUTANTS = (
         "tests/pipeline/verification/test_every_mechanism.py",
         (
             "test_its_noise_and_unit_are_recomputed_and_another_row_is_found",
-            "blockveil.pipeline.verification.verified:_sensitivity",
+            "blockveil.pipeline.verification.verified:_against",
             "squared < found.least",
             "False",
             ("k-norm",),

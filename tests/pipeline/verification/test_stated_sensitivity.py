@@ -22,6 +22,9 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.verification.stated_sensitivity import moved
 from blockveil.pipeline.verification.stated_steps import nights_factor, steps_factor
 from tests import shipped
+from tests.pipeline.questions import test_marginals as tables
+from tests.pipeline.questions import test_ordered_axes as ranges
+from tests.pipeline.questions import test_workloads as workloads
 
 GAUSSIAN, LAPLACE = "2 levels of width 2048", "discrete Laplace of rate 1/1048576"
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
@@ -61,6 +64,32 @@ def test_the_sensitivity_of_a_shipped_config_is_recomputed_and_a_twentieth_less_
         return
     assert 0.95 * claimed < least
     assert most <= claimed * (1.0 + 1e-12)
+
+
+def strategy(folder, query, relation):
+    """What a release of a searched strategy states, and its arrays."""
+    make = tables.asked if query is ranges.QUERY else workloads.config
+    more = {} if query is ranges.QUERY else {"mechanism": 'kind = "matrix-mechanism"', "columns": 16}
+    plan = make_plan(make(folder, query, neighbours=relation, **more), shipped.NIGHT)
+    public = json.loads(json.dumps(plan.public))
+    made = plan.design.strategy.arrays(np.zeros(plan.design.shape), np.ones(plan.design.shape[0]))
+    arrays = {name: values for name, (values, _) in made.items()}
+    return stated(public["query"], public["mechanism"] | public["calibration"], plan.neighbours), arrays
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("query", [workloads.LINE.replace("{workload}", '"ranges"'), ranges.QUERY])
+def test_a_strategy_that_was_searched_is_read_and_held_against_its_digest(query, relation, tmp_path):
+    attributes, arrays = strategy(tmp_path, query, relation)
+    found, claimed = moved(attributes, arrays), attributes["mechanism"]["sensitivity"]
+    assert 0.95 * claimed < math.sqrt(found.least) <= claimed
+    assert (found.most is None) == (query is ranges.QUERY and relation == "replace-one")
+    assert found.most is None or math.sqrt(found.most) <= claimed * (1.0 + 1e-12)
+    (name,) = (each for each in arrays if each in ("column_strategy", "axis_1_strategy"))
+    with pytest.raises(ValueError, match="sha256"):
+        moved(attributes, arrays | {name: arrays[name] * 2.0})
+    with pytest.raises(KeyError, match=name):
+        moved(attributes, {each: arrays[each] for each in arrays if each != name})
 
 
 def shape(chosen, features):
