@@ -10,7 +10,8 @@ sums, u the units of features, and any distribution over changes with ``C = E d 
 In a cube signs are equally likely, so that sums, entries off the diagonal, and the count with the diagonal are blocks
 of C. With A the root of the trace but for the sums', ``b^1/2 s`` for that of the sums, and S the sum of ``u_i^2 v_i``,
 the best b is ``(A s / (S - s^2))^2``, which leaves ``A^2 S / (S - s^2)``. Distributions and a are searched; each proves
-a bound. Where a record is replaced the count is public, and two records of signs at all ends differ in j of d features.
+a bound. Where a record is replaced the count is public. Two records of signs at all ends differ in j of d features; or
+in a few, while each other feature is at an end in one of them alone.
 
 **Source**: as for :mod:`.gaussian_bound`; derived here.
 """
@@ -55,21 +56,54 @@ def least_products(problem: SecondMoment, units: Vector, count: float, sums: Vec
     # Orthonormal coordinates: entries beside the diagonal times sqrt(2).
     of_sums = 2.0 * float(np.sum(units**2 * sums))
     if problem.neighbours is Neighbours.REPLACE_ONE:
-        numbers = sorted({round(d * share / 64.0) for share in range(32, 65)})
-        found = max(_replaced(units, pairs, of_sums, j, share) for j in numbers for share in _SHARES)
+        found = _replaced(units, of_sums)
     else:
         numbers = sorted({max(1, round(d * share)) for share in (0.25, 0.5, 0.7, 0.85, 1.0)})
         found = max(_added(units, pairs, count, of_sums, k) for k in numbers)
     return found * _DOWN if found > 0.0 else None
 
 
-def _replaced(units: Vector, pairs: float, of_sums: float, j: int, share: float) -> float:
-    """Of pairs that differ in j features, or in one more in some share of the cases."""
+def _replaced(units: Vector, of_sums: float) -> float:
+    """Of pairs of signs at all ends that differ in j features, or in some share of the cases of another kind."""
     d = units.size
-    more = min(j + 1, d)
-    differing = (share * more + (1.0 - share) * j) / d
-    beside = 2.0 * (share * more * (d - more) + (1.0 - share) * j * (d - j)) / (d * (d - 1.0))
-    return _with_sums(sqrt(8.0 * beside) * pairs, sqrt(8.0 * differing) * float(np.sum(units)), of_sums)
+    signs = {j: _moments(d, j, 0, 0) for j in sorted({round(d * share / 64.0) for share in range(32, 65)})}
+
+    def proven(j: int, other: Vector, share: float) -> float:
+        return _of_pairs(units, of_sums, (1.0 - share) * signs[j] + share * other)
+
+    best, j = max((proven(j, _moments(d, min(j + 1, d), 0, 0), share), j) for j in signs for share in _SHARES)
+    # Or some features differ, and all others are ends of one of the two records alone.
+    kinds = {(few, first, d - few - first) for few in (0, 1, 2, 3) for first in (d - few, (d - few) // 2) if few < d}
+    near = [number for number in signs if abs(number - j) <= 1]
+    others = [(number, _moments(d, *kind)) for number in near for kind in sorted(kinds)]
+    return max(best, *(proven(*each, share / 16.0) for each in others for share in range(1, 16)))
+
+
+def _moments(d: int, other: int, first: int, second: int) -> Vector:
+    """Mean squares of a sum, a product, a square, and the mean product of two squares; in any order, with any signs.
+
+    Parameters
+    ----------
+    d
+        Number of features.
+    other, first, second
+        At how many both records are at ends, not the same; and the first or the second alone. At others both are at
+        the same end, or at none where some are of one record alone.
+    """
+    single, apart = first + second, first - second
+    same = 0 if single else d - other
+    # Of D = yy' - zz': |y|^4 + |z|^4 - 2 (y'z)^2, of which the squares are the part of the diagonal.
+    whole = (same + other + first) ** 2.0 + (same + other + second) ** 2.0 - 2.0 * (same - other) ** 2.0
+    orders = d * (d - 1.0)
+    return np.array([(4.0 * other + single) / d, (whole - single) / orders, single / d, (apart**2 - single) / orders])
+
+
+def _of_pairs(units: Vector, of_sums: float, moments: Vector) -> float:
+    """For mean squares as :func:`_moments` has them."""
+    of_sum, beside, square, together = (float(part) for part in moments)
+    pairs = (float(np.sum(units)) ** 2 - float(np.sum(units**2))) / 2.0
+    alone = _trace_of_root(units**2, square, together, 0.0) if square > 0.0 else 0.0
+    return _with_sums(sqrt(2.0 * beside) * pairs + alone, sqrt(2.0 * of_sum) * float(np.sum(units)), of_sums)
 
 
 def _added(units: Vector, pairs: float, count: float, of_sums: float, k: int) -> float:
@@ -109,7 +143,7 @@ def _trace_of_root(squares: Vector, one: float, two: float, price: float) -> flo
         d, q = squares.size, float(squares[0])
         together = q**2 * (one - two + d * two)
         rest = sqrt(max(price * (together - (one * q) ** 2 * d), 0.0))
-        return sqrt(price + together + 2.0 * rest) + (d - 1.0) * q * sqrt(max(one - two, 0.0))
+        return sqrt(price + max(together, 0.0) + 2.0 * rest) + (d - 1.0) * q * sqrt(max(one - two, 0.0))
     if squares.size > _EXACT:  # the trace of a root is at least the root of the trace
         return sqrt(price + one * float(np.sum(squares**2)))
     block: Matrix = np.empty((squares.size + 1, squares.size + 1))
