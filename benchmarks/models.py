@@ -3,8 +3,9 @@
 ``python -m benchmarks.training FILE_OR_FOLDER ...`` takes ``adult.npz`` (``num``, ``cat``, ``income`` and the
 number of levels of each category, the last 16,281 rows for tests) and files or folders of images: NPZ with ``X``
 (images) and ``y``, or IDX as ``*-images-idx3-ubyte`` and ``*-labels-idx1-ubyte``, ``t10k`` for tests. At epsilon 1 and
-delta 1e-5; each seed is another key. CPU seconds a step are those of all threads, reading and noise included, so that
-other work on the machine does not count. :mod:`.other_trainers` says what stands beside.
+delta 1e-5; each seed is another key. CPU seconds a step are those of all threads, noise and weights included, of the
+steps after the first; those of the release beside them, with reading, ledger and files, have a line of their own.
+:mod:`.other_trainers` says what stands beside.
 """
 
 from __future__ import annotations
@@ -175,8 +176,8 @@ def _images(path: Path):
     return x[:cut], y[:cut], x[cut:], y[cut:]
 
 
-def released(task: Task, folder: Path, scheme: str, seed: int) -> tuple[float, float]:
-    """Share of right predictions of one release, and the CPU seconds of a step."""
+def released(task: Task, folder: Path, scheme: str, seed: int) -> tuple[float, float, float]:
+    """Share of right predictions of one release, the CPU seconds of a step after the first, and those of all else."""
     classes = int(task.y.max()) + 1
     hidden, name = "", f"{task.name}-{scheme}"
     if task.hidden:
@@ -208,10 +209,15 @@ def released(task: Task, folder: Path, scheme: str, seed: int) -> tuple[float, f
             dataset=name, epsilon=30.0, delta=1e-3, neighbours=Neighbours.ADD_REMOVE, privacy_unit="one record"
         )
     plan = make_plan(loaded, FIRST + timedelta(days=seed))
-    begun = time.process_time()
-    outcome = run_release(plan, ThreadCompute(2), "models", lambda *_: None)
-    took = (time.process_time() - begun) / plan.steps
-    return float(np.mean(open_(outcome.path).predict(task.tested_x) == task.tested_y)), took
+    begun, reached = time.process_time(), list[float]()
+
+    def tell(stage: str, _: float | None) -> None:
+        if stage == "training":  # where each step begins
+            reached.append(time.process_time())
+
+    outcome = run_release(plan, ThreadCompute(2), "models", tell)
+    whole, step = time.process_time() - begun, float(np.median(np.diff(reached)))
+    return float(np.mean(open_(outcome.path).predict(task.tested_x) == task.tested_y)), step, whole - plan.steps * step
 
 
 def compared(paths: list[Path], folder: Path, seeds: int, schemes: list[str], steps: int | None) -> None:
@@ -236,9 +242,9 @@ def compared(paths: list[Path], folder: Path, seeds: int, schemes: list[str], st
     print(f"largest memory of all that, other libraries and the records in memory included: {peak:.2f} GiB")
 
 
-def _difference(task: Task, what: str, own: list[tuple[float, float]], others: list[tuple[float, float]]) -> None:
+def _difference(task: Task, what: str, own: list[tuple[float, ...]], others: list[tuple[float, ...]]) -> None:
     """How much more often ours are right, with the standard error of that: keys of both are independent."""
-    shares = [np.array([right for right, _ in runs]) for runs in (own, others)]
+    shares = [np.array([run[0] for run in runs]) for runs in (own, others)]
     if min(map(len, shares)) > 1:
         off = float(np.sqrt(sum(np.var(each, ddof=1) / len(each) for each in shares)))
         print(
@@ -247,8 +253,10 @@ def _difference(task: Task, what: str, own: list[tuple[float, float]], others: l
         )
 
 
-def _line(task: Task, way: str, runs: list[tuple[float, float]]) -> None:
-    right, took = zip(*runs, strict=True)
+def _line(task: Task, way: str, runs: list[tuple[float, ...]]) -> None:
+    right, took, *beside = zip(*runs, strict=True)
     epsilon = "none" if "exact" in way else f"{other_trainers.EPSILON:.3f}"
     scores = f"{epsilon:>7}  {np.mean(right):8.4f}  {min(right):7.4f}  {np.median(took):12.4f}"
     print(f"{task.name:>20}  {way:>32}  {scores}", flush=True)
+    if beside:
+        print(f"{task.name:>20}  CPU seconds of the release beside its steps: {np.median(beside[0]):.3f}", flush=True)

@@ -68,6 +68,9 @@ class Work:
     weighted_sums
         Sums of weighted records that are kept beside the one without weights, one for each digit of the weights; 0
         where no records are weighted. See :class:`.weighted.WeightedQuery`.
+    indivisible
+        Whether a task computes all tiles whichever of them it gives, as passes over a model do: to share them out
+        among tasks would repeat the work, not divide it.
     """
 
     kind: GrowthKind
@@ -82,6 +85,7 @@ class Work:
     largest: int = 2**15 - 1
     grid: tuple[int, ...] = ()
     weighted_sums: int = 0
+    indivisible: bool = False
 
     @property
     def single(self) -> bool:
@@ -137,4 +141,4 @@ class Work:
     @property
     def in_tiles(self) -> bool:
         """Whether tasks may compute some tiles of the answer each, over ranges of rows."""
-        return self.kind is GrowthKind.PRODUCTS or bool(self.grid)
+        return not self.indivisible and (self.kind is GrowthKind.PRODUCTS or bool(self.grid))

@@ -88,7 +88,7 @@ class GradientsAnswer:
         features, shape = len(self.question.features) + 1, self.question.query.shape
         # They are multiplied in double precision however few bits they have.
         largest = max(self.question.problem.largest, 2**15 - 1)
-        return Work(GrowthKind.PRODUCTS, rows, features, shape, largest=largest)
+        return Work(GrowthKind.PRODUCTS, rows, features, shape, largest=largest, indivisible=True)
 
     def error(self) -> ErrorReport:
         """Expected error of what is published: of the sums of all steps, or of the last one's alone."""

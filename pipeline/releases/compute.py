@@ -32,6 +32,9 @@ from blockveil.pipeline.base.errors import BlockveilError, ComputeError, DataErr
 if TYPE_CHECKING:
     from dask.delayed import Delayed
 
+_IN_A_ROW = 3
+"""Tasks for one value that wait for each other, as reading, taking a tile and its noise do: no two run at once."""
+
 Progress = Callable[[float], None]
 Tell = Callable[[str, float | None], None]
 """Receives a stage in the user's words, and the fraction of it that is done where that is known."""
@@ -56,6 +59,12 @@ class Compute(Protocol):
         """Compute the exact tiles and keep them where they are; return values usable in a further graph.
 
         ``progress`` is called from the caller's thread.
+        """
+
+    def defer(self, graph: ExactGraph) -> list[Any]:
+        """Return values of the exact tiles for a graph that is streamed next, whose charge is irrevocable.
+
+        They are computed with that graph where this saves time, and held as by :meth:`hold` elsewhere.
         """
 
     def stream(self, values: Sequence[Delayed], consume: Consume, progress: Progress) -> None:
@@ -161,10 +170,16 @@ class ThreadCompute:
             runner.shutdown(wait=False)  # whoever interrupts does not wait for the sum before the budget is given back
             listener.listen(None)
 
+    def defer(self, graph: ExactGraph) -> list[Any]:
+        """The tiles as they are: for a small step of a training, running a graph takes longer than what it computes."""
+        return list(graph.tiles)
+
     def stream(self, values: Sequence[Delayed], consume: Consume, progress: Progress) -> None:
-        """Compute noised values with threads, a few at a time."""
-        for first in range(0, len(values), self.threads):
-            some = self._run(values[first : first + self.threads])
+        """Compute noised values with threads, a few at a time, or all at once where they need the same tasks."""
+        tasks = [value.__dask_graph__().keys() for value in values]
+        few = self.threads if sum(map(len, tasks)) == len(set().union(*tasks)) else len(values)
+        for first in range(0, len(values), few):
+            some = self._run(values[first : first + few])
             for position, value in enumerate(some, start=first):
                 consume(position, value)
             progress((first + len(some)) / len(values))
@@ -179,15 +194,18 @@ class ThreadCompute:
         held_records.forget(handle)
 
     def _run(self, values: Sequence[Delayed]) -> tuple[Any, ...]:
-        from dask import threaded  # where something is computed: many commands compute nothing
+        from dask import get, threaded  # where something is computed: many commands compute nothing
         from dask.highlevelgraph import HighLevelGraph
 
         try:
             # As dask.compute does it for graphs that are not to be optimised, in a fifth of its time: a training has
             # two small graphs in each step.
             graph = HighLevelGraph.merge(*(value.__dask_graph__() for value in values)).to_dict()
+            keys = [value.key for value in values]
             with self._libraries().limit(limits=1, user_api="blas"):  # tasks are parallel already
-                return tuple(threaded.get(graph, [value.key for value in values], pool=self._pool))
+                if len(values) == 1 and len(graph) <= _IN_A_ROW:
+                    return tuple(get(graph, keys))
+                return tuple(threaded.get(graph, keys, pool=self._pool))
         except Exception as error:  # noqa: BLE001 - whatever it is, its text stays here
             failure = translate(error)
         raise failure

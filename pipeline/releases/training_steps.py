@@ -190,8 +190,9 @@ class _Heard:
 def _hold(
     compute: Compute, dataset: Dataset, layout: Layout, chunk_rows: int, query: GradientsAtStep, name: str
 ) -> list[object]:
-    """The exact sum of a step, held where it was computed."""
-    return compute.hold(exact_graph(dataset.source, query, layout, chunk_rows, name), _silent)
+    """The exact sum of a step, held where it was computed, or computed with its noise once the charge is committed."""
+    graph = exact_graph(dataset.source, query, layout, chunk_rows, name)
+    return compute.hold(graph, _silent) if query.holding is None else compute.defer(graph)
 
 
 def _committed(

@@ -148,8 +148,15 @@ class Watching(ThreadCompute):
         self.names = []
 
     def hold(self, graph, progress):
-        self.names.append(sorted(name.split("-", 3)[3] for name in graph.parts))
+        self.note(graph)
         return super().hold(graph, progress)
+
+    def defer(self, graph):
+        self.note(graph)
+        return super().defer(graph)
+
+    def note(self, graph):
+        self.names.append(sorted(name.split("-", 3)[3] for name in graph.parts))
 
 
 def shown(folder, caplog):

@@ -7,6 +7,7 @@ import zarr
 
 import blockveil as bv
 from blockveil.engine.answers.gradient_problem import GradientProblem
+from blockveil.engine.answers.step_gradients import GradientsAtStep
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Body
 from blockveil.flows.cluster.clusters import open_compute
@@ -227,6 +228,21 @@ def test_neither_blocks_nor_threads_change_a_bit(tmp_path):
         ]
     one, other = (group_of(outcome)["last_weights"][...] for outcome in found)
     assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_each_step_adds_up_its_records_once_however_many_tiles_it_has(tmp_path, monkeypatch, threads):
+    (tmp_path / "w").mkdir()
+    wide = HIDDEN.replace("hidden_units = 4", "hidden_units = 200")
+    start = weights.random(weights.shapes(4, (200,), 3), seed=1)
+    pin = "w/start.npz", weights.save(start, tmp_path / "w" / "start.npz")
+    loaded = load_config(training(tmp_path, wide, pin, epsilon=9.0, steps=3))
+    support.set_budget(loaded, 900.0, 1e-4)
+    plan, rows, total = make_plan(loaded, NIGHT), [], GradientsAtStep.total
+    assert len(plan.answer.work(1500).tiles) > 1
+    monkeypatch.setattr(GradientsAtStep, "total", lambda step, *args: rows.append(args[1:3]) or total(step, *args))
+    run_release(plan, ThreadCompute(threads), "t", lambda *_: None)
+    assert sum(stop - start for start, stop in rows) == 3 * 1500
 
 
 def test_a_hidden_layer_is_trained_and_has_a_report(tmp_path):
