@@ -63,7 +63,10 @@ def frobenius(shape: Shape, weights: Weights, lead: int, *, replaced: bool, unsc
         found = [_apart(pair, weights.least, unscaled) for pair in pairs(shape, weights.least, lead)]
         return _moved(shape, max(found), _bound_apart(shape, weights.most, lead), 2)
     record = with_constant(shape, shape.furthest(weights.least[lead:]), lead)
-    least = _apart((record, [0] * len(record)), weights.least, unscaled)
+    squares = [w * k * k for w, k in zip(weights.least, record, strict=True)]
+    least = sum(squares) ** 2
+    if unscaled:
+        least = (least + sum(square * square for square in squares)) // 2
     bound = _longest(shape, weights.most, lead) ** 2
     if unscaled and shape.box:
         # Every entry, also on the diagonal, is largest at the furthest ends.
