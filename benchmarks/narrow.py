@@ -13,7 +13,8 @@ chunks of about 8 MiB and in a Parquet file, and prints medians of interleaved r
 * duckdb    ``covar_pop`` of every pair of columns, from the Parquet file
 
 The last three, where they are installed, have as many threads as there are workers, and do not clip. A ratio above 1
-says how many times as fast the whole release is.
+says how many times as fast the whole release is. Beside it stand the processor seconds of all processes that work for
+it, which a busy machine hardly changes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import importlib
 import importlib.util
 import itertools
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -35,10 +37,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zarr
+from distributed import Client
 from threadpoolctl import threadpool_limits
 
 from benchmarks import machine
-from benchmarks.covariance import cluster_of, seconds
+from benchmarks.covariance import cluster_of, processor, seconds
 from benchmarks.covariance_peers import peer
 from benchmarks.night import blockveil, cluster, configure, store
 
@@ -76,6 +79,12 @@ def release(folder: Path, number: int) -> float:
     if running.returncode:
         raise SystemExit(printed.decode())
     return next(float(line.split()[-2]) for line in printed.decode().splitlines() if "sums" in line)
+
+
+def used(client: Client) -> float:
+    """Processor seconds so far of the cluster's workers, this process, and the commands that it has run."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return sum(processor(client)) + ended.ru_utime + ended.ru_stime
 
 
 def by_sklearn(values: np.ndarray, workers: int) -> None:
@@ -120,7 +129,15 @@ def compare(folder: Path, rows: int, features: int, workers: int, repeats: int) 
             runs["polars"] = partial(by_polars, file, pairs)
         if importlib.util.find_spec("duckdb"):
             runs["duckdb"] = partial(by_duckdb, file, pairs, workers)
-        timed = [{name: seconds(run) for name, run in runs.items()} for _ in range(repeats)]
+        timed: list[dict[str, float]] = []
+        spent: list[dict[str, float]] = []
+        for _ in range(repeats):
+            timed.append({})
+            spent.append({})
+            for name, run in runs.items():
+                before = used(client)
+                timed[-1][name] = seconds(run)
+                spent[-1][name] = used(client) - before
     middle = {name: statistics.median(run[name] for run in timed) for name in runs}
     print(f"{rows:,} x {features}, {workers} workers")
     print(
@@ -128,9 +145,11 @@ def compare(folder: Path, rows: int, features: int, workers: int, repeats: int) 
         + ", ".join(f"{name} {took:.2f} s" for name, took in middle.items())
         + f", sums {statistics.median(sums):.1f} s"
     )
+    print("  processor seconds: " + ", ".join(f"{n} {statistics.median(run[n] for run in spent):.1f}" for n in runs))
     for name in list(runs)[1:]:
         ratio = statistics.median(run[name] / run["release"] for run in timed)
-        print(f"  the whole release, times as fast as {name}: {ratio:.2f}")
+        of_both = statistics.median(run[name] / run["release"] for run in spent)
+        print(f"  the whole release, times as fast as {name}: {ratio:.2f}, by processor seconds {of_both:.2f}")
 
 
 def main() -> None:
