@@ -347,10 +347,10 @@ MUTANTS = (
             "p**2 + squares",
         ),
         (
-            "test_the_bound_of_many_features_is_above_all_corners",
+            "test_adding_a_record_of_whole_numbers_moves_no_further_and_one_of_them_as_far",
             "blockveil.engine.sensitivity.diagonal_sizes:added_square",
-            "count.own**2 - constant**2",
-            "0.0",
+            "count.times * count.own, ",
+            "1.5 * count.times * count.own, ",
         ),
         (
             "test_replacing_a_record_of_whole_numbers_moves_no_further",

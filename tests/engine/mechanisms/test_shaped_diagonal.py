@@ -44,6 +44,7 @@ GAINED = {
     (3, ADD, True, False): (1.9, 1.01),
     (4, ADD, True, False): (1.7, 1.01),
     (4, REPLACE, True, False): (1.54, 1.02),
+    (3, REPLACE, True, True): (1.6, 1.12),
     (4, REPLACE, True, True): (1.59, 1.05),
     (6, ADD, True, False): (1.51, 1.01),
     (10, ADD, True, False): (1.29, 1.01),
