@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -36,8 +37,13 @@ def leading(
 ) -> None:
     """Show the leading eigenvalues of a released covariance or second moment of any size beside what noise gives."""
     del debug
-    if picture is not None and picture.suffix != ".svg":
-        raise ConfigError(f'--picture "{picture.name}" does not end in .svg', "It is drawn as SVG", "Correct it")
+    for option, place, ending in (("--output", output, ".npz"), ("--picture", picture, ".svg")):
+        if place is None:
+            continue
+        if place.suffix != ending:
+            raise ConfigError(f'{option} "{place.name}" does not end in {ending}', "It is such a file", "Correct it")
+        if os.path.lexists(place):  # said again when it is written; here, before minutes of work
+            raise ConfigError(f'{option} "{place.name}" exists', "A file is not replaced", "Name another one")
     from blockveil.flows.cli.named_release import named_release
     from blockveil.pipeline.analysis.opening import open_
     from blockveil.pipeline.base import durable

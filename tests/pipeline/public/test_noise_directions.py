@@ -120,6 +120,12 @@ def test_directions_of_a_release_cost_nothing_and_are_declared_by_the_next_one(t
     declared = tomllib.loads(line.partition("  ")[2].replace(", ", "\n"))
     assert declared == {"directions": "w.npy", "directions_source": "people/covariance/2026-11-20"}
     found = zarr.open_group(first.path, mode="r")["covariance"][...]
+    (tmp_path / "there.npz").touch()
+    for option, name in (("--output", "l.npy"), ("--picture", "l.png"), ("--output", "there.npz")):
+        words = ["leading", str(tmp_path / "not read"), option, str(tmp_path / name)]
+        refused = CliRunner().invoke(app, words)
+        assert isinstance(refused.exception, ConfigError)
+        assert str(refused.exception).startswith(f'{option} "{name}"')
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noise_directions, "_MOST", 2)
         with pytest.raises(ConfigError, match="blockveil leading gives"):
