@@ -23,8 +23,8 @@ _Along = tuple[int, list[str] | None]
 _SLAB = 2**23
 """Entries of a part that is read at once where columns cannot be cut: 64 MiB."""
 
-_BAND = 2**17
-"""Entries of a band that is worked on at once: 1 MiB."""
+_BAND = 2**15
+"""Entries of a band that is worked on at once: 256 KiB."""
 
 _MOST_COLUMNS = 2**18
 """Columns of an array of more than two axes; each of them takes a few numbers of memory."""
