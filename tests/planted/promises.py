@@ -279,6 +279,18 @@ MUTANTS = (
             "range(first, steps, every)",
             "range(first, steps, every + 1)",
         ),
+        (
+            "test_a_strategy_that_was_searched_is_read_and_held_against_its_digest",
+            "blockveil.pipeline.verification.moved_strategies:columns_of",
+            ".hexdigest() != digest",
+            ".hexdigest() == 0",
+        ),
+        (
+            "test_nights_are_counted_by_the_longest_column_of_their_weights",
+            "blockveil.pipeline.verification.stated_steps:nights_factor",
+            "age.bit_length()",
+            "age",
+        ),
     ),
     *of(
         "tests/pipeline/verification/test_signed_releases.py",
