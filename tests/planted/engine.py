@@ -305,7 +305,7 @@ MUTANTS = (
         (
             "test_whole_shifts_of_what_is_shared_cost_no_more_than_is_charged",
             "blockveil.engine.noise.additive:whole_shifts",
-            "sqrt(s * (1.0 + s * d))",
+            "sqrt(s * (1.0 + s * squares))",
             "sqrt(s)",
         ),
     ),
