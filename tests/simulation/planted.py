@@ -73,14 +73,14 @@ MISTAKES = {
         _STEPS + "measure",
         (
             (
-                "    charge, key = _commit(workspace, reservation)\n",
+                "    charge, key = _commit(workspace, reservation, tell)\n",
                 "    charge = reservation.charge\n"
                 "    secret = workspace.keys.create(charge.charge_id)\n"
                 "    key = NoiseKey.derive(secret, bytes.fromhex(charge.spec_digest))\n",
             ),
             (
                 '            tell("closing the release", None)\n',
-                "            charge, key = _commit(workspace, reservation)\n",
+                "            charge, key = _commit(workspace, reservation, tell)\n",
             ),
         ),
     ),

@@ -387,6 +387,8 @@ class TestRelease:
         loaded = load(visits)
 
         def tell(message, share):
+            if not message.startswith("reading"):  # the plan has been made, and the budget reserved
+                return
             fields = json.loads(metadata.read_bytes())
             contract = fields["attributes"]["blockveil ingest"] | damage
             fields["attributes"]["blockveil ingest"] = {k: v for k, v in contract.items() if v is not None}

@@ -16,7 +16,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.publishing import find_published
-from blockveil.pipeline.report.matrix import ReleasedMatrix
+from blockveil.pipeline.report.matrix import EntriesTile, ReleasedMatrix
 from tests import support
 from tests.pipeline.releases.test_release import NIGHT
 
@@ -139,13 +139,18 @@ def test_entries_with_noise_are_stored_as_they_are_and_read_once_with_their_nois
     matrix, readings = ReleasedMatrix(opened), []
     real = zarr.Array.__getitem__
     monkeypatch.setattr(zarr.Array, "__getitem__", lambda self, key: readings.append(key) or real(self, key))
-    rows, columns = (3, 700), (650, 1100)
-    _ = matrix.with_noise(rows, columns)  # numbers by row and column
+    tile = EntriesTile((3, 600), (650, 1100), True)
+    list(matrix.bands(tile))  # numbers by row and column are read once for all
     readings.clear()
-    value, deviation = matrix.with_noise(rows, columns)
+    found = list(matrix.bands(tile))
     assert len(readings) == 1
-    assert np.array_equal(value, matrix.value(rows, columns))
-    assert np.array_equal(deviation, matrix.deviation(rows, columns))
+    assert len(found) > 1
+    for part, value, deviation, shown in found:
+        assert np.array_equal(value, matrix.value(part.rows, part.columns))
+        assert np.array_equal(deviation, matrix.deviation(part.rows, part.columns))
+        assert np.array_equal(shown, value)
+    assert [part.rows[0] for part, *_ in found] == [3, *(part.rows[1] for part, *_ in found[:-1])]
+    assert found[-1][0].rows[1] == 600
 
 
 @pytest.mark.slow
