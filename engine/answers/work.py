@@ -71,6 +71,8 @@ class Work:
     indivisible
         Whether a task computes all tiles whichever of them it gives, as passes over a model do: to share them out
         among tasks would repeat the work, not divide it.
+    passes
+        How often so many products are computed for one answer.
     """
 
     kind: GrowthKind
@@ -86,6 +88,7 @@ class Work:
     grid: tuple[int, ...] = ()
     weighted_sums: int = 0
     indivisible: bool = False
+    passes: int = 1
 
     @property
     def single(self) -> bool:
@@ -116,7 +119,7 @@ class Work:
         m, n = self.shape
         if self.kind is not GrowthKind.PRODUCTS:
             return 0.0
-        return float(self.rows) * m * (n + 1 if self.symmetric else 2 * n)
+        return float(self.rows) * m * (n + 1 if self.symmetric else 2 * n) * self.passes
 
     @cached_property
     def tiles(self) -> tuple[Tile, ...]:

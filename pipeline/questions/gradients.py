@@ -84,11 +84,12 @@ class GradientsAnswer:
         }
 
     def work(self, rows: int) -> Work:
-        """The product of each layer, of one step; its forward and backward pass cost as much again each."""
+        """The products of each layer, of one step: forward, of its errors, and back where a layer is below it."""
         features, shape = len(self.question.features) + 1, self.question.query.shape
         # They are multiplied in double precision however few bits they have.
         largest = max(self.question.problem.largest, 2**15 - 1)
-        return Work(GrowthKind.PRODUCTS, rows, features, shape, largest=largest, indivisible=True)
+        passes = 3 if len(self.question.query.model.shapes) > 1 else 2
+        return Work(GrowthKind.PRODUCTS, rows, features, shape, largest=largest, indivisible=True, passes=passes)
 
     def error(self) -> ErrorReport:
         """Expected error of what is published: of the sums of all steps, or of the last one's alone."""

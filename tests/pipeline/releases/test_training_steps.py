@@ -239,7 +239,9 @@ def test_each_step_adds_up_its_records_once_however_many_tiles_it_has(tmp_path, 
     loaded = load_config(training(tmp_path, wide, pin, epsilon=9.0, steps=3))
     support.set_budget(loaded, 900.0, 1e-4)
     plan, rows, total = make_plan(loaded, NIGHT), [], GradientsAtStep.total
-    assert len(plan.answer.work(1500).tiles) > 1
+    work = plan.answer.work(1500)
+    assert len(work.tiles) > 1
+    assert work.flops == 3 * 2 * 1500 * work.shape[0] * work.shape[1]  # forward, of its errors, and back
     monkeypatch.setattr(GradientsAtStep, "total", lambda step, *args: rows.append(args[1:3]) or total(step, *args))
     run_release(plan, ThreadCompute(threads), "t", lambda *_: None)
     assert sum(stop - start for start, stop in rows) == 3 * 1500
