@@ -41,7 +41,9 @@ def leading(
         if place is None:
             continue
         if place.suffix != ending:
-            raise ConfigError(f'{option} "{place.name}" does not end in {ending}', "It is such a file", "Correct it")
+            raise ConfigError(
+                f'{option} "{place.name}" does not end in {ending}', "The file is of that kind", "Correct its name"
+            )
         if os.path.lexists(place):  # said again when it is written; here, before minutes of work
             raise ConfigError(f'{option} "{place.name}" exists', "A file is not replaced", "Name another one")
     from blockveil.flows.cli.named_release import named_release

@@ -183,7 +183,9 @@ def leading_part(release: Shown, features: tuple[str, ...], k: int) -> LeadingPa
         )
     most = min(matrix.shape[0], MOST)
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= most:
-        raise ConfigError("k is not a number of directions", f"It lies between 1 and {most}", "Correct it")
+        raise ConfigError(
+            f"{k!r} is no number of directions of this release", f"It lies between 1 and {most}", "Correct it"
+        )
     scan, ones = facts.scan, np.ones(matrix.shape[0])
     # Of noise N = D M D, with D the units of the noise, |N| <= max(D)^2 |M|.
     floor = float(scan.row_units.max() ** 2) * scan.noise_level

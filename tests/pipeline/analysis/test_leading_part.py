@@ -103,7 +103,7 @@ def test_what_it_prints_says_which_values_may_be_noise():
 def test_a_release_offers_them_and_a_matrix_of_another_kind_is_refused(known):
     found = known.release.leading(2)
     assert tuple(found.directions.columns) == known.release.features
-    with pytest.raises(ConfigError, match="k is not a number of directions"):
+    with pytest.raises(ConfigError, match="is no number of directions of this release"):
         known.release.leading(0)
     release, _ = released(1.0)
     release.dimensions.update(dict.fromkeys(release.arrays, ("row", "column")))
