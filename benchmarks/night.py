@@ -46,7 +46,7 @@ origin = "midpoint"
 features = [{{ name = "x", lower = -3, upper = 3, count = {features} }}]
 [privacy]
 epsilon = 1.0
-delta = 1e-7
+delta = {delta}
 neighbours = "add-remove"
 unit = "one record (one row)"
 [mechanism]
@@ -75,7 +75,8 @@ def store(folder: Path, features: int, records: int) -> None:
 
 def configure(folder: Path, features: int, records: int, memory: float, of: str) -> None:
     """Write a config, ``of`` being its section cluster, and grant its budget."""
-    text = CONFIG.format(records=records, features=features, memory=memory, cluster=of)
+    delta = min(1e-7, 1.0 / (100.0 * records))  # above a hundredth of 1 / records, a plan warns or refuses
+    text = CONFIG.format(delta=delta, records=records, features=features, memory=memory, cluster=of)
     (folder / "wide.toml").write_text(text)
     if blockveil(folder, "budget", "set", "wide.toml", "--epsilon", "10", "--delta", "1e-5").wait():
         raise SystemExit("the budget was not granted")

@@ -23,7 +23,7 @@ from blockveil.engine.noise import compiled_levels
 from blockveil.engine.records import one_pass
 from blockveil.pipeline.base.extras import is_installed
 
-WORTH_VALUES = 2**30
+WORTH_VALUES = 2**29
 """Values of records for which compiled code saves more seconds than it takes to load."""
 
 WORTH_ENTRIES = 2**26

@@ -22,8 +22,12 @@ from blockveil.pipeline.questions.question import additive
 CHUNK_BYTES = 32 * 2**20
 """Bytes of float64 records that a task reads at once, unless the config says how many rows."""
 
-SMALL_SECONDS = 3.0
-"""Seconds that one core is predicted to need for work for which no workers are started; they take longer to start."""
+SMALL_SECONDS = 10.0
+"""Seconds that one core is predicted to need for work for which no workers are started.
+
+Two take some four seconds to start, import and end, and as many of a processor each. BLAS on a kept sum holds the
+interpreter's lock, half of the time of a product of few features: by threads alone such work is done in five at worst.
+"""
 
 IN_CLEAR = (
     "not encrypted (insecure = true): whoever reaches a part of it can read un-noised sums and the key of the noise, "
