@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from blockveil.engine.answers import compiled_halves
 from blockveil.engine.answers.byte_sums import BytePanel, Scratch, blocks, heights, mirror, rows_in_step, widest
 from blockveil.engine.answers.eight_bit import PIECE, SHIFT, ByteProduct, Sums
 from blockveil.engine.answers.float_sums import PIECE_BYTES
@@ -91,11 +92,15 @@ class HalfPanel:
 
     def put(self, integers: NDArray[np.float32], after: int) -> None:
         """Copy integers of 16 bits after the rows that are there."""
-        shifted = integers.astype(np.int16)
-        self.high.put((shifted >> 8).astype(np.int8), after)
-        # The low byte without its sign, less 128, is that byte with its highest bit turned.
-        self.low.put((shifted ^ SHIFT).astype(np.int8), after)
-        self.sums += np.sum(shifted, axis=0, dtype=np.int64) - SHIFT * len(integers)
+        high, low = (np.empty(integers.shape, np.int8) for _ in range(2))
+        if not compiled_halves.split(integers, high, low, self.sums):
+            shifted = integers.astype(np.int16)
+            np.copyto(high, shifted >> 8, casting="unsafe")
+            # The low byte without its sign, less 128, is that byte with its highest bit turned.
+            np.copyto(low, shifted ^ SHIFT, casting="unsafe")
+            self.sums += np.sum(shifted, axis=0, dtype=np.int64) - SHIFT * len(integers)
+        self.high.put(high, after)
+        self.low.put(low, after)
 
     def ready(self, rows: int) -> None:
         """Let the first rows be multiplied, and the others add nothing."""
@@ -108,7 +113,7 @@ class _HalfBlock:
     """Some columns of a tile: products of the halves, where they are written, and what was added up."""
 
     multiply: list[Callable[[], None]]
-    products: list[Sums]
+    products: Sums
     total: NDArray[np.int64]
     scratch: NDArray[np.int64]
 
@@ -116,6 +121,8 @@ class _HalfBlock:
         """Add ``65536 h h' + 256 (h l' + l h') + l l'``."""
         for multiply in self.multiply:
             multiply()
+        if compiled_halves.fold(self.products, self.total):
+            return
         high, mixed, other, low = self.products
         # Of at most 65,793 rows and 128 * 128 each, products are below 2**31; of a piece of 2,048, two below 2**27.
         np.add(mixed, other, out=mixed)
@@ -150,7 +157,7 @@ class HalfTileSum:
         height = heights(self.tile, self._half)[number]
         shape = height, right.high.right[number].shape[1]
         pairs = [(a.left[:height], b.right[number]) for a in (left.high, left.low) for b in (right.high, right.low)]
-        products: list[Sums] = list(self._how.products.of(4, *shape))
+        products: Sums = self._how.products.of(4, *shape)
         bound = [self._how.product.bind(a, b, c) for (a, b), c in zip(pairs, products, strict=True)]
         return _HalfBlock(bound, products, np.zeros(shape, np.int64), self._how.wide.of(*shape))
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
+from blockveil.engine.answers import compiled_halves
 from blockveil.engine.noise import compiled_levels
 from blockveil.engine.records import one_pass
 from blockveil.pipeline.base.extras import is_installed
@@ -43,10 +44,13 @@ class Compiled:
         Records to integers.
     noise
         Random words to Gaussian noise.
+    halves
+        Integers of 16 bits to halves, and products of halves to sums.
     """
 
     records: one_pass.Kernels | None = None
     noise: compiled_levels.Kernel | None = None
+    halves: compiled_halves.HalfKernels | None = None
 
 
 _lock = Lock()
@@ -65,9 +69,10 @@ def _prepare() -> Compiled:
     if not is_installed(_PACKAGE):
         return Compiled()
     place = folder()
-    made = Compiled(_made(one_pass.compiled_by, place), _made(compiled_levels.compiled_by, place))
+    made = Compiled(*(_made(part.compiled_by, place) for part in (one_pass, compiled_levels, compiled_halves)))
     one_pass.use(made.records)
     compiled_levels.use(made.noise)
+    compiled_halves.use(made.halves)
     return made
 
 
@@ -137,7 +142,7 @@ def folder() -> Path | None:
 def _sources() -> str:
     """Digest of what decides the machine code: sources, with the constants that they take over, and compiler."""
     digest = hashlib.sha256(version(_PACKAGE).encode())
-    for module in (one_pass.__file__, compiled_levels.__file__):
+    for module in (one_pass.__file__, compiled_levels.__file__, compiled_halves.__file__):
         for file in sorted(Path(module).parent.glob("*.py")):
             digest.update(file.read_bytes())
     return digest.hexdigest()[:16]

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from blockveil.engine.answers import compiled_halves
 from blockveil.engine.noise import compiled_levels
 from blockveil.engine.records import one_pass
 from blockveil.flows.base import compiled
@@ -36,6 +37,7 @@ def cache(tmp_path, monkeypatch):
     yield place
     one_pass.use(None)
     compiled_levels.use(None)
+    compiled_halves.use(None)
 
 
 def in_a_process(**environment):
@@ -229,16 +231,18 @@ def test_a_compiler_whose_file_of_settings_is_not_known_is_not_used(cache, monke
     assert compiled.prepare() == compiled.Compiled()
 
 
-@pytest.mark.parametrize("refused", [one_pass, compiled_levels])
+PARTS = [one_pass, compiled_levels, compiled_halves]
+
+
+@pytest.mark.parametrize("refused", PARTS)
 def test_code_that_gives_other_integers_is_not_used_and_the_rest_is(cache, monkeypatch, caplog, refused):
     def refuse(compiler):
         raise ArithmeticError("never shown")
 
-    other = compiled_levels if refused is one_pass else one_pass
-    monkeypatch.setattr(refused, "compiled_by", refuse)
-    monkeypatch.setattr(other, "compiled_by", lambda compiler: "kernel")
+    for part in PARTS:
+        monkeypatch.setattr(part, "compiled_by", refuse if part is refused else lambda compiler: "kernel")
     compiled.prepare()
-    assert (refused._in_use, other._in_use) == ([], ["kernel"])
+    assert [part._in_use for part in PARTS] == [[] if part is refused else ["kernel"] for part in PARTS]
     assert "ArithmeticError" in caplog.text
     assert "never shown" not in caplog.text
 
@@ -264,7 +268,8 @@ def test_large_work_alone_is_prepared_before_it_begins(cache, tmp_path, monkeypa
 
 def in_use():
     kernels = [kernel for both in one_pass._in_use for kernel in (both.moved, both.nearest)]
-    return [kernel.__module__ for kernel in [*kernels, *compiled_levels._in_use]]
+    halves = [kernel for both in compiled_halves._in_use for kernel in (both.split, both.fold)]
+    return [kernel.__module__ for kernel in [*kernels, *compiled_levels._in_use, *halves]]
 
 
 @pytest.mark.slow
@@ -274,4 +279,5 @@ def test_workers_have_compiled_code_before_their_first_task(cache, tmp_path, mon
         found = compute._client.run(in_use)
     assert found
     modules = ["blockveil.engine.records.one_pass"] * 2 + ["blockveil.engine.noise.compiled_levels"]
+    modules += ["blockveil.engine.answers.compiled_halves"] * 2
     assert all(names == modules for names in found.values())
