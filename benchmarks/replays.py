@@ -77,6 +77,7 @@ MECHANISMS = {
     "hierarchical, Gaussian": 'noise = "gaussian"',
     "hierarchical, Laplace": 'noise = "laplace"',
     "residuals": "",
+    "histogram-residuals": "",
     "dawa": "",
     "exponential": "",
     "classic-gaussian": "",

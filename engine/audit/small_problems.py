@@ -43,6 +43,7 @@ def small_problems() -> Sequence[tuple[Problem, Pairs]]:
     cell, other = np.zeros((2, 3)), np.zeros((2, 3))
     cell[0, 0] = other[1, 2] = 1.0
     bins, last = np.eye(3)[[0, 0, 0]], np.eye(3)[[2, 2, 1]]
+    parts = [np.array(part)[:, None] for part in list(product((1.0, 0.0), repeat=3))[:-1]]
     row = np.vstack([ones, np.zeros(3)])
     line = np.eye(8)[:, None, :]
     # A record with a constant in front, at the ends of one feature or more.
@@ -65,9 +66,13 @@ def small_problems() -> Sequence[tuple[Problem, Pairs]]:
         (Totals(Body.CUBE, units, REPLACE, K, _ROWS), [(signs[None, :], -signs[None, :])]),
         (Counts((2, 3), ADD, _ROWS), [(cell, np.zeros((2, 3)))]),
         (Counts((2, 3), REPLACE, _ROWS), [(cell, other)]),
-        # A record in the first bin of every column, against none, and against one that is in the last ones.
-        (Histograms((3, 3, 2), ADD, _ROWS), [(bins, np.zeros((3, 3)))]),
-        (Histograms((3, 3, 2), REPLACE, _ROWS), [(bins, last)]),
+        # A record in the first bin of every column, against none, and against one that is in the last ones; and records
+        # that have no value in some columns.
+        (Histograms((3, 3, 2), ADD, _ROWS), [(bins * part, np.zeros((3, 3))) for part in parts]),
+        (
+            Histograms((3, 3, 2), REPLACE, _ROWS),
+            [(bins * part, last * other) for part in parts for other in (np.zeros((3, 1)), *parts)],
+        ),
         *table_cases.problems(_ROWS),
         (Counts((1, 8), ADD, _ROWS, RANGES), [(line[0], np.zeros((1, 8)))]),
         (Counts((1, 8), REPLACE, _ROWS, RANGES), [(line[0], line[7])]),

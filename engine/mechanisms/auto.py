@@ -25,7 +25,15 @@ from blockveil.engine.mechanisms.registry import declarations
 from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.noise.design import Design
 from blockveil.engine.records.geometry import Vector
-from blockveil.engine.sensitivity.problems import Counts, Marginals, Problem, SecondMoment, Totals, constants
+from blockveil.engine.sensitivity.problems import (
+    Counts,
+    Histograms,
+    Marginals,
+    Problem,
+    SecondMoment,
+    Totals,
+    constants,
+)
 
 
 @dataclass(frozen=True)
@@ -46,12 +54,15 @@ class Metric:
         Public guess of the variance of each feature in raw units, for "subspace".
     leading
         Dimension of the subspace.
+    filled
+        Whether places of histograms count in which a column has no bin, as they did in earlier plans.
     """
 
     kind: str
     importance: Importance = field(default_factory=lambda: Importance("absolute-error"))
     spectrum: tuple[float, ...] = ()
     leading: int = 0
+    filled: bool = False
 
     @singledispatchmethod
     def value(self, design: NoiseDesign | DirectionsDesign, problem: Problem) -> float:
@@ -75,7 +86,7 @@ class Metric:
         if isinstance(problem, Marginals) and problem.tables.ordered and self.kind not in ("spectral", "subspace"):
             # Along ordered axes ranges are asked for, which together weigh as much as the cells.
             return float(range_errors(problem.tables, design) @ problem.tables.cells_of_each)
-        if design.strategy is not None:
+        if design.strategy is not None or self._by_bin(problem):
             return self._estimated(problem, design)
         if self.kind == "subspace":
             return self._subspace(problem, design, constants(problem)[0])
@@ -86,13 +97,20 @@ class Metric:
             return expected_spectral_norm(design, *_units(problem, Importance("absolute-error")))
         return total_variance(design, *_units(problem, weights))
 
+    def _by_bin(self, problem: Problem) -> bool:
+        """Whether places without a bin are left out."""
+        return isinstance(problem, Histograms) and not self.filled and self.kind not in ("spectral", "subspace")
+
     def _estimated(self, problem: Problem, design: NoiseDesign) -> float:
-        """Expected error of counts that follow from a strategy by least squares."""
+        """Expected error of counts of cells or bins, also where they follow from a strategy by least squares."""
         if self.kind in ("spectral", "subspace"):
             raise NotApplicable(f"the {self.kind} error of least squares is not known; minimise workload or total")
         weights = Importance("relative-error") if self.kind == "relative" else self.importance
         rows, columns = weights.weights(problem)
-        return float(rows @ cell_deviations(design) ** 2 @ columns)
+        errors = cell_deviations(design) ** 2
+        if isinstance(problem, Histograms):
+            errors = np.where(problem.there, errors, 0.0)
+        return float(rows @ errors @ columns)
 
     def _subspace(self, problem: Problem, design: NoiseDesign, constant: int) -> float:
         if not problem.symmetric or len(self.spectrum) != problem.shape[0] - constant:

@@ -20,7 +20,7 @@ second moment    both, half cube               ones in some number of features, 
 rows, moments    both, box within a ball       all signs, of sizes that fill the ball; and ends of a few features
 outer products   both, no half cube            all signs, or axes of a ball by importance
 counts           both                          all cells, or all pairs of cells
-histograms       both                          bins of all columns, independently
+histograms       both                          :mod:`.histogram_sizes`; else bins of all columns, independently
 marginals        both                          :mod:`.residual_strategy`
 ================ ============================= ==================================================================
 
@@ -44,6 +44,8 @@ import numpy as np
 
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.mechanisms.counts import histogram_sizes
+from blockveil.engine.mechanisms.counts.histogram_sizes import MOST_COLUMNS
 from blockveil.engine.mechanisms.counts.residual_strategy import ResidualStrategy
 from blockveil.engine.mechanisms.shaped_bounds import moments_within_ball, one_signed, within_ball
 from blockveil.engine.records.geometry import Body, CappedBox, Matrix, Vector
@@ -203,6 +205,8 @@ def _histograms(problem: Histograms, rows: Vector, columns: Vector) -> float | N
         return None
     sizes = np.array(problem.sizes, dtype=np.float64)
     unit = float(rows[0] * columns[0])
+    if 2 <= sizes.size <= MOST_COLUMNS:
+        return unit * sqrt(histogram_sizes.least_noise(problem.sizes, problem.neighbours).bound)
     if problem.neighbours is Neighbours.REPLACE_ONE:
         # Two records in different bins of every column: 2 / (n - 1) on vectors of sum zero.
         return unit * float(np.sum(np.sqrt(2.0 * (sizes - 1.0))))

@@ -19,6 +19,7 @@ FILES = {
     "matrix-mechanism": "counts.workload_answers",
     "hierarchical": "counts.workload_answers",
     "residuals": "counts.residuals",
+    "histogram-residuals": "counts.histogram_noise",
     "dawa": "counts.buckets",
     "classic-gaussian": "published.matrix_noise",
     "mgm": "published.matrix_noise",

@@ -21,6 +21,7 @@ from math import sqrt
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Vector
@@ -37,20 +38,33 @@ class Histograms:
     Attributes
     ----------
     sizes
-        Bins of each column, at least one; rows of fewer bins than others end in entries that stay zero.
+        Bins of each column, at least one; rows of fewer bins than others have entries that stay zero.
     neighbours, rows_at_most
         As for :class:`SecondMoment`.
+    last
+        Whether the last bin of each column, that of missing values, is the last entry of its row; else bins lead.
     """
 
     query: ClassVar[str] = "column-histograms"
     sizes: tuple[int, ...]
     neighbours: Neighbours
     rows_at_most: int
+    last: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
         """Columns of the records, and the largest number of bins."""
         return len(self.sizes), max(self.sizes)
+
+    @property
+    def cells(self) -> tuple[int, int]:
+        """The same."""
+        return self.shape
+
+    @property
+    def there(self) -> NDArray[np.bool_]:
+        """Where a column has a bin; elsewhere nothing is counted."""
+        return places_of(self.sizes, self.last)
 
     @property
     def symmetric(self) -> bool:
@@ -96,3 +110,11 @@ class Histograms:
     def largest_norm(self) -> float:
         """All values of each column in one bin."""
         return self.rows_at_most * sqrt(len(self.sizes))
+
+
+def places_of(sizes: tuple[int, ...], last: bool) -> NDArray[np.bool_]:
+    """Which entries of histograms are bins, shape (columns, largest number of bins); see :class:`Histograms`."""
+    width = max(sizes)
+    found: NDArray[np.bool_] = np.arange(width) < np.asarray(sizes)[:, None] - last
+    found[:, width - 1] |= last
+    return found

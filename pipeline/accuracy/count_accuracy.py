@@ -70,7 +70,7 @@ def _of_ranges(answer: MarginalsAnswer) -> list[ExpectedError]:
 
 def errors_of_histograms(answer: HistogramsAnswer, population: Population) -> list[ExpectedError]:
     """Error of the count of a bin, the largest of all columns."""
-    deviation = float(np.max(cell_estimates.cell_deviations(answer.design.extremes())))
+    deviation = float(np.max(answer.deviations()))
     size = interval_of_an_entry(answer.design) * deviation
     return [ExpectedError("bin of a column", size, note=f"{_share(size, population.rows)} of all records")]
 

@@ -14,6 +14,7 @@ edition what is new in it
 4       ``auto`` compares noise with a diagonal of its own for second moments in a box (:mod:`.box_diagonal`)
 5       and such noise by feature for covariances and uneven boxes (:mod:`.shaped_diagonal`)
 6       and noise that the count of a covariance has in common with its diagonal (:mod:`.joint_diagonal`)
+7       and noise that columns of histograms have in common (:mod:`.histogram_noise`); places without a bin do not count
 ======= ===============================================================================================================
 """
 
@@ -29,11 +30,17 @@ from blockveil.pipeline.questions.moment import Moment
 from blockveil.pipeline.questions.outer import Outer
 from blockveil.pipeline.questions.rows import RowsQuestion
 
-NEWEST = 6
+NEWEST = 7
 
 NEWEST_FIRST = tuple(range(NEWEST, -1, -1))
 
-_COMPARED_SINCE = {"k-norm": 3, "box-diagonal": 4, "shaped-diagonal": 5, "joint-diagonal": 6}
+_COMPARED_SINCE = {
+    "k-norm": 3,
+    "box-diagonal": 4,
+    "shaped-diagonal": 5,
+    "joint-diagonal": 6,
+    "histogram-residuals": 7,
+}
 """Mechanisms that ``auto`` did not compare before an edition."""
 
 
@@ -49,7 +56,7 @@ def by_edition(question: Question, mechanism: Designer, edition: int) -> tuple[Q
     """
     unknown = tuple(name for name, since in _COMPARED_SINCE.items() if edition < since)
     if unknown and isinstance(mechanism, Auto):
-        mechanism = replace(mechanism, without=unknown)
+        mechanism = replace(mechanism, without=unknown, metric=replace(mechanism.metric, filled=edition < 7))
     if edition < 2 and isinstance(question, Moment) and question.shrinks:
         question = replace(question, shrinks=False)
     return _without_ends(question) if edition < 1 else question, mechanism

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from blockveil.engine.answers.column_bins import ColumnBins, EdgeBins, HistogramQuery, MissingValue, PowerBins
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import cells as cell_estimates
+from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.chosen_bounds import BinNoise, ChosenBounds, choose_bounds
 from blockveil.engine.estimates.error_bounds import ErrorReport
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
@@ -97,8 +98,9 @@ class HistogramsAnswer:
         return self.question.problem.shape
 
     def facts(self) -> dict[str, Any]:
-        """Number of bins of all columns together, without those of missing values."""
-        return {"bins": self._bins}
+        """Number of bins of all columns, without those of missing values; the strategy where one is measured."""
+        strategy = self.design.strategy
+        return {"bins": self._bins, **({} if strategy is None else {"strategy": strategy.facts()})}
 
     @property
     def _bins(self) -> int:
@@ -114,7 +116,7 @@ class HistogramsAnswer:
 
     def error_sentence(self) -> str:
         """The expected error in records, and what that means for bounds."""
-        deviations = self._deviations()
+        deviations = self.deviations()
         noise = BinNoise(float(np.max(deviations)), self.design.gaussian, self._bins)
         return (
             f"a bin's standard deviation is {span(deviations)} records; a bin of {2.0 * noise.reach:.3g} records or "
@@ -123,19 +125,26 @@ class HistogramsAnswer:
 
     def noise_over_largest(self) -> tuple[float, float]:
         """A bin's count is at most the number of records."""
-        return extent(self._deviations() / self.question.problem.rows_at_most)
+        return extent(self.deviations() / self.question.problem.rows_at_most)
 
-    def _deviations(self) -> NDArray[np.float64]:
-        return cell_estimates.cell_deviations(self.design.extremes())
+    def deviations(self) -> NDArray[np.float64]:
+        """Standard deviations of counts of bins, the least and the largest among them, in records."""
+        if self.design.strategy is None:
+            return cell_estimates.cell_deviations(self.design.extremes())
+        return cell_estimates.cell_deviations(self.design)[self.question.problem.there]
 
     def arrays(self, released: Released, rows: int) -> ReleaseArrays:
-        """Noisy counts, their error, and what the bins are."""
-        found = cell_estimates.cells(released, self.design)
-        return {
+        """Noisy counts, their error, and what the bins are; where a strategy was measured, values of each column."""
+        design, found = self.design, cell_estimates.cells(released, self.design)
+        arrays: ReleaseArrays = {
             "histograms": (found.value, _AXES),
             "histograms_standard_deviation": (found.standard_deviation, _AXES),
             **self.question.axes(),
         }
+        if design.strategy is None:
+            return arrays
+        answers = matrices.coordinate_estimate(released, design).value
+        return {**arrays, **design.strategy.arrays(answers, cell_estimates.row_deviations(design))}
 
     def blocks(self, rows: int) -> None:
         """No histograms are so large that they are published in tiles."""
@@ -147,7 +156,8 @@ def build(loaded: LoadedConfig, asked: ColumnHistogramsSection) -> ColumnHistogr
     names = tuple(feature.name for feature in counted)
     at = None if names == stored else tuple(stored.index(name) for name in names)
     query = HistogramQuery(tuple(_bins(asked, feature) for feature in counted), MissingValue(asked.missing), at)
-    problem = Histograms(query.sizes, loaded.config.privacy.neighbours, asked.rows_at_most)
+    last = query.missing is MissingValue.COUNT
+    problem = Histograms(query.sizes, loaded.config.privacy.neighbours, asked.rows_at_most, last)
     return ColumnHistograms(problem, query, names, len(stored))
 
 

@@ -8,6 +8,11 @@ adds a column of it, with the entry ``n - 1`` once and ``-1`` elsewhere along ea
 there. Columns of two cells of an axis have the product ``-n``: twice ``-(n - 1)``, and ``n - 2`` ones. So records that
 agree along the axes S and nowhere else are ``sum over A of 2 (prod n (n - 1) - prod (n (n - 1) in S, -n elsewhere))``
 over the squared size of the noise apart, in squares; all S are gone through where they are not too many.
+
+**Of histograms** ``n x - sum x`` of each column is measured, and of the k sums t of columns ``k t_c - sum t``, and
+``sum t``. A value adds ``n (n - 1)``, in squares, one that leaves its bin for another ``2 n^2``; and r values, d more
+on one side than on the other, ``k^2 r - k d^2`` and ``d^2``. For each r the columns that lose least by one value in
+place of two are those of the worst pair, and d is the least or the largest that there is.
 """
 
 from __future__ import annotations
@@ -77,6 +82,10 @@ def cells(stated: Mapping[str, Any], arrays: Arrays, power: int, *, replaced: bo
 
 def bins(stated: Mapping[str, Any], arrays: Arrays, power: int, *, replaced: bool) -> Moved:
     """Of a histogram of each column, each with a bin beyond either end; parameters and errors as :func:`cells`."""
+    if "strategy" in stated["mechanism"]:
+        if power != 2:
+            raise KeyError("strategy")
+        return _histograms(stated["query"], stated["mechanism"], replaced)
     columns = sum(feature.get("counted") is not False for feature in stated["query"]["features"])
     rows, along = sizes(stated["mechanism"], "row_spread", columns), stated["mechanism"]["column_spread"]
     along = sizes(stated["mechanism"], "column_spread", len(along) if isinstance(along, list) else 1)
@@ -180,6 +189,34 @@ def _residuals(
             # A record may also leave the tables, or enter them.
             least = max(least, first + second - 2 * both)
     return Moved(least, least if all_of_them else None)
+
+
+def _histograms(query: Mapping[str, Any], mechanism: Mapping[str, Any], replaced: bool) -> Moved:
+    bins = [_bins_of(query, feature) for feature in query["features"] if feature.get("counted") is not False]
+    if list(mechanism["strategy"]["bins_by_column"]) != bins:
+        raise ValueError("bins_by_column")
+    k, spread, column = len(bins), _by_row(mechanism), Fraction(least_size(mechanism, "column_spread"))
+    rows = [_taken(spread, 1) for _ in bins]
+    rows += [_taken(spread, -(-k // max(bins))), _taken(spread, 1)]
+    weights = [1 / (Fraction(size) * column) ** 2 for size in rows]
+    single = [n * (n - 1) * weight for n, weight in zip(bins, weights, strict=False)]
+    both = [2 * n * n * weight * (replaced and n > 1) for n, weight in zip(bins, weights, strict=False)]
+    within, worst = sum(both, Fraction(0)), Fraction(0)
+    less = sorted(one - two for one, two in zip(single, both, strict=True))
+    for r in range(k + 1):
+        for d in (r % 2, r) if replaced else (r,):
+            worst = max(worst, within + (k * k * r - k * d * d) * weights[-2] + d * d * weights[-1])
+        within += less.pop() if less else 0
+    return Moved(worst, worst)
+
+
+def _bins_of(query: Mapping[str, Any], feature: Mapping[str, Any]) -> int:
+    """Bins of a column: between edges and beyond either end, or between powers of two of either sign and at zero."""
+    missing = int(query["missing"] == "count")
+    if feature.get("edges") is not None:
+        return len(feature["edges"]) + 1 + missing
+    low, high = query["powers"]
+    return stated_count({"bins": 2 * (high - low) + 5}, "bins") + missing
 
 
 def _added_up(known: Sequence[tuple[Axes, Fraction]], factors: Sequence[int]) -> Fraction:

@@ -151,6 +151,21 @@ MUTANTS = (
         ),
     ),
     *of(
+        "tests/engine/mechanisms/counts/test_histogram_strategy.py",
+        (
+            "test_the_sensitivity_is_the_largest_distance_of_all_pairs_of_records",
+            "blockveil.engine.mechanisms.counts.histogram_strategy:HistogramStrategy.l2",
+            "(numbers % 2.0, numbers**2) if replaced",
+            "(numbers % 2.0,) if replaced",
+        ),
+        (
+            "test_the_sensitivity_is_the_largest_distance_of_all_pairs_of_records",
+            "blockveil.engine.mechanisms.counts.histogram_strategy:HistogramStrategy.l2",
+            "2.0 * replaced * within",
+            "1.0 * replaced * within",
+        ),
+    ),
+    *of(
         "tests/engine/mechanisms/counts/test_residual_strategy.py",
         (
             "test_classes_of_symmetric_axes_have_the_distances_of_all_sets_of_axes",

@@ -5,6 +5,12 @@
 * :mod:`.buckets`: DAWA as it is released
 * :mod:`.dawa`: Data-aware counts (DAWA)
 * :mod:`.hierarchy`: Hierarchical counts (Hb)
+* :mod:`.histogram_noise`: The mechanism for histograms of columns: Gaussian noise on what their bins and totals differ
+  in
+* :mod:`.histogram_sizes`: How noise is shared within histograms and among their totals, and what no Gaussian noise is
+  below
+* :mod:`.histogram_strategy`: Histograms of columns as a strategy of integers: what bins differ in, what totals differ
+  in, and one sum of all
 * :mod:`.matrix_mechanism`: The matrix mechanism
 * :mod:`.range_errors`: Error of ranges along ordered axes of marginal tables
 * :mod:`.range_residuals`: Residuals of marginal tables some of whose axes are ordered, so that ranges of their cells

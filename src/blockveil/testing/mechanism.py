@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from itertools import product
 
 import numpy as np
 import pytest
@@ -81,7 +82,11 @@ def attained(problem, design):
 
 
 def single_records(problem):
-    """Counts of one record, for each cell that it may lie in."""
+    """Counts of one record, for each cell that it may lie in; of histograms, for two bins of each column or none."""
+    if isinstance(problem, Histograms):
+        places = product(*(range(-1, min(2, bins)) for bins in problem.sizes))
+        width = np.arange(problem.shape[1])
+        return [(width == np.array(each)[:, None]).astype(np.int64) for each in places]
     if not isinstance(problem, Marginals):
         return [cell.reshape(problem.cells) for cell in np.eye(np.prod(problem.cells), dtype=np.int64)]
     found, tables = [], problem.tables

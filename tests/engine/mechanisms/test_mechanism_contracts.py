@@ -14,6 +14,8 @@ from blockveil.engine.mechanisms.box_diagonal import BoxDiagonal
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.counts import workload_answers
 from blockveil.engine.mechanisms.counts.buckets import Dawa
+from blockveil.engine.mechanisms.counts.histogram_noise import HistogramResiduals
+from blockveil.engine.mechanisms.counts.histogram_strategy import HistogramStrategy
 from blockveil.engine.mechanisms.counts.matrix_mechanism import ProductStrategy
 from blockveil.engine.mechanisms.counts.residual_strategy import ResidualStrategy
 from blockveil.engine.mechanisms.counts.residuals import ResidualNoise
@@ -195,6 +197,14 @@ class TestWholeLaplace(MechanismContract):
         assert pvalue(0.25 * 1.05) < 1e-9
         assert pvalue(0.25 / 1.05) < 1e-9
         assert set(np.unique(design.steps((0, 6), (0, 5)))) == {1}
+
+
+class TestHistogramResiduals(MechanismContract):
+    mechanism = HistogramResiduals()
+    applies = ("histograms", "histograms, replace-one")
+
+    def sensitivities(self, problem):
+        return [(HistogramStrategy, "l2")]
 
 
 class TestResiduals(MechanismContract):

@@ -281,3 +281,29 @@ def test_rows_that_auto_began_with_other_noise_are_finished_with_it_and_new_ones
     assert released.attrs["mechanism"]["grid"].startswith("discrete Laplace")
     following = zarr.open_group(run(loaded, NEXT).path, mode="r")
     assert following.attrs["mechanism"]["grid"].startswith("K-norm")
+
+
+def test_histograms_that_auto_began_with_independent_noise_are_finished_with_it(tmp_path):
+    """Also their comparison, in which places without a bin counted."""
+    edges = ", ".join(f'{{ name = "x{k}", edges = {list(range(4 + k % 2))} }}' for k in range(30))
+    query = f'kind = "column-histograms"\nrows_at_most = 500\nmissing = "drop"\nfeatures = [ {edges} ]\n'
+    support.write_records(tmp_path, np.random.default_rng(5).uniform(-1.0, 5.0, (100, 30)))
+    loaded = queries.config(tmp_path, query, mechanism=AUTO, neighbours="add-remove")
+    support.set_budget(loaded, 150.0)
+    plan = make_plan(loaded, NIGHT)
+    assert plan.mechanism.name == "histogram-residuals"
+    with before():
+        then = make_plan(loaded, NIGHT)
+    assert then.mechanism.name == "shaped-gaussian"
+    assert make_plan(loaded, NIGHT, edition=6).digest == then.digest
+    assert "histogram-residuals" not in {row.mechanism for row in then.compared}
+    for made, places in ((then, 30 * 6), (plan, 15 * 5 + 15 * 6)):
+        (error,) = {row.error for row in made.compared if row.mechanism == "gaussian"}
+        assert error == pytest.approx(places * then.design.entry_standard_deviation()[0, 0] ** 2, rel=1e-3)
+    with before(), killed_after_its_commit():
+        run(loaded)
+    outcome = run(loaded)
+    assert "same noise" in outcome.resumed
+    assert "strategy" not in zarr.open_group(outcome.path, mode="r").attrs["mechanism"]
+    following = zarr.open_group(run(loaded, NEXT).path, mode="r").attrs["mechanism"]
+    assert following["strategy"]["kind"] == "residuals of histograms, version 1"

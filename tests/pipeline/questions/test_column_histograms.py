@@ -58,6 +58,35 @@ def test_the_release_is_near_the_truth_with_honest_errors_and_a_report_of_bounds
     assert "upper bound" in report.path.read_text()
 
 
+def test_noise_that_columns_have_in_common_is_released_with_honest_errors_and_a_report(tmp_path):
+    """With bins for missing values, which stand behind the places where a column has no bin."""
+    values = VALUES.copy()
+    values[:9, 0] = np.nan
+    loaded = asked(tmp_path, QUERY.replace("drop", "count"), values, mechanism='kind = "histogram-residuals"')
+    plan, outcome = run(loaded)
+    group = zarr.open_group(outcome.path, mode="r")
+    truth = column_histograms(values, 0, len(values), HistogramQuery(BINS, MissingValue.COUNT), 100)
+    deviation, there = group["histograms_standard_deviation"][...], plan.question.problem.there
+    assert truth.shape == there.shape
+    assert not truth[~there].any()
+    assert np.array_equal(deviation > 0.0, there)
+    assert not group["histograms"][...][~there].any()
+    ratio = (group["histograms"][...] - truth)[there] / deviation[there]
+    # 111 draws or more: beyond 6.5 deviations or with a spread outside these with probability below 1e-9.
+    assert np.max(np.abs(ratio)) < 6.5
+    assert 0.6 < np.std(ratio) < 1.45
+    off = (group["values"][...] - truth.sum(axis=1)) / group["values_standard_deviation"][...]
+    assert np.max(np.abs(off)) < 6.5
+    assert group["histograms"][...].sum(axis=1) == pytest.approx(group["values"][...])
+    assert group["within_standard_deviation"].shape == (3,)
+    sentence = dict(describe(plan, None))["Expected error"]
+    assert f"{deviation[there].min():.3g} to {deviation.max():.3g} records" in sentence
+    report = make_report(Workspace.open(plan), outcome)
+    assert [row["feature"] for row in report.errors] == ["age", "income", "debt"]
+    assert (report.errors[0]["lower bound"], report.errors[0]["upper bound"]) == ("18", "120")
+    assert "upper bound" in report.path.read_text()
+
+
 @pytest.mark.parametrize("mechanism", [GAUSSIAN, 'kind = "discrete-laplace"', 'kind = "auto"\nminimise = "total"'])
 def test_a_plan_states_the_noise_and_the_least_bin_that_is_found(tmp_path, mechanism):
     plan = make_plan(config(tmp_path, QUERY, neighbours=ADD, mechanism=mechanism), NIGHT)

@@ -6,6 +6,7 @@ import pytest
 
 from blockveil.engine.mechanisms.registry import declarations
 from blockveil.pipeline.plan.planning import make_plan
+from tests.pipeline.questions import test_column_histograms as histograms
 from tests.pipeline.questions import test_marginals as tables
 from tests.pipeline.questions import test_ordered_axes as ranges
 from tests.pipeline.questions import test_queries as queries
@@ -58,6 +59,7 @@ PLANS = {
     "matrix-mechanism": counted(),
     "hierarchical": counted('noise = "laplace"\nbranching = 3'),
     "residuals": lambda folder, name: make_plan(tables.asked(folder, ranges.QUERY, **ADD), DAY),
+    "histogram-residuals": asked(histograms.QUERY, **ADD),
     "exponential": planned,
     "dawa": planned,
     "classic-gaussian": asked(SECOND_MOMENT),

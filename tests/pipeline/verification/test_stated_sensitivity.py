@@ -22,8 +22,10 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.verification.stated_sensitivity import moved
 from blockveil.pipeline.verification.stated_steps import nights_factor, steps_factor
 from tests import shipped
+from tests.pipeline.questions import test_column_histograms as histograms
 from tests.pipeline.questions import test_marginals as tables
 from tests.pipeline.questions import test_ordered_axes as ranges
+from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.questions import test_workloads as workloads
 
 GAUSSIAN, LAPLACE = "2 levels of width 2048", "discrete Laplace of rate 1/1048576"
@@ -64,6 +66,22 @@ def test_the_sensitivity_of_a_shipped_config_is_recomputed_and_a_twentieth_less_
         return
     assert 0.95 * claimed < least
     assert most <= claimed * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("missing", ["drop", "count"])
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_what_histograms_have_in_common_is_recomputed_from_their_bins(relation, missing, tmp_path):
+    query = histograms.QUERY.replace("drop", missing)
+    loaded = queries.config(tmp_path, query, neighbours=relation, mechanism='kind = "histogram-residuals"')
+    plan = make_plan(loaded, shipped.NIGHT)
+    public = json.loads(json.dumps(plan.public))
+    found = stated(public["query"], public["mechanism"] | public["calibration"], plan.neighbours)
+    claimed = found["mechanism"]["sensitivity"]
+    assert bounds(found) == pytest.approx([claimed, claimed], rel=1e-11)
+    assert bounds(found)[1] <= claimed
+    found["mechanism"]["strategy"]["bins_by_column"][0] += 1
+    with pytest.raises(ValueError, match="bins_by_column"):
+        moved(found)
 
 
 def strategy(folder, query, relation):
