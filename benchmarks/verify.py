@@ -1,7 +1,8 @@
 """What checking a release takes beside reading and hashing its files, and what signing adds to a night.
 
 ``python -m benchmarks.verify [FEATURES RECORDS [REPEATS]]`` makes up records, lets ``blockveil run`` make a signed
-release of their covariance, and prints medians of interleaved repeats:
+release of their covariance, and prints medians of interleaved repeats, each beginning with another one, since what
+runs second finds the files in the processor's caches:
 
 * verify    ``verify`` of the release with its signer's key, as ``blockveil verify`` calls it: digest of all elements,
             promise, noise, unit and signature
@@ -110,7 +111,8 @@ def compare(folder: Path, features: int, records: int, repeats: int) -> None:
         "files": lambda: hashed_files(release),
         "elements": lambda: hashed_elements(arrays),
     }
-    timed = [{name: both(run) for name, run in runs.items()} for _ in range(repeats)]
+    turns = [[*list(runs)[first:], *list(runs)[:first]] for first in range(len(runs))]
+    timed = [{name: both(runs[name]) for name in turns[repeat % len(turns)]} for repeat in range(repeats)]
     stored = sum(path.stat().st_size for path in release.rglob("*") if path.is_file())
     plain = sum(each.nbytes for each in arrays)
     print(f"covariance of {features:,} features: {stored / 2**20:.0f} MiB of files, {plain / 2**20:.0f} of elements")

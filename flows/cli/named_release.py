@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from blockveil.pipeline.base.errors import ConfigError
-from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.objects import is_remote
 from blockveil.pipeline.data.released import split_release_id
 from blockveil.pipeline.data.stores import Location
+
+if TYPE_CHECKING:
+    from blockveil.pipeline.config import LoadedConfig
 
 
 def named_release(named: str, loaded: LoadedConfig | None) -> Location:

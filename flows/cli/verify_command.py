@@ -1,9 +1,12 @@
-"""``blockveil verify``: what releases show by themselves."""
+"""``blockveil verify``: what releases show by themselves.
+
+A config and a ledger are imported only where what is given needs them: importing them takes longer than most checks.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -12,11 +15,12 @@ from blockveil.flows.cli.common import Debug, Json, print_json, print_rows, say
 from blockveil.flows.cli.named_release import named_release
 from blockveil.pipeline.base.ed25519 import public_key
 from blockveil.pipeline.base.errors import ConfigError, StoreError
-from blockveil.pipeline.config.secrets import read_secret
 from blockveil.pipeline.data.released import require_there
 from blockveil.pipeline.data.stores import Location
-from blockveil.pipeline.ledger.proofs import Proof
 from blockveil.pipeline.verification.verified import Evidence, Verified, releases_at, verify
+
+if TYPE_CHECKING:
+    from blockveil.pipeline.ledger.proofs import Proof
 
 Named = Annotated[
     list[str],
@@ -74,7 +78,7 @@ def verify_releases(
     given = Evidence(
         None if key is None else _public_key("--key", key),
         tuple(_proof(path) for path in proof or ()),
-        None if ledger_key is None else read_secret("--ledger-key", ledger_key, Path.cwd()),
+        None if ledger_key is None else _text("--ledger-key", ledger_key),
         tuple(_public_key("--officer", one) for one in officer or ()),
     )
     checked = [verify(place, given) for place in places]
@@ -93,8 +97,14 @@ def verify_releases(
         )
 
 
+def _text(option: str, reference: str) -> str:
+    from blockveil.pipeline.config.secrets import read_secret
+
+    return read_secret(option, reference, Path.cwd())
+
+
 def _public_key(option: str, reference: str) -> Ed25519PublicKey:
-    found = public_key(read_secret(option, reference, Path.cwd()))
+    found = public_key(_text(option, reference))
     if found is None:
         raise ConfigError(
             f"{option}: this is no key", "It must be an Ed25519 key in PEM", "Correct what is referred to"
@@ -103,6 +113,8 @@ def _public_key(option: str, reference: str) -> Ed25519PublicKey:
 
 
 def _proof(path: Path) -> Proof:
+    from blockveil.pipeline.ledger.proofs import Proof
+
     try:
         return Proof.from_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from itertools import chain
 from typing import Any
 
 TIME_OF_DAY = re.compile(rb"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}")
 """What no release may state: a resumed run could not write the same bytes."""
 
 
-_PLAIN = (str, int, float, type(None))
+_PLAIN = frozenset((str, int, float, bool, type(None)))
 _LISTS = (list, tuple)
 
 
@@ -45,13 +46,12 @@ def digest(value: Any) -> str:
 
 def _check_keys(value: Any) -> None:
     # json.dumps would turn the key 1 into "1", so that two different mappings would share a digest.
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):  # json.dumps refuses mappings of other kinds
-            for key in each:
-                if not isinstance(key, str):
-                    raise TypeError(f"a key is of type {type(key).__name__}; canonical JSON needs text keys")
-            waiting += [item for item in each.values() if not isinstance(item, _PLAIN)]
-        elif isinstance(each, _LISTS):
-            waiting += [item for item in each if not isinstance(item, _PLAIN)]
+    level = [value]
+    while level:  # as deep as the value is nested, so that long lists of short ones cost little each
+        mappings = [each for each in level if isinstance(each, dict)]  # json.dumps refuses mappings of other kinds
+        for key in chain.from_iterable(mappings):
+            if not isinstance(key, str):
+                raise TypeError(f"a key is of type {type(key).__name__}; canonical JSON needs text keys")
+        lists = [each for each in level if isinstance(each, _LISTS)]
+        items = chain(chain.from_iterable(each.values() for each in mappings), chain.from_iterable(lists))
+        level = [item for item in items if type(item) not in _PLAIN]

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.estimates.blocks import CovarianceHead, covariance_deviation
-from blockveil.engine.estimates.matrices import Estimate
-from blockveil.engine.noise.entry_noise import EntryNoise
 from blockveil.pipeline.data.zarr_arrays import ArrayLikeOnDisk
+
+if TYPE_CHECKING:  # what only checks a release computes none of them, and imports the engine for nothing
+    from blockveil.engine.estimates.blocks import CovarianceHead
+    from blockveil.engine.noise.entry_noise import EntryNoise
 
 Array = NDArray[np.float64]
 Span = tuple[int, int]
@@ -75,6 +76,8 @@ class DerivedDeviations:
         own: Array = units * self._noise.standard_deviations(*inner)
         if self._origin is None or value is None:
             return own
+        from blockveil.engine.estimates.blocks import covariance_deviation
+
         moved = np.outer(self._head.shift[slice(*rows)], self._head.shift[slice(*columns)])
         return covariance_deviation(value + moved, own, self._head, rows, columns)
 
@@ -83,6 +86,8 @@ class DerivedDeviations:
 
     @cached_property
     def _noise(self) -> EntryNoise:
+        from blockveil.engine.noise.entry_noise import EntryNoise
+
         rows = self._read(BY_ROW)
         columns = self._read(BY_COLUMN) if BY_COLUMN in self._stated else rows
         return EntryNoise(rows, columns, float(self._read(OFF_DIAGONAL)), float(self._read(OF_A_STEP)))
@@ -95,6 +100,9 @@ class DerivedDeviations:
     @cached_property
     def _head(self) -> CovarianceHead:
         """Count and mean, and what of their noise is in every entry."""
+        from blockveil.engine.estimates.blocks import CovarianceHead
+        from blockveil.engine.estimates.matrices import Estimate
+
         origin, back = self._origin, self._units[0]
         if origin is None:
             raise RuntimeError("this matrix is no ratio")

@@ -2,14 +2,19 @@
 
 Zarr reads a chunk into memory of its own and copies it from there, which for records that do not shrink takes longer
 than all else that is done with a record of few features. An ingest writes such records in chunks of whole rows, and a
-run the matrices of a large release in square chunks, without compression and with a checksum. Those are read here.
+run the matrices of a large release in square chunks, without compression and with a checksum. Those are read here, and
+small arrays of numbers, for which Zarr takes longer than for their bytes.
 Whatever has another form, and whatever is not as it should be, such as a chunk that is missing, cut short or damaged,
 is left to Zarr, which says what is wrong with it.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +22,18 @@ import google_crc32c
 import numpy as np
 import zarr
 from numpy.typing import NDArray
-from zarr.codecs import BytesCodec, Crc32cCodec
+from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
 from zarr.storage import LocalStore
 
 from blockveil.pipeline.data.zarr_arrays import folder
 
 _CHECKSUM_BYTES = 4
+PIECE_BYTES = 2**20
+"""Of rows that are read only to go through them: what fits a processor's own cache needs no way through memory."""
+
+
+class NotAsWritten(Exception):
+    """A chunk is missing, cut short or damaged, as is seen once its rows have been given; Zarr says what is wrong."""
 
 
 class RowMemory:
@@ -92,15 +103,110 @@ def _plain(array: Any, key: Any, room: RowMemory) -> NDArray[Any] | None:
     return found
 
 
+def pieces_of(array: Any, room: RowMemory) -> Iterator[NDArray[Any]] | None:
+    """All rows of a plain array in order, a few at a time; None where this is Zarr's work.
+
+    Parameters
+    ----------
+    array
+        Zarr array, or anything else that is read by slices.
+    room
+        Memory to read into by turns.
+
+    Raises
+    ------
+    NotAsWritten
+        While the pieces are read: what was given so far is not to be used.
+    """
+    small = _small(array)
+    if small is not None:
+        return iter([small])
+    if not _is_plain(array):
+        return None
+    height, step = array.chunks[0], max(1, PIECE_BYTES // (array.shape[1] * np.dtype(array.dtype).itemsize))
+    if step < height:
+        bands = range(-(-array.shape[0] // height))
+        return (piece for number in bands for piece in _pieces_of_chunks(array, number, step, room))
+    step -= step % height
+    return (rows_of(array, slice(start, start + step), room) for start in range(0, array.shape[0], step))
+
+
+def _pieces_of_chunks(array: Any, number: int, step: int, room: RowMemory) -> Iterator[NDArray[Any]]:
+    """Rows of one row of chunks, ``step`` at a time; each file is read once, and its checksum goes along."""
+    dtype, (height, width), columns = np.dtype(array.dtype), array.chunks, array.shape[1]
+    left, across = array.shape[0] - number * height, range(-(-columns // width))
+    names = [folder(array) / array.metadata.encode_chunk_key((number, each)) for each in across]
+    with ExitStack() as opened:
+        try:
+            files = [opened.enter_context(open(name, "rb", buffering=0)) for name in names]
+            checksums = [0] * len(files)
+            for start in range(0, height, step):
+                rows, there = min(step, height - start), max(0, min(step, height - start, left - start))
+                # Chunks at the edges are stored whole, with rows and columns that the array does not have.
+                piece = room.next((there, columns), dtype) if there else np.empty((0, columns), dtype)
+                for each in across:
+                    wanted = piece[:, each * width : (each + 1) * width]
+                    straight = wanted.shape == (rows, width) and wanted.flags.c_contiguous
+                    part = wanted if straight else room.aside((rows, width), dtype)
+                    content = part.reshape(-1).view(np.uint8)
+                    if files[each].readinto(content.data) != content.size:
+                        raise NotAsWritten
+                    checksums[each] = google_crc32c.extend(checksums[each], content)
+                    if not straight:
+                        wanted[...] = part[:there, : wanted.shape[1]]
+                if there:
+                    yield piece
+            ends = [file.read(_CHECKSUM_BYTES + 1) for file in files]
+        except OSError:
+            raise NotAsWritten from None
+    if ends != [checksum.to_bytes(_CHECKSUM_BYTES, "little") for checksum in checksums]:
+        raise NotAsWritten
+
+
+def _small(array: Any) -> NDArray[Any] | None:
+    """All of an array of few numbers, compressed or not; None where this is Zarr's work."""
+    if not _is_local(array) or math.prod(array.shape) * np.dtype(array.dtype).itemsize > PIECE_BYTES:
+        return None
+    packed = [codec for codec in getattr(array.metadata, "codecs", ()) if isinstance(codec, ZstdCodec)]
+    if not _as_in_memory(array, (BytesCodec, *map(type, packed), Crc32cCodec)):
+        return None
+    found = np.empty(array.shape, array.dtype)
+    axes = tuple(zip(array.shape, array.chunks, strict=True))
+    for position in itertools.product(*(range(-(-length // side)) for length, side in axes)):
+        place = tuple(slice(at * side, at * side + side) for at, (_, side) in zip(position, axes, strict=True))
+        try:
+            content = (folder(array) / array.metadata.encode_chunk_key(position)).read_bytes()
+            values, checksum = content[:-_CHECKSUM_BYTES], content[-_CHECKSUM_BYTES:]
+            if checksum != google_crc32c.value(values).to_bytes(_CHECKSUM_BYTES, "little"):
+                return None
+            for codec in packed:
+                values = codec._zstd_codec.decode(values)
+            chunk = np.frombuffer(values, array.dtype).reshape(array.chunks)
+        except (AttributeError, OSError, RuntimeError, ValueError):  # Zarr says what is wrong with it
+            return None
+        # Chunks at the edges are stored whole, with entries that the array does not have.
+        found[place] = chunk[tuple(slice(length - part.start) for (length, _), part in zip(axes, place, strict=True))]
+    return found
+
+
 def _is_plain(array: Any) -> bool:
     """Whether chunks are a matrix's, as this machine holds them, with a checksum and nothing else."""
-    if not (isinstance(array, zarr.Array) and isinstance(array.store_path.store, LocalStore) and array.ndim == 2):
-        return False
+    return (
+        _is_local(array) and array.ndim == 2 and array.shape[1] > 0 and _as_in_memory(array, (BytesCodec, Crc32cCodec))
+    )
+
+
+def _is_local(array: Any) -> bool:
+    return isinstance(array, zarr.Array) and isinstance(array.store_path.store, LocalStore)
+
+
+def _as_in_memory(array: zarr.Array[Any], wanted: tuple[type, ...]) -> bool:
+    """Whether elements are numbers in the order of this machine, stored by these codecs and no others."""
     dtype, codecs = np.dtype(array.dtype), tuple(getattr(array.metadata, "codecs", ()))
-    if tuple(type(codec) for codec in codecs) != (BytesCodec, Crc32cCodec):
+    if tuple(type(codec) for codec in codecs) != wanted:
         return False
     own_order = dtype.itemsize == 1 or codecs[0].endian.value == sys.byteorder
-    return dtype.kind in "iuf" and dtype.isnative and own_order and array.shape[1] > 0
+    return dtype.kind in "iuf" and dtype.isnative and own_order
 
 
 def _filled(chunk: NDArray[Any], name: Path) -> bool:

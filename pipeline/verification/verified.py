@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -28,12 +28,13 @@ from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.released import POINTER, RELEASE_FOLDER, OpenRelease, open_release, withdrawal_of
 from blockveil.pipeline.data.signatures import fingerprint, signer_of
 from blockveil.pipeline.data.stores import Location
-from blockveil.pipeline.ledger.approved import Approved
-from blockveil.pipeline.ledger.proofs import Proof
 from blockveil.pipeline.verification.exact_gaussian import delta_of
 from blockveil.pipeline.verification.stated_noise import row_loss
 from blockveil.pipeline.verification.stated_numbers import Moved, stated_number
 from blockveil.pipeline.verification.stated_sensitivity import moved
+
+if TYPE_CHECKING:
+    from blockveil.pipeline.ledger.proofs import Proof
 
 _WITHDRAWN = "Withdrawn"
 """What is found of a release that its curator has withdrawn, in place of all else."""
@@ -235,6 +236,8 @@ def _signature(stated: Mapping[str, Any], key: Ed25519PublicKey | None) -> Findi
 
 def _approval(stated: Mapping[str, Any], officers: tuple[Ed25519PublicKey, ...]) -> Finding:
     """An officer signed this very plan of it; without an officer's key, nobody is known to have done so."""
+    from blockveil.pipeline.ledger.approved import Approved  # the ledger takes longer to import than most checks
+
     what, signed = "Approval", Approved.of(stated.get("approval"))
     if signed is None:
         words = "it states no signed approval" if "approval" not in stated else "its approval is not one"

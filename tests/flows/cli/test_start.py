@@ -46,6 +46,7 @@ def test_the_help_page_of_the_program_imports_no_large_package():
         ("step", set()),
         ("directions", set()),
         ("audit", {"numpy", "scipy"}),
+        ("verify", {"numpy", "zarr"}),
         ("mechanisms", {"numpy", "scipy"}),
         ("ledger", {"numpy", "scipy", "sqlalchemy"}),
         ("budget", {"numpy", "scipy", "sqlalchemy", "zarr"}),

@@ -39,16 +39,16 @@ class TestContentDigest:
         monkeypatch.setattr("blockveil.pipeline.data.content._SLAB_BYTES", 1000)
         assert content_digest({"a": values}) == whole
 
-    @pytest.mark.parametrize("slab", [1, 1000, 10**6])
+    @pytest.mark.parametrize("piece", [1, 500, 1000, 3000, 10**6])
     def test_tiles_on_the_disk_have_the_digest_of_the_whole_and_are_read_without_a_detour(
-        self, tmp_path: Path, slab: int, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, piece: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         values = np.random.default_rng(0).normal(size=(50, 30))
         array = create_array(
             create_group(tmp_path / "g", {}), "a", values.shape, "f8", ("i", "j"), (10, 15), shrinks=False
         )
         array[...] = values
-        monkeypatch.setattr("blockveil.pipeline.data.content._SLAB_BYTES", slab)
+        monkeypatch.setattr("blockveil.pipeline.data.plain_rows.PIECE_BYTES", piece)
         with monkeypatch.context() as patch:
             patch.delattr(zarr.Array, "__getitem__")
             assert content_digest({"a": array}) == content_digest({"a": values})

@@ -12,7 +12,7 @@ import zarr
 from zarr.codecs import BytesCodec, Crc32cCodec, TransposeCodec, ZstdCodec
 
 from blockveil.pipeline.data import plain_rows
-from blockveil.pipeline.data.plain_rows import RowMemory, rows_of
+from blockveil.pipeline.data.plain_rows import NotAsWritten, RowMemory, pieces_of, rows_of
 
 ROWS, COLUMNS, HEIGHT = 23, 5, 4
 KEYS = [
@@ -133,3 +133,66 @@ def test_what_was_read_into_a_room_stands_until_the_second_reading_after_it(tmp_
 
 def test_anything_that_is_no_zarr_array_is_read_by_slices() -> None:
     np.testing.assert_array_equal(rows_of(np.arange(12).reshape(4, 3), slice(1, 3)), np.arange(3, 9).reshape(2, 3))
+
+
+@pytest.mark.parametrize("piece", [1, 40, 100, 400, 2000], ids="pieces of {} bytes".format)
+@pytest.mark.parametrize("width", [2, COLUMNS, COLUMNS + 3], ids="{} columns in a chunk".format)
+@pytest.mark.parametrize("height", [HEIGHT, ROWS, ROWS + 9], ids="{} rows in a chunk".format)
+def test_pieces_are_all_rows_and_each_stands_until_the_second_one_after_it(
+    tmp_path: Path, height: int, width: int, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = stored(tmp_path / "x", chunks=(height, width))
+    expected = array[...]
+    zarr_is_not_asked(monkeypatch)
+    monkeypatch.setattr(plain_rows, "PIECE_BYTES", piece)
+    pieces, found, before = pieces_of(array, RowMemory()), [], None
+    assert pieces is not None
+    while (rows := next(pieces, None)) is not None:
+        found += [before.copy()] if before is not None else []
+        before = rows
+    assert before is not None
+    np.testing.assert_array_equal(np.concatenate([*found, before]), expected)
+    assert all(rows.nbytes <= max(piece, expected[:1].nbytes) for rows in found)
+
+
+@pytest.mark.parametrize(
+    "spoil", [damaged, lambda content: content[:-5], lambda content: content + b"x", None], ids=lambda spoil: str(spoil)
+)
+def test_pieces_of_a_chunk_that_is_not_what_was_written_are_not_to_be_used(
+    tmp_path: Path, spoil: Callable[[bytes], bytes] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = stored(tmp_path / "x")
+    monkeypatch.setattr(plain_rows, "PIECE_BYTES", 40)
+    file = chunk_file(tmp_path / "x", 1)
+    if spoil is None:
+        file.unlink()
+    else:
+        file.write_bytes(spoil(file.read_bytes()))
+    pieces = pieces_of(array, RowMemory())
+    assert pieces is not None
+    with pytest.raises(NotAsWritten):
+        list(pieces)
+
+
+@pytest.mark.parametrize("packed", [(), (ZstdCodec(level=1),)], ids=["plain", "compressed"])
+@pytest.mark.parametrize("shape", [(), (1,), (23,), (9, 5), (5, 4, 3)], ids=str)
+def test_a_small_array_is_what_zarr_reads_and_what_is_wrong_with_it_is_left_to_zarr(
+    tmp_path: Path, shape: tuple[int, ...], packed: tuple[ZstdCodec, ...]
+) -> None:
+    values = np.random.default_rng(1).normal(size=shape)
+    sides = tuple(min(4, length) for length in shape)
+    array = zarr.create_array(
+        tmp_path / "x", shape=shape, chunks=sides, dtype="<f8", compressors=[*packed, Crc32cCodec()]
+    )
+    array[...] = values
+    small = plain_rows._small(array)
+    assert small is not None
+    assert (small.shape, small.dtype) == (values.shape, values.dtype)
+    np.testing.assert_array_equal(small, values)
+    file = max(path for path in (tmp_path / "x").rglob("*") if path.is_file() and path.name != "zarr.json")
+    whole = file.read_bytes()
+    for spoilt in (damaged(whole), whole[:-5], whole + b"x", b""):
+        file.write_bytes(spoilt)
+        assert plain_rows._small(array) is None
+    file.unlink()
+    assert plain_rows._small(array) is None
