@@ -19,7 +19,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dgemm, sgemm
 
 LARGEST = 127
 """Largest absolute integer that is multiplied as it is."""
@@ -185,6 +184,8 @@ def _compare(product: ByteProduct, left: Left, right: Right, exact: NDArray[np.f
 
 def _times_as_fast(product: ByteProduct, clock: Callable[[], float]) -> tuple[float, float]:
     """How many times as fast as in single and in double precision a product is, the fastest of a few calls each."""
+    from scipy.linalg.blas import dgemm, sgemm  # a plan multiplies nothing
+
     left, right = np.full((512, PIECE), 255, np.uint8), np.full((PIECE, BLOCK), -127, np.int8)
     multiply = product.bind(left, right, np.empty((512, BLOCK), np.int32))
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dgemm, dsyrk, sgemm, ssyrk
 
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.records.quantiser import Quantiser
@@ -78,6 +77,8 @@ class Arithmetic:
 
 def arithmetic(largest: int) -> Arithmetic:
     """Fastest arithmetic in floats that is exact for integers of at most this size."""
+    from scipy.linalg.blas import dgemm, dsyrk, sgemm, ssyrk  # a plan multiplies nothing
+
     few, many = 2**24 // largest**2, 2**53 // largest**2
     if few >= _PIECE_ROWS:
         return Arithmetic(np.float32, few, ssyrk, sgemm)

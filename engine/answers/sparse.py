@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from blockveil.engine.answers import progress
@@ -124,6 +123,8 @@ def _multiply(
     totals: list[Integers], tiles: Sequence[Tile], parts: list[tuple[Integers, Integers, Integers]], width: int
 ) -> Integers:
     """Add ``s s'`` of some records to the tiles; return the sum of s."""
+    import scipy.sparse  # takes long to import, and few records are sparse
+
     columns, integers, lengths = (np.concatenate(side) for side in zip(*parts, strict=True))
     borders = np.concatenate([[0], np.cumsum(lengths)])
     matrix = scipy.sparse.csr_array((integers, columns, borders), shape=(lengths.size, width))

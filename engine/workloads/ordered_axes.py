@@ -31,7 +31,6 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from threadpoolctl import threadpool_limits
 
 from blockveil.engine.guarantees.calibration import CalibrationError
@@ -192,6 +191,8 @@ def along_axis(matrix: Numbers, values: Numbers, along: int) -> Numbers:
 
 def _searched(gram: Matrix) -> Matrix:
     """X of least ``tr(G X^+)`` with ``X 1 = 0`` and largest diagonal entry one, nearly."""
+    from scipy.linalg import solve_triangular  # takes long to import, and a plan imports every workload
+
     cells = gram.shape[0]
     even = 1.0 / cells
     centre = np.eye(cells) - even

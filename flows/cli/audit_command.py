@@ -88,7 +88,7 @@ def _attack(mechanism: str, guarantee: ApproxDP, trials: int, seed: int, mutant:
 
 
 def _replay(config: Path, of_mechanisms: tuple[object, ...], as_json: bool) -> None:
-    from blockveil.flows.cluster.clusters import open_compute
+    from blockveil.flows.cluster.computing import open_compute
     from blockveil.pipeline.plan.planning import make_plan
     from blockveil.pipeline.study.replay import replay
 

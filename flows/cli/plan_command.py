@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from blockveil.engine.answers.rates import Rates
 from blockveil.flows.cli.common import (
     Config,
     Date,
@@ -27,7 +28,6 @@ from blockveil.pipeline.data.preview import look
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import budgets, summary
 from blockveil.pipeline.plan.excess_noise import ExcessNoise, advised
-from blockveil.pipeline.plan.machine_speed import measure as rates_of
 from blockveil.pipeline.plan.planning import Plan, make_plan
 
 Measure = Annotated[
@@ -84,7 +84,7 @@ def plan(
     asked = AccuracyQuestion(Supposed(rows, correlation, spread), levers, preview or html is not None, wanted)
     found = good_enough(made, asked)
     machine = made.effort.machine()
-    rates = rates_of(machine.slots) if measure else None
+    rates = _measured(machine.slots) if measure else None
     noise = advised(made)
     lines = summary.describe(made, budgets.price(made, ledger), rates, store, None if noise is None else noise.advice)
     if html is not None:
@@ -93,6 +93,12 @@ def plan(
         print_json(_plain(made, found, noise))
     else:
         _print(lines, found, preview, html)
+
+
+def _measured(slots: int) -> Rates:
+    from blockveil.pipeline.plan.machine_speed import measure  # takes long to import, and few plans ask for it
+
+    return measure(slots)
 
 
 def _plain(made: Plan, found: GoodEnough, noise: ExcessNoise | None) -> dict[str, object]:

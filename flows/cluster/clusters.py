@@ -30,8 +30,7 @@ from blockveil.flows.cluster.distributed_compute import DistributedCompute, fail
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError
 from blockveil.pipeline.config import Address, ClusterClass, LoadedConfig
 from blockveil.pipeline.config import LocalCluster as LocalSection
-from blockveil.pipeline.config import Threads as ThreadsSection
-from blockveil.pipeline.releases.compute import Compute, ThreadCompute
+from blockveil.pipeline.releases.compute import Compute
 
 CONNECT_SECONDS = 30
 """How long to wait for a scheduler at an address."""
@@ -78,15 +77,17 @@ class ProductsPlugin(WorkerPlugin):
 
 
 @contextmanager
-def open_compute(loaded: LoadedConfig, here: int | None = None) -> Iterator[Compute]:
+def open_cluster(
+    loaded: LoadedConfig, section: LocalSection | Address | ClusterClass, compile_loops: bool, choose_products: bool
+) -> Iterator[Compute]:
     """Cluster of a config, for the time of one run.
 
     Parameters
     ----------
-    loaded
-        The config.
-    here
-        Threads of this process that do the work in place of the cluster; None where the cluster does.
+    loaded, section
+        The config, and its cluster.
+    compile_loops, choose_products
+        Whether workers compile their inner loops, and choose how they multiply, before they take a task.
 
     Raises
     ------
@@ -95,19 +96,6 @@ def open_compute(loaded: LoadedConfig, here: int | None = None) -> Iterator[Comp
     StoreError
         There is no private place for what workers spill.
     """
-    section = loaded.config.cluster
-    threads = section.threads_per_worker if isinstance(section, ThreadsSection) else here
-    query = loaded.config.query
-    large = _worth_compiling(loaded)
-    wide = query.rows_at_most * len(query.columns) ** 2 >= products.WORTH_PRODUCTS
-    if large:  # here first, so that workers of this machine find it on its disk
-        compiled.prepare()
-    if isinstance(section, ThreadsSection) or threads is not None:
-        if wide:
-            products.prepare()
-        scratch.sweep()  # an earlier run of the same release may have had workers, and been killed
-        yield ThreadCompute(threads or 1)
-        return
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(_settings(stack.enter_context(scratch.private_folder()))))
         try:
@@ -117,22 +105,14 @@ def open_compute(loaded: LoadedConfig, here: int | None = None) -> Iterator[Comp
         except Exception as error:  # noqa: BLE001 - an address or a credential could be in its text
             failure = failure_of(error)
         else:
-            if large:
+            if compile_loops:
                 client.register_plugin(CompiledPlugin())
-            if wide:
+            if choose_products:
                 client.register_plugin(ProductsPlugin())
             patience = loaded.config.compute.patience_minutes * 60.0
             yield DistributedCompute(client, patience, getattr(section, "workers", 1))
             return
         raise failure
-
-
-def _worth_compiling(loaded: LoadedConfig) -> bool:
-    """Whether there are enough values of records, or entries that get noise, for compiled code to save time."""
-    query = loaded.config.query
-    values = query.rows_at_most * len(query.columns)
-    entries = values if query.kind == "rows" else len(query.columns) ** 2
-    return values >= compiled.WORTH_VALUES or entries >= compiled.WORTH_ENTRIES
 
 
 def _connect(loaded: LoadedConfig, section: LocalSection | Address | ClusterClass, stack: ExitStack) -> Client:

@@ -15,7 +15,6 @@ from blockveil.pipeline.data.preview import look
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import budgets, summary
 from blockveil.pipeline.plan.excess_noise import ExcessNoise, advised
-from blockveil.pipeline.plan.machine_speed import measure as rates_of
 from blockveil.pipeline.plan.planning import Plan, make_plan
 
 
@@ -131,7 +130,11 @@ def plan(
     made = make_plan(config_of(config, tables), day_of(date))
     store, ledger = look(made.loaded), Ledger(made.loaded.ledger_url)
     found = good_enough(made, AccuracyQuestion(supposed, levers, preview, wanted))
-    rates = rates_of(made.effort.machine().slots) if measure else None
+    rates = None
+    if measure:
+        from blockveil.pipeline.plan.machine_speed import measure as rates_of  # takes long to import
+
+        rates = rates_of(made.effort.machine().slots)
     noise = advised(made)
     lines = summary.describe(made, budgets.price(made, ledger), rates, store, None if noise is None else noise.advice)
     return PlannedRelease(tuple(lines), made, found, noise)

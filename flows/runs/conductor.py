@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from blockveil.flows.cluster.clusters import open_compute
+from blockveil.flows.cluster.computing import open_compute
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.ledger.approved import with_approver
 from blockveil.pipeline.releases.compute import Tell

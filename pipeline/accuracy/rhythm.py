@@ -7,7 +7,6 @@ from typing import Literal
 
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config.deployments_file import FILE_NAME, parse_deployments
 from blockveil.pipeline.config.toml import read_toml
 
 Often = Literal["once", "night", "week", "month", "several", "unknown"]
@@ -61,6 +60,8 @@ def rhythm_of(loaded: LoadedConfig) -> Rhythm:
 
     A file of deployments that cannot be read is left out here; `serve` and `deploy` report the reason.
     """
+    from blockveil.pipeline.config.deployments_file import FILE_NAME, parse_deployments  # most plans ask for no levers
+
     several = (loaded.config.privacy.share or 1.0) < 1.0 or loaded.config.continual is not None
     file = loaded.base / FILE_NAME
     try:

@@ -20,12 +20,11 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    GetCoreSchemaHandler,
     Strict,
     StringConstraints,
     model_validator,
 )
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
 from blockveil.pipeline.base.printable import is_hidden
 
@@ -83,15 +82,15 @@ _RULES: set[Callable[[Any], None]] = set()
 class Section(BaseModel):
     """A table of the config: read-only, every key in it must be known, and all its rules are checked at once."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", model_title_generator=_title)
+    # A table is built with the one that holds it. Each by itself, too, would make every start longer.
+    model_config = ConfigDict(frozen=True, extra="forbid", model_title_generator=_title, defer_build=True)
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
         """Describe each key by the docstring below it, before the table is built."""
         for key, text in _docstrings(cls.__module__).get(cls.__name__, {}).items():
             if key in cls.model_fields:
                 cls.model_fields[key].description = text
-        return handler(source)
 
     @model_validator(mode="after")
     def _keeps_its_rules(self) -> Self:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from blockveil.engine.guarantees.guarantee import Loss, Neighbours
 from blockveil.pipeline.base.spelling import is_canonical
 from blockveil.pipeline.budget.filter import Chargeable, Ticks
@@ -34,6 +36,15 @@ def booked(budget: BudgetStatus, charge: Chargeable, part: Part | None) -> Ticks
     if not ticks.storable:
         raise refusals.not_storable()
     return ticks
+
+
+def event_of(charge: Chargeable) -> dict[str, Any]:
+    """What is charged, whole, as plain JSON values: a better accountant can read it anew."""
+    if isinstance(charge, Loss):
+        return charge.plain
+    from blockveil.pipeline.budget.event_files import plain  # few charges are a series
+
+    return {"series": plain(charge)}
 
 
 def check_part(

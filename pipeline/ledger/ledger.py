@@ -13,15 +13,14 @@ from typing import Any, TextIO
 
 import sqlalchemy as sa
 
-from blockveil.engine.guarantees.guarantee import Loss, Neighbours
+from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.base.errors import LedgerError
-from blockveil.pipeline.budget.event_files import plain
 from blockveil.pipeline.budget.filter import NOTHING, Accountant, Cap, Chargeable, Ticks
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import lookups, moving, refusals, same_records, shared_nights
 from blockveil.pipeline.ledger.address import open_database
 from blockveil.pipeline.ledger.approved import Approved
-from blockveil.pipeline.ledger.booking import booked, check_part
+from blockveil.pipeline.ledger.booking import booked, check_part, event_of
 from blockveil.pipeline.ledger.chain import append, identifier
 from blockveil.pipeline.ledger.entries import BudgetStatus, Charge, DrawnNight, Entry, Night, State, Verification
 from blockveil.pipeline.ledger.granted_budget import BudgetChange, granted
@@ -192,7 +191,7 @@ class Ledger:
                 ticks, payload["continues"] = NOTHING, payer
             else:
                 ticks = booked(budget, charge, part)
-                payload["event"] = charge.plain if isinstance(charge, Loss) else {"series": plain(charge)}
+                payload["event"] = event_of(charge)
             row = self._append(
                 connection, State.RESERVED, dataset, payload, release_id, charge_id, ticks, time=now, part=part
             )

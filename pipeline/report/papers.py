@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from blockveil.pipeline.base.drawing import drawn_by
@@ -21,6 +23,9 @@ STYLE = {
 
 
 _TRANSPARENT = "none"
+_COLOURS = ("ink", "signal", "noise", "hidden", "background")
+_COLOUR = re.compile(r'(?<=: )#[0-9a-f]{6}(?=[;"])')
+_HASHED = re.compile(r'(?<=["#])([A-Za-z]+)[0-9a-f]{10}(?=[")])')
 _SIDES = ("left", "right", "bottom", "top", "wspace", "hspace")
 
 
@@ -76,7 +81,7 @@ def pictured(figure: Callable[[Theme], Figure], text: str) -> Picture:
 
 
 class _Drawings:
-    """SVG text of a figure for each paper: one drawing for an ink, and one layout, which depends on its words alone."""
+    """SVG text of a figure for each paper: one layout, which depends on its words alone, and as few drawings as do."""
 
     def __init__(self, figure: Callable[[Theme], Figure]) -> None:
         self._figure = figure
@@ -86,10 +91,23 @@ class _Drawings:
     def __call__(self, theme: Theme) -> str:
         bare = replace(theme, paper=_TRANSPARENT)
         if bare not in self._texts:
-            self._texts[bare] = svg_text(self._figure(bare), bare, self._layout)
+            self._texts[bare] = self._recoloured(bare) or svg_text(self._figure(bare), bare, self._layout)
         text = self._texts[bare]
         # The paper is what is painted first.
         return text if theme == bare else text.replace(f"fill: {_TRANSPARENT}", f"fill: {theme.paper}", 1)
+
+    def _recoloured(self, theme: Theme) -> str | None:
+        """An earlier drawing in other colours; None where it has some that are not of its theme, or pixels."""
+        for drawn, text in self._texts.items():
+            colours = {getattr(drawn, name): getattr(theme, name) for name in _COLOURS}
+            known = len(colours) == len(_COLOURS) and colours.keys() >= set(_COLOUR.findall(text))
+            if known and "<image" not in text:
+                return _COLOUR.sub(partial(_other, colours), text)
+        return None
+
+
+def _other(colours: dict[str, str], found: re.Match[str]) -> str:
+    return colours[found[0]]
 
 
 def plain_axes(axes: Any, theme: Theme) -> None:
@@ -123,5 +141,7 @@ def svg_text(figure: Figure, theme: Theme, layout: dict[str, float]) -> str:
         figure.subplots_adjust(**layout)
         figure.set_layout_engine(None)  # else all is drawn once more to lay out what is laid out already
         figure.savefig(stream, format="svg", dpi=150, facecolor=theme.paper, metadata=written)
-    text = stream.getvalue()
+    text, names = stream.getvalue(), dict[str, str]()
+    # The library names what is used again by a hash of its colours too.
+    text = _HASHED.sub(lambda found: names.setdefault(found[0], f"{found[1]}{len(names)}"), text)
     return text[text.index("<svg") :]

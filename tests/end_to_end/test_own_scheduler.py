@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from blockveil.flows.cluster.clusters import open_compute
+from blockveil.flows.cluster.computing import open_compute
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.night import run_release

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
-from blockveil.flows.cluster.clusters import open_compute
+from blockveil.flows.cluster.computing import open_compute
 from blockveil.pipeline.base.errors import ComputeError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger

@@ -21,7 +21,7 @@ import blockveil.pipeline.data.zarr_arrays
 from blockveil.engine.answers import graph
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.flows.cluster import workers
-from blockveil.flows.cluster.clusters import open_compute
+from blockveil.flows.cluster.computing import open_compute
 from blockveil.flows.cluster.local_workers import Forgetful
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.datasets import Dataset

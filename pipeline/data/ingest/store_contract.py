@@ -7,16 +7,18 @@ as units.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.base.errors import DataError, StoreError
 from blockveil.pipeline.base.spelling import TYPES, PartType, is_canonical, type_of
 from blockveil.pipeline.budget.parts import Part
-from blockveil.pipeline.config.ingest_file import AggregatedRows, IngestConfig, RowUnit
-from blockveil.pipeline.config.map_columns import MappedColumn, OnnxColumn
 from blockveil.pipeline.config.model import ReleaseConfig
 from blockveil.pipeline.data.sparse_store import Form, Stored
+
+if TYPE_CHECKING:
+    from blockveil.pipeline.config.ingest_file import IngestConfig
+    from blockveil.pipeline.config.map_columns import MappedColumn
 
 ATTRIBUTE = "blockveil ingest"
 
@@ -84,6 +86,8 @@ class MapOrigin:
     @classmethod
     def declared(cls, column: MappedColumn) -> MapOrigin:
         """Origin of the columns of an ingest."""
+        from blockveil.pipeline.config.map_columns import OnnxColumn
+
         network = (column.trained_on, column.sha256) if isinstance(column, OnnxColumn) else (None, None)
         outputs = column.outputs
         return cls(outputs[0], len(outputs), column.kind, column.made_by, column.learnt_from, *network)
@@ -156,6 +160,9 @@ class Contract:
     @classmethod
     def made(cls, config: IngestConfig, spec: str) -> Contract:
         """Contract of an ingest."""
+        from blockveil.pipeline.config.ingest_file import AggregatedRows, RowUnit  # a release reads contracts alone
+        from blockveil.pipeline.config.map_columns import MappedColumn
+
         grouped, kept = not isinstance(config.unit, RowUnit), config.ingest.only
         only = None if kept is None else Only(kept.column, kept.value, kept.type)
         by: By = config.unit.by if isinstance(config.unit, AggregatedRows) else config.unit.kind

@@ -13,7 +13,7 @@ from blockveil.engine.answers import compiled_halves
 from blockveil.engine.noise import compiled_levels
 from blockveil.engine.records import one_pass
 from blockveil.flows.base import compiled
-from blockveil.flows.cluster import clusters
+from blockveil.flows.cluster import computing
 from tests import support
 
 numba = pytest.importorskip("numba")
@@ -262,7 +262,7 @@ def test_large_work_alone_is_prepared_before_it_begins(cache, tmp_path, monkeypa
     monkeypatch.setattr(compiled, "WORTH_ENTRIES", entries)
     monkeypatch.setattr(compiled, "prepare", lambda: prepared.append(1))
     loaded = support.prepare(tmp_path, cluster="threads")
-    with clusters.open_compute(loaded):
+    with computing.open_compute(loaded):
         assert bool(prepared) is wanted
 
 
@@ -275,7 +275,7 @@ def in_use():
 @pytest.mark.slow
 def test_workers_have_compiled_code_before_their_first_task(cache, tmp_path, monkeypatch):
     monkeypatch.setattr(compiled, "WORTH_VALUES", 1)
-    with clusters.open_compute(support.prepare(tmp_path, cluster="local")) as compute:
+    with computing.open_compute(support.prepare(tmp_path, cluster="local")) as compute:
         found = compute._client.run(in_use)
     assert found
     modules = ["blockveil.engine.records.one_pass"] * 2 + ["blockveil.engine.noise.compiled_levels"]

@@ -6,7 +6,7 @@ import pytest
 
 from blockveil.engine.answers import eight_bit
 from blockveil.flows.base import products
-from blockveil.flows.cluster import clusters
+from blockveil.flows.cluster import computing
 from tests import support
 from tests.eight_bit_products import ProductByNumPy, of_this_machine, use
 
@@ -43,7 +43,7 @@ def test_it_is_chosen_before_large_work_alone(tmp_path, monkeypatch, least, want
     prepared = []
     monkeypatch.setattr(products, "WORTH_PRODUCTS", least)
     monkeypatch.setattr(products, "prepare", lambda: prepared.append(1))
-    with clusters.open_compute(support.prepare(tmp_path, cluster="threads")):
+    with computing.open_compute(support.prepare(tmp_path, cluster="threads")):
         assert bool(prepared) is wanted
 
 
@@ -55,7 +55,7 @@ def in_use():
 def test_workers_have_chosen_before_their_first_task(tmp_path, monkeypatch):
     of_this_machine()
     monkeypatch.setattr(products, "WORTH_PRODUCTS", 1)
-    with clusters.open_compute(support.prepare(tmp_path, cluster="local")) as compute:
+    with computing.open_compute(support.prepare(tmp_path, cluster="local")) as compute:
         found = compute._client.run(in_use)
     assert found
     # On cores that others use the measurement may come out either way.

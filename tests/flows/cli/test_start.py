@@ -12,7 +12,10 @@ from typer.testing import CliRunner
 from blockveil.flows.cli import app
 from blockveil.flows.cli.commands import COMMANDS, load
 
-HEAVY = ("dask", "distributed", "matplotlib", "numpy", "prefect", "pyarrow", "pydantic", "scipy", "sqlalchemy", "zarr")
+HEAVY = (
+    "dask", "distributed", "matplotlib", "numpy", "numpy.f2py", "prefect", "pyarrow", "pydantic", "scipy", "sqlalchemy",
+    "zarr",
+)  # fmt: skip
 SCRIPT = """
 import sys
 from importlib.metadata import version
@@ -101,10 +104,17 @@ def test_a_shell_completes_commands_those_of_groups_and_options(typed, offered):
     assert set(done.stdout.split()) == offered
 
 
-def test_a_service_and_the_process_of_a_run_start_without_what_draws_and_what_audits():
+@pytest.mark.parametrize(
+    ("modules", "late"),
+    [
+        ("service.automations, blockveil.flows.service.child", ("scipy.integrate", "scipy.optimize", "scipy.stats")),
+        ("runs.conductor", ("distributed", "numpy.f2py", "numpy.testing")),
+    ],
+)
+def test_a_service_and_the_process_of_a_run_start_without_what_draws_and_what_audits_and_a_cluster(modules, late):
     """Together they are a quarter of what such a process would import."""
-    late = ("matplotlib", "scipy.integrate", "scipy.optimize", "scipy.stats")
-    script = "import sys, blockveil.flows.service.automations, blockveil.flows.service.child\n"
+    late = ("matplotlib", *late)
+    script = f"import sys, blockveil.flows.{modules}\n"
     script += f"print([name for name in {late} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

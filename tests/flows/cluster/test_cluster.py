@@ -21,7 +21,8 @@ from blockveil.engine.answers.graph import ExactGraph, exact_graph
 from blockveil.engine.noise import keyring
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.flows.base import private_log
-from blockveil.flows.cluster.clusters import DistributedCompute, open_compute
+from blockveil.flows.cluster.clusters import DistributedCompute
+from blockveil.flows.cluster.computing import open_compute
 from blockveil.pipeline.base.errors import ComputeError, DataError, KeyLost, StoreError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan

@@ -11,7 +11,7 @@ from distributed import Client, Nanny, Scheduler, SpecCluster, Worker
 from distributed.security import Security
 
 from blockveil.flows.cluster import workers
-from blockveil.flows.cluster.clusters import open_compute
+from blockveil.flows.cluster.computing import open_compute
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.report import report_path

@@ -14,7 +14,8 @@ from distributed.comm import CommClosedError
 from blockveil.engine.answers import layout
 from blockveil.engine.answers.graph import ExactGraph, exact_graph
 from blockveil.flows.cluster import workers
-from blockveil.flows.cluster.clusters import DistributedCompute, open_compute
+from blockveil.flows.cluster.clusters import DistributedCompute
+from blockveil.flows.cluster.computing import open_compute
 from blockveil.pipeline.base.errors import ComputeError, ConfigError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan

@@ -10,7 +10,7 @@ from distributed.security import Security
 
 from blockveil.engine.answers import held_records
 from blockveil.engine.noise import keyring
-from blockveil.flows.cluster.clusters import open_compute
+from blockveil.flows.cluster.computing import open_compute
 from blockveil.flows.cluster.local_workers import Forgetful
 from blockveil.flows.runs import release_flow
 from blockveil.flows.runs.reviewed import CONFIG_ROOT

@@ -9,7 +9,7 @@ import zarr
 from blockveil.engine.answers import held_records
 from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.answers.gradients import GradientsQuery
-from blockveil.flows.cluster.clusters import open_compute
+from blockveil.flows.cluster.computing import open_compute
 from blockveil.pipeline.accuracy.population import Supposed
 from blockveil.pipeline.accuracy.rehearsal import rehearse
 from blockveil.pipeline.base.errors import ConfigError, DataError

@@ -8,7 +8,7 @@ import blockveil as bv
 import blockveil.engine.answers.work
 import blockveil.pipeline.data.zarr_arrays
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
-from blockveil.flows.cluster.clusters import open_compute
+from blockveil.flows.cluster.computing import open_compute
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.released import open_release, read_release

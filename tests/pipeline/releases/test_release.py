@@ -15,7 +15,7 @@ import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, ZstdCodec
 
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
-from blockveil.flows.cluster.clusters import open_compute
+from blockveil.flows.cluster.computing import open_compute
 from blockveil.pipeline.base import interrupts, staging
 from blockveil.pipeline.base.errors import (
     BlockveilError,

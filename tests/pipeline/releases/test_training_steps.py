@@ -10,7 +10,7 @@ from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.answers.step_gradients import GradientsAtStep
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Body
-from blockveil.flows.cluster.clusters import open_compute
+from blockveil.flows.cluster.computing import open_compute
 from blockveil.pipeline.accuracy.population import Supposed
 from blockveil.pipeline.accuracy.rehearsal import rehearse
 from blockveil.pipeline.base.errors import ConfigError

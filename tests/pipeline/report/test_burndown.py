@@ -1,5 +1,6 @@
 """The picture of the budget shows what the ledger holds, charges that were given back included."""
 
+import re
 from datetime import date, timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from blockveil.pipeline.releases.charged_steps import abandon, reserve
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import burndown
-from blockveil.pipeline.report.pictures import CARD, DARK
+from blockveil.pipeline.report.pictures import CARD, DARK, LIGHT, burn_down
 from tests import support
 
 FIRST = date(2026, 11, 20)
@@ -43,3 +44,12 @@ def test_a_budget_that_nothing_was_charged_to_has_a_picture(tmp_path):
     ledger = Ledger(loaded.ledger_url)
     assert burndown.points(ledger.history("people"), ledger.budget("people").cap) == []
     assert burndown.picture(ledger.history("people"), ledger.budget("people")).draw(CARD).startswith("<svg")
+
+
+def test_a_picture_that_was_drawn_for_light_paper_is_recoloured_to_what_is_drawn_for_dark_paper():
+    def drawn(*themes):
+        picture = burn_down([("monday", 0.25), ("tuesday", 0.5)], "words")
+        return [re.findall(r' d="[^"]*"|: #[0-9a-f]{6}', picture.draw(theme)) for theme in themes][-1]
+
+    assert drawn(LIGHT, DARK) == drawn(DARK), "the same lines in the colours of dark paper"
+    assert drawn(LIGHT, DARK) != drawn(LIGHT)
