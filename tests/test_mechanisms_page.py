@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import box_moments, k_norm, marginals, peers, positive, uneven
+from benchmarks import box_moments, k_norm, marginals, one_sign, peers, positive, uneven
 from benchmarks.mechanisms import ball_ratios, balls, table
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.auto import Metric
@@ -170,6 +170,39 @@ def test_the_table_of_covariances_and_uneven_boxes_is_what_the_benchmark_prints(
         if int(features) < 23:  # the others take longer
             found = [box_moments.shaped_over_auto(query, int(features), relation) for relation in Neighbours]
             assert [float(ratio) for ratio in ratios] == pytest.approx(np.ravel(found), abs=6e-4)
+
+
+def test_the_table_of_features_of_one_sign_is_what_the_benchmark_prints():
+    shown = rows_below("## Features of one sign", "features")
+    assert [int(row["features"]) for row in shown] == list(one_sign.FEATURES)
+    for row in shown:
+        features, *ratios = row.values()
+        if int(features) < 50:  # the others take longer
+            found = [one_sign.over_the_bound(int(features), relation) for relation in Neighbours]
+            assert [float(ratio) for ratio in ratios] == pytest.approx(np.ravel(found), abs=2e-3)
+
+
+@pytest.mark.parametrize("relation", list(Neighbours))
+def test_the_error_of_a_second_moment_about_zero_is_that_of_its_parts(relation):
+    """By the law of a whole covariance's noise, entry by entry, for three features."""
+    design = one_sign.about_the_midpoint(3, relation)
+    counted, variances = relation is Neighbours.ADD_REMOVE, design.entry_standard_deviation() ** 2
+    places = [(i, j) for i in range(4) for j in range(i, 4)]
+    covariance = np.diag([variances[place] for place in places])
+    if design.spread.diagonal.times:
+        taken = design.spread.diagonal.taken(4) * np.sqrt(np.diagonal(variances)) / design.spread.diagonal.grown(4)
+        for (i, _), (j, _) in product([p for p in places if p[0] == p[1]], repeat=2):
+            if i != j:
+                covariance[places.index((i, i)), places.index((j, j))] = (
+                    design.spread.diagonal.shared * taken[i] * taken[j]
+                )
+    found = 0.0
+    for i, j in product(range(1, 4), repeat=2):
+        form = np.zeros(len(places))
+        for place, weight in (((min(i, j), max(i, j)), 1.0), ((0, i), 1.0), ((0, j), 1.0), ((0, 0), float(counted))):
+            form[places.index(place)] += weight
+        found += form @ covariance @ form
+    assert one_sign.about_zero(design, counted=counted) == pytest.approx(found)
 
 
 def test_positive_semi_definite_versions_with_a_diagonal_of_their_own_have_the_error_of_the_page():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from blockveil.engine.answers.rates import Rates
+from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import BoxGeometry, ReleaseConfig
@@ -19,6 +20,9 @@ from blockveil.pipeline.plan.price import Price
 from blockveil.pipeline.plan.rounded import rounding_sentence
 from blockveil.pipeline.plan.vetting import unvetted_words
 from blockveil.pipeline.questions.gradients import training_lines
+
+_FAR = 1.5
+"""Errors over the bound from which on another query is worth a word."""
 
 
 def describe(
@@ -69,7 +73,8 @@ def describe(
         rows += nights.describe(plan.series)
     rows += [("Compared", comparison_text(plan.compared))] if plan.compared else []
     least, error = plan.least, plan.compared[0].error if plan.compared else None
-    rows += [] if least is None or error is None else [("Bound", bound_sentence(error, least, _beside(plan)))]
+    if least is not None and error is not None:
+        rows.append(("Bound", bound_sentence(error, least, _beside(plan)) + _instead(plan, error / least)))
     rows += [("Budget", "none granted yet: blockveil budget set")] if price is None else price.lines
     return [*rows, *plan.effort.lines(rates)]
 
@@ -78,6 +83,14 @@ def _beside(plan: Plan) -> str:
     """Of a covariance the bound is of noise that knows count and sums as well."""
     moment = plan.question.problem
     return " that knows count and sums no worse" if type(moment) is SecondMoment and moment.augmented else ""
+
+
+def _instead(plan: Plan, over: float) -> str:
+    """What to ask for where features of one sign are counted from zero, with far more noise than is needed."""
+    moment = plan.question.problem
+    if type(moment) is not SecondMoment or moment.augmented or moment.body is not Body.HALF_CUBE or over < _FAR:
+        return ""
+    return '; kind = "covariance" with origin = "midpoint" tells the same with less noise'
 
 
 def warnings(plan: Plan, advice: tuple[Advice, ...] | None = None) -> list[str]:

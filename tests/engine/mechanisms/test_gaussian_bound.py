@@ -41,7 +41,7 @@ CASES = {
     "second moment in a box, replaced": (SecondMoment(Body.CUBE, ONES, REPLACE, K, 100, False), 1.021),
     "second moment in an uneven box, replaced": (SecondMoment(Body.CUBE, UNEVEN, REPLACE, K, 100, False), 1.05),
     "second moment of one sign": (SecondMoment(Body.HALF_CUBE, ONES, ADD, K, 100, False), 5.0),
-    "second moment of one sign, replaced": (SecondMoment(Body.HALF_CUBE, ONES, REPLACE, K, 100, False), 3.82),
+    "second moment of one sign, replaced": (SecondMoment(Body.HALF_CUBE, ONES, REPLACE, K, 100, False), 3.26),
     "second moment in a box within a ball": (SecondMoment(CAPPED, UNEVEN, ADD, K, 100, False), 1.24),
     "second moment in a box within a ball, replaced": (SecondMoment(CAPPED, UNEVEN, REPLACE, K, 100, False), 1.25),
     "rows in a box within a ball": (Rows(CAPPED, UNEVEN, REPLACE, K, 5), 1.001),
@@ -113,7 +113,9 @@ def test_the_bound_of_other_bodies_is_below_the_least_for_all_their_changes(body
     changes = changes[np.any(changes != 0.0, axis=1)]
     best = least_covariance(changes, orthonormal(np.outer(units, units)) ** 2 / np.array([1, 1, 1, 2, 2, 2]), 1.0, 0.01)
     found = least_total(SecondMoment(body, np.ones(3), relation, K, 100, False), units, units)
-    assert (0.6 if relation is REPLACE else 0.9) * best.total <= found <= best.total
+    # All corners are alike but for signs and orders where features are of one sign, so that the search is of all laws.
+    near = 0.99 if body is Body.HALF_CUBE else 0.6 if relation is REPLACE else 0.9
+    assert near * best.total <= found <= best.total
 
 
 @pytest.mark.parametrize("relation", [ADD, REPLACE])

@@ -65,6 +65,19 @@ def test_a_plan_says_how_far_its_error_is_from_the_least(tmp_path):
     assert float(compared_rows(plan.compared, plan.least)[0]["over the bound"]) < 1.5
 
 
+def test_a_plan_of_features_of_one_sign_says_what_tells_the_same_with_less_noise(tmp_path):
+    path = support.write_config(tmp_path, kind="second-moment")
+    text = path.read_text().replace(FIXED, 'kind = "auto"\nminimise = "relative"').replace('"midpoint"', '"zero"')
+    start, end = text.index("features = ["), text.index("[privacy]")
+    said = {}
+    for lower in (0, -1):
+        feature = f'features = [ {{ name = "x", lower = {lower}, upper = 1, count = 6 }} ]\n\n'
+        path.write_text(text[:start] + feature + text[end:])
+        said[lower] = dict(describe(make_plan(load_config(path), date(2026, 11, 20)), None))["Bound"]
+    assert said[0].endswith('; kind = "covariance" with origin = "midpoint" tells the same with less noise')
+    assert "midpoint" not in said[-1]
+
+
 def test_a_plan_that_compares_gives_no_two_mechanisms_one_name(tmp_path):
     path = support.write_config(tmp_path)
     path.write_text(path.read_text().replace(FIXED, 'kind = "auto"\nminimise = "total"'))
