@@ -4,9 +4,9 @@ A bin *stands out* if its noisy count, or the noisy number of values in it and a
 alone gives. The bounds of a column are the outer ends of its outermost bins that stand out: beyond them nothing does.
 
 Let z be the band of :mod:`.bands` for all counts of bins and all such sums of all columns at once, and s the
-largest standard deviation of the noise of a bin. With probability 0.95 no noise of a bin exceeds ``z s``, and that of a
-sum of m bins of a column never exceeds ``z s sqrt(m)``: it is independent, or that of :mod:`.histogram_sizes`, by which
-such a sum is no noisier. Then
+standard deviation of the noise of a bin of one column. With probability 0.95 no noise of a bin exceeds ``z s``, and
+that of a sum of m bins of it never exceeds ``z s sqrt(m)``: it is independent, or that of :mod:`.histogram_sizes`, by
+which such a sum is no noisier. Then
 
 * no bin stands out, and widens the bounds, unless it or one further out holds a value;
 * a bin of more than ``2 z s`` values stands out, so that it lies within the bounds;

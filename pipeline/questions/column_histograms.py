@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from blockveil.pipeline.config.histogram_section import BinnedFeature, ColumnHis
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.question import Answer, additive, extent, span, text
 
-_AXES = ("feature", "bin")
+_AXES, _DEVIATION = ("feature", "bin"), "histograms_standard_deviation"
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +119,8 @@ class HistogramsAnswer:
         deviations = self.deviations()
         noise = BinNoise(float(np.max(deviations)), self.design.gaussian, self._bins)
         return (
-            f"a bin's standard deviation is {span(deviations)} records; a bin of {2.0 * noise.reach:.3g} records or "
-            "more is found, in 95 of 100 releases all of them"
+            f"a bin's standard deviation is {span(deviations)} records; a bin of {span(2.0 * noise.band * deviations)} "
+            "records or more is found, in 95 of 100 releases all of them"
         )
 
     def noise_over_largest(self) -> tuple[float, float]:
@@ -138,7 +138,7 @@ class HistogramsAnswer:
         design, found = self.design, cell_estimates.cells(released, self.design)
         arrays: ReleaseArrays = {
             "histograms": (found.value, _AXES),
-            "histograms_standard_deviation": (found.standard_deviation, _AXES),
+            _DEVIATION: (found.standard_deviation, _AXES),
             **self.question.axes(),
         }
         if design.strategy is None:
@@ -184,14 +184,15 @@ def bounds_of(
     noise = noise_of(arrays, attributes)
     found = []
     for row, name in enumerate(arrays["feature"][...]):
+        own = replace(noise, deviation=float(np.max(arrays[_DEVIATION][row])))
         lower, upper = (np.asarray(arrays[side][row], dtype=np.float64) for side in ("bin_lower", "bin_upper"))
         there = ~np.isnan(lower)
         counts = np.asarray(arrays["histograms"][row], dtype=np.float64)[there]
-        found.append((str(name), choose_bounds(counts, lower[there], upper[there], noise, accepted)))
+        found.append((str(name), choose_bounds(counts, lower[there], upper[there], own, accepted)))
     return found
 
 
 def noise_of(arrays: Mapping[str, Any], attributes: Mapping[str, Any]) -> BinNoise:
-    """Noise of released histograms; parameters as for :func:`bounds_of`."""
-    deviation = float(np.max(arrays["histograms_standard_deviation"][...]))
+    """Noise of the column that has most; parameters as for :func:`bounds_of`."""
+    deviation = float(np.max(arrays[_DEVIATION][...]))
     return BinNoise(deviation, attributes["guarantee"]["loss"]["mu"] > 0.0, int(attributes["mechanism"]["bins"]))

@@ -167,18 +167,14 @@ class _Kinds:
         return _Changes(np.vstack([single, single[1:]]), np.concatenate([numbers % 2.0, numbers[1:] ** 2]))
 
     def tempered(self, precisions: Vector) -> Vector:
-        """Precisions with which no sum of m bins of a column has more than m times the largest variance of a bin.
+        """Precisions with which no sum of m bins of a column has more than m times the variance of one of them.
 
-        Within a column that is ``u (1 - m/n) + V m / n^2`` times m, for u of what bins differ in and V of the total:
-        linear in m, and so at most what it is for one bin or for all n of them, which is V / n.
+        It has m times ``u (1 - m/n) + V m / n^2``, for u of what bins differ in and V of the total: linear in m, and so
+        at most what it is for one bin where it is no more for all n of them, ``V / n <= u``.
         """
         total = (1.0 - 1.0 / self.many) / precisions[-2] + 1.0 / (self.many * precisions[-1])
-        own = np.where(self.bins > 1.0, self.alone / np.where(self.bins > 1.0, precisions[:-2], 1.0), 0.0)
-        largest = float(np.max(own + total / self.bins**2))
-        over = total / float(self.bins[0]) / largest / _BELOW
-        if self.bins[0] == 1.0 or over <= 1.0:
-            return precisions
-        return np.concatenate([precisions[:-2], precisions[-2:] * over])
+        over = total * float(np.max(np.where(self.bins > 1.0, precisions[:-2] / self.bins, 0.0))) / _BELOW
+        return precisions if over <= 1.0 else np.concatenate([precisions[:-2], precisions[-2:] * over])
 
     def bound(self, changes: _Changes, shares: Vector) -> float:
         """``(tr C^1/2)^2``; see the module."""

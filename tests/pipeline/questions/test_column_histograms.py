@@ -13,6 +13,7 @@ from blockveil.pipeline.base.errors import ConfigError, DataError
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
+from blockveil.pipeline.questions.column_histograms import bounds_of
 from blockveil.pipeline.releases.night import Workspace
 from blockveil.pipeline.report import make_report
 from tests import support
@@ -81,6 +82,12 @@ def test_noise_that_columns_have_in_common_is_released_with_honest_errors_and_a_
     assert group["within_standard_deviation"].shape == (3,)
     sentence = dict(describe(plan, None))["Expected error"]
     assert f"{deviation[there].min():.3g} to {deviation.max():.3g} records" in sentence
+    # Bounds of a column rest on its own noise, which is another for columns of other numbers of bins.
+    assert deviation[0].max() > 1.2 * deviation[1].max()
+    for row, (_, chosen) in enumerate(bounds_of(group, group.attrs)):
+        one = {name: group[name][...][row : row + 1] for name in ("feature", "bin_lower", "bin_upper", "histograms")}
+        alone = bounds_of({**one, "histograms_standard_deviation": deviation[row : row + 1]}, group.attrs)
+        assert alone == [(group["feature"][...][row], chosen)]
     report = make_report(Workspace.open(plan), outcome)
     assert [row["feature"] for row in report.errors] == ["age", "income", "debt"]
     assert (report.errors[0]["lower bound"], report.errors[0]["upper bound"]) == ("18", "120")
