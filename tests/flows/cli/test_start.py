@@ -13,7 +13,7 @@ from blockveil.flows.cli import app
 from blockveil.flows.cli.commands import COMMANDS, load
 
 HEAVY = (
-    "dask", "distributed", "matplotlib", "numpy", "numpy.f2py", "prefect", "pyarrow", "pydantic", "scipy", "sqlalchemy",
+    "dask", "distributed", "matplotlib", "numpy", "prefect", "pyarrow", "pydantic", "scipy", "sqlalchemy",
     "zarr",
 )  # fmt: skip
 SCRIPT = """
@@ -108,7 +108,7 @@ def test_a_shell_completes_commands_those_of_groups_and_options(typed, offered):
     ("modules", "late"),
     [
         ("service.automations, blockveil.flows.service.child", ("scipy.integrate", "scipy.optimize", "scipy.stats")),
-        ("runs.conductor", ("distributed", "numpy.f2py", "numpy.testing")),
+        ("runs.conductor", ("distributed",)),
     ],
 )
 def test_a_service_and_the_process_of_a_run_start_without_what_draws_and_what_audits_and_a_cluster(modules, late):
