@@ -97,7 +97,7 @@ class IntegerFactor:
     columns: tuple[int, int]
 
 
-def tile_sums(
+def each_tile_sum(
     source: RowSource,
     start: int,
     stop: int,
@@ -105,8 +105,11 @@ def tile_sums(
     right: IntegerFactor | None,
     chunk_rows: int,
     tiles: Sequence[Tile],
-) -> list[NDArray[np.int64]]:
+) -> Iterator[NDArray[np.int64]]:
     """Tiles of ``sum a b'`` over rows ``start <= row < stop``: read, clip, quantise and multiply, a piece at a time.
+
+    All are computed before the first is given. What a tile was added up in is given up with it, so that a caller who
+    turns each into something smaller never has all of them twice.
 
     Parameters
     ----------
@@ -121,8 +124,8 @@ def tile_sums(
     tiles
         What to compute.
 
-    Returns
-    -------
+    Yields
+    ------
     int64, exact, one array for each tile, of its shape.
 
     Raises
@@ -155,7 +158,21 @@ def tile_sums(
                 waiting = 0
     if waiting:
         products.add(waiting)
-    return [total.finish() for total in sums]
+    for total in sums:
+        yield total.finish()
+
+
+def tile_sums(
+    source: RowSource,
+    start: int,
+    stop: int,
+    left: IntegerFactor,
+    right: IntegerFactor | None,
+    chunk_rows: int,
+    tiles: Sequence[Tile],
+) -> list[NDArray[np.int64]]:
+    """All tiles at once; see :func:`each_tile_sum`."""
+    return list(each_tile_sum(source, start, stop, left, right, chunk_rows, tiles))
 
 
 @dataclass

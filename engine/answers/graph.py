@@ -110,10 +110,10 @@ def _part(
 
 
 def _partial(source: Any, part: WorkPart, query: Query, chunk_rows: int, tiles: list[Tile], narrow: bool) -> list[Sums]:
-    found: list[Any] = query.partial(source, part.start, part.stop, chunk_rows, tiles)
-    for position in range(len(found) if narrow else 0):
-        found[position] = _narrowed(found[position])  # one after the other, so that no two of each are there
-    return found
+    # Where a query gives one tile after the other, no two of each are there at any time.
+    each = getattr(query, "each", query.partial)
+    wide = each(source, part.start, part.stop, chunk_rows, tiles)
+    return [_narrowed(tile) for tile in wide] if narrow else list(wide)
 
 
 def _narrowed(wide: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.gram import IntegerFactor, RowSource, tile_sums
+from blockveil.engine.answers.gram import IntegerFactor, RowSource, each_tile_sum
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.records.quantiser import Quantiser
 
@@ -35,6 +35,12 @@ class OuterProductsQuery:
         self, source: RowSource, start: int, stop: int, chunk_rows: int, tiles: Sequence[Tile]
     ) -> list[NDArray[np.int64]]:
         """Tiles of the sum over a range of rows, exact."""
+        return list(self.each(source, start, stop, chunk_rows, tiles))
+
+    def each(
+        self, source: RowSource, start: int, stop: int, chunk_rows: int, tiles: Sequence[Tile]
+    ) -> Iterator[NDArray[np.int64]]:
+        """The same tiles, one after the other."""
         p, q = self.left.coordinates.dimension, self.right.coordinates.dimension
         left, right = IntegerFactor(self.left, (0, p)), IntegerFactor(self.right, (p, p + q))
-        return tile_sums(source, start, stop, left, right, chunk_rows, tiles)
+        return each_tile_sum(source, start, stop, left, right, chunk_rows, tiles)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.gram import IntegerFactor, RowSource, tile_sums
+from blockveil.engine.answers.gram import IntegerFactor, RowSource, each_tile_sum
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.answers.sparse import entry_sums
 from blockveil.engine.records.quantiser import Quantiser
@@ -16,7 +16,7 @@ from blockveil.engine.records.quantiser import Quantiser
 
 @dataclass(frozen=True, eq=False)
 class SecondMomentQuery:
-    """See :func:`.gram.tile_sums` and :func:`.sparse.entry_sums`, whose answers are the
+    """See :func:`.gram.each_tile_sum` and :func:`.sparse.entry_sums`, whose answers are the
     same bits.
 
     Attributes
@@ -34,7 +34,13 @@ class SecondMomentQuery:
         self, source: RowSource, start: int, stop: int, chunk_rows: int, tiles: Sequence[Tile]
     ) -> list[NDArray[np.int64]]:
         """Tiles of the second moment of a range of rows, exact."""
+        return list(self.each(source, start, stop, chunk_rows, tiles))
+
+    def each(
+        self, source: RowSource, start: int, stop: int, chunk_rows: int, tiles: Sequence[Tile]
+    ) -> Iterator[NDArray[np.int64]]:
+        """The same tiles, one after the other."""
         if self.by_entries:
-            return entry_sums(source, start, stop, self.quantiser, chunk_rows, tiles)
+            return iter(entry_sums(source, start, stop, self.quantiser, chunk_rows, tiles))
         factor = IntegerFactor(self.quantiser, (0, self.quantiser.coordinates.dimension))
-        return tile_sums(source, start, stop, factor, None, chunk_rows, tiles)
+        return each_tile_sum(source, start, stop, factor, None, chunk_rows, tiles)

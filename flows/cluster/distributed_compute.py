@@ -29,6 +29,9 @@ from blockveil.pipeline.releases.compute import Consume, Progress, WorkShares, t
 _PLUGIN = "blockveil-noise-key-"
 _TOPIC = "blockveil-progress"
 _TRIES = 3
+_PACE = 0.25
+"""Seconds between two shares that a task tells: each takes the process of the scheduler a millisecond."""
+
 _RECEIVERS = 8
 """Threads that receive and write at most: each holds a tile."""
 
@@ -63,6 +66,32 @@ class NoiseKeyPlugin(WorkerPlugin):
         return "NoiseKeyPlugin(***)"
 
 
+class Paced:
+    """Passes shares of a task on, not many a second, and its end.
+
+    Parameters
+    ----------
+    tell
+        Receives them.
+    clock
+        Seconds from any start.
+    """
+
+    def __init__(self, tell: Callable[[str, float], object], clock: Callable[[], float] = time.monotonic) -> None:
+        self._tell, self._clock, self._told = tell, clock, dict[str, float]()
+
+    def __call__(self, part: str, share: float) -> None:
+        """A task has come so far."""
+        now = self._clock()
+        if share >= 1.0:
+            self._told.pop(part, None)
+        elif now - self._told.get(part, now - _PACE) < _PACE:
+            return
+        else:
+            self._told[part] = now
+        self._tell(part, share)
+
+
 class ProgressPlugin(WorkerPlugin):
     """Tells the client how far tasks have come: the public name of a task and a share."""
 
@@ -70,7 +99,7 @@ class ProgressPlugin(WorkerPlugin):
 
     def setup(self, worker: Any) -> None:
         """Pass shares on."""
-        listener.listen(lambda part, share: worker.log_event(_TOPIC, (part, share)))
+        listener.listen(Paced(lambda part, share: worker.log_event(_TOPIC, (part, share))))
 
     def teardown(self, worker: Any) -> None:
         """Tell nobody."""

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from multiprocessing import spawn
 from typing import Any
 
+import dask
 from distributed import Nanny, Scheduler, SpecCluster, Worker
 from distributed.security import Security
 
@@ -74,12 +75,15 @@ def start(workers: int, threads: int, memory: str | int) -> SpecCluster:
             "silence_logs": logging.CRITICAL,
         },
     }
-    return PrivateCluster(
-        workers=dict.fromkeys(range(workers), worker),
-        scheduler={"cls": PrivateScheduler, "options": {**common, "port": 0}},
-        security=security,
-        silence_logs=logging.CRITICAL,
-    )
+    # All workers are there from the start and equally fast. An idle one would take over tasks that take a tile out of a
+    # part, which go by the time of those that compute parts, and would be sent the whole part.
+    with dask.config.set({"distributed.scheduler.work-stealing": False}):
+        return PrivateCluster(
+            workers=dict.fromkeys(range(workers), worker),
+            scheduler={"cls": PrivateScheduler, "options": {**common, "port": 0}},
+            security=security,
+            silence_logs=logging.CRITICAL,
+        )
 
 
 _SAFE_PATH = "PYTHONSAFEPATH"

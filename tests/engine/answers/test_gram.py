@@ -4,6 +4,7 @@ import dataclasses
 import os
 import signal
 import time
+import weakref
 from fractions import Fraction
 from threading import Event
 
@@ -16,6 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blockveil.engine.answers import gram, layout
+from blockveil.engine.answers.byte_sums import ByteTileSum
+from blockveil.engine.answers.float_sums import FloatTileSum
 from blockveil.engine.answers.graph import TaskFailed, assembled, exact_graph, noisy_graph
 from blockveil.engine.answers.second_moment import SecondMomentQuery
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
@@ -83,6 +86,28 @@ def test_sums_that_fit_wait_in_32_bits_and_give_the_same_release():
     assert all(map(np.array_equal, wide, narrow))
     assert np.array_equal(released_wide, released_narrow)
     assert released_narrow.dtype == np.int64
+
+
+def test_sums_that_fit_32_bits_are_never_all_there_in_64(monkeypatch):
+    """A worker of a wide covariance would need half as much again for them as for what waits."""
+    made, alive = [], []
+
+    def watched(finish):
+        def finished(total):
+            tile = finish(total)
+            made.append(weakref.ref(tile))
+            alive.append(sum(each() is not None for each in made))
+            return tile
+
+        return finished
+
+    for kind in (FloatTileSum, ByteTileSum):
+        monkeypatch.setattr(kind, "finish", watched(kind.finish))
+    query = SecondMomentQuery(Quantiser(BOX.coordinates(), 127, True, None))
+    graph = exact_graph(RECORDS, query, cut([(0, ROWS)], 8), 300, "test", True)
+    held = dask.compute(*graph.tiles, scheduler="synchronous")
+    assert len(made) == len(held) == 15
+    assert max(alive) <= 2, "the one that was narrowed last, and the next"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,6 +23,7 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.flows.base import private_log
 from blockveil.flows.cluster.clusters import DistributedCompute
 from blockveil.flows.cluster.computing import open_compute
+from blockveil.flows.cluster.distributed_compute import Paced
 from blockveil.pipeline.base.errors import ComputeError, DataError, KeyLost, StoreError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
@@ -312,6 +313,21 @@ def test_partial_sums_leave_the_workers_while_others_are_still_computed(setting)
     assert len(seen) == len(leaves)
     assert max(seen) <= len(leaves) * 3 // 4
     assert np.array_equal(held.result(), np.full(10, sum(range(24))))
+
+
+def test_an_idle_worker_takes_over_no_task_of_another(setting):
+    """It would be sent whole parts, of which it takes a tile."""
+    found = setting[1]._client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.extensions))
+    assert "publish" in found
+    assert "stealing" not in found
+
+
+def test_a_task_tells_few_shares_a_second_and_always_its_end():
+    told, times = [], iter([0.0, 0.1, 0.2, 0.3, 0.31, 0.32, 0.33])
+    tell = Paced(lambda part, share: told.append((part, share)), lambda: next(times))
+    for part, share in (("a", 0.1), ("a", 0.2), ("b", 0.1), ("a", 0.3), ("a", 0.4), ("a", 1.0), ("b", 0.2)):
+        tell(part, share)
+    assert told == [("a", 0.1), ("b", 0.1), ("a", 0.3), ("a", 1.0)]
 
 
 def test_a_cluster_whose_start_fails_leaves_no_process_behind(tmp_path, monkeypatch):
