@@ -148,7 +148,8 @@ def _estimates(facts: Facts) -> list[str]:
         "Means and standard deviations are in the unit in which the range of the feature was declared. A standard "
         "deviation that does not stand out from the noise is hidden by it, and is at most what is shown. "
     )
-    text = paragraph(f"{unit if 'standard deviation' in rows[0] else ''}{_PLUS_MINUS} {found.left_out(facts)}".strip())
+    noise = _PLUS_MINUS if any("±" in value for row in rows for value in row.values()) else ""
+    text = paragraph(f"{unit if 'standard deviation' in rows[0] else ''}{noise} {found.left_out(facts)}".strip())
     table = grid(rows)
     return [text, table if len(rows) <= FEW else folded(f"All {len(rows)} rows", table)]
 

@@ -61,6 +61,8 @@ def by_feature(facts: Facts) -> list[dict[str, str]]:
         return _moments(facts)
     if facts.kind == "totals":
         return _totals(facts)
+    if facts.kind == "histograms":
+        return _histograms(facts)
     return [_together(row) for row in estimates(facts)]
 
 
@@ -84,6 +86,24 @@ def _totals(facts: Facts) -> list[dict[str, str]]:
         values["mean in 95 of 100 releases"] = f"{low} to {high}"
         between = {} if declared is None else {"declared range": " to ".join(map(number, declared[i]))}
         rows.append({"column": values.pop("column"), **between, **values})
+    return rows
+
+
+def _histograms(facts: Facts) -> list[dict[str, str]]:
+    """Bounds of each column, and the share of its values beyond them; its number of values where that is released."""
+    counted = facts.matrix.vectors().get("values")
+    rows = []
+    for i, row in enumerate(estimates(facts)):
+        low, high = (float(row[f"{end} bound"]) for end in ("lower", "upper"))
+        shares = [float(row[f"share outside, {end}"]) for end in ("least", "most")]
+        shown = {"column": str(row["feature"])}
+        if counted is not None:
+            shown["values"] = measured(*(float(part[i]) for part in counted))
+        found = math.isfinite(low) or math.isfinite(high)
+        shown["bins stand out"] = f"between {number(low)} and {number(high)}" if found else "none"
+        beyond = " to ".join(f"{100.0 * share:.2g}" for share in shares)
+        shown["values beyond, in 95 of 100 releases"] = f"{beyond} %" if found else ""
+        rows.append(shown)
     return rows
 
 

@@ -10,12 +10,15 @@ import blockveil as bv
 from blockveil.engine.answers.column_bins import EdgeBins, HistogramQuery, MissingValue, PowerBins, column_histograms
 from blockveil.engine.answers.layout import Tile
 from blockveil.pipeline.base.errors import ConfigError, DataError
+from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.questions.column_histograms import bounds_of
 from blockveil.pipeline.releases.night import Workspace
-from blockveil.pipeline.report import make_report
+from blockveil.pipeline.report import make_report, own_units
+from blockveil.pipeline.report.facts import Facts
+from blockveil.pipeline.report.own_units import measured
 from tests import support
 from tests.pipeline.questions.test_queries import NIGHT, config, run
 
@@ -56,7 +59,12 @@ def test_the_release_is_near_the_truth_with_honest_errors_and_a_report_of_bounds
     report = make_report(Workspace.open(plan), outcome)
     assert [row["feature"] for row in report.errors] == ["age", "income", "debt"]
     assert (report.errors[0]["lower bound"], report.errors[0]["upper bound"]) == ("18", "120")
-    assert "upper bound" in report.path.read_text()
+    shown = own_units.by_feature(Facts(read_release(outcome.path)))
+    assert shown[0]["bins stand out"] == "between 18 and 120"
+    assert re.fullmatch(r"0 to [\d.]+ %", shown[0]["values beyond, in 95 of 100 releases"])
+    text = report.path.read_text()
+    assert "between 18 and 120" in text
+    assert "±" not in text[text.index("What does it say of each column?") :].split("<h2>")[0]
 
 
 def test_noise_that_columns_have_in_common_is_released_with_honest_errors_and_a_report(tmp_path):
@@ -91,7 +99,9 @@ def test_noise_that_columns_have_in_common_is_released_with_honest_errors_and_a_
     report = make_report(Workspace.open(plan), outcome)
     assert [row["feature"] for row in report.errors] == ["age", "income", "debt"]
     assert (report.errors[0]["lower bound"], report.errors[0]["upper bound"]) == ("18", "120")
-    assert "upper bound" in report.path.read_text()
+    counted = measured(float(group["values"][0]), float(group["values_standard_deviation"][0]))
+    assert own_units.by_feature(Facts(read_release(outcome.path)))[0]["values"] == counted
+    assert counted in report.path.read_text()
 
 
 @pytest.mark.parametrize("mechanism", [GAUSSIAN, 'kind = "discrete-laplace"', 'kind = "auto"\nminimise = "total"'])
