@@ -352,6 +352,18 @@ MUTANTS = (
             "- product",
             ("replace-one",),
         ),
+        (
+            "test_kinds_of_records_that_are_left_out_are_bounded",
+            "blockveil.engine.workloads.ordered_axes:OrderedAxis.beyond",
+            "np.min(self.gram)",
+            "np.max(self.gram)",
+        ),
+        (
+            "test_pairs_of_records_that_are_kept_are_as_far_apart_as_any",
+            "blockveil.engine.workloads.ordered_axes:OrderedAxis.pairs",
+            "(found[:, 0] > best[0]) | (found[:, 1] > best[1])",
+            "(found[:, 0] > best[0]) & (found[:, 1] > best[1])",
+        ),
     ),
     *of(
         "tests/engine/sensitivity/test_diagonal_sizes.py",
