@@ -9,7 +9,6 @@ has total squared error ``s^2 tr(W (A'A)^-1 W') = s^2 tr(W'W (A'A)^-1)``; it fac
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.records.geometry import Matrix
@@ -39,6 +38,12 @@ def error_trace(workload: Workload, row_gram: Matrix, column_gram: Matrix) -> fl
 
 def factor_trace(workload_gram: Matrix, strategy_gram: Matrix) -> float:
     """``tr(V X^-1)`` along one axis; see :func:`error_trace`."""
+    from scipy.linalg import (
+        LinAlgError,
+        cho_factor,
+        cho_solve,
+    )  # takes long; a plan imports every workload
+
     try:
         return float(np.trace(cho_solve(cho_factor(strategy_gram), workload_gram)))
     except LinAlgError:

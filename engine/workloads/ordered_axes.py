@@ -161,6 +161,8 @@ def _built(cells: int) -> OrderedAxis:
         raise CalibrationError(
             f"an ordered axis has {cells} cells; it has 2 to {MOST_ORDERED}; declare wider cells, or do not order it"
         )
+    import scipy.linalg  # noqa: F401 - here, as no limit of threads holds for a library that is loaded within
+
     with threadpool_limits(1):
         root = _root(_searched(range_gram(cells)))
     root = (root + root.T) / 2.0

@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr, solve_triangular
 from threadpoolctl import threadpool_limits
 
 from blockveil.engine.guarantees.calibration import CalibrationError
@@ -103,6 +102,9 @@ class AxisStrategy:
 
     def solve(self, answers: Matrix) -> Matrix:
         """Least-squares counts from answers along the first axis."""
+        # Takes long to import, and a plan imports every mechanism; here, as no limit holds for a library loaded within.
+        from scipy.linalg import qr, solve_triangular
+
         # One thread, so that another number of them does not change the last bits of what is published.
         with threadpool_limits(1):
             q, r = qr(self.real, mode="economic")
