@@ -58,7 +58,7 @@ demo: $(V)/.stamp ## set up, then release a private covariance of real data
 
 test: check ## set up, check style, types and layers, and run the tests
 	@# They wait for servers and disks too, so that more run at once than there are cores: with twice as many, a fifth of
-	@# both cores was idle. A file's tests share what it starts.
+	@# both cores was idle. A file's tests share what it starts. Their folders are in memory where it has room for them.
 	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 5 / 2)) --dist loadfile -m "not slow" $(call again,$(B))
 
 test-slow: $(V)/.stamp ## the tests that take long

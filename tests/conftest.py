@@ -37,6 +37,7 @@ for _name in (
 from hypothesis import settings  # noqa: E402 - after the environment is set
 
 import blockveil.flows  # noqa: E402, F401 - before any test imports Prefect
+from tests.in_memory import new_folder  # noqa: E402
 from tests.order import ByFile, longest_first, may_be_slow  # noqa: E402
 from tests.prefect_tables import KEPT, tables  # noqa: E402
 
@@ -50,6 +51,7 @@ QUIETENED = ("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "PREFECT_SERVER_LOGGING_L
 
 _test, _number = "", itertools.count()
 _slow_files = set()
+_failed = False
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -124,10 +126,24 @@ def pytest_collection_modifyitems(items):
     longest_first(items)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
-    """Where several processes are to run tests, begin to make the tables of their servers while they import."""
+    """Where several processes are to run tests, begin to make the tables of their servers while they import.
+
+    Folders of tests that are not slow are in memory then, where it has room.
+    """
     if getattr(config.option, "numprocesses", None):
         threading.Thread(target=tables).start()
+        folder = new_folder() if config.option.markexpr == "not slow" and config.option.basetemp is None else None
+        if folder is not None:
+            config.option.basetemp = folder / "tests"
+            config.add_cleanup(lambda: None if _failed else shutil.rmtree(folder, ignore_errors=True))
+
+
+def pytest_sessionfinish(exitstatus):
+    """Remember whether somebody may want to look into the folders of tests that failed."""
+    global _failed
+    _failed = exitstatus == pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_collection_finish(session):
