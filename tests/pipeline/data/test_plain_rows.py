@@ -156,7 +156,9 @@ def test_pieces_are_all_rows_and_each_stands_until_the_second_one_after_it(
 
 
 @pytest.mark.parametrize(
-    "spoil", [damaged, lambda content: content[:-5], lambda content: content + b"x", None], ids=lambda spoil: str(spoil)
+    "spoil",
+    [damaged, lambda content: content[:-5], lambda content: content + b"x", None],
+    ids=["damaged", "cut short", "too long", "missing"],
 )
 def test_pieces_of_a_chunk_that_is_not_what_was_written_are_not_to_be_used(
     tmp_path: Path, spoil: Callable[[bytes], bytes] | None, monkeypatch: pytest.MonkeyPatch
