@@ -162,6 +162,13 @@ def each_tile_sum(
         yield total.finish()
 
 
+def given_up(tiles: list[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]:
+    """Tiles in order, each of which the list gives up."""
+    tiles.reverse()
+    while tiles:
+        yield tiles.pop()
+
+
 def tile_sums(
     source: RowSource,
     start: int,

@@ -11,16 +11,16 @@ all names have their number before the kind of task, which makes one group of al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.answers import progress
-from blockveil.engine.answers.gram import RecordsError, RowSource
+from blockveil.engine.answers.gram import RecordsError, RowSource, given_up
 from blockveil.engine.answers.layout import Layout, Tile, WorkPart
 from blockveil.engine.answers.value_cells import CountError
 from blockveil.engine.noise import keyring
@@ -78,6 +78,16 @@ class Query(Protocol):
         """Tiles of the answer of rows ``start <= row < stop``, read ``chunk_rows`` at once."""
 
 
+@runtime_checkable
+class EachTile(Protocol):
+    """A query that can give its tiles one after the other, so that not all are there at once."""
+
+    def each(
+        self, source: RowSource, start: int, stop: int, chunk_rows: int, tiles: Sequence[Tile]
+    ) -> Iterator[NDArray[np.int64]]:
+        """What :meth:`Query.partial` gives, in the same order."""
+
+
 @dataclass(frozen=True)
 class ExactGraph:
     """The exact answer as Dask values, none of which is private yet.
@@ -110,10 +120,10 @@ def _part(
 
 
 def _partial(source: Any, part: WorkPart, query: Query, chunk_rows: int, tiles: list[Tile], narrow: bool) -> list[Sums]:
-    # Where a query gives one tile after the other, no two of each are there at any time.
-    each = getattr(query, "each", query.partial)
-    wide = each(source, part.start, part.stop, chunk_rows, tiles)
-    return [_narrowed(tile) for tile in wide] if narrow else list(wide)
+    asked = (source, part.start, part.stop, chunk_rows, tiles)
+    # One tile after the other, so that no two of each are there at any time.
+    wide = query.each(*asked) if isinstance(query, EachTile) else given_up(query.partial(*asked))
+    return [_narrowed(tile) if narrow else tile for tile in wide]
 
 
 def _narrowed(wide: NDArray[np.int64]) -> NDArray[np.int32]:

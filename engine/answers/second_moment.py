@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.gram import IntegerFactor, RowSource, each_tile_sum
+from blockveil.engine.answers.gram import IntegerFactor, RowSource, each_tile_sum, given_up
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.answers.sparse import entry_sums
 from blockveil.engine.records.quantiser import Quantiser
@@ -41,6 +41,6 @@ class SecondMomentQuery:
     ) -> Iterator[NDArray[np.int64]]:
         """The same tiles, one after the other."""
         if self.by_entries:
-            return iter(entry_sums(source, start, stop, self.quantiser, chunk_rows, tiles))
+            return given_up(entry_sums(source, start, stop, self.quantiser, chunk_rows, tiles))
         factor = IntegerFactor(self.quantiser, (0, self.quantiser.coordinates.dimension))
         return each_tile_sum(source, start, stop, factor, None, chunk_rows, tiles)

@@ -56,8 +56,8 @@ MUTANTS = (
         (
             "test_sums_that_fit_wait_in_32_bits_and_give_the_same_release",
             "blockveil.engine.answers.graph:_partial",
-            "len(found) if narrow else 0",
-            "0",
+            "_narrowed(tile) if narrow else tile",
+            "tile",
         ),
     ),
     *of(

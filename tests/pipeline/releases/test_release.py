@@ -158,11 +158,11 @@ if len(sys.argv) > 3: os.getpid = lambda: int(sys.argv[3])
 if point == "before reserve": Ledger.reserve = die
 if point == "after reserve": after(Ledger, "reserve")
 if point == "middle of the graph":
-    original, calls = SecondMomentQuery.partial, []
+    original, calls = SecondMomentQuery.each, []
     def some(*a, **k):
         calls.append(1)
         return original(*a, **k) if len(calls) < 2 else die()
-    SecondMomentQuery.partial = some
+    SecondMomentQuery.each = some
 if point == "after the key": after(KeyStore, "create")
 if point == "after commit": after(Ledger, "commit")
 if point == "middle of the noise": charged_steps.NoiseKey = type("K", (), {"derive": staticmethod(die)})
@@ -327,7 +327,7 @@ def asked_again(*a, **k):
     time.sleep(0.5)
     return give_back(*a, **k)
 
-SecondMomentQuery.partial, Ledger.void_if_reserved = asked, asked_again
+SecondMomentQuery.each, Ledger.void_if_reserved = asked, asked_again
 from blockveil.flows.cli import main
 sys.argv = ["blockveil", "run", sys.argv[1], "--no-prefect", "--date", "2026-11-20"]
 main()
