@@ -7,6 +7,7 @@ waiting for that.
 import os
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 SHARED = Path("/dev/shm")
@@ -28,7 +29,10 @@ def new_folder(shared=SHARED, enough=ENOUGH):
     if found.f_flag & os.ST_NOEXEC or min(found.f_bavail * found.f_frsize, available) < enough:
         return None
     folder = shared / f"blockveil-tests-{os.getpid()}"
-    folder.mkdir(mode=0o700)
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:  # another account can make any name there
+        return None
     return folder
 
 
@@ -36,5 +40,6 @@ def tidy(shared):
     """Remove what processes that are gone have left, be it for somebody to look into."""
     for each in shared.iterdir():
         name = _NAME.fullmatch(each.name)
-        if name and each.stat().st_uid == os.getuid() and not Path("/proc", name[1]).exists():
-            shutil.rmtree(each, ignore_errors=True)
+        if name and not Path("/proc", name[1]).exists():
+            with suppress(OSError):  # it is gone, or it is another account's
+                shutil.rmtree(each)

@@ -28,6 +28,14 @@ def test_a_folder_is_made_where_there_is_room_and_is_private(shared):
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_name_that_another_account_has_taken_is_not_used(shared):
+    place = shared(2 * ENOUGH)
+    (place / f"blockveil-tests-{os.getpid()}").symlink_to(place / "of-others")
+    (place / f"blockveil-tests-{2**22 + 1}").symlink_to(place / "nowhere")
+    assert new_folder(place) is None
+    assert not (place / "of-others").exists()
+
+
 def test_no_folder_is_made_on_a_machine_that_has_no_such_place(tmp_path):
     assert new_folder(tmp_path / "nowhere") is None
 

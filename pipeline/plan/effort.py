@@ -25,8 +25,8 @@ CHUNK_BYTES = 32 * 2**20
 SMALL_SECONDS = 10.0
 """Seconds that one core is predicted to need for work for which no workers are started.
 
-Two take some four seconds to start, import and end, and as many of a processor each. BLAS on a kept sum holds the
-interpreter's lock, half of the time of a product of few features: by threads alone such work is done in five at worst.
+Two workers take some four seconds to start, import and end, and several of a processor. Threads of one process gain
+less: BLAS holds the interpreter's lock while it adds to a kept sum, half of the work of a product of few features.
 """
 
 IN_CLEAR = (

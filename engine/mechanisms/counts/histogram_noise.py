@@ -64,7 +64,7 @@ DECLARED = (
                 "mu^2 = the largest sum over the columns in which a record has a value; under replace-one over pairs "
                 "of records, 2 w_c for a value that changes its bin"
             ),
-            error="within 1.02 of the least of any Gaussian noise where columns have three bins or more",
+            error="within 1.02 of the least of any Gaussian noise, for columns of three bins or more that were tried",
             finding=(
                 "Exact, also for records that lack values. For ten columns of 8 bins it has 1.18 times less squared "
                 "error than independent noise under add-remove, and 1.12 times under replace-one; for columns of very "
