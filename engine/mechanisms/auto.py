@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from math import sqrt
@@ -54,15 +54,12 @@ class Metric:
         Public guess of the variance of each feature in raw units, for "subspace".
     leading
         Dimension of the subspace.
-    filled
-        Whether places of histograms count in which a column has no bin, as they did in earlier plans.
     """
 
     kind: str
     importance: Importance = field(default_factory=lambda: Importance("absolute-error"))
     spectrum: tuple[float, ...] = ()
     leading: int = 0
-    filled: bool = False
 
     @singledispatchmethod
     def value(self, design: NoiseDesign | DirectionsDesign, problem: Problem) -> float:
@@ -99,7 +96,7 @@ class Metric:
 
     def _by_bin(self, problem: Problem) -> bool:
         """Whether places without a bin are left out."""
-        return isinstance(problem, Histograms) and not self.filled and self.kind not in ("spectral", "subspace")
+        return isinstance(problem, Histograms) and self.kind not in ("spectral", "subspace")
 
     def _estimated(self, problem: Problem, design: NoiseDesign) -> float:
         """Expected error of counts of cells or bins, also where they follow from a strategy by least squares."""
@@ -214,7 +211,7 @@ _FIRST = (
     "mvg-exact",
     "mvg",
 )
-"""Mechanisms in the order of earlier plans: of equal errors the first wins, and plans hold the table."""
+"""Mechanisms in the order of a comparison: of equal errors the first wins, and mechanisms not named here come last."""
 
 
 def proven(metric: Metric, query: str | None = None) -> Sequence[Mechanism | Exponential]:
@@ -255,7 +252,6 @@ def compare(
     guarantee: ApproxDP,
     metric: Metric,
     check: Callable[[Any], object] = lambda _: None,
-    without: Collection[str] = (),
 ) -> MechanismComparison:
     """Expected error of every proven mechanism at the same guarantee.
 
@@ -265,8 +261,6 @@ def compare(
         What is compared.
     check
         Refuses with a ValueError a design that cannot be used for another reason.
-    without
-        Names of mechanisms that are not compared.
 
     Raises
     ------
@@ -276,8 +270,6 @@ def compare(
     fit: list[tuple[float, Candidate, Mechanism | Exponential, NoiseDesign | DirectionsDesign]] = []
     unfit: list[Candidate] = []
     for mechanism in proven(metric, getattr(problem, "compared_as", problem.query)):
-        if mechanism.name in without:
-            continue
         try:
             design: NoiseDesign | DirectionsDesign = mechanism.design(problem, guarantee)
             check(design)
@@ -311,17 +303,14 @@ class Auto:
     ----------
     metric
         What "least error" means.
-    without
-        Names of mechanisms that are not compared, as earlier versions did not know them.
     """
 
     name: ClassVar[str] = "auto"
     metric: Metric
-    without: tuple[str, ...] = ()
 
     def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign | DirectionsDesign:
         """Design of the best mechanism."""
-        return compare(problem, guarantee, self.metric, without=self.without).design
+        return compare(problem, guarantee, self.metric).design
 
     def parameters(self) -> dict[str, Any]:
         """Metric."""

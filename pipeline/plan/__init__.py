@@ -4,13 +4,10 @@ The README of this folder says what goes in, what comes out, and which rule hold
 
 * :mod:`.approval`: Whether a person must agree before a release spends
 * :mod:`.balance`: A budget in words and numbers: what it holds, what is spent and left of it, and what a guess reaches
-* :mod:`.begun`: How the ledger has a release that was begun, so that it is planned as it was begun and finished under
-  its digest
+* :mod:`.begun`: How the ledger has a release that was begun
 * :mod:`.budgets`: The budget that a plan would be charged to
 * :mod:`.excess_noise`: Whether the noise of a plan exceeds anything that records in the declared bounds can give, and
   what would change it
-* :mod:`.editions`: Which formulas a plan is made by: those of this version, or those by which an earlier version began
-  the release
 * :mod:`.effort`: What a plan asks of the machine that runs it: rows at once, threads, memory and time
 * :mod:`.forecast`: How long a budget lasts
 * :mod:`.forecast_picture`: The picture of a forecast: what is left of a budget by day, and ahead
@@ -27,8 +24,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
   enough
 * :mod:`.shares`: What a release promises that takes a share of a guarantee
 * :mod:`.splitting`: One guarantee shared by several releases
-* :mod:`.begun_plans`: A plan as the ledger has it: which night of its charge it is, and by which formulas an earlier
-  version began it
+* :mod:`.begun_plans`: A plan as the ledger has it: which night of its charge it is, and whether it was charged
+  already
 * :mod:`.summary`: A plan in words and numbers, for a terminal, an artifact and a report. Reads no data
 * :mod:`.vetting`: Releases with mechanisms and queries of other packages
 * :mod:`.what_if`: What-if questions

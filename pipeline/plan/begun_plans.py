@@ -1,4 +1,4 @@
-"""A plan as the ledger has it: which night of its charge it is, and by which formulas an earlier version began it.
+"""A plan as the ledger has it: which night of its charge it is, and whether it was charged already.
 
 The ledger is read before the release is planned, which is then planned once.
 """
@@ -9,21 +9,16 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
-from blockveil.pipeline.base.canonical import digest
-from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.ledger.entries import Entry
-from blockveil.pipeline.plan import editions
 from blockveil.pipeline.plan.begun import Begun
 from blockveil.pipeline.plan.nights import InLedger
 from blockveil.pipeline.plan.planning import Plan, make_plan, release_id
 
 
 def plan_begun(loaded: LoadedConfig, logical_date: date, ledger: Ledger) -> Plan:
-    """Plan a release as a ledger has it: which of the nights of its charge it is, and how an earlier version made it.
-
-    It is planned once. Only what was begun by formulas of an earlier version is planned anew, by those.
+    """Plan a release as a ledger has it: which of the nights of its charge it is, and whether it was charged already.
 
     Parameters
     ----------
@@ -40,11 +35,11 @@ def plan_begun(loaded: LoadedConfig, logical_date: date, ledger: Ledger) -> Plan
         The ledger cannot be read.
     """
     begun = begun_of(ledger, loaded.config, release_id(loaded.config, logical_date))
-    return _as_it_stands(loaded, logical_date, begun)
+    return make_plan(loaded, logical_date, begun)
 
 
 def as_begun(plan: Plan, ledger: Ledger) -> Plan:
-    """The plan as a ledger has it; the same object where it was planned so, or as begun and the ledger has nothing.
+    """The plan as a ledger has it; the same object where it was planned so.
 
     Raises
     ------
@@ -52,38 +47,11 @@ def as_begun(plan: Plan, ledger: Ledger) -> Plan:
         The ledger cannot be read.
     """
     begun = begun_of(ledger, plan.config, plan.release_id)
-    stands = begun is not None and begun.calibration is not None
-    if begun == plan.begun or (plan.begun is not None and not stands):
-        return plan
-    return _as_it_stands(plan.loaded, plan.logical_date, begun)
-
-
-def _as_it_stands(loaded: LoadedConfig, logical_date: date, begun: Begun | None) -> Plan:
-    newest = None
-    for edition in editions.NEWEST_FIRST:
-        try:
-            plan = make_plan(loaded, logical_date, begun, edition)
-        except ConfigError:
-            if newest is None:
-                raise
-            continue  # what cannot be planned by it was not begun by it
-        if _stands(plan, begun):
-            return plan
-        newest = newest or plan
-    return newest or plan
-
-
-def _stands(plan: Plan, begun: Begun | None) -> bool:
-    """Whether nothing stands yet, or what stands is the plan's, or that of another night of its series."""
-    if begun is None or begun.calibration is None:
-        return True
-    if plan.series is not None:
-        return bool(plan.series.digest == begun.calibration.get("continual", {}).get("series"))
-    return digest(plan.public["calibration"]) == digest(begun.calibration)
+    return plan if begun == plan.begun else make_plan(plan.loaded, plan.logical_date, begun)
 
 
 def begun_of(ledger: Ledger, config: ReleaseConfig, release_id: str) -> Begun | None:
-    """How a ledger has a release; None where it has nothing of it that is not void, and no night shares its charge.
+    """How a ledger has a release; None where it has nothing of it that is not void and no nights share its charge.
 
     Parameters
     ----------
@@ -102,15 +70,14 @@ def begun_of(ledger: Ledger, config: ReleaseConfig, release_id: str) -> Begun | 
     account, section = config.release.account, config.continual
     if section is None:
         own = reserved_entries(ledger, account, release_id)
-        return Begun.of(_spec(own[0])["calibration"]) if own else None
+        return Begun(charged=True) if own else None
     owner, first = release_id.rpartition("/")[0], section.first.isoformat()
     found = reserved_entries(ledger, account)
     series = [entry for entry in found if _owner(entry) == owner and _first(entry) == first]
     own = [entry for entry in found if entry.release_id == release_id]
-    known = series or own
     # Whichever date runs first is the first night.
     night = _night(ledger, account, series, release_id) if series else InLedger(chained=False, number=1)
-    return Begun.of(_spec(known[0])["calibration"], night, charged=bool(own)) if known else Begun(night=night)
+    return Begun(night, charged=bool(own))
 
 
 def _night(ledger: Ledger, account: str, series: list[Entry], release_id: str) -> InLedger:

@@ -1,6 +1,6 @@
 """The third step of a plan: what the ledger stores, as plain JSON, nothing private in it.
 
-A pure function of what was designed, and of how the ledger has the plan where an earlier version began the release.
+A pure function of what was designed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import Any
 
 from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.pipeline.config import release_world
-from blockveil.pipeline.plan.begun import Begun
 from blockveil.pipeline.plan.designing import Designed
 from blockveil.pipeline.plan.nights import Series
 from blockveil.pipeline.questions import Answer
@@ -41,7 +40,7 @@ class Described:
     series: Series | None
 
 
-def describe(designed: Designed, charge: Loss, release_id: str, begun: Begun | None = None) -> Described:
+def describe(designed: Designed, charge: Loss, release_id: str) -> Described:
     """Write a plan down.
 
     Parameters
@@ -50,18 +49,16 @@ def describe(designed: Designed, charge: Loss, release_id: str, begun: Begun | N
         The design, and what is booked for it.
     release_id
         ``dataset/name/logical date``.
-    begun
-        How the ledger has it; None writes it as this version does.
     """
-    public, night = _public(designed, designed.answer, charge, release_id, begun), designed.resolved.night
+    public, night = _public(designed, designed.answer, charge, release_id), designed.resolved.night
     if night is None or designed.together is None:
         return Described(public, None)
-    series = night.series(_public(designed, designed.together, charge, "", begun))
+    series = night.series(_public(designed, designed.together, charge, ""))
     public["calibration"]["continual"] = night.facts(series)
     return Described(public, series)
 
 
-def _public(designed: Designed, answer: Answer, charge: Loss, release_id: str, begun: Begun | None) -> dict[str, Any]:
+def _public(designed: Designed, answer: Answer, charge: Loss, release_id: str) -> dict[str, Any]:
     numbers = {
         "mechanism": designed.mechanism.name,
         "parameters": designed.mechanism.parameters(),
@@ -71,14 +68,5 @@ def _public(designed: Designed, answer: Answer, charge: Loss, release_id: str, b
     }
     if designed.compared:
         numbers["compared"] = [asdict(candidate) for candidate in designed.compared]
-    numbers = numbers if begun is None else _as_begun(numbers, begun)
     world = release_world(designed.resolved.config)
     return {"release_id": release_id, **world, "calibration": numbers, "algorithms": dict(ALGORITHMS)}
-
-
-def _as_begun(numbers: dict[str, Any], begun: Begun) -> dict[str, Any]:
-    """The same numbers as an earlier version wrote them."""
-    found = {name: value for name, value in numbers.items() if begun.mapped or name != "map"}
-    if begun.exact is not None and "sensitivity_exact" in found:
-        found["sensitivity_exact"] = begun.exact
-    return found

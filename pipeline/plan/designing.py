@@ -92,10 +92,7 @@ def _shared(asked: Resolved, found: Design) -> None:
 def _designed(asked: Resolved) -> Designed:
     question, mechanism, guarantee, night = asked.question, asked.mechanism, asked.of_a_row, asked.night
     if isinstance(mechanism, Auto):
-        best = compare(question.problem, guarantee, mechanism.metric, question.answer, mechanism.without)
-        if asked.config.privacy.share is not None and best.design.loss.epsilon > 0:
-            # A share is of mu squared: the best of those that have it. Plans whose best had it keep their table.
-            best = compare(question.problem, guarantee, mechanism.metric, partial(_shared, asked), mechanism.without)
+        best = compare(question.problem, guarantee, mechanism.metric, partial(_shared, asked))
         return Designed(asked, question.answer(best.design), best.mechanism, best.table)
     if night is None:
         return Designed(asked, question.answer(mechanism.design(question.problem, guarantee)), mechanism)

@@ -24,7 +24,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
 from blockveil.pipeline.ledger.guessing import with_loss, with_promise
-from blockveil.pipeline.plan import editions, nights
+from blockveil.pipeline.plan import nights
 from blockveil.pipeline.plan.begun import Begun
 from blockveil.pipeline.plan.describing import Described, describe
 from blockveil.pipeline.plan.designing import Designed, design
@@ -190,7 +190,6 @@ def make_plan(
     loaded: LoadedConfig,
     logical_date: date,
     begun: Begun | None = None,
-    edition: int = editions.NEWEST,
 ) -> Plan:
     """Plan a release; reads no data.
 
@@ -202,8 +201,6 @@ def make_plan(
         Night that it is for.
     begun
         How the ledger has it (:func:`.begun_plans.plan_begun`); None plans it as one that nobody has begun.
-    edition
-        Of the formulas; an earlier one finishes what was begun by it.
 
     Raises
     ------
@@ -212,11 +209,11 @@ def make_plan(
         charge; the message says what to change.
     """
     try:
-        designed = design(resolve(loaded, logical_date, None if begun is None else begun.night, edition))
+        designed = design(resolve(loaded, logical_date, None if begun is None else begun.night))
         charge = designed.charge
     except (GeometryError, CannotCalibrate, OverflowError, ValueError) as error:
         raise ConfigError("This release cannot be planned", str(error), "Change the config accordingly") from None
-    described = describe(designed, charge, release_id(loaded.config, logical_date), begun)
+    described = describe(designed, charge, release_id(loaded.config, logical_date))
     plan = Plan(loaded, logical_date, designed, charge, described, begun)
     plan.effort.cut(plan.effort.machine())  # a plan fits the memory bound before it starts
     _check_blocks(plan)

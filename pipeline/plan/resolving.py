@@ -12,7 +12,6 @@ from datetime import date
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.contract import Designer
 from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
-from blockveil.pipeline.plan.editions import NEWEST, by_edition
 from blockveil.pipeline.plan.grouping import guarantee_of_a_row
 from blockveil.pipeline.plan.mechanism_choice import mechanism_of
 from blockveil.pipeline.plan.nights import InLedger, SharedNight
@@ -48,9 +47,7 @@ class Resolved:
     settled: bool
 
 
-def resolve(
-    loaded: LoadedConfig, logical_date: date, found: InLedger | None = None, edition: int = NEWEST
-) -> Iterator[Resolved]:
+def resolve(loaded: LoadedConfig, logical_date: date, found: InLedger | None = None) -> Iterator[Resolved]:
     """Yield what a config asks: with few bits where they may be enough, and at last with those that it declares.
 
     Parameters
@@ -59,8 +56,6 @@ def resolve(
         The config and the night.
     found
         How the ledger has the nights that share its charge; None plans them as new.
-    edition
-        Of the formulas; see :mod:`.editions`.
 
     Raises
     ------
@@ -73,5 +68,5 @@ def resolve(
     guarantee = guarantee_of(privacy)
     of_a_row = guarantee_of_a_row(guarantee, privacy)
     for made in by_bits(loaded):
-        question, mechanism = by_edition(ask(made), mechanism_of(made.config), edition)
-        yield Resolved(made.config, question, mechanism, guarantee, of_a_row, night, settled=made is loaded)
+        mechanism = mechanism_of(made.config)
+        yield Resolved(made.config, ask(made), mechanism, guarantee, of_a_row, night, settled=made is loaded)

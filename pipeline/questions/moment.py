@@ -51,8 +51,6 @@ class Moment:
         Whether noise has declared directions.
     density
         Public bound on the share of values other than zero, where one is declared and the shape lets it be used.
-    shrinks
-        Whether eigenvalues of a positive semi-definite version may be shrunk; earlier versions cut them all at zero.
     """
 
     problem: SecondMoment
@@ -60,7 +58,6 @@ class Moment:
     features: tuple[str, ...]
     directed: bool = False
     density: float | None = None
-    shrinks: bool = True
 
     @property
     def origin(self) -> Vector:
@@ -122,7 +119,7 @@ class MomentAnswer:
     def shrinks(self) -> bool:
         """Whether the positive semi-definite version has shrunk eigenvalues; by the design alone."""
         whole = not self.work(self.question.problem.rows_at_most).blocked
-        return whole and self.question.shrinks and shrunk_spectrum.suits(self.design, self.question.lead)
+        return whole and shrunk_spectrum.suits(self.design, self.question.lead)
 
     def facts(self) -> dict[str, Any]:
         """Shape of a record, and how the positive semi-definite version is made if it is not the nearest one."""

@@ -103,15 +103,15 @@ MUTANTS = (
         "tests/pipeline/plan/test_maps.py",
         (
             "test_a_release_is_not_finished_with_another_map_than_it_was_begun_with",
-            "blockveil.pipeline.plan.begun:Begun.of",
-            'cls("map" in calibration, ',
-            "cls(False, ",
+            "blockveil.pipeline.questions.question:mapped_facts",
+            '"sha256": mixing.digest',
+            '"sha256": ""',
         ),
         (
             "test_a_night_of_a_series_never_has_another_map_than_those_before",
-            "blockveil.pipeline.plan.begun:Begun.of",
-            'cls("map" in calibration, ',
-            "cls(False, ",
+            "blockveil.pipeline.questions.question:mapped_facts",
+            '"sha256": mixing.digest',
+            '"sha256": ""',
         ),
     ),
     *of(

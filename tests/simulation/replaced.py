@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 _plans = dict[Any, Plan]()
 
 
-def plan_made(config: Any, day: date, begun: Begun | None = None, edition: Any = None) -> Plan:
+def plan_made(config: Any, day: date, begun: Begun | None = None) -> Plan:
     """The plan of a night as the ledger has it: the same for the same config and what the ledger says."""
-    key = (id(config), day, repr(begun), edition)  # the configs of a setting are there to the end
+    key = (id(config), day, repr(begun))  # the configs of a setting are there to the end
     if key not in _plans:
-        _plans[key] = make_plan(config, day, begun, edition)
+        _plans[key] = make_plan(config, day, begun)
     return _plans[key]
 
 

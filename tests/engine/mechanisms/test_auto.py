@@ -110,7 +110,6 @@ def test_only_proven_mechanisms_are_compared_and_each_is_in_the_catalogue():
 
 
 def test_a_mechanism_for_few_queries_leaves_the_tables_of_other_queries_as_they_were():
-    """A plan holds the table, and a release that an earlier version began has the digest of its plan."""
     of_counts = compare(Counts((3, 3), Neighbours.ADD_REMOVE, 100), GUARANTEE, Metric("total"))
     assert {row.mechanism for row in of_counts.table} == {
         *("shaped-gaussian", "gaussian", "imgm", "classic-gaussian", "mgm", "laplace", "discrete-laplace"),

@@ -7,7 +7,6 @@ from blockveil.engine.mechanisms.laplace import Laplace
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.config.model import ContinualSection
 from blockveil.pipeline.plan import planning
-from blockveil.pipeline.plan.begun import Begun
 from blockveil.pipeline.plan.designing import design
 from blockveil.pipeline.plan.nights import SharedNight
 from blockveil.pipeline.plan.planning import make_plan
@@ -63,16 +62,6 @@ def test_a_question_whose_bits_are_settled_is_resolved_once(tmp_path):
     assert only.settled
 
 
-def test_a_plan_is_written_as_it_was_begun(tmp_path):
-    loaded = load_config(support.write_config(tmp_path))
-    plan = make_plan(loaded, NIGHT)
-    exact = plan.public["calibration"]["sensitivity_exact"]
-    again = make_plan(loaded, NIGHT, Begun(mapped=False, exact=not exact))
-    assert again.public["calibration"]["sensitivity_exact"] is not exact
-    assert again.digest != plan.digest
-    assert make_plan(loaded, NIGHT, Begun(mapped=True, exact=exact)).digest == plan.digest
-
-
 @pytest.mark.parametrize("section", ["", f"\n[continual]\nnights = 4\nfirst = {NIGHT}\n"])
 def test_a_run_plans_once_whether_or_not_the_ledger_has_its_release(tmp_path, monkeypatch, section):
     path = support.write_config(tmp_path)
@@ -86,7 +75,7 @@ def test_a_run_plans_once_whether_or_not_the_ledger_has_its_release(tmp_path, mo
     run_release(first.plan, ThreadCompute(1), "test", lambda *_: None)
     plans.clear()
     again = Workspace.planned(loaded, NIGHT)
-    assert again.plan.begun.calibration == again.plan.public["calibration"]
+    assert again.plan.charged
     assert again.plan.digest == first.plan.digest
     assert Workspace.open(again.plan).plan is again.plan
     assert len(plans) == 1

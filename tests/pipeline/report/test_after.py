@@ -12,7 +12,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import after, make_report
 from tests import support
-from tests.pipeline.plan import test_editions
+from tests.pipeline.plan import test_begun_plans
 from tests.pipeline.public import test_noise_directions as directed
 from tests.pipeline.questions import test_queries as queries
 
@@ -29,7 +29,7 @@ def released(folder, loaded):
 
 @pytest.mark.parametrize("kind", ["covariance", "second-moment"])
 def test_a_release_with_shrunk_eigenvalues_says_so_and_how_large_its_error_may_be(tmp_path, kind):
-    _, release, made = released(tmp_path, test_editions.prepare_wide(tmp_path, kind=kind))
+    _, release, made = released(tmp_path, test_begun_plans.prepare_wide(tmp_path, kind=kind))
     error = release.attributes["error"]
     assert error["post_processing"] == post_processing_error.SHRUNK
     assert error["simulated"]["after"]["frobenius"] < error["simulated"]["noisy"]["frobenius"]
@@ -41,7 +41,7 @@ def test_a_release_with_shrunk_eigenvalues_says_so_and_how_large_its_error_may_b
 
 @pytest.mark.slow
 def test_the_bound_of_shrunk_eigenvalues_holds(tmp_path):
-    loaded = test_editions.prepare_wide(tmp_path, kind="second-moment")
+    loaded = test_begun_plans.prepare_wide(tmp_path, kind="second-moment")
     plan = make_plan(loaded, NIGHT)
     design, coordinates, d = plan.design, plan.question.query.quantiser.coordinates, 12
     rng, steps = np.random.default_rng(4), plan.design.steps((0, 12), (0, 12))

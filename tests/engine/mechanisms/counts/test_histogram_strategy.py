@@ -140,12 +140,11 @@ def test_auto_takes_it_where_columns_are_many_and_the_error_of_independent_noise
     assert errors["gaussian"] / errors["histogram-residuals"] == pytest.approx(less, rel=0.002)
 
 
-def test_places_without_a_bin_are_no_error_but_in_plans_of_before():
+def test_places_without_a_bin_are_no_error():
     problem = Histograms((3, 9), ADD, 1000)
     design = compare(problem, GUARANTEE, Metric("total")).design
     variance = design.entry_standard_deviation()[0, 0] ** 2
     assert Metric("total").value(design, problem) == pytest.approx(12 * variance)
-    assert Metric("total", filled=True).value(design, problem) == pytest.approx(18 * variance)
 
 
 def test_other_queries_one_column_and_too_many_are_refused_in_words():
