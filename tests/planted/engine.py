@@ -2,6 +2,9 @@
 
 from tests.planted.mutant import Mutant, of
 
+_HISTOGRAMS = "mechanisms.counts.histogram_strategy:HistogramStrategy"
+_ANSWERS = "mechanisms.counts.workload_answers"
+
 MUTANTS = (
     *of(
         "tests/engine/answers/test_column_bins.py",
@@ -315,6 +318,30 @@ MUTANTS = (
             "noise_it_draws"
         ),
     ),
+    *(
+        Mutant(
+            "src/blockveil/testing/mechanism.py::"
+            "test_rounding_is_charged_in_every_entry_in_which_two_neighbours_differ",
+            f"blockveil.engine.{where}",
+            old,
+            new,
+            run=(
+                f"tests/engine/mechanisms/test_mechanism_contracts.py::Test{contract}::"
+                "test_rounding_is_charged_in_every_entry_in_which_two_neighbours_differ"
+            ),
+        )
+        for contract, where, old, new in (
+            ("HistogramResiduals", f"{_HISTOGRAMS}.changing", "sum(self.sizes) + len(self.sizes) + 1", "self.cells[0]"),
+            ("Residuals", "mechanisms.counts.residuals:ResidualNoise.measured", "tables.entries", "tables.cells // 2"),
+            ("MatrixMechanism", "mechanisms.counts.matrix_mechanism:ProductStrategy.changing", "else 2", "else 1"),
+            ("HierarchicalGaussian", "mechanisms.counts.hierarchy:Tree.changing", "else 2", "else 1"),
+            ("HierarchicalLaplace", f"{_ANSWERS}:Hierarchical._blocks", "each * tree.levels)", "each)"),
+            ("Gaussian", "sensitivity.marginal_problem:Marginals.spread", " * len(self.tables.tables)", ""),
+            ("JointDiagonal", "noise.additive:whole_shifts", "/ 2.0", "/ 4.0"),
+            ("KNorm", "noise.additive:k_norm_design", "+ 1.0", "+ 0.0"),
+            ("Laplace", "noise.additive:laplace_design", "spread.changing /", "1.0 /"),
+        )
+    ),
     *of(
         "tests/engine/sensitivity/test_moment_diagonal.py",
         (
@@ -378,6 +405,12 @@ MUTANTS = (
             "blockveil.engine.sensitivity.diagonal_sizes:added_square",
             "count.times * count.own, ",
             "1.5 * count.times * count.own, ",
+        ),
+        (
+            "test_whole_steps_of_the_least_size_move_no_neighbour_further_than_is_charged",
+            "blockveil.engine.sensitivity.diagonal_sizes:added_sensitivity",
+            "sqrt(diagonal) / LEAST_STEP if",
+            "0.0 if",
         ),
         (
             "test_replacing_a_record_of_whole_numbers_moves_no_further",

@@ -13,6 +13,7 @@ from blockveil.engine.estimates.error_bounds import total_variance
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.contract import NotApplicable
+from blockveil.engine.noise.cube_noise import CubeNoise
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body, CappedBox
 from blockveil.engine.sensitivity.problems import (
@@ -96,6 +97,37 @@ def single_records(problem):
             values[tuple(places[axis] for axis in table)] = 1
         found.append(counts)
     return found
+
+
+def entries_that_change(problem, design):
+    """Most distinct entries of the answer in which some pair of neighbours differs."""
+    if not isinstance(problem, Counts | Histograms | Marginals):
+        # A record without a zero changes all entries of its row, or all of the whole answer.
+        answer = np.ones(design.shape)
+        if isinstance(problem, Rows):
+            answer[1:] = 0
+        return np.count_nonzero(np.triu(answer) if design.symmetric else answer)
+    answers = single_records(problem)
+    if design.strategy is not None:
+        answers = [design.strategy.answers(counts) for counts in answers]
+    if problem.neighbours is REPLACE:
+        answers += [a - b for i, a in enumerate(answers) for b in answers[:i]]
+    return max(np.count_nonzero(change) for change in answers)
+
+
+def rounding_loss(design, entries):
+    """Loss by rounding neighbours' answers one step further apart in so many entries, in the norm of the noise."""
+    steps = entries if design.grid.norm == "L1" else np.sqrt(entries)
+    if isinstance(design.grid, CubeNoise):
+        steps = 1.0
+    elif design.joint:
+        steps += 1.0  # lengths are rounded up
+    diagonal = design.spread.diagonal
+    if diagonal is not None and diagonal.shared:
+        # What the diagonal shares is moved by whole steps, each at most 1/2 from the best real one.
+        taken = float(np.sum(diagonal.taken(design.width) ** 2))
+        steps += np.sqrt(diagonal.shared * (1.0 + diagonal.shared * taken)) / 2.0
+    return steps / design.grid.privacy_scale
 
 
 def total_error(problem, design):
@@ -194,6 +226,16 @@ class MechanismContract(ReleaseContract):
     def test_the_loss_is_that_of_the_noise_it_draws(self):
         for problem, design in self.designs(self.guarantees[0]):
             assert (design.loss.mu or design.loss.epsilon) >= attained(problem, design) / design.scale
+
+    def test_rounding_is_charged_in_every_entry_in_which_two_neighbours_differ(self):
+        for problem, design in self.designs(self.guarantees[0]):
+            if design.whole:
+                continue  # counts are whole steps: nothing is rounded
+            entries = entries_that_change(problem, design)
+            assert entries <= design.spread.changing
+            assert attained(problem, design) <= design.sensitivity.bound
+            charged = design.loss.mu or design.loss.epsilon
+            assert charged >= design.sensitivity.bound / design.scale + rounding_loss(design, entries)
 
     def test_a_block_is_the_block_of_the_whole(self):
         key = NoiseKey(bytes(range(32)))

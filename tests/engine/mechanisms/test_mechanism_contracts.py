@@ -32,6 +32,7 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
 from blockveil.engine.sensitivity.problems import Counts, Marginals, Rows, SecondMoment
+from blockveil.engine.workloads.workload import Identity, Kronecker
 from blockveil.testing.mechanism import ADD, PROBLEMS, REPLACE, TABLES, UNITS, K, MechanismContract, ReleaseContract
 
 NOT_AUGMENTED = tuple(name for name in PROBLEMS if name != "covariance" and not name.startswith("totals"))
@@ -222,7 +223,12 @@ class TestResiduals(MechanismContract):
 
 class TestMatrixMechanism(MechanismContract):
     mechanism = MatrixMechanism()
-    applies = WORKLOADS
+    # Of single cells each record changes few answers; of ranges it changes all of them.
+    applies = (*WORKLOADS, "single cells, replace-one")
+    problems: ClassVar = {
+        **PROBLEMS,
+        "single cells, replace-one": Counts((6, 5), REPLACE, 1000, (Kronecker(Identity(6), Identity(5)),)),
+    }
 
     def sensitivities(self, problem):
         return [(ProductStrategy, "l2")]

@@ -1,6 +1,7 @@
 """Noise with sizes of its own on the diagonal, by feature and behind a count: the largest change over all records."""
 
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -10,9 +11,15 @@ from scipy.optimize import minimize
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.diagonal_sizes import JoinedCount, added_square, free_gain, replaced_bound
+from blockveil.engine.sensitivity.diagonal_sizes import (
+    JoinedCount,
+    added_sensitivity,
+    added_square,
+    free_gain,
+    replaced_bound,
+)
 from blockveil.engine.sensitivity.problems import SecondMoment
-from blockveil.engine.sensitivity.spread import Diagonal, Spread
+from blockveil.engine.sensitivity.spread import LEAST_STEP, Diagonal, Spread
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 ROWS = {
@@ -68,6 +75,46 @@ def test_adding_a_record_of_whole_numbers_moves_no_further_and_one_of_them_as_fa
     assert largest == pytest.approx(found.attained, rel=1e-12)
     # Steps of different sizes are rounded up by different parts, of 2^-14 at most.
     assert largest <= found.bound <= largest * 1.0005
+
+
+def largest_square_of_whole_steps(sizes, own, shared, constant, count):
+    """N^2 exactly, as a fraction: the largest over corners of records and over steps that are rounded up or are not.
+
+    A step of ideally ``LEAST_STEP`` units may have one unit more; steps off the diagonal are ideal here.
+    """
+    p0, p, e = Fraction(constant), [*map(Fraction, sizes)], [*map(Fraction, own)]
+    times = 0 if count is None else count.times
+    common = Fraction(shared, 1 + shared * (len(p) + times**2))
+    coarser = Fraction(LEAST_STEP, LEAST_STEP + 1)
+    best = Fraction(0)
+    for corner in product((0, 1), repeat=len(p)):
+        on = [i for i, end in enumerate(corner) if end]
+        off = (p0 + sum(p[i] for i in on)) ** 2 - p0**2 - sum(p[i] ** 2 for i in on)
+        # The count is there whatever the corner: its change is one, or none without a constant.
+        first = Fraction(count.own) if count else p0
+        for factors in product((1, coarser), repeat=len(on) + 1):
+            diagonal = [first * factors[0], *(e[i] * factor for i, factor in zip(on, factors[1:], strict=True))]
+            along = times * diagonal[0] + sum(diagonal[1:])
+            best = max(best, off + sum(each**2 for each in diagonal) - common * along**2)
+    return best
+
+
+@pytest.mark.parametrize("kind", ["second moment", "covariance", "covariance whose count takes part"])
+def test_whole_steps_of_the_least_size_move_no_neighbour_further_than_is_charged(kind):
+    rng, beyond = np.random.default_rng(len(kind)), 0
+    for _ in range(60):
+        features, shared = int(rng.integers(2, 5)), int(rng.integers(1, 65))
+        sizes = np.exp(rng.uniform(-4.0, 0.0, features))
+        own = np.maximum(sizes, np.exp(rng.uniform(0.0, 3.0)) * sizes ** rng.uniform(0.0, 2.0))
+        constant = 0.0 if kind == "second moment" else float(rng.uniform(0.1, 3.0))
+        joined = kind.endswith("takes part")
+        count = JoinedCount(constant * float(rng.uniform(1.0, 20.0)), int(rng.integers(1, 9))) if joined else None
+        found = added_sensitivity(sizes, own, shared, constant, count)
+        square = largest_square_of_whole_steps(sizes, own, shared, constant, count)
+        assert square <= Fraction(found.bound) ** 2
+        beyond += square > Fraction(found.attained) ** 2 * (1 + Fraction(1, 10**9))
+    # Without a margin for rounding up, many of these would be charged too little.
+    assert beyond > 10
 
 
 @pytest.mark.parametrize("name", ["uneven", "covariance", "uneven covariance"])
