@@ -200,7 +200,7 @@ class _OfColumn(Section):
 
 
 class ChosenRows(_OfColumn):
-    """A declared number of rows of each unit at most, chosen by the unit and the number of the row within it."""
+    """A declared number of rows of each unit at most, chosen by what they hold and never by their order."""
 
     kind: Literal["choose"]
     """how rows belong to units"""

@@ -94,16 +94,22 @@ MUTANTS = (
     *of(
         "tests/pipeline/data/ingest/test_units.py",
         (
-            "test_which_rows_are_chosen_does_not_depend_on_their_values",
-            "blockveil.pipeline.data.ingest.units:_Choose.add",
-            "_scores(self._key, digests, numbers)",
-            "_scores(self._key, digests, rows[:, 0].astype(np.int64))",
-        ),
-        (
             "test_a_unit_more_or_less_changes_its_own_rows_alone_and_at_most_k_of_them",
             "blockveil.pipeline.data.ingest.units:_Choose.add",
-            " - np.repeat(starts - self._units.counts[places], counts)",
-            "",
+            "self._numbers(keys)",
+            "np.arange(keys.size)",
+        ),
+        (
+            "test_any_order_of_the_rows_gives_the_same_chosen_rows_in_the_same_order",
+            "blockveil.pipeline.data.ingest.units:in_order",
+            "np.argsort(keys",
+            "np.argsort(_units(keys)",
+        ),
+        (
+            "test_each_of_equal_rows_counts_where_rows_are_chosen",
+            "blockveil.pipeline.data.ingest.units:_Choose._numbers",
+            "return numbers",
+            "return np.zeros_like(numbers)",
         ),
     ),
     *of(

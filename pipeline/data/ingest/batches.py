@@ -151,6 +151,8 @@ class TableBatch:
         real = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
         if not (real or pa.types.is_null(kind)):
             raise Unfit(name, f"is of type {kind}", "A number needs a column of whole or real numbers")
+        if pa.types.is_decimal(kind):
+            column = column.cast(pa.string())  # read as a text it is rounded once, as elsewhere
         if not pa.types.is_float32(kind):
             # Not "safe": a whole number beyond 2^53 is rounded to the nearest float64, as any real number is.
             column = pc.cast(column, pa.float64(), safe=False)

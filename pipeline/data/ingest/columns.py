@@ -82,6 +82,7 @@ class Encoder:
             if gone is not None:
                 dropped = _either(dropped, gone)
             start = stop
+        rows += 0  # equal values have equal bits: below zero by a sign alone is zero
         return rows, None if dropped is None else ~dropped
 
 

@@ -1,10 +1,10 @@
-"""One table of a database as a source: one snapshot, read in batches, in the order in which the rows lie.
+"""One table of a database as a source: one snapshot, read in batches.
 
 The table must be a base table. A view may put rows of several persons into one, which no check of the query would see.
 What a driver says in an error may quote a record or a password, so only the kind of the error is shown.
 
-Rows come in the order in which they are stored, which no index, statistic or plan of the database changes: rows of one
-unit then have the same order among themselves whatever other rows there are, as :mod:`.units` requires of a source.
+Rows come in the order in which they lie, so that a run that goes on finds them where it left off. That order may follow
+from the rows of others, and decides nothing (:mod:`.units`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The files of a source, in the order in which they are read, each with an identity that changes with its content.
 
-Files are read as listed in the config; a folder or a pattern stands for its files by name. The order decides which row
-of a unit is its first, so it is part of what an ingest is, and does not depend on the machine.
+Files are read as listed in the config; a folder or a pattern stands for its files by name. Where each row is a unit,
+this is the order of the store, so it does not depend on the machine.
 """
 
 from __future__ import annotations

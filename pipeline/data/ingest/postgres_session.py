@@ -2,7 +2,7 @@
 
 Functions, operators and types are PostgreSQL's own, because nothing else is on the path where names are looked up. A
 table with row-level security is refused unless the role may see all of it: a policy may look at other rows. Rows
-come in the order in which they lie in the table.
+come in the order in which they lie in the table, so that a run that goes on finds them where it left off.
 """
 
 from __future__ import annotations

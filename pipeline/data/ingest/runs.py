@@ -1,8 +1,9 @@
-"""Rows sorted by unit on disk: runs of bounded size, read back by ranges of units.
+"""Rows sorted by unit and content on disk: runs of bounded size, read back by ranges of units.
 
-A run holds adjacent rows of the source in the order of their units. A range of units is then a stretch of each run, and
-the runs in their order give the rows of a unit in source order. So memory is bounded by a run and a range, whatever the
-number of units, and neither the size of runs nor the number of ranges changes what is stored.
+A run holds adjacent rows of the source in the order of their keys. A range of units is then a stretch of each run, and
+these stretches together, sorted again, are the rows of the range in the order of their keys, whatever the runs. A range
+that is larger than a run, as where one unit has very many rows, is cut at keys into pieces that are not. So memory is
+bounded by a few runs, and neither their size nor the number of ranges changes what is stored.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from blockveil.pipeline.base import durable
 from blockveil.pipeline.config.ingest_file import AggregatedRows, ChosenRows
 from blockveil.pipeline.data.ingest.operator_counts import OperatorCounts
 from blockveil.pipeline.data.ingest.unit_bound import UnitBound
-from blockveil.pipeline.data.ingest.units import DIGEST, Digests, fold, in_order, ranges
+from blockveil.pipeline.data.ingest.units import KEY, Keys, fold, in_order, ranges
 
 Rows = NDArray[Any]
+Opened = list[tuple[Any, Any]]
+"""Keys and rows of each run, to be sliced."""
 
 
 class Runs:
@@ -34,16 +37,18 @@ class Runs:
         Private folder.
     count
         Finished runs; others are overwritten.
+    run_bytes
+        Bytes of a run, and of what is read at once.
     """
 
-    def __init__(self, folder: Path, count: int) -> None:
-        self._folder, self.count = folder, count
-        self._held: list[tuple[Digests, Rows]] = []
+    def __init__(self, folder: Path, count: int, run_bytes: int) -> None:
+        self._folder, self.count, self._run_bytes = folder, count, run_bytes
+        self._held: list[tuple[Keys, Rows]] = []
         folder.mkdir(mode=0o700, exist_ok=True)
 
-    def append(self, digests: Digests, rows: Rows) -> None:
+    def append(self, keys: Keys, rows: Rows) -> None:
         """Write one more run; it is on the disk when this returns."""
-        for kind, values in zip(("units", "rows"), in_order(digests, rows), strict=True):
+        for kind, values in zip(("keys", "rows"), in_order(keys, rows), strict=True):
             file = self._file(kind, self.count)
             with open(file, "wb") as stream:
                 # Not numpy.save: what it raises on a full disk does not say so.
@@ -53,14 +58,14 @@ class Runs:
         durable.sync(self._folder)
         self.count += 1
 
-    def hold(self, digests: Digests, rows: Rows) -> None:
+    def hold(self, keys: Keys, rows: Rows) -> None:
         """Keep the only run in memory: a small source leaves nothing on the disk."""
-        self._held = [in_order(digests, rows)]
+        self._held = [in_order(keys, rows)]
 
     @property
     def size(self) -> int:
         """Bytes of all runs on the disk."""
-        return sum(self._file(kind, run).stat().st_size for run in range(self.count) for kind in ("units", "rows"))
+        return sum(self._file(kind, run).stat().st_size for run in range(self.count) for kind in ("keys", "rows"))
 
     def merged(
         self,
@@ -88,23 +93,46 @@ class Runs:
         ------
         Number of a range, and rows of the store.
         """
-        opened: list[tuple[Any, Any]] = list(self._held) or [self._open(run) for run in range(self.count)]
+        opened = self._opened()
         for number, (low, high) in enumerate(ranges(parts)):
             if number < first:
                 continue
             earlier = None if bound is None else bound.earlier(low, high)
             folded = fold(unit, opened[0][1].shape[1] if opened else 0, dtype, earlier)
-            for digests, rows in opened:
-                start, stop = _stretch(digests, low, high)
-                if start < stop:
-                    folded.add(digests[start:stop], rows[start:stop])
+            behind = None if high is None else high.ljust(KEY.itemsize, b"\0")
+            for keys, rows in self.sorted_pieces(low.ljust(KEY.itemsize, b"\0"), behind):
+                folded.add(keys, rows)
             counts.of_units(folded.rows_of_units, folded.most)
             if bound is not None:
                 bound.keep(number, parts, *folded.kept_of_units)
             yield number, folded.result()
 
+    def sorted_pieces(self, low: bytes, high: bytes | None) -> Iterator[tuple[Keys, Rows]]:
+        """Rows from one key to another in the order of their keys, in pieces of a bounded size."""
+        found = [(run, *_stretch(run[0], low, high)) for run in self._opened()]
+        found = [(run, start, stop) for run, start, stop in found if start < stop]
+        size = sum((stop - start) * (KEY.itemsize + _row_bytes(rows)) for (_, rows), start, stop in found)
+        if size > self._run_bytes and len(found) > 1:
+            (keys, _), start, stop = max(found, key=lambda one: one[2] - one[1])
+            border = keys[(start + stop) // 2 : (start + stop) // 2 + 1].tobytes()
+            if border == low:  # what lies behind it, else there may be nothing to divide
+                border = (int.from_bytes(low) + 1).to_bytes(KEY.itemsize + 1)[1:]
+            if border != high and border > low:
+                yield from self.sorted_pieces(low, border)
+                yield from self.sorted_pieces(border, high)
+            else:  # rows of one key are equal: any order of them is the same
+                yield from ((keys[start:stop], rows[start:stop]) for (keys, rows), start, stop in found)
+        elif len(found) > 1:
+            keys = np.concatenate([keys[start:stop] for (keys, _), start, stop in found])
+            yield in_order(keys, np.concatenate([rows[start:stop] for (_, rows), start, stop in found]))
+        else:
+            yield from ((keys[start:stop], rows[start:stop]) for (keys, rows), start, stop in found)
+
+    def _opened(self) -> Opened:
+        return list(self._held) or [self._open(run) for run in range(self.count)]
+
     def _open(self, run: int) -> tuple[_Part, _Part]:
-        return _Part(self._file("units", run)), _Part(self._file("rows", run))
+        return _Part(self._file("keys", run)), _Part(self._file("rows", run))
 
     def _file(self, kind: str, run: int) -> Path:
         return self._folder / f"{kind}-{run:06d}.npy"
@@ -120,7 +148,7 @@ class _Part:
 
     def __getitem__(self, stretch: slice) -> NDArray[Any]:
         """Rows as an array in memory."""
-        row_bytes = self.dtype.itemsize * int(np.prod(self.shape[1:]))
+        row_bytes = _row_bytes(self)
         count = stretch.stop - stretch.start
         with open(self._file, "rb") as stream:
             stream.seek(self._offset + stretch.start * row_bytes)
@@ -130,17 +158,21 @@ class _Part:
         return np.frombuffer(content, self.dtype).reshape(count, *self.shape[1:])
 
 
-def _stretch(digests: Digests | _Part, low: bytes, high: bytes | None) -> tuple[int, int]:
-    return _first(digests, low), digests.shape[0] if high is None else _first(digests, high)
+def _row_bytes(rows: Rows | _Part) -> int:
+    return rows.dtype.itemsize * int(np.prod(rows.shape[1:]))
 
 
-def _first(digests: Digests | _Part, border: bytes) -> int:
-    """Place of the first digest that is not below a border, by bisection."""
-    wanted = np.frombuffer(border, DIGEST)
-    low, high = 0, digests.shape[0]
+def _stretch(keys: Keys | _Part, low: bytes, high: bytes | None) -> tuple[int, int]:
+    return _first(keys, low), keys.shape[0] if high is None else _first(keys, high)
+
+
+def _first(keys: Keys | _Part, border: bytes) -> int:
+    """Place of the first key that is not below a border, by bisection."""
+    wanted = np.frombuffer(border, KEY)
+    low, high = 0, keys.shape[0]
     while low < high:
         middle = (low + high) // 2
-        if digests[middle : middle + 1] < wanted:
+        if keys[middle : middle + 1] < wanted:
             low = middle + 1
         else:
             high = middle

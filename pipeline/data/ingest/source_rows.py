@@ -25,7 +25,7 @@ from blockveil.pipeline.data.ingest.runs import Runs
 from blockveil.pipeline.data.ingest.store_writer import BLOCK_BYTES, Saved, layout
 from blockveil.pipeline.data.ingest.table_growth import GrowingTable
 from blockveil.pipeline.data.ingest.unit_bound import UnitBound
-from blockveil.pipeline.data.ingest.units import Digester, Digests
+from blockveil.pipeline.data.ingest.units import Digester, Keys, keyed
 
 Tell = Callable[[str, float | None], None]
 Bounded = ChosenRows | AggregatedRows
@@ -98,7 +98,7 @@ def to_store(source: Source, staging: Staging, tell: Tell, bound: UnitBound | No
     if progress.phase == "read":
         runs = _sort(source, digester, staging, tell, bound)
     else:
-        runs = Runs(staging.runs, progress.runs)
+        runs = Runs(staging.runs, progress.runs, run_bytes(source.config))
     if bound is not None:
         bound.identifiers = digester.kind
     if runs.count == 0:  # held in memory: a kill starts again, which is cheap
@@ -120,19 +120,19 @@ def _read(source: Source, progress: IngestProgress, tell: Tell) -> Iterator[ToSt
 def _sort(source: Source, digester: Digester, staging: Staging, tell: Tell, bound: UnitBound | None) -> Runs:
     """Sort the rows by unit: into runs of a bounded size on the disk, or in memory where one run holds them all."""
     progress, budget = staging.progress, run_bytes(source.config)
-    runs = Runs(staging.runs, progress.runs)
-    parts: list[tuple[Digests, Rows]] = []
+    runs = Runs(staging.runs, progress.runs, budget)
+    parts: list[tuple[Keys, Rows]] = []
     size, part, row = 0, progress.part, progress.row
 
-    def write(parts: list[tuple[Digests, Rows]], part: int, row: int, kind: str | None) -> None:
+    def write(parts: list[tuple[Keys, Rows]], part: int, row: int, kind: str | None) -> None:
         runs.append(*_joined(parts))
         staging.save(runs=runs.count, part=part, row=row, identifiers=kind)
 
     with ThreadPoolExecutor(1, "blockveil-sort") as pool:  # reading goes on meanwhile
         busy: Future[None] | None = None
-        for rows, digests, at, after in _encoded(source, staging.progress, tell, _SORTING, digester):
-            parts.append((digests, rows))
-            size += rows.nbytes + digests.nbytes
+        for rows, keys, at, after in _encoded(source, staging.progress, tell, _SORTING, digester):
+            parts.append((keys, rows))
+            size += rows.nbytes + keys.nbytes
             part, row = at, int(after[-1])
             if size >= budget:
                 if busy is not None:
@@ -156,9 +156,9 @@ def _ranges(config: IngestConfig, size: int, bound: UnitBound | None) -> int:
     return max(1, ceil((size + (0 if bound is None else bound.size)) / run_bytes(config)))
 
 
-def _joined(parts: list[tuple[Digests, Rows]]) -> tuple[Digests, Rows]:
+def _joined(parts: list[tuple[Keys, Rows]]) -> tuple[Keys, Rows]:
     """Put batches together and let go of them."""
-    found = np.concatenate([digests for digests, _ in parts]), np.concatenate([rows for _, rows in parts])
+    found = np.concatenate([keys for keys, _ in parts]), np.concatenate([rows for _, rows in parts])
     parts.clear()
     return found
 
@@ -166,7 +166,7 @@ def _joined(parts: list[tuple[Digests, Rows]]) -> tuple[Digests, Rows]:
 def _encoded(
     source: Source, progress: IngestProgress, tell: Tell, stage: str, digester: Digester | None
 ) -> Iterator[tuple[Rows, Any, int, Places]]:
-    """Encoded rows that are kept, their units, their file, and the row of the file behind each."""
+    """Encoded rows that are kept, what they are sorted by, their file, and the row of the file behind each."""
     config = source.config
     reader, encoder, only = Reader(config), Encoder(config, source.loaded.path.parent), config.ingest.only
     total, before = max(1, sum(file.size for file in source.files)), 0
@@ -187,7 +187,7 @@ def _encoded(
                     rows, after = rows[keep], after[keep]
                 source.counts.batch(batch.rows, len(rows))
                 if len(rows):
-                    yield rows, digests, part, after
+                    yield rows, None if digests is None else keyed(digests, rows), part, after
                 tell(stage, None if share is None else min(1.0, (before + share * file.size) / total))
         before += file.size
 

@@ -1,22 +1,23 @@
 """How many rows a store that grows holds of each unit, so that the bound on a unit's rows holds over all appends.
 
-**Claim.** Let the source be a sequence of appends, each a sequence of rows. Then the store holds at most k rows of each
+**Claim.** Let the source be a sequence of appends, each a multiset of rows. Then the store holds at most k rows of each
 unit, whatever the appends; and sources that differ by all rows of one unit u have stores that differ by rows of u
 alone, at most k of them, in all appends together.
 
-**Proof.** An append keeps of unit v the ``min(k - h, n)`` rows of the smallest ``F(v, number)`` among the n that fit,
-numbered within this append; h is how many rows of v the earlier appends kept. By induction h is a function of v's rows
-in the earlier appends, of v's identifier, of k and of the seed, and ``h <= k``: it is 0 before the first, and each adds
-at most ``k - h``. So what is kept of v depends on the rows of no other unit (the claim in :mod:`.units`, with ``k - h``
-in place of k), and removing u's rows from every append changes nothing that is stored of v, nor, as each append is in
-the order of units, the order of it. Over all appends ``sum_a min(k - h_a, n_a) <= k`` rows of u are stored. QED.
+**Proof.** An append keeps of unit v the ``min(k - h, n)`` rows of the smallest ``F(v, content, number)`` among the n
+that fit, equal ones numbered within this append; h is how many rows of v the earlier appends kept. By induction h is a
+function of v's rows in the earlier appends, of v's identifier, of k and of the seed, and ``h <= k``: it is 0 before the
+first, and each adds at most ``k - h``. So what is kept of v depends on the rows of no other unit (the claim in
+:mod:`.units`, with ``k - h`` in place of k), and removing u's rows from every append changes nothing that is stored of
+v, nor, as each append is in the order of units, the order of it. Over all appends ``sum_a min(k - h_a, n_a) <= k`` rows
+of u are stored. QED.
 
 Which append a row is in is given: it is that of its file, which is known by its name and never by its content (two
 files of the same content under two names are refused, not skipped: to skip one would hide all of its rows for what one
 row in it says). Under replace-one the claim fails for k = 1 too: how many records the *first* append has would tell
 whether u had a row in it. Releases under replace-one are refused, as the contract of the store says that it grows.
 
-The rows of a unit that come first are kept, and those beyond the bound are dropped in all later appends.
+The rows of a unit that the first appends bring are kept, and those beyond the bound are dropped in all later appends.
 
 On the disk this is a list of immutable files, each of units in order with how many rows some appends kept of them; they
 add up. Four files of equally many appends are merged to one, as a counter carries: n appends write each entry at most

@@ -1,25 +1,28 @@
 """Bounded contribution of a unit: at most k of its rows, or one record of all of them.
 
-**Claim.** Let a source be a sequence of rows, each of which belongs to one unit or is dropped by a rule on the row
+**Claim.** Let a source be a multiset of rows, each of which belongs to one unit or is dropped by a rule on the row
 alone. A neighbour differs by all rows of one unit u: under add-remove they are there or not, under replace-one u has
 other rows. Then the stores differ by rows of u alone: by at most k rows, or by one record.
 
-**Proof.** Let v be another unit. Its rows are the same in both sources and in the same order among themselves, whatever
-stands between them, so the *number of a row within its unit* (0, 1, ... in source order, counted after dropping) is the
-same. What is stored for v is a function of v's rows, of those numbers, of v's identifier and of the seed: the k rows of
-the smallest ``F(v, number)``, F a keyed pseudo-random function, or the sum or mean of all rows in that order. No number
-that counts rows of other units enters: not the row's place in its file, not the place in a batch, a run or a range. So
-what is stored for v is the same in both stores. What is stored for u is at most k rows (one record) in each. QED.
+**Proof.** What is stored for a unit v is a function of v's identifier, of the seed and of the *multiset* of v's rows:
+they are sorted by content, equal rows are numbered 0, 1, ..., and the k rows of the smallest ``F(v, content, number)``
+are kept, F a keyed pseudo-random function; a sum or mean adds them up in that order. Equal rows are interchangeable, so
+the order in which a source hands rows out enters nowhere: neither that of v's own rows, which another person's row can
+change in a database or a compacted table, nor their places in files, batches, runs or ranges. v's multiset is the same
+in both sources, so what is stored for v is the same. What is stored for u is at most k rows (one record) in each. QED.
 The store's order is that of the units' digests, each a function of one identifier, so the other rows keep their order.
 
 Replacing u's rows by none is add-remove. Under replace-one u has at least one row in both sources and, with k = 1 or a
 record of all, exactly one in both stores; for larger k the number of rows would show, so only add-remove is served.
 
+The content of a row is what the store would hold of it, so a value has one content in whatever type a source keeps it.
+Whoever knows the seed can foresee F, and so choose among their own rows, and among nobody else's.
+
 Two units count as one if their digests of 128 bits agree. Whole numbers have different digests always (the cipher is a
-permutation); of n texts two agree with a probability below ``n^2 / 2^129``.
+permutation); of n texts two agree with a probability below ``n^2 / 2^129``, as of n contents.
 
 **Source**: bounded contribution as in Wilson et al., "Differentially private SQL with bounded user contribution", 2020,
-section 3; here the choice is keyed by the row's number within its unit, so that it can be repeated.
+section 3; here the choice is keyed by the row's content, so that it can be repeated.
 """
 
 from __future__ import annotations
@@ -42,7 +45,11 @@ from blockveil.pipeline.config.ingest_file import AggregatedRows, ChosenRows
 DIGEST = np.dtype("S16")
 """A unit's digest. NumPy drops trailing zero bytes in single values only; arrays keep, compare and sort all sixteen."""
 
+KEY = np.dtype("S32")
+"""What rows are sorted by: the digest of the unit, then that of the row's content."""
+
 Digests = NDArray[np.bytes_]
+Keys = NDArray[np.bytes_]
 Places = NDArray[np.int64]
 Rows = NDArray[Any]
 
@@ -100,17 +107,47 @@ def permuted(key: bytes, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return np.frombuffer(out, np.uint64, blocks.size).reshape(blocks.shape)
 
 
-def in_order(digests: Digests, rows: Rows) -> tuple[Digests, Rows]:
-    """Rows in the order of their units; rows of one unit stay in their order."""
-    order = np.argsort(digests, kind="stable")
-    return digests[order], rows[order]
+def contents(rows: Rows, key: bytes = b"") -> Digests:
+    """Digest of what the store would hold of each row, shape (rows,).
+
+    Parameters
+    ----------
+    rows
+        Encoded rows, shape (rows, columns); equal values have equal bits (:class:`.columns.Encoder`).
+    key
+        Without it nobody can recompute the digests; at most 64 bytes.
+    """
+    if not len(rows):
+        return np.empty(0, DIGEST)
+    values = np.ascontiguousarray(rows, rows.dtype.newbyteorder("<"))
+    content, width = memoryview(values.reshape(-1).view(np.uint8)), values.shape[1] * values.itemsize
+    found = b"".join(
+        [
+            hashlib.blake2b(content[start : start + width], digest_size=16, key=key).digest()
+            for start in range(0, len(content), width)
+        ]
+    )
+    return np.frombuffer(found, DIGEST)
+
+
+def keyed(digests: Digests, rows: Rows) -> Keys:
+    """What some rows are sorted by, shape (rows,), from the digests of their units."""
+    keys = np.empty((len(rows), 2), DIGEST)
+    keys[:, 0], keys[:, 1] = digests, contents(rows)
+    return keys.view(KEY).reshape(-1)
+
+
+def in_order(keys: Keys, rows: Rows) -> tuple[Keys, Rows]:
+    """Rows in the order of their units, and those of one unit in the order of their contents."""
+    order = np.argsort(keys, kind="stable")  # equal keys have equal rows: any order of these is the same
+    return keys[order], rows[order]
 
 
 class Fold(Protocol):
-    """Takes in the rows of some units, in source order and piece by piece, and gives what is stored for them."""
+    """Takes in the rows of some units, in the order of their keys and piece by piece, and gives what is stored."""
 
-    def add(self, digests: Digests, rows: Rows) -> None:
-        """Take in a piece: rows in the order of their units, rows of one unit in source order."""
+    def add(self, keys: Keys, rows: Rows) -> None:
+        """Take in a piece of sorted rows, which no row of an earlier piece comes behind."""
 
     def result(self) -> Rows:
         """What is stored, in the order of units."""
@@ -156,35 +193,40 @@ class _Units:
     def __init__(self) -> None:
         self.digests, self.counts = np.empty(0, DIGEST), np.empty(0, np.int64)
 
-    def meet(self, units: Digests) -> tuple[Places, Places]:
-        """Take in units, in order; return the new place of each earlier one, and the places of these."""
-        places = np.searchsorted(self.digests, units)
-        known = places < self.digests.size
-        known[known] = self.digests[places[known]] == units[known]
-        fresh = places[~known]
-        earlier = np.arange(self.digests.size)
-        earlier += np.searchsorted(fresh, earlier, side="right")
-        self.digests = np.insert(self.digests, fresh, units[~known])
-        self.counts = np.insert(self.counts, fresh, 0)
-        return earlier, np.searchsorted(self.digests, units)
+    def take(self, units: Digests) -> Places:
+        """Take in the units of sorted rows; return the place of each row's unit, shape (rows,)."""
+        fresh = _changes(units, self.digests[-1:])
+        places = np.cumsum(fresh) + self.digests.size - 1
+        self.digests = np.concatenate([self.digests, units[fresh]])
+        counts = np.bincount(places, minlength=self.digests.size)
+        counts[: self.counts.size] += self.counts
+        self.counts = counts
+        return places
 
 
 class _Choose:
     def __init__(self, unit: ChosenRows, width: int, dtype: np.dtype[Any], earlier: tuple[Digests, Places]) -> None:
         self._key = hashlib.sha256(b"blockveil ingest choice 1 " + unit.seed.encode()).digest()
-        self._at_most, self._earlier, self._units, nothing = unit.rows_at_most, earlier, _Units(), np.empty(0, np.int64)
-        self._kept = _Kept(nothing, nothing, nothing.astype(np.uint64), np.empty((0, width), dtype))
+        self._at_most, self._earlier, self._units = unit.rows_at_most, earlier, _Units()
+        self._last, self._equal = np.empty(0, KEY), 0
+        self._kept = _Kept(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty((0, width), dtype))
 
-    def add(self, digests: Digests, rows: Rows) -> None:
-        """Number the rows within their units and keep the best of each."""
-        units, starts, counts = _groups(digests)
-        earlier, places = self._units.meet(units)
-        # Rows of the same unit alone are counted: see the proof above.
-        numbers = np.arange(digests.size) - np.repeat(starts - self._units.counts[places], counts)
-        self._units.counts[places] += counts
-        scores = _scores(self._key, digests, numbers)
-        more = _Kept(np.repeat(places, counts), numbers, scores, rows)
-        self._kept = self._kept.moved(earlier).joined(more).best(self.most)
+    def add(self, keys: Keys, rows: Rows) -> None:
+        """Number equal rows and keep the best of each unit."""
+        places = self._units.take(_units(keys))
+        scores = _scores(self._key, keys, self._numbers(keys))
+        self._kept = self._kept.joined(_Kept(places, scores, rows)).best(self.most)
+
+    def _numbers(self, keys: Keys) -> Places:
+        """How many rows with its unit and content come before each row; shape (rows,)."""
+        starts = np.flatnonzero(_changes(keys, self._last))
+        numbers = np.arange(keys.size)
+        # Rows that go on with the last key of the piece before are numbered on from there.
+        head = int(starts[0]) if starts.size else keys.size
+        numbers[:head] += self._equal
+        numbers[head:] -= np.repeat(starts, np.diff(starts, append=keys.size))
+        self._last, self._equal = keys[-1:].copy(), int(numbers[-1]) + 1
+        return numbers
 
     @property
     def rows_of_units(self) -> Places:
@@ -209,40 +251,35 @@ class _Choose:
         return self._units.digests, np.bincount(self._kept.owners, minlength=self._units.digests.size)
 
     def result(self) -> Rows:
-        """The chosen rows, by unit and number."""
-        return self._kept.rows[np.lexsort((self._kept.numbers, self._kept.owners))]
+        """The chosen rows, by unit and content."""
+        return self._kept.rows
 
 
 @dataclass(frozen=True, eq=False)
 class _Kept:
-    """Rows, the places of their units, their numbers within them, and what they are chosen by."""
+    """Rows in the order of their keys, the places of their units, and what they are chosen by."""
 
     owners: Places
-    numbers: Places
     scores: NDArray[np.uint64]
     rows: Rows
-
-    def moved(self, places: Places) -> _Kept:
-        return _Kept(places[self.owners], self.numbers, self.scores, self.rows)
 
     def joined(self, more: _Kept) -> _Kept:
         if not self.owners.size:
             return more
         return _Kept(
             np.concatenate([self.owners, more.owners]),
-            np.concatenate([self.numbers, more.numbers]),
             np.concatenate([self.scores, more.scores]),
             np.concatenate([self.rows, more.rows]),
         )
 
     def best(self, most: Places) -> _Kept:
-        """The rows of the smallest scores, at most the bound of each unit; the lower number where scores agree."""
-        order = np.lexsort((self.numbers, self.scores, self.owners))
+        """The rows of the smallest scores, at most the bound of each unit; the first ones where scores agree."""
+        order = np.lexsort((self.scores, self.owners))
         owners = self.owners[order]
         starts = np.flatnonzero(np.diff(owners, prepend=-1))
         rank = np.arange(order.size) - np.repeat(starts, np.diff(starts, append=order.size))
-        order = order[rank < most[owners]]
-        return _Kept(self.owners[order], self.numbers[order], self.scores[order], self.rows[order])
+        chosen = np.sort(order[rank < most[owners]])
+        return _Kept(self.owners[chosen], self.scores[chosen], self.rows[chosen])
 
 
 class _Aggregate:
@@ -250,18 +287,15 @@ class _Aggregate:
         self._mean, self._dtype, self._units = mean, dtype, _Units()
         self._sums = np.empty((0, width), np.float64)
 
-    def add(self, digests: Digests, rows: Rows) -> None:
-        """Add rows to the sums of their units, one after the other, so that pieces do not change a bit."""
-        units, _, counts = _groups(digests)
-        earlier, places = self._units.meet(units)
+    def add(self, keys: Keys, rows: Rows) -> None:
+        """Add rows to the sums of their units, one after the other in the order of keys: pieces do not change a bit."""
+        places = self._units.take(_units(keys))
         sums = np.zeros((self._units.digests.size, rows.shape[1]))
-        sums[earlier] = self._sums
-        self._units.counts[places] += counts
-        target = np.repeat(places, counts)
+        sums[: len(self._sums)] = self._sums
         with np.errstate(over="ignore", invalid="ignore"):
             for column in range(rows.shape[1]):
                 # Unbuffered and in order of the index: a left fold.
-                np.add.at(sums[:, column], target, rows[:, column])
+                np.add.at(sums[:, column], places, rows[:, column])
         self._sums = sums
 
     @property
@@ -292,20 +326,28 @@ class _Aggregate:
         return stored
 
 
-def _groups(digests: Digests) -> tuple[Digests, Places, Places]:
-    """Units of sorted digests, where each starts, and how many rows it has."""
-    first = np.ones(digests.size, np.bool_)
-    first[1:] = digests[1:] != digests[:-1]
-    starts = np.flatnonzero(first)
-    return digests[starts], starts, np.diff(starts, append=digests.size)
+def _units(keys: Keys) -> Digests:
+    return np.ascontiguousarray(keys.view(DIGEST).reshape(-1, 2)[:, 0])
 
 
-def _scores(key: bytes, digests: Digests, numbers: Places) -> NDArray[np.uint64]:
-    """A keyed pseudo-random number of each unit and number within it."""
-    blocks = np.ascontiguousarray(digests).view(np.uint64).reshape(-1, 2).copy()
-    # Different numbers of one unit give different blocks; blocks of two units may agree, which does not matter.
-    blocks[:, 1] ^= numbers.view(np.uint64)
-    return permuted(key, blocks)[:, 0].astype(np.uint64)
+def _changes(found: NDArray[np.bytes_], before: NDArray[np.bytes_]) -> NDArray[np.bool_]:
+    """Which of some sorted values differ from the one before; ``before`` is the one before the first, if any."""
+    changes = np.ones(found.size, np.bool_)
+    changes[1:] = found[1:] != found[:-1]
+    if before.size:
+        changes[:1] = found[:1] != before
+    return changes
+
+
+def _scores(key: bytes, keys: Keys, numbers: Places) -> NDArray[np.uint64]:
+    """A keyed pseudo-random number of each unit, content and number: a cipher-block chain over blocks of fixed count.
+
+    Rows of one unit with one score are told apart by their contents, so it need not be unique.
+    """
+    blocks = np.ascontiguousarray(keys).view(np.uint64).reshape(-1, 4)
+    chained = permuted(key, permuted(key, blocks[:, :2]) ^ blocks[:, 2:])
+    chained[:, 0] ^= numbers.view(np.uint64)
+    return permuted(key, chained)[:, 0].astype(np.uint64)
 
 
 def ranges(parts: int) -> Iterator[tuple[bytes, bytes | None]]:

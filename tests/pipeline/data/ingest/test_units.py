@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from blockveil.pipeline.config.ingest_file import AggregatedRows, ChosenRows
 from blockveil.pipeline.data.ingest.operator_counts import OperatorCounts
 from blockveil.pipeline.data.ingest.runs import Runs
-from blockveil.pipeline.data.ingest.units import DIGEST, Digester, fold, in_order, ranges
+from blockveil.pipeline.data.ingest.units import DIGEST, Digester, contents, fold, in_order, keyed, ranges
 
 CHOOSE = {"kind": "choose", "name": "one person", "column": "person", "missing": "refuse", "seed": "a"}
 TOGETHER = {"kind": "aggregate", "name": "one person", "column": "person", "missing": "refuse", "seed": "a"}
@@ -28,13 +28,18 @@ def units(most=None, by="sum", seed="a"):
     return ChosenRows.model_validate({**CHOOSE, "rows_at_most": most, "seed": seed})
 
 
+def sorted_rows(who, values, seed="a"):
+    """Keys and rows as a source of these rows is sorted."""
+    return in_order(keyed(Digester(seed).digests(pa.array(who, pa.int64())), values), values)
+
+
 def folded(who, values, unit, cuts=()):
     """What is stored for rows, taken in by pieces that end at ``cuts``."""
-    digester = Digester(unit.seed)
     result = fold(unit, values.shape[1], np.dtype(np.float64))
+    keys, rows = sorted_rows(who, values, unit.seed)
     edges = sorted({0, len(who), *(cut for cut in cuts if cut < len(who))})
     for start, stop in zip(edges, edges[1:], strict=False):
-        result.add(*in_order(digester.digests(pa.array(who[start:stop], pa.int64())), values[start:stop]))
+        result.add(keys[start:stop], rows[start:stop])
     return result.result()
 
 
@@ -71,12 +76,21 @@ def test_a_unit_more_or_less_is_one_record_more_or_less_where_rows_are_put_toget
     assert multiset(without) - multiset(with_all) == Counter()
 
 
-@given(people, st.integers(1, 3))
-def test_which_rows_are_chosen_does_not_depend_on_their_values(who, most):
-    rows = np.arange(len(who), dtype=np.float64)[:, None]
-    other = np.random.default_rng(1).permutation(10_000)[: len(who)].astype(np.float64)
-    chosen = folded(who, rows, units(most))[:, 0].astype(int)
-    np.testing.assert_array_equal(folded(who, other[:, None], units(most))[:, 0], other[chosen])
+orders = people.flatmap(lambda who: st.tuples(st.just(who), st.permutations(range(len(who)))))
+
+
+@given(orders, st.integers(1, 3), st.integers(1, 60))
+def test_any_order_of_the_rows_gives_the_same_chosen_rows_in_the_same_order(order, most, different):
+    who, places = np.array(order[0]), np.array(order[1])
+    rows = numbered(who) % different  # many of them are equal where this is small
+    np.testing.assert_array_equal(folded(who[places], rows[places], units(most)), folded(who, rows, units(most)))
+
+
+@given(orders, st.sampled_from(["sum", "mean"]))
+def test_any_order_of_the_rows_gives_the_same_bits_of_sums_and_means(order, by):
+    who, places = np.array(order[0]), np.array(order[1])
+    rows = np.random.default_rng(3).lognormal(0, 8, (len(who), 2))
+    np.testing.assert_array_equal(folded(who[places], rows[places], units(by=by)), folded(who, rows, units(by=by)))
 
 
 def evenly(places):
@@ -93,6 +107,18 @@ def test_each_row_of_a_unit_is_chosen_equally_often():
     # A rule that takes the first row 5 % more often than it should is noticed.
     biased = np.where(np.random.default_rng(0).random(chosen.size) < 0.05 / 3, 0, chosen)
     assert not evenly(biased)
+
+
+def test_each_of_equal_rows_counts_where_rows_are_chosen():
+    who = np.repeat(np.arange(100_000), 4)
+    rows = np.tile([0.0, 1.0, 1.0, 1.0], 100_000)[:, None]
+    chosen = folded(who, rows, units(1))[:, 0]
+
+    def fair(chosen):
+        return abs(int(np.count_nonzero(chosen == 0.0)) - 25_000) < 6.3 * np.sqrt(100_000 * 3 / 16)
+
+    assert fair(chosen)
+    assert not fair(np.where(np.random.default_rng(0).random(chosen.size) < 0.05, 0.0, chosen))
 
 
 def test_another_seed_chooses_other_rows():
@@ -113,15 +139,36 @@ def test_pieces_change_no_bit_of_sums_and_means(who, cuts, by):
     np.testing.assert_array_equal(folded(who, rows, units(by=by), cuts), folded(who, rows, units(by=by)))
 
 
-@given(people, st.integers(1, 5), st.integers(1, 9), st.integers(1, 3))
-def test_neither_runs_nor_ranges_change_what_is_stored(tmp_path_factory, who, size, parts, most):
-    runs, rows = Runs(tmp_path_factory.mktemp("runs"), 0), numbered(who)
+@given(
+    people, st.integers(1, 5), st.integers(1, 9), st.integers(1, 3), st.integers(1, 60), st.sampled_from([2**20, 99])
+)
+def test_neither_runs_nor_ranges_change_what_is_stored(tmp_path_factory, who, size, parts, most, different, room):
+    runs, rows = Runs(tmp_path_factory.mktemp("runs"), 0, room), numbered(who) % different
     digester = Digester("a")
     for start in range(0, len(who), size * 10):
         part = slice(start, start + size * 10)
-        runs.append(digester.digests(pa.array(who[part], pa.int64())), rows[part])
-    found = [block for _, block in runs.merged(units(most), np.dtype(np.float64), parts, 0, OperatorCounts())]
-    np.testing.assert_array_equal(np.concatenate(found), folded(who, rows, units(most)))
+        runs.append(keyed(digester.digests(pa.array(who[part], pa.int64())), rows[part]), rows[part])
+    for unit in (units(most), units(by="sum")):
+        found = [block for _, block in runs.merged(unit, np.dtype(np.float64), parts, 0, OperatorCounts())]
+        np.testing.assert_array_equal(np.concatenate(found), folded(who, rows, unit))
+
+
+def test_pieces_of_a_unit_with_very_many_rows_are_no_larger_than_a_run(tmp_path):
+    runs, rows = Runs(tmp_path, 0, 100 * 40), np.random.default_rng(5).integers(0, 300, (2_000, 1)).astype(np.float64)
+    for part in np.split(rows, 20):
+        runs.append(keyed(Digester("a").digests(pa.array(np.zeros(100, np.int64))), part), part)
+    pieces = list(runs.sorted_pieces(bytes(32), None))
+    assert max(keys.size for keys, _ in pieces) <= 100
+    np.testing.assert_array_equal(
+        np.concatenate([keys for keys, _ in pieces]), sorted_rows(np.zeros(2_000, np.int64), rows)[0]
+    )
+
+
+def test_contents_are_those_of_the_values_and_of_the_key():
+    rows = np.arange(12.0).reshape(4, 3)
+    np.testing.assert_array_equal(contents(np.asfortranarray(rows)), contents(rows))
+    np.testing.assert_array_equal(contents(rows.astype(">f8")), contents(rows))
+    assert len({*contents(rows).tolist(), *contents(rows, b"a key").tolist()}) == 8
 
 
 def test_ranges_cover_all_digests_once():
