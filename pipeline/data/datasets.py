@@ -131,6 +131,8 @@ class Dataset:
         What one unit contributes to them, and how that was made true.
     maps
         Origins of the columns that public maps made, as far as the store says it.
+    store_id
+        Random name that the ingest gave the store; None where no ingest made it, and its address alone names it.
     """
 
     array: Stored
@@ -143,6 +145,7 @@ class Dataset:
     contribution: Contribution
     _again: Callable[[], Contract | None]
     maps: tuple[MapOrigin, ...] = ()
+    store_id: str | None = None
     _opening: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def __repr__(self) -> str:
@@ -259,8 +262,9 @@ def open_records(loaded: LoadedConfig) -> Dataset:
     if contract is not None and contract.only is not None and loaded.config.data.part_of is not None:
         of_part = contract.only.part(loaded.config.release.dataset)
     contribution = Contribution.of(loaded.config, contract)
-    maps = () if contract is None else contract.maps
-    dataset = Dataset(array, rows, features, dtype, chunks, _fingerprint(array), of_part, contribution, again, maps)
+    maps, store_id = ((), None) if contract is None else (contract.maps, contract.store_id)
+    identity = _fingerprint(array)
+    dataset = Dataset(array, rows, features, dtype, chunks, identity, of_part, contribution, again, maps, store_id)
     dataset.check_part()  # the store may have been replaced since its attributes were read
     return dataset
 

@@ -22,7 +22,6 @@ The order is what makes a kill harmless::
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,7 +31,6 @@ from typing import Any
 import numpy as np
 
 from blockveil.pipeline.base import durable
-from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import BlockveilError, StoreError
 from blockveil.pipeline.config.ingest_file import ChosenRows
 from blockveil.pipeline.data.grown_rows import Manifest, is_part, part_name
@@ -200,6 +198,7 @@ def _parts(source: Source) -> str:
 
 def _growing(source: Source, before: Before | None, files: dict[HeldFile, Readable]) -> Source:
     """The source of this append alone."""
+    key = growth_state.key_of(source.loaded.target)
     spec = {
         "algorithm": ALGORITHM,
         "before": None if before is None else before[1].spec,
@@ -207,8 +206,14 @@ def _growing(source: Source, before: Before | None, files: dict[HeldFile, Readab
         "files": [[file.location, file.identity] for file in files],
     }
     if (rows := taken_in(files.values())) is not None:  # an append goes on with the rows that it began with
-        spec["rows"] = hashlib.sha256(rows.tobytes()).hexdigest()
-    return replace(source, files=tuple(files.values()), spec=digest(spec), continues=before is not None)
+        spec["rows"] = key.digest_of_bytes(rows.tobytes())
+    return replace(
+        source,
+        files=tuple(files.values()),
+        spec=key.digest(spec),
+        store_id=key.store_id,
+        continues=before is not None,
+    )
 
 
 def _grow(

@@ -43,7 +43,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from blockveil.pipeline.base import durable
-from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
 from blockveil.pipeline.config.ingest_file import ChosenRows
 from blockveil.pipeline.data.grown_rows import GrownRows, Manifest, PartRows, part_name
@@ -180,7 +179,9 @@ def _erase(
     now, table = held_again(source, state), erased_up_to(source, state)
     rows_in = None if now.rows is None else growth_state.with_rows(folder, now.rows)
     if found or open_ends.size or (now.files, rows_in, table) != (state.files, state.rows, state.table):
-        source = replace(source, spec=digest({"algorithm": _ALGORITHM, "before": state.spec}))
+        key = growth_state.key_of(source.loaded.target)
+        spec = key.digest({"algorithm": _ALGORITHM, "before": state.spec})
+        source = replace(source, spec=spec, store_id=key.store_id)
         manifest, made = _thinned(source, staging, before, found, tell)
         if open_ends.size:
             used_up = np.empty(open_ends.size, ENTRY)
@@ -263,12 +264,6 @@ class _Held:
 
 def _found(folder: Path, manifest: Manifest, state: GrowthState, gone: Digests, tell: Tell) -> Iterator[_Held]:
     """Parts that hold rows of units to erase."""
-    if len(state.owners) != len(manifest.parts):
-        raise StoreError(
-            "An earlier version began this store, and did not keep whose its rows are",
-            "The rows of a unit can be found in it only with that",
-            "Delete the units in the source, and ingest all files into another store",
-        )
     check(folder, state.owners)
     for position, owners in enumerate(state.owners):
         entries = entries_of(folder / owners.name)

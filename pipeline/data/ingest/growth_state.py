@@ -1,7 +1,8 @@
 """What a store that grows has taken in: its files, and how many rows it holds of each unit.
 
 It lies in a folder beside the store (mode 0700, files 0600), never in it: those who may read the records learn neither
-from which files they are nor whose they are. Units are kept by their keyed digests.
+from which files they are nor whose they are. All of it is encrypted with the private key of the store
+(:mod:`.identity_key`), as it speaks of erased units too.
 
 There is one file of state for each state of the store, named after the digest that the store holds itself. So an append
 writes its new state beside the old one, then replaces the manifest of the store, and a kill between the two leaves the
@@ -10,7 +11,6 @@ old store with its old state.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable
@@ -21,12 +21,11 @@ from typing import Any
 import numpy as np
 
 from blockveil.pipeline.base import durable
-from blockveil.pipeline.base.canonical import canonical_json, digest
-from blockveil.pipeline.data.ingest import ingest_staging
-from blockveil.pipeline.data.ingest.unit_bound import UnitFile, check, lost, open_private, written
+from blockveil.pipeline.base.canonical import canonical_json
+from blockveil.pipeline.data.ingest import identity_key, ingest_staging
+from blockveil.pipeline.data.ingest.identity_key import EncryptedFile, IdentityKey, open_private
+from blockveil.pipeline.data.ingest.unit_bound import UnitFile, check, lost, written
 from blockveil.pipeline.data.ingest.units import DIGEST, Digests
-
-_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -113,19 +112,30 @@ def state_path(target: Path) -> Path:
 
 
 def opened(target: Path) -> Path:
-    """The folder of the state, made where there is none.
+    """The folder of the state, made with the private key of the store where there is none.
 
     Raises
     ------
     StoreError
-        Somebody else's folder or a link is there.
+        Somebody else's folder or a link is there, or the key is gone.
     OSError
         It cannot be made.
     """
     folder = state_path(target)
     folder.mkdir(mode=0o700, exist_ok=True)
     ingest_staging.require_private(folder)
-    return folder
+    try:
+        IdentityKey.load_or_create(folder)
+    except (FileNotFoundError, ValueError):
+        failure = lost(folder.name)
+    else:
+        return folder
+    raise failure
+
+
+def key_of(target: Path) -> IdentityKey:
+    """The private key of a store, drawn where nothing is kept beside it yet; raises as :func:`opened`."""
+    return IdentityKey.load(opened(target))
 
 
 def read(target: Path, spec: str) -> GrowthState:
@@ -139,15 +149,14 @@ def read(target: Path, spec: str) -> GrowthState:
     folder = state_path(target)
     try:
         ingest_staging.require_private(folder)
-        stored = json.loads((folder / _name(spec)).read_bytes())
-        fields, seal = stored["state"], stored["digest"]
+        fields = json.loads(IdentityKey.load(folder).unsealed((folder / _name(spec)).read_bytes()))
         files = tuple(HeldFile(**file) for file in fields["files"])
         units = tuple(UnitFile(**file) for file in fields["units"])
-        owners = tuple(UnitFile(**file) for file in fields.get("owners", ()))  # earlier versions did not keep them
+        owners = tuple(UnitFile(**file) for file in fields["owners"])
         rows = None if fields.get("rows") is None else UnitFile(**fields["rows"])
         table = None if fields.get("table") is None else TablePoint(**fields["table"])
         found = GrowthState(fields["spec"], fields["rules"], fields["identifiers"], files, units, owners, rows, table)
-        valid = seal == digest(fields) and found.spec == spec and stored["version"] == _VERSION
+        valid = found.spec == spec
     except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError):
         valid = False
     if not valid:
@@ -158,19 +167,22 @@ def read(target: Path, spec: str) -> GrowthState:
 
 def rows_of(target: Path, state: GrowthState) -> Digests | None:
     """Digests of all rows that were taken in, in order; None where they are not kept."""
-    return None if state.rows is None else np.fromfile(state_path(target) / state.rows.name, DIGEST)
+    if state.rows is None:
+        return None
+    with EncryptedFile(state_path(target) / state.rows.name) as stream:
+        return np.frombuffer(stream.read(0, stream.size), DIGEST)
 
 
 def with_rows(folder: Path, digests: Digests) -> UnitFile:
     """Write the digests of all rows that were taken in; the file is on the disk when this returns."""
     content = digests.tobytes()
-    return written(folder / f"rows-{hashlib.sha256(content).hexdigest()[:32]}", 1, iter([content]))
+    name = f"rows-{IdentityKey.load(folder).digest_of_bytes(content)[:32]}"
+    return written(folder / name, 1, iter([content]))
 
 
 def write(folder: Path, state: GrowthState) -> None:
     """Write a state beside the others; it is on the disk when this returns."""
-    fields = asdict(state)
-    content = canonical_json({"version": _VERSION, "state": fields, "digest": digest(fields)})
+    content = IdentityKey.load(folder).sealed(canonical_json(asdict(state)))
     scratch = folder / "state.new"
     with open_private(scratch) as stream:
         stream.write(content)
@@ -182,7 +194,7 @@ def write(folder: Path, state: GrowthState) -> None:
 
 def tidy(folder: Path, state: GrowthState) -> None:
     """Remove all but one state: what an append that was killed has left, and what the last one has replaced."""
-    _remove_others(folder, {_name(state.spec), *(file.name for file in state.beside)})
+    _remove_others(folder, {identity_key.NAME, _name(state.spec), *(file.name for file in state.beside)})
 
 
 def forget(target: Path) -> bool:
@@ -204,4 +216,4 @@ def _remove_others(folder: Path, kept: Iterable[str]) -> None:
 
 
 def _name(spec: str) -> str:
-    return f"state-{spec[:32]}.json"
+    return f"state-{spec[:32]}"

@@ -13,7 +13,7 @@ The order is what makes a kill harmless::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -149,7 +149,9 @@ def _ingested(source: Source, tell: Tell) -> IngestOutcome:
                 scratch.remove(staging.root)
                 return IngestOutcome(target, "another run has just made the store")
             resumed = staging.progress != scratch.IngestProgress(source.spec)
-            fill(source, staging, (staging.store, source.config.ingest.array), tell)
+            fill(
+                replace(source, store_id=staging.store_id()), staging, (staging.store, source.config.ingest.array), tell
+            )
             staging.store.chmod(0o700)
             durable.sync_tree(staging.store)
             staging.store.rename(target)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from blockveil.pipeline.base import durable
@@ -79,6 +80,13 @@ class Staging:
     def runs(self) -> Path:
         """Folder of sorted runs."""
         return self.root / "runs"
+
+    def store_id(self) -> str:
+        """Random name of the store that is being written: 32 hexadecimal digits, the same when a killed run goes on."""
+        file = self.root / "store-id"
+        if not file.exists():
+            durable.replace_file(file, token_hex(16).encode(), self.root / "store-id.new")
+        return file.read_text()
 
     def save(self, **changes: Any) -> None:
         """Record that more is finished; what it speaks of must be on the disk already."""

@@ -57,7 +57,9 @@ class Source:
     files
         What is read, in order.
     spec
-        Digest of everything that decides the store. Private, as the store is.
+        Digest of everything that decides the store; of one that grows under its private key. Private, as the store is.
+    store_id
+        Random name of the store; empty until the ingest has begun.
     before
         The first date that is not over, where rows are read by their dates of arrival.
     continues
@@ -75,6 +77,7 @@ class Source:
     continues: bool = False
     table: GrowingTable | None = None
     counts: OperatorCounts = field(default_factory=OperatorCounts, compare=False)
+    store_id: str = ""
 
     @property
     def config(self) -> IngestConfig:

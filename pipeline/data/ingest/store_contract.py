@@ -6,6 +6,7 @@ as units.
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -25,6 +26,7 @@ ATTRIBUTE = "blockveil ingest"
 By = Literal["row", "choose", "sum", "mean"]
 Late = Literal["next", "refuse"]
 _GROUPED = ("choose", "sum", "mean")
+_STORE_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,10 @@ class Contract:
     columns
         Names of the columns.
     spec
-        Digest of the config and of the identities of the source's files. Private, as the store is.
+        Digest of the config and of the identities of the source's files; in a store that grows, under its private key.
+        Private, as the store is.
+    store_id
+        Random name of the store, 32 hexadecimal digits, written once: it says which records, and nothing about them.
     only
         What all records that were kept have in a column; None where all values were kept.
     by
@@ -138,6 +143,7 @@ class Contract:
     dropping: bool
     columns: tuple[str, ...]
     spec: str
+    store_id: str
     only: Only | None = None
     by: By | None = None
     late: Late | None = None
@@ -158,7 +164,7 @@ class Contract:
         return "choose" if self.rows_per_unit > 1 else "bounded"
 
     @classmethod
-    def made(cls, config: IngestConfig, spec: str) -> Contract:
+    def made(cls, config: IngestConfig, spec: str, store_id: str) -> Contract:
         """Contract of an ingest."""
         from blockveil.pipeline.config.ingest_file import AggregatedRows, RowUnit  # a release reads contracts alone
         from blockveil.pipeline.config.map_columns import MappedColumn
@@ -168,7 +174,9 @@ class Contract:
         by: By = config.unit.by if isinstance(config.unit, AggregatedRows) else config.unit.kind
         bounded, late = config.rows_per_unit, config.ingest.late
         maps = tuple(MapOrigin.declared(column) for column in config.columns if isinstance(column, MappedColumn))
-        return cls(config.unit.name, bounded, grouped, config.drops, config.outputs, spec, only, by, late, maps)
+        return cls(
+            config.unit.name, bounded, grouped, config.drops, config.outputs, spec, store_id, only, by, late, maps
+        )
 
     @classmethod
     def of(cls, array: Stored | Form) -> Contract | None:
@@ -187,9 +195,9 @@ class Contract:
             only = None if "only" not in fields else Only(**fields["only"])
             maps = tuple(MapOrigin(**each) for each in fields.get("maps", ()))
             contract = cls(**{**fields, "columns": tuple(fields["columns"]), "only": only, "maps": maps})
-            types = (str, int, bool, bool, tuple, str)
+            types = (str, int, bool, bool, tuple, str, str)
             valid = all(type(value) is kind for value, kind in zip(vars(contract).values(), types, strict=False))
-            valid &= only is None or only.is_valid
+            valid &= _STORE_ID.fullmatch(contract.store_id) is not None and (only is None or only.is_valid)
             valid &= contract.by is None or contract.by in (_GROUPED if contract.grouped else ("row",))
             valid &= contract.by not in ("sum", "mean") or (contract.rows_per_unit == 1 and not contract.grows)
             valid &= contract.late in (None, *get_args(Late)) and all(each.is_valid for each in maps)

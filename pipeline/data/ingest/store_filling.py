@@ -61,7 +61,8 @@ def refill(source: Source, place: tuple[Path, str], pieces: Iterator[Rows]) -> i
 
 def contract_of(source: Source) -> dict[str, Any]:
     """Attributes of a store, or of a part of one: what its records were ingested for, and by which version."""
-    return {**Contract.made(source.config, source.spec).attributes(), "software": f"blockveil {version('blockveil')}"}
+    contract = Contract.made(source.config, source.spec, source.store_id)
+    return {**contract.attributes(), "software": f"blockveil {version('blockveil')}"}
 
 
 def _fill(source: Source, staging: Staging, place: tuple[Path, str], tell: Tell, bound: UnitBound | None) -> int:

@@ -21,7 +21,8 @@ The rows of a unit that the first appends bring are kept, and those beyond the b
 
 On the disk this is a list of immutable files, each of units in order with how many rows some appends kept of them; they
 add up. Four files of equally many appends are merged to one, as a counter carries: n appends write each entry at most
-``1 + log4 n`` times.
+``1 + log4 n`` times. Each is encrypted as a whole (:mod:`.identity_key`): the seed of the config is no secret, and even
+the place of an erased unit among others would tell about its identifier.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.data.ingest.identity_key import EncryptedFile, IdentityKey, content_bytes, open_private
 from blockveil.pipeline.data.ingest.units import DIGEST, Digests, ranges
 
 ENTRY = np.dtype([("unit", DIGEST), ("rows", "<u4")])
@@ -63,7 +65,7 @@ class UnitFile:
     appends
         Of how many appends it is.
     digest
-        SHA-256 of its content.
+        SHA-256 of the file as it lies there, encrypted.
     """
 
     name: str
@@ -94,7 +96,7 @@ class UnitBound:
     @property
     def size(self) -> int:
         """Bytes of what is known of units."""
-        return sum(file.stat().st_size for file in self._files)
+        return sum(content_bytes(file.stat().st_size) for file in self._files)
 
     def earlier(self, low: bytes, high: bytes | None) -> tuple[Digests, Places]:
         """Units of a range in order, each once, and how many of their rows are stored; shape (units,) each."""
@@ -120,10 +122,10 @@ class UnitBound:
 
 
 def written(file: Path, appends: int, content: Iterator[bytes]) -> UnitFile:
-    """Write a file of units; it is on the disk when this returns."""
-    total = hashlib.sha256()
+    """Write a file of units under the key of its folder; it is on the disk when this returns."""
+    total, key = hashlib.sha256(), IdentityKey.load(file.parent)
     with open_private(file) as stream:
-        for piece in content:
+        for piece in key.encrypted(content):
             stream.write(piece)
             total.update(piece)
         stream.flush()
@@ -156,8 +158,8 @@ def rows_of(folder: Path, files: Sequence[UnitFile], unit: Digests) -> int:
     """How many rows some appends kept of one unit, shape (1,)."""
     total = 0
     for each in files:
-        with open(folder / each.name, "rb") as stream:
-            count = os.fstat(stream.fileno()).st_size // ENTRY.itemsize
+        with EncryptedFile(folder / each.name) as stream:
+            count = stream.size // ENTRY.itemsize
             place = _first(stream, count, unit.tobytes())
             entries = _entries(stream, place, min(place + 1, count))
             total += int(entries["rows"][entries["unit"] == unit].sum())
@@ -185,21 +187,16 @@ def lost(name: str) -> StoreError:
     )
 
 
-def open_private(file: Path) -> BinaryIO:
-    """A new file, or one of an attempt that was killed, that nobody else may read."""
-    return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb")
-
-
 def _within(file: Path, low: bytes, high: bytes | None) -> Entries:
     """Entries of the units of a range."""
-    with open(file, "rb") as stream:
-        count = os.fstat(stream.fileno()).st_size // ENTRY.itemsize
+    with EncryptedFile(file) as stream:
+        count = stream.size // ENTRY.itemsize
         start = _first(stream, count, low)
         stop = count if high is None else _first(stream, count, high)
         return _entries(stream, start, stop)
 
 
-def _first(stream: BinaryIO, count: int, border: bytes) -> int:
+def _first(stream: EncryptedFile, count: int, border: bytes) -> int:
     """Place of the first unit that is not below a border, by bisection."""
     wanted, low, high = np.frombuffer(border, DIGEST), 0, count
     while low < high:
@@ -211,9 +208,8 @@ def _first(stream: BinaryIO, count: int, border: bytes) -> int:
     return low
 
 
-def _entries(stream: BinaryIO, start: int, stop: int) -> Entries:
-    stream.seek(start * ENTRY.itemsize)
-    return np.frombuffer(stream.read((stop - start) * ENTRY.itemsize), ENTRY)
+def _entries(stream: EncryptedFile, start: int, stop: int) -> Entries:
+    return np.frombuffer(stream.read(start * ENTRY.itemsize, (stop - start) * ENTRY.itemsize), ENTRY)
 
 
 def _added(found: Sequence[Entries]) -> Entries:

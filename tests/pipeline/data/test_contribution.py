@@ -141,7 +141,7 @@ def test_a_store_of_an_earlier_version_says_what_follows_from_it(tmp_path, most,
 
 def test_what_one_unit_contributes_is_the_least_that_contract_and_config_both_hold(tmp_path):
     config = configured(tmp_path, "one person", ", rows_per_unit = 5").config
-    contract = Contract("one person", 2, True, True, ("cost", "stay"), "digest", None, "choose")
+    contract = Contract("one person", 2, True, True, ("cost", "stay"), "digest", "0" * 32, None, "choose")
     found = Contribution.of(config, contract)
     assert (found.rows, found.charged_rows, found.dropping) == (2, 5, True)
     assert Contribution.read({"privacy_unit": "one person", "contribution": found.facts()}) == found

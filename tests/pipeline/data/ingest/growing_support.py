@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as arrow_parquet
 
 from blockveil.pipeline.config.ingest_file import LoadedIngest
+from blockveil.pipeline.data.ingest import growth_state
+from blockveil.pipeline.data.ingest.identity_key import EncryptedFile, IdentityKey
+from blockveil.pipeline.data.ingest.store_contract import Contract
 from blockveil.pipeline.data.sparse_store import Stored, open_rows
 from tests.pipeline.data.ingest import ingest_support as people
 
@@ -49,7 +53,29 @@ def records(folder: Path) -> np.ndarray[Any, Any]:
     return np.asarray(opened(folder)[:])
 
 
+def state(folder: Path) -> growth_state.GrowthState:
+    """What is kept beside the store."""
+    contract = Contract.of(opened(folder))
+    assert contract is not None
+    return growth_state.read(folder / "out.zarr", contract.spec)
+
+
 def content(folder: Path) -> dict[str, bytes]:
+    """What the store and what is kept beside it say, but for what is random, or is under a random key."""
+    found = {name: re.sub(rb'"(spec|store_id)": "[0-9a-f]+"', b"", said) for name, said in files(folder).items()}
+    beside = folder / ".grown-out.zarr"
+    for file in sorted(beside.iterdir()) if beside.exists() else ():
+        del found[str(file.relative_to(folder))]
+        if file.name.startswith("state-"):
+            said = IdentityKey.load(beside).unsealed(file.read_bytes())
+            found["state"] = re.sub(rb'"(spec|digest)":"[0-9a-f]{64}"|"(rows|erased)-[0-9a-f]{32}"', b"", said)
+        elif file.name != "identity":
+            with EncryptedFile(file) as stream:
+                found[re.sub("[0-9a-f]{32}", "", file.name)] = stream.read(0, stream.size)
+    return found
+
+
+def files(folder: Path) -> dict[str, bytes]:
     """Each file of the store and of what is kept beside it."""
     roots = [folder / "out.zarr", folder / ".grown-out.zarr"]
     found = sorted(file for root in roots for file in root.rglob("*") if file.is_file())

@@ -168,7 +168,7 @@ def test_an_interrupt_at_any_boundary_leaves_the_old_records_or_the_new_and_the_
 ):
     (tmp_path / "never").mkdir()
     whole = prepared(tmp_path / "never", unit, layout)
-    old, state = grown.records(tmp_path / "never"), grown.content(tmp_path / "never")
+    old, state = grown.records(tmp_path / "never"), grown.files(tmp_path / "never")
     with monkeypatch.context() as patch:
         boundaries = kill_at(patch, 0)
         people.run(whole)
