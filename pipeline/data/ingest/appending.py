@@ -242,7 +242,7 @@ def _grow(
         (*state.files, *files) if source.config.arrival is None else tuple(files)
     )  # dates are one stretch with those before
     rows_in = taken_in(files.values())
-    kept = None if rows_in is None else growth_state.with_rows(folder, rows_in)
+    kept = None if rows_in is None else growth_state.with_rows(folder, rows_in, state.rows)
     made = GrowthState(source.spec, state.rules, identifiers, held, units, owners, kept, taken_in_up_to(source))
     growth_state.write(folder, made)
     manifest = replace(manifest, parts=(*manifest.parts, (name, rows)))

@@ -177,7 +177,7 @@ def _erase(
     rows = [rows_of(folder, state.units, one) for one in np.split(gone, gone.size)] if gone.size else []
     open_ends = gone[np.array(rows, np.int64) < unit.rows_at_most]
     now, table = held_again(source, state), erased_up_to(source, state)
-    rows_in = None if now.rows is None else growth_state.with_rows(folder, now.rows)
+    rows_in = None if now.rows is None else growth_state.with_rows(folder, now.rows, state.rows)
     if found or open_ends.size or (now.files, rows_in, table) != (state.files, state.rows, state.table):
         key = growth_state.key_of(source.loaded.target)
         spec = key.digest({"algorithm": _ALGORITHM, "before": state.spec})

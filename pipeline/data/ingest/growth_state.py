@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -167,17 +168,20 @@ def read(target: Path, spec: str) -> GrowthState:
 
 def rows_of(target: Path, state: GrowthState) -> Digests | None:
     """Digests of all rows that were taken in, in order; None where they are not kept."""
-    if state.rows is None:
-        return None
-    with EncryptedFile(state_path(target) / state.rows.name) as stream:
+    return None if state.rows is None else _rows_in(state_path(target) / state.rows.name)
+
+
+def with_rows(folder: Path, digests: Digests, before: UnitFile | None) -> UnitFile:
+    """A file of the digests of all rows that were taken in, which is on the disk: the one before, or a new one."""
+    # Under a new name: the file that the state names stays as it is.
+    if before is not None and np.array_equal(_rows_in(folder / before.name), digests):
+        return before
+    return written(folder / f"rows-{token_hex(16)}", 1, iter([digests.tobytes()]))
+
+
+def _rows_in(file: Path) -> Digests:
+    with EncryptedFile(file) as stream:
         return np.frombuffer(stream.read(0, stream.size), DIGEST)
-
-
-def with_rows(folder: Path, digests: Digests) -> UnitFile:
-    """Write the digests of all rows that were taken in; the file is on the disk when this returns."""
-    content = digests.tobytes()
-    name = f"rows-{IdentityKey.load(folder).digest_of_bytes(content)[:32]}"
-    return written(folder / name, 1, iter([content]))
 
 
 def write(folder: Path, state: GrowthState) -> None:

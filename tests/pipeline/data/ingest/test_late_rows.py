@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blockveil.pipeline.base.errors import DataError, StoreError
-from blockveil.pipeline.data.ingest import erasing, ingest_run, readers, store_writer
+from blockveil.pipeline.data.ingest import erasing, growth_state, ingest_run, readers, store_writer
 from blockveil.pipeline.data.ingest.late_rows import Unseen, among, digests_of, joined
 from blockveil.pipeline.data.ingest.store_contract import Contract
 from tests.pipeline.data.ingest import growing_support as grown
@@ -215,3 +215,18 @@ def test_a_digest_follows_from_what_a_row_holds_and_not_from_its_batch_or_the_ty
         assert digests_of(pa.record_batch(changed))[0] != whole[0]
     swapped = digests_of(pa.record_batch({"a": [1], "b": [2]}))
     assert swapped[0] != digests_of(pa.record_batch({"a": [2], "b": [1]}))[0]
+
+
+def test_what_the_state_names_is_not_written_again_where_an_append_or_an_erasure_is_killed(tmp_path, monkeypatch):
+    database = Database("duckdb", tmp_path)
+    put(database, 0, 1)
+    loaded = configure(tmp_path, database, people.CHOOSE.format(most=9), late="next")
+    append(loaded, 1)
+    (kept,) = (tmp_path / ".grown-out.zarr").glob("rows-*")
+    before = kept.read_bytes()
+    monkeypatch.setattr(growth_state, "write", lambda *_: pytest.fail("stop"))
+    with pytest.raises(pytest.fail.Exception):
+        append(loaded, 2)
+    with pytest.raises(pytest.fail.Exception):
+        erasing.erase(ingest_run.look(loaded, needed=False), [10**9], lambda *_: None)
+    assert kept.read_bytes() == before
