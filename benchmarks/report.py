@@ -63,7 +63,8 @@ def write(path: Path, d: int) -> None:
         band = np.full((rows.stop - top, d), np.sqrt(0.5))
         band[np.arange(band.shape[0]), np.arange(top, rows.stop)] = 1.0
         deviation[rows] = band
-    digest = content.content_digest(dict(group.arrays()))
+    arrays = {name: content.Labelled.of(array) for name, array in group.arrays()}
+    digest = content.content_digest(arrays, ATTRIBUTES)
     zarr.open_group(path, mode="a").attrs.update({**ATTRIBUTES, "output_digest": digest})
 
 

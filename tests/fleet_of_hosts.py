@@ -68,7 +68,12 @@ ledger = "{ledger}"
 keys = "keys"
 """
 
-READ = "import sys, blockveil as bv; print(bv.open(sys.argv[1]).attributes['output_digest'])"
+READ = """
+import sys, blockveil as bv
+from blockveil.pipeline.data.content import Labelled, array_digest
+arrays = bv.open(sys.argv[1]).opened.arrays
+print({name: array_digest(name, Labelled.of(array)) for name, array in sorted(arrays.items())})
+"""
 
 ROWS, FEATURES, CHUNK = 20_000, 60, 500
 
@@ -284,7 +289,7 @@ class Fleet:
         return [entry.kind for entry in ledger.history()]
 
     def digest(self):
-        """Digest of the bits that a reader gets from the store, who compares all of them with it."""
+        """Digests of the bits that a reader gets from the store, who compares all of them with it."""
         log = self.folder / f"read-{time.monotonic_ns()}"
         words = (sys.executable, "-c", READ, f"{self.upload}/people/covariance/2026-11-20.json")
         reader = Process(self.network["runner"], words, log, self.environment)

@@ -13,7 +13,8 @@ from blockveil.flows.cli.common import Debug, Json, parse_period, print_message,
 from blockveil.flows.cli.named_release import named_release
 from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.config.secrets import read_secret
-from blockveil.pipeline.data.released import open_release, require_there, stating
+from blockveil.pipeline.data.pointers import require_there
+from blockveil.pipeline.data.released import open_release, stating
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.proofs import Proof

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.data.objects import is_remote
-from blockveil.pipeline.data.released import split_release_id
+from blockveil.pipeline.data.pointers import split_release_id
 from blockveil.pipeline.data.stores import Location
 
 if TYPE_CHECKING:

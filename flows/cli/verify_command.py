@@ -15,7 +15,7 @@ from blockveil.flows.cli.common import Debug, Json, print_json, print_rows, say
 from blockveil.flows.cli.named_release import named_release
 from blockveil.pipeline.base.ed25519 import public_key
 from blockveil.pipeline.base.errors import ConfigError, StoreError
-from blockveil.pipeline.data.released import require_there
+from blockveil.pipeline.data.pointers import require_there
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.verification.verified import Evidence, Verified, releases_at, verify
 

@@ -13,7 +13,8 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.objects import is_remote
-from blockveil.pipeline.data.released import POINTER, open_release, split_release_id
+from blockveil.pipeline.data.pointers import POINTER, split_release_id
+from blockveil.pipeline.data.released import open_release
 
 
 def open_(where: str | os.PathLike[str], root: str | os.PathLike[str] | None = None) -> Release:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 
-from blockveil.pipeline.data.content import content_digest
+from blockveil.pipeline.data.content import Labelled, array_digest
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.data.zarr_arrays import ArrayLikeOnDisk
 
@@ -25,14 +25,14 @@ _WORTH_WAITING = 2**31
 
 _State = tuple[tuple[str, int, int, int, int, int], ...]
 
-_known: dict[_State, str] = {}
+_known: dict[_State, dict[str, str]] = {}
 _lock = Lock()
 _MOST = 64
 """Releases that are remembered."""
 
 
-def known_digest(location: Location, arrays: Mapping[str, ArrayLikeOnDisk]) -> str:
-    """:func:`.content.content_digest` of the arrays of a release, which are read only if they may have changed.
+def known_digests(location: Location, arrays: Mapping[str, ArrayLikeOnDisk]) -> dict[str, str]:
+    """:func:`.content.array_digest` of each array of a release, which are read only if they may have changed.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def known_digest(location: Location, arrays: Mapping[str, ArrayLikeOnDisk]) -> s
         All arrays of the group, on the disk.
     """
     if not isinstance(location, Path):
-        return content_digest(arrays)
+        return _digests(arrays)
     state = _state(location)
     with _lock:
         found = _known.get(state)
@@ -51,7 +51,7 @@ def known_digest(location: Location, arrays: Mapping[str, ArrayLikeOnDisk]) -> s
         if left >= 0 and sum(size for _, _, _, size, _, _ in state) >= _WORTH_WAITING:
             time.sleep((min(left, _TICK) + 1) / 1e9)
         settled = _newest(state) + _TICK < time.time_ns()
-        found = content_digest(arrays)
+        found = _digests(arrays)
         if settled and _state(location) == state:
             with _lock:
                 while len(_known) >= _MOST:
@@ -60,8 +60,12 @@ def known_digest(location: Location, arrays: Mapping[str, ArrayLikeOnDisk]) -> s
     return found
 
 
+def _digests(arrays: Mapping[str, ArrayLikeOnDisk]) -> dict[str, str]:
+    return {name: array_digest(name, Labelled.of(array)) for name, array in arrays.items()}
+
+
 def _state(root: Path) -> _State:
-    """Every file below a group but for its own metadata, whose attributes the digest does not cover."""
+    """Every file below a group but for its own metadata, whose attributes no array has."""
     found = []
     start = len(os.path.join(root, ""))
     for folder, _, names in os.walk(root):

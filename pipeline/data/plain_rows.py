@@ -163,26 +163,96 @@ def _pieces_of_chunks(array: Any, number: int, step: int, room: RowMemory) -> It
         raise NotAsWritten
 
 
-def _small(array: Any) -> NDArray[Any] | None:
-    """All of an array of few numbers, compressed or not; None where this is Zarr's work."""
-    if not _is_local(array) or math.prod(array.shape) * np.dtype(array.dtype).itemsize > PIECE_BYTES:
+def tile_pieces_of(array: Any, sides: tuple[int, int]) -> list[Iterator[NDArray[Any]]] | None:
+    """Each tile of a matrix whose chunks are its tiles, in order, some rows at a time; None where this is Zarr's work.
+
+    Parameters
+    ----------
+    array
+        Zarr array, or anything else that is read by slices.
+    sides
+        Rows and columns of a tile.
+
+    Raises
+    ------
+    NotAsWritten
+        While the pieces are read: what was given so far is not to be used.
+    """
+    packed = _packed(array)
+    if packed is None or array.ndim != len(sides) or math.prod(array.shape) == 0:
+        return None
+    axes = tuple(zip(array.shape, array.chunks, sides, strict=True))
+    if not all(side == chunk or min(side, chunk) >= length for length, chunk, side in axes):
+        return None
+    grid = itertools.product(*(range(-(-length // chunk)) for length, chunk, _ in axes))
+    return [_tile_pieces(array, position, packed) for position in grid]
+
+
+def _tile_pieces(array: Any, position: tuple[int, ...], packed: list[Any]) -> Iterator[NDArray[Any]]:
+    """Rows of one chunk, without the entries at the edges that the array does not have."""
+    dtype, (height, width) = np.dtype(array.dtype), array.chunks
+    rows, columns = (
+        min(side, length - at * side) for at, side, length in zip(position, array.chunks, array.shape, strict=True)
+    )
+    if packed:
+        chunk = _chunk(array, position, packed)
+        if chunk is None:
+            raise NotAsWritten
+        yield chunk[:rows, :columns]
+        return
+    name, step, checksum = folder(array) / array.metadata.encode_chunk_key(position), 0, 0
+    step = min(height, max(1, PIECE_BYTES // (width * dtype.itemsize)))
+    piece = np.empty((step, width), dtype)
+    try:
+        with open(name, "rb", buffering=0) as file:
+            for start in range(0, height, step):
+                part = piece[: min(step, height - start)]
+                content = part.reshape(-1).view(np.uint8)
+                if file.readinto(content.data) != content.size:
+                    raise NotAsWritten
+                checksum = google_crc32c.extend(checksum, content)
+                if start < rows:
+                    yield part[: rows - start, :columns]
+            end = file.read(_CHECKSUM_BYTES + 1)
+    except OSError:
+        raise NotAsWritten from None
+    if end != checksum.to_bytes(_CHECKSUM_BYTES, "little"):
+        raise NotAsWritten
+
+
+def _packed(array: Any) -> list[Any] | None:
+    """What unpacks the chunks of an array of numbers with checksums, if anything does; None where this is Zarr's."""
+    if not _is_local(array):
         return None
     packed = [codec for codec in getattr(array.metadata, "codecs", ()) if isinstance(codec, ZstdCodec)]
-    if not _as_in_memory(array, (BytesCodec, *map(type, packed), Crc32cCodec)):
+    return packed if _as_in_memory(array, (BytesCodec, *map(type, packed), Crc32cCodec)) else None
+
+
+def _chunk(array: Any, position: tuple[int, ...], packed: list[Any]) -> NDArray[Any] | None:
+    """A whole chunk; None where it is missing or damaged."""
+    try:
+        content = (folder(array) / array.metadata.encode_chunk_key(position)).read_bytes()
+        values, checksum = content[:-_CHECKSUM_BYTES], content[-_CHECKSUM_BYTES:]
+        if checksum != google_crc32c.value(values).to_bytes(_CHECKSUM_BYTES, "little"):
+            return None
+        for codec in packed:
+            values = codec._zstd_codec.decode(values)
+        return np.frombuffer(values, array.dtype).reshape(array.chunks)
+    except (AttributeError, OSError, RuntimeError, ValueError):  # Zarr says what is wrong with it
+        return None
+
+
+def _small(array: Any) -> NDArray[Any] | None:
+    """All of an array of few numbers, compressed or not; None where this is Zarr's work."""
+    packed = _packed(array)
+    if packed is None or math.prod(array.shape) * np.dtype(array.dtype).itemsize > PIECE_BYTES:
         return None
     found = np.empty(array.shape, array.dtype)
     axes = tuple(zip(array.shape, array.chunks, strict=True))
     for position in itertools.product(*(range(-(-length // side)) for length, side in axes)):
         place = tuple(slice(at * side, at * side + side) for at, (_, side) in zip(position, axes, strict=True))
-        try:
-            content = (folder(array) / array.metadata.encode_chunk_key(position)).read_bytes()
-            values, checksum = content[:-_CHECKSUM_BYTES], content[-_CHECKSUM_BYTES:]
-            if checksum != google_crc32c.value(values).to_bytes(_CHECKSUM_BYTES, "little"):
-                return None
-            for codec in packed:
-                values = codec._zstd_codec.decode(values)
-            chunk = np.frombuffer(values, array.dtype).reshape(array.chunks)
-        except (AttributeError, OSError, RuntimeError, ValueError):  # Zarr says what is wrong with it
+        chunk = _chunk(array, position, packed)
+        if chunk is None:
             return None
         # Chunks at the edges are stored whole, with entries that the array does not have.
         found[place] = chunk[tuple(slice(length - part.start) for (length, _), part in zip(axes, place, strict=True))]

@@ -7,13 +7,16 @@ A row's hash covers a random nonce, so that the hashes of a proof say nothing of
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
+
+from blockveil.pipeline.base.hash_tree import leaf as leaf_hash
+from blockveil.pipeline.base.hash_tree import node as node_hash
+from blockveil.pipeline.base.hash_tree import split, tree_root
 
 
 def tree_hash(leaves: Sequence[str]) -> str:
     """Root of the tree over the hashes of rows, in hexadecimal digits, in order; of none that of the empty tree."""
-    return _root([bytes.fromhex(leaf) for leaf in leaves]).hex()
+    return tree_root(_hashes(leaves)).hex()
 
 
 def inclusion_path(leaves: Sequence[str], index: int) -> tuple[str, ...]:
@@ -26,7 +29,7 @@ def inclusion_path(leaves: Sequence[str], index: int) -> tuple[str, ...]:
     index
         Of the row, counted from 0.
     """
-    return tuple(node.hex() for node in _path([bytes.fromhex(leaf) for leaf in leaves], index))
+    return tuple(node.hex() for node in _path(_hashes(leaves), index))
 
 
 def is_included(leaf: str, index: int, size: int, path: Sequence[str], root: str) -> bool:
@@ -47,49 +50,31 @@ def is_included(leaf: str, index: int, size: int, path: Sequence[str], root: str
         return False
     number, last = index, size - 1
     try:
-        node = _leaf(bytes.fromhex(leaf))
+        node = leaf_hash(bytes.fromhex(leaf))
         for each in path:
             beside = bytes.fromhex(each)
             if last == 0:
                 return False
             if number % 2 or number == last:
-                node = _node(beside, node)
+                node = node_hash(beside, node)
                 while number % 2 == 0 and number != 0:
                     number, last = number // 2, last // 2
             else:
-                node = _node(node, beside)
+                node = node_hash(node, beside)
             number, last = number // 2, last // 2
     except (TypeError, ValueError):
         return False
     return last == 0 and node.hex() == root
 
 
-def _root(leaves: list[bytes]) -> bytes:
-    if not leaves:
-        return hashlib.sha256().digest()
-    if len(leaves) == 1:
-        return _leaf(leaves[0])
-    half = _split(len(leaves))
-    return _node(_root(leaves[:half]), _root(leaves[half:]))
+def _hashes(leaves: Sequence[str]) -> list[bytes]:
+    return [leaf_hash(bytes.fromhex(leaf)) for leaf in leaves]
 
 
 def _path(leaves: list[bytes], index: int) -> list[bytes]:
     if len(leaves) <= 1:
         return []
-    half = _split(len(leaves))
+    half = split(len(leaves))
     if index < half:
-        return [*_path(leaves[:half], index), _root(leaves[half:])]
-    return [*_path(leaves[half:], index - half), _root(leaves[:half])]
-
-
-def _split(count: int) -> int:
-    """Largest power of two below a number of leaves."""
-    return 1 << (count - 1).bit_length() - 1
-
-
-def _leaf(content: bytes) -> bytes:
-    return hashlib.sha256(b"\x00" + content).digest()
-
-
-def _node(left: bytes, right: bytes) -> bytes:
-    return hashlib.sha256(b"\x01" + left + right).digest()
+        return [*_path(leaves[:half], index), tree_root(leaves[half:])]
+    return [*_path(leaves[half:], index - half), tree_root(leaves[:half])]

@@ -26,7 +26,7 @@ from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.data import object_writes as writes
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.object_writes import StorePlace
-from blockveil.pipeline.data.released import POINTER, RELEASE_FOLDER, split_release_id
+from blockveil.pipeline.data.pointers import POINTER, RELEASE_FOLDER, split_release_id
 from blockveil.pipeline.releases import publishing
 from blockveil.pipeline.releases.publishing import Published, Staged
 

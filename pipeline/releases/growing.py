@@ -23,10 +23,10 @@ from blockveil.engine.answers.weighted import WeightedQuery
 from blockveil.engine.noise.design import Released
 from blockveil.engine.noise.level_strategy import Levels, of_change
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.data.content import content_digest
+from blockveil.pipeline.data.content import Labelled, array_digest
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.data.history import history_of
-from blockveil.pipeline.data.released import damaged
+from blockveil.pipeline.data.pointers import damaged
 from blockveil.pipeline.ledger import Ledger, Night, State, refusals
 from blockveil.pipeline.ledger.shared_nights import has_own_key, night_number
 from blockveil.pipeline.plan.begun_plans import reserved_entries
@@ -298,7 +298,7 @@ def _result(release: Path, digest: str) -> zarr.Array[Any]:
 def _read(release: Path) -> tuple[zarr.Array[Any], str]:
     try:
         found = _open(release)
-        return found, content_digest({ARRAY: found})
+        return found, array_digest(ARRAY, Labelled.of(found))
     except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
         failure = damaged(release, f"has no readable {ARRAY}")
     raise failure

@@ -14,7 +14,7 @@ from typing import Any
 from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.base.places import looked_into
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.data.released import stated
+from blockveil.pipeline.data.pointers import stated
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.releases.destination import Destination
 from blockveil.pipeline.releases.uploading import destination_of

@@ -28,17 +28,10 @@ from blockveil.pipeline.base.canonical import TIME_OF_DAY, canonical_json
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.base.permissions import open_as
 from blockveil.pipeline.data import signatures, zarr_arrays
-from blockveil.pipeline.data.known_content import known_digest
-from blockveil.pipeline.data.released import (
-    ReleaseInMemory,
-    damaged,
-    open_release,
-    read_release,
-    split_release_id,
-    stated,
-    verified_attributes,
-    withdrawal_of,
-)
+from blockveil.pipeline.data.content import release_digest
+from blockveil.pipeline.data.known_content import known_digests
+from blockveil.pipeline.data.pointers import COPIED, damaged, split_release_id, stated, withdrawal_of
+from blockveil.pipeline.data.released import ReleaseInMemory, open_release, read_release, verified_attributes
 from blockveil.pipeline.data.signatures import Signer
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 
@@ -57,9 +50,6 @@ __all__ = [
 ]
 
 
-_POINTER_ATTRIBUTES = ("title", "guarantee", "ledger")
-
-
 @dataclass(frozen=True)
 class Staged:
     """A complete release that readers cannot see yet.
@@ -69,7 +59,7 @@ class Staged:
     path
         Zarr group in a staging folder.
     output_digest
-        SHA-256 of its arrays by content.
+        Digest of all of it, as :mod:`.content` says.
     held
         Its lock, which ends with this object.
     """
@@ -90,7 +80,7 @@ class Published:
     pointer
         JSON file that names it.
     output_digest
-        SHA-256 of its arrays by content.
+        Digest of all of it, as :mod:`.content` says.
     """
 
     path: Path
@@ -127,7 +117,7 @@ class Draft:
         return zarr_arrays.create_array(self._group, name, shape, dtype, dimensions, chunks, shrinks=shrinks)
 
     def finish(self, attributes: Mapping[str, Any]) -> Staged:
-        """Add attributes and the digest of the content, and bring all of it to the disk.
+        """Add attributes and the digest of the release, and bring all of it to the disk.
 
         Parameters
         ----------
@@ -141,7 +131,7 @@ class Draft:
             An attribute is not plain JSON or holds a time of day.
         """
         durable.sync_tree(self._held.path)
-        digest = known_digest(self._held.path, dict(self._group.arrays()))
+        digest = release_digest(known_digests(self._held.path, dict(self._group.arrays())), attributes)
         stated = {**attributes, "output_digest": digest}
         if self._signer is not None:
             stated[signatures.ATTRIBUTE] = self._signer.signature(stated)
@@ -218,7 +208,7 @@ def publish(root: Path, release_id: str, staged: Staged) -> Published:
         attributes = _settle(staged, target)
         durable.sync(folder)
         content = {"release_id": release_id, "path": target.name, "output_digest": staged.output_digest}
-        content |= {name: attributes[name] for name in _POINTER_ATTRIBUTES if name in attributes}
+        content |= {name: attributes[name] for name in COPIED if name in attributes}
         scratch = staging.scratch_path(folder, "pointer")
         durable.replace_file(pointer, canonical_json(content) + b"\n", scratch)
         durable.sync_names(folder)

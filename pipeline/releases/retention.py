@@ -14,7 +14,7 @@ from pathlib import Path
 
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.data.released import withdrawal_of
+from blockveil.pipeline.data.pointers import withdrawal_of
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.releases.catch_up import charges_of
 from blockveil.pipeline.releases.destination import Destination

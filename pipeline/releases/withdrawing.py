@@ -18,7 +18,7 @@ from blockveil.pipeline.base import durable, staging
 from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.base.errors import ConfigError, LedgerError, StoreError
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.data.released import RELEASE_FOLDER, read_json, split_release_id
+from blockveil.pipeline.data.pointers import RELEASE_FOLDER, read_json, split_release_id
 from blockveil.pipeline.ledger import Charge, Ledger, State
 from blockveil.pipeline.ledger.entries import WITHDRAWN
 from blockveil.pipeline.releases.uploading import destination_of

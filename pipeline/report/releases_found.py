@@ -12,7 +12,7 @@ from blockveil.pipeline.base.places import absolute, looked_into
 from blockveil.pipeline.config.deployments_file import config_names
 from blockveil.pipeline.config.load import load_config
 from blockveil.pipeline.config.loaded import LoadedConfig
-from blockveil.pipeline.data.released import read_json, split_release_id, withdrawal_of
+from blockveil.pipeline.data.pointers import read_json, split_release_id, withdrawal_of
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 

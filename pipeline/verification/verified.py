@@ -25,7 +25,8 @@ from blockveil.pipeline.base.errors import BlockveilError, LedgerError, NotPermi
 from blockveil.pipeline.base.places import looked_into
 from blockveil.pipeline.base.printable import one_line
 from blockveil.pipeline.data import objects
-from blockveil.pipeline.data.released import POINTER, RELEASE_FOLDER, OpenRelease, open_release, withdrawal_of
+from blockveil.pipeline.data.pointers import POINTER, RELEASE_FOLDER, withdrawal_of
+from blockveil.pipeline.data.released import OpenRelease, open_release
 from blockveil.pipeline.data.signatures import fingerprint, signer_of
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.verification.exact_gaussian import delta_of

@@ -76,7 +76,7 @@ def expected(tmp_path_factory):
         work = plan.answer.work(400)
         assert work.blocked
         assert len(work.tiles) == 3
-        return run_release(plan, ThreadCompute(2), "alone", lambda *_: None).output_digest
+        return support.values_of(run_release(plan, ThreadCompute(2), "alone", lambda *_: None).path)
 
 
 def prepare(folder, cluster):
@@ -90,7 +90,7 @@ def at(cluster):
 
 
 def check_release(loaded, outcome, expected):
-    assert outcome.output_digest == expected
+    assert support.values_of(outcome.path) == expected
     kinds = [entry.kind for entry in Ledger(loaded.ledger_url).history()]
     assert kinds == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
     no_trace(loaded)

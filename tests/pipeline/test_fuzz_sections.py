@@ -19,6 +19,7 @@ from blockveil.pipeline.questions import weights
 from blockveil.pipeline.report.release_site import make_site
 from blockveil.pipeline.verification.verified import verify
 from tests import support
+from tests.forged import forged
 from tests.pipeline.releases.test_release import NIGHT, run
 from tests.pipeline.test_fuzz import (
     CONFIGS,
@@ -229,36 +230,42 @@ def test_a_query_is_taken_or_refused(folder, kind, data):
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory):
-    """A published release, its config and the file that its attributes stand in."""
+    """A published release and its pointer."""
     place = tmp_path_factory.mktemp("release")
     outcome = run(support.prepare(place))
-    return outcome.path, outcome.path / "zarr.json"
+    return outcome.path, outcome.pointer
 
 
 @pytest.mark.usefixtures("pictures_in_words")
 @fewer
 @given(data=st.data())
 def test_a_release_whose_attributes_somebody_has_changed_is_shown_or_refused(release, tmp_path_factory, data):
-    path, file = release
-    whole = file.read_bytes()
-    content = json.loads(whole)
-    known = places(content["attributes"])
+    path, pointer = release
+    before = {file: file.read_bytes() for file in (path / "zarr.json", pointer)}
+    known = places(json.loads(before[path / "zarr.json"])["attributes"])
     place = known[data.draw(st.integers(0, len(known) - 1))]
     change = data.draw(st.sampled_from(("replace", "replace", "remove")))
     value = data.draw(
         st.sampled_from([one for one in HOSTILE if not hasattr(one, "tzinfo") and not hasattr(one, "day")])
     )
-    content["attributes"] = changed(content["attributes"], place, change, value)
+
+    def forge(stated):
+        other = changed(stated, place, change, value)
+        stated.clear()
+        stated.update(other)
+
     output = tmp_path_factory.mktemp("pages")
+    other = forged(path, forge)
     try:
-        file.write_text(json.dumps(content))
-        verify(path)
-        attempt(lambda: read_release(path))
-        attempt(lambda: report.write_report(path, output=output / "page.html"))
+        verify(other)
+        attempt(lambda: read_release(other))
+        attempt(lambda: report.write_report(other, output=output / "page.html"))
         made = attempt(lambda: make_site(path.parents[2], output / "site", NIGHT, "code"))
         assert made is not None, "one release never keeps the others from being shown"
     finally:
-        file.write_bytes(whole)
+        other.rename(path)
+        for file, content in before.items():
+            file.write_bytes(content)
     for page in output.rglob("*.html"):
         text = page.read_text()
         assert not any(is_hidden(sign) and sign not in "\n\t" for sign in text), place

@@ -15,6 +15,7 @@ from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from blockveil.pipeline.base.canonical import canonical_json
 from tests.simulation.shared_charge import SharedCharge
 from tests.simulation.world import Violation
 
@@ -298,19 +299,32 @@ def _files(disk: Any, start: tuple[str, ...]) -> dict[str, bytes]:
 
 
 def _digest(files: dict[str, bytes]) -> str:
-    """SHA-256 of the arrays by content, as :func:`.content.content_digest` says; empty where one is damaged."""
-    return _digest_of(tuple(sorted(item for item in files.items() if "/" in item[0])))
+    """Digest of a release, as :mod:`.content` says, each array a single tile; empty where one is damaged."""
+    return _digest_of(tuple(sorted(files.items())))
 
 
 @lru_cache(maxsize=64)
 def _digest_of(items: tuple[tuple[str, bytes], ...]) -> str:
     files = dict(items)
-    total = hashlib.sha256(b"blockveil content 1")
-    for name in sorted({name.partition("/")[0] for name in files}):
+    arrays = []
+    for name in sorted({name.partition("/")[0] for name in files if "/" in name}):
         chunk, said = files.get(f"{name}/c", b""), json.loads(files.get(f"{name}/zarr.json", b"{}"))
         if zlib.crc32(chunk[:-4]).to_bytes(4, "little") != chunk[-4:] or "shape" not in said:
             return ""
-        for text in (name, "<f8", ",".join(map(str, said["shape"]))):
-            total.update(len(text).to_bytes(8, "little") + text.encode())
-        total.update(chunk[:-4])
-    return total.hexdigest()
+        leaves = [hashlib.sha256(b"\x00" + chunk[:-4]).digest()] if chunk[:-4] else []
+        labels = canonical_json([name, "<f8", said["shape"], said["dimensions"], {}])
+        arrays.append(_hashed(b"\x02", labels, len(leaves).to_bytes(8, "little"), _root(leaves)))
+    attributes = json.loads(files["zarr.json"])["attributes"]
+    covered = {name: value for name, value in attributes.items() if name not in ("output_digest", "signature")}
+    return _hashed(b"\x03", canonical_json(covered), len(arrays).to_bytes(8, "little"), _root(arrays)).hex()
+
+
+def _hashed(kind: bytes, *fields: bytes) -> bytes:
+    return hashlib.sha256(kind + b"".join(len(each).to_bytes(8, "little") + each for each in fields)).digest()
+
+
+def _root(hashes: list[bytes]) -> bytes:
+    if len(hashes) < 2:
+        return hashes[0] if hashes else hashlib.sha256().digest()
+    half = 2 ** (math.ceil(math.log2(len(hashes))) - 1)
+    return hashlib.sha256(b"\x01" + _root(hashes[:half]) + _root(hashes[half:])).digest()

@@ -23,6 +23,7 @@ from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.withdrawing import withdraw
 from blockveil.pipeline.verification.verified import Evidence, verify
 from tests import support
+from tests.forged import forged
 from tests.pipeline.verification.test_signed_releases import key_file
 
 FIRST, SECOND = "2026-11-20", "2026-11-21"
@@ -105,24 +106,24 @@ def test_a_period_lists_every_release_of_the_budget_also_what_is_not_here(people
 
 
 def test_what_was_withdrawn_changed_or_paid_for_elsewhere_gets_no_page(people, tmp_path):
-    copy = shutil.copytree(next(people.output_root.rglob(f"{FIRST}-*.zarr")), tmp_path / "copy.zarr")
-    attributes = json.loads((copy / "zarr.json").read_text())
-    for path, value, refusal in (
+    original = next(people.output_root.rglob(f"{FIRST}-*.zarr"))
+    for place, value, refusal in (
         (("ledger", "sequence"), 99, LedgerError),
         (("ledger", "row_hash"), "0" * 64, LedgerError),
         (("release_id",), f"people/covariance/{SECOND}", LedgerError),
         (("guarantee", "epsilon"), 0.5, StoreError),
-        (("output_digest",), "0" * 64, StoreError),
     ):
-        changed = json.loads(json.dumps(attributes))
-        table = changed["attributes"]
-        for key in path[:-1]:
-            table = table[key]
-        table[path[-1]] = value
-        (copy / "zarr.json").write_text(json.dumps(changed))
+
+        def forge(stated, place=place, value=value):
+            for key in place[:-1]:
+                stated = stated[key]
+            stated[place[-1]] = value
+
+        shutil.rmtree(tmp_path / "forged", ignore_errors=True)
+        copy = forged(shutil.copytree(original, tmp_path / "forged" / original.name), forge)
         with pytest.raises(refusal):
             certificate(copy, "--config", people.path, "--output", tmp_path / "page.html")
-    (copy / "zarr.json").write_text(json.dumps(attributes))
+    copy = shutil.copytree(original, tmp_path / "copy.zarr")
     certificate(copy, "--config", people.path, "--output", tmp_path / "page.html")
     (tmp_path / "page.html").unlink()
     withdraw(people, f"people/covariance/{FIRST}", "wrong", remove=False)

@@ -1,6 +1,5 @@
 """Paths and texts of a command line that no file system can hold, or that would steer the terminal."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from blockveil.pipeline.base.printable import is_hidden
 from blockveil.pipeline.ledger import Ledger
 from tests import support
 from tests.flows.cli.test_cli import blockveil
+from tests.forged import forged, replaced
 
 LONG = "x" * 300
 
@@ -86,8 +86,7 @@ def test_what_a_ledger_or_a_release_holds_does_not_steer_the_terminal(folder):
     shown = [blockveil("ledger", "show", "--ledger", "other.db")]
     assert blockveil("run", "people.toml", "--no-prefect").returncode == 0
     release = next((folder / "releases").rglob("*.zarr"))
-    attributes = release / "zarr.json"
-    attributes.write_text(attributes.read_text().replace("one person", json.dumps(steering)[1:-1]))
+    release = forged(release, lambda stated: stated.update(replaced(stated, "one person", steering)))
     shown += [blockveil("report", release, "--output", "page.html", *words) for words in ((), ("--json",))]
     for found in shown:
         assert "person" in found.stdout + found.stderr

@@ -191,7 +191,7 @@ def test_two_attempts_at_once_on_one_cluster_never_share_parts_of_their_sums(set
     alone, together = tmp_path / "alone", tmp_path / "together"
     alone.mkdir()
     together.mkdir()
-    expected = run(support.prepare(alone)).output_digest
+    expected = support.values_of(run(support.prepare(alone)).path)
     support.prepare(together)
     # Other blocks are other ranges of rows: a part of the one in a sum of the other would count records twice.
     slow, fast = (
@@ -204,7 +204,7 @@ def test_two_attempts_at_once_on_one_cluster_never_share_parts_of_their_sums(set
 
         def hold(self, graph, progress):
             held = compute.hold(graph, progress)
-            overtaken.append(run(fast, compute=compute).output_digest)
+            overtaken.append(support.values_of(run(fast, compute=compute).path))
             return held
 
     with pytest.raises(KeyLost):

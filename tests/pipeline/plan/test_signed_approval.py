@@ -24,6 +24,7 @@ from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.verification.verified import Evidence, verify
 from tests import support
 from tests.flows.cli.test_cli import blockveil
+from tests.forged import forged
 from tests.pipeline.verification.test_signed_releases import key_file
 
 NIGHT = date(2026, 11, 20)
@@ -148,17 +149,16 @@ def test_a_release_whose_approval_is_another_s_or_was_changed_does_not_verify(as
     loaded, key = asked
     approve(loaded, key)
     released = run_release(make_plan(loaded, NIGHT), ThreadCompute(2), "test", lambda *_: None)
-    file = released.path / "zarr.json"
-    stored = json.loads(file.read_text())
-    stated = stored["attributes"]["approval"]
-    if change in ("release_id", "plan"):
-        stored["attributes"]["approval"] = replace(Approved.of(stated), **{change: "0" * 64}).signed(key).plain
-    elif change is None:
-        del stored["attributes"]["approval"]
-    else:
-        stated[change] = "0" * 128
-    file.write_text(json.dumps(stored))
-    found = verify(released.path, Evidence(officers=(key.public_key(),)))
+
+    def forge(stated):
+        if change in ("release_id", "plan"):
+            stated["approval"] = replace(Approved.of(stated["approval"]), **{change: "0" * 64}).signed(key).plain
+        elif change is None:
+            del stated["approval"]
+        else:
+            stated["approval"][change] = "0" * 128
+
+    found = verify(forged(released.path, forge), Evidence(officers=(key.public_key(),)))
     assert [each.holds for each in found.findings if each.what == "Approval"] == [False]
 
 

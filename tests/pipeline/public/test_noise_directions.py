@@ -18,6 +18,7 @@ from blockveil.pipeline.public import noise_directions
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from tests import support
+from tests.forged import forged
 
 NIGHT, NEXT = date(2026, 11, 20), date(2026, 11, 21)
 BASIS = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
@@ -169,10 +170,9 @@ def test_what_gives_no_directions_is_refused_in_words(tmp_path):
         noise_directions.save(found, tmp_path / "w.npy")
     with pytest.raises(StoreError):
         noise_directions.principal_directions(tmp_path / "nothing")
-    group = zarr.open_group(outcome.path, mode="r+")
-    group.attrs["matrix"] = "counts"
+    other = forged(outcome.path, lambda stated: stated.update(matrix="counts"))
     with pytest.raises(ConfigError, match="rows or published directions"):
-        noise_directions.principal_directions(outcome.path)
+        noise_directions.principal_directions(other)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from blockveil.pipeline.base.errors import (
     StoreError,
 )
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.data.content import content_digest
+from blockveil.pipeline.data.content import array_digest
 from blockveil.pipeline.data.datasets import open_records
 from blockveil.pipeline.data.history import history_of
 from blockveil.pipeline.ledger import Ledger
@@ -429,12 +429,12 @@ def test_a_result_that_is_removed_once_it_was_checked_ends_in_words_or_not_at_al
     group.create_array(growing.ARRAY, shape=(1, 2), dtype="<f8")[...] = 1.0
     known = growing.result_digest(tmp_path / "2026-11-01.zarr")
 
-    def digest_then_gone(arrays):
-        found = content_digest(arrays)
+    def digest_then_gone(name, array):
+        found = array_digest(name, array)
         shutil.rmtree(tmp_path / "2026-11-01.zarr", ignore_errors=True)
         return found
 
-    monkeypatch.setattr(growing, "content_digest", digest_then_gone)
+    monkeypatch.setattr(growing, "array_digest", digest_then_gone)
     found = growing._result(tmp_path / "2026-11-01.zarr", known)
     assert found.shape == (1, 2)
     with pytest.raises(StoreError, match="no readable running_total"):

@@ -17,6 +17,7 @@ from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import releases_found, site_index, write_report
 from blockveil.pipeline.report.release_site import make_site
 from tests import support
+from tests.forged import forged, replaced
 
 pytestmark = pytest.mark.usefixtures("pictures_in_words")
 
@@ -256,10 +257,7 @@ def test_a_damaged_release_and_a_config_that_cannot_be_used_are_named_and_stop_n
     ids=["a number for a table", "a text for a number"],
 )
 def test_a_release_whose_attributes_somebody_has_changed_stops_nothing(people, tmp_path, change):
-    (file,) = (people.output_root / "people/covariance").glob("2026-11-20-*.zarr/zarr.json")
-    content = json.loads(file.read_text())
-    change(content["attributes"])
-    file.write_text(json.dumps(content))
+    forged(next((people.output_root / "people/covariance").glob("2026-11-20-*.zarr")), change)
     made = make_site(people.base, tmp_path / "site", TODAY, "code")
     assert made.releases == 2
     assert (tmp_path / "site/people/covariance/2026-11-21.html").is_file()
@@ -295,8 +293,7 @@ def test_a_pointer_with_an_unsafe_name_is_no_release(tmp_path, name):
 
 def test_hostile_text_of_a_release_stays_text(people, tmp_path):
     first = next(people.output_root.rglob("2026-11-20-*.zarr"))
-    attributes = first / "zarr.json"
-    attributes.write_text(attributes.read_text().replace("one person", "<script>alert(1)</script>"))
+    forged(first, lambda stated: stated.update(replaced(stated, "one person", "<script>alert(1)</script>")))
     make_site(people.base, tmp_path / "site", TODAY, "code")
     assert b"<script" not in b"".join(pages(tmp_path / "site").values())
 

@@ -18,6 +18,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.verification.verified import Evidence, verify
 from tests.flows.cli.test_cli import blockveil
+from tests.forged import forged
 from tests.support import prepare
 
 DAY = date(2026, 11, 20)
@@ -64,13 +65,6 @@ def signature(release, key=None):
     return found
 
 
-def rewrite(release, change):
-    file = release / "zarr.json"
-    content = json.loads(file.read_text())
-    change(content["attributes"])
-    file.write_text(json.dumps(content))
-
-
 def test_it_verifies_with_the_key_that_was_given_and_is_of_nobody_known_without_one(made, release):
     public = made[1].public_key()
     assert signature(release, public).holds is True
@@ -85,7 +79,7 @@ def test_another_key_does_not_hold_even_if_it_signed_everything_anew(made, relea
         del stated["signature"]
         stated["signature"] = Signer(Ed25519PrivateKey.generate()).signature(stated)
 
-    rewrite(release, forge)
+    release = forged(release, forge)
     assert signature(release).holds is None  # a signature of somebody
     found = signature(release, made[1].public_key())
     assert found.holds is False
@@ -106,13 +100,13 @@ def test_another_key_does_not_hold_even_if_it_signed_everything_anew(made, relea
     ],
 )
 def test_whatever_is_changed_in_what_it_states_is_found(made, release, change):
-    rewrite(release, change)
+    release = forged(release, change)
     for key in (None, made[1].public_key()):
         assert signature(release, key).holds is False
 
 
 def test_where_a_key_is_given_a_release_without_a_signature_does_not_hold(made, release):
-    rewrite(release, lambda stated: stated.pop("signature"))
+    release = forged(release, lambda stated: stated.pop("signature"))
     assert signature(release, made[1].public_key()).holds is False
     assert signature(release).holds is None
 
@@ -159,8 +153,8 @@ def test_a_proof_of_another_ledger_does_not_hold(made, tmp_path):
     found = Ledger(other.ledger_url).proof("people/covariance/2026-11-20")
     (group,) = (folder / "releases").rglob("*.zarr")
     stated = json.loads((group / "zarr.json").read_text())["attributes"]["ledger"]
-    forged = replace(found, sequence=stated["sequence"], row_hash=stated["row_hash"])
-    for proof, holds in ((found, None), (forged, False)):
+    other_entry = replace(found, sequence=stated["sequence"], row_hash=stated["row_hash"])
+    for proof, holds in ((found, None), (other_entry, False)):
         (finding,) = [one for one in verify(group, Evidence(proofs=(proof,))).findings if one.what == "Ledger"]
         assert finding.holds is holds
 
@@ -170,15 +164,15 @@ def test_a_release_that_names_the_entry_of_another_is_not_called_paid_for(made, 
     key_file(tmp_path / "keeper.pem")
     keeper, vouching = ((tmp_path / f"keeper.{end}").read_text() for end in ("pem", "pub"))
     unsigned = prepare(tmp_path)
-    forged = run(unsigned).path  # of the same name and night, and of another ledger
+    fake = run(unsigned).path  # of the same name and night, and of another ledger
     (group,) = (folder / "releases").rglob("*.zarr")
     paid = json.loads((group / "zarr.json").read_text())["attributes"]["ledger"]
-    rewrite(forged, lambda stated: stated.update(ledger=paid))
+    fake = forged(fake, lambda stated: stated.update(ledger=paid))
     real = Ledger(load_config(folder / "people.toml").ledger_url).proof("people/covariance/2026-11-20")
     proof = replace(real, head=real.head.signed(keeper))
-    for given, of_forged, of_real in ((None, None, None), (key.public_key(), None, True)):
+    for given, of_fake, of_real in ((None, None, None), (key.public_key(), None, True)):
         evidence = Evidence(given, (proof,), vouching)
-        for release, holds in ((forged, of_forged), (group, of_real)):
+        for release, holds in ((fake, of_fake), (group, of_real)):
             (finding,) = [one for one in verify(release, evidence).findings if one.what == "Ledger"]
             assert finding.holds is holds, finding
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import mpmath
 import pytest
+import zarr
 from typer.testing import CliRunner
 
+import blockveil
 from blockveil.engine.guarantees.calibration import gaussian_delta
 from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import StoreError
@@ -18,6 +20,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.verification.exact_gaussian import delta_of
 from blockveil.pipeline.verification.verified import releases_at, verify
+from tests.forged import forged
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.data.test_contribution import configured, released
 from tests.pipeline.study.test_frozen_outputs import planned
@@ -40,12 +43,8 @@ def releases(made, tmp_path):
 
 
 def altered(releases, change):
-    """The release with other attributes, under the same arrays and the same name."""
-    (file,) = releases.glob("*.zarr/zarr.json")
-    content = json.loads(file.read_text())
-    change(content["attributes"])
-    file.write_text(json.dumps(content))
-    return verify(next(releases.glob("*.zarr")))
+    """The release with other attributes, under the same arrays, by somebody who makes its digest agree."""
+    return verify(forged(next(releases.glob("*.zarr")), change))
 
 
 def failing(found):
@@ -123,10 +122,10 @@ LOSS = ("guarantee", "loss")
     [
         ("Promise", together(impossible("guarantee", "epsilon", 0.5), impossible(*LOSS, "total_variation", -0.1))),
         ("Promise", together(impossible("guarantee", "epsilon", 0.5), impossible(*LOSS, "mu", -1.0))),
-        ("Promise", impossible("guarantee", "epsilon", float("inf"))),
-        ("Promise", impossible("guarantee", "epsilon", float("nan"))),
+        ("Content", impossible("guarantee", "epsilon", float("inf"))),
+        ("Content", impossible("guarantee", "epsilon", float("nan"))),
         ("Promise", impossible("guarantee", "epsilon", "1.0")),
-        ("Promise", impossible(*LOSS, "mu", float("inf"))),
+        ("Content", impossible(*LOSS, "mu", float("inf"))),
         ("Promise", impossible(*LOSS, "mu", "0.2")),
         ("Promise", impossible("guarantee", "loss", [])),
         ("Noise", together(impossible("mechanism", "scale", -1.0), impossible("mechanism", "sensitivity", -0.1))),
@@ -240,6 +239,60 @@ def test_a_changed_number_a_swapped_pointer_and_another_name_are_found(releases)
     content[-1] ^= 1
     chunk.write_bytes(bytes(content))
     assert failing(verify(renamed)) == ["Content"]
+
+
+def relabelled(group):
+    """Swap the names of both axes of a matrix."""
+    said = json.loads((group / "covariance" / "zarr.json").read_text())
+    said["dimension_names"] = said["dimension_names"][::-1]
+    (group / "covariance" / "zarr.json").write_text(json.dumps(said))
+
+
+def annotated(group):
+    """Give an array an attribute."""
+    said = json.loads((group / "covariance" / "zarr.json").read_text())
+    said["attributes"]["note"] = "exact"
+    (group / "covariance" / "zarr.json").write_text(json.dumps(said))
+
+
+def scaled(group):
+    """Let readers who follow the conventions for packed values multiply an array."""
+    zarr.open_array(group / "mean", mode="r+").attrs["scale_factor"] = 1000.0
+
+
+def promising(group):
+    """State another promise."""
+    said = json.loads((group / "zarr.json").read_text())
+    said["attributes"]["guarantee"]["sentence"] = "No one can learn anything."
+    (group / "zarr.json").write_text(json.dumps(said))
+
+
+@pytest.mark.parametrize("change", [relabelled, annotated, scaled, promising])
+def test_whatever_a_reader_is_told_of_the_numbers_is_in_the_digest(change, releases):
+    change(next(releases.glob("*.zarr")))
+    for place in releases_at(releases):
+        assert failing(verify(place)) == ["Content"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda said: said["guarantee"].update(epsilon=0.01),
+        lambda said: said["ledger"].update(sequence=7),
+        lambda said: said.update(title="Exact covariance"),
+        lambda said: said.update(release_id="people/other/2026-11-20"),
+        lambda said: said.update(note="exact"),
+        lambda said: said.update(guarantee=None),
+    ],
+)
+def test_a_pointer_says_of_its_release_what_the_release_states(change, releases):
+    (pointer,) = releases_at(releases)
+    said = json.loads(pointer.read_text())
+    change(said)
+    pointer.write_text(json.dumps(said))
+    assert failing(verify(pointer)) == ["Content"]
+    with pytest.raises(StoreError, match=r"states|says"):
+        blockveil.open(pointer)
 
 
 def test_a_folder_without_a_release_is_refused(tmp_path):

@@ -1,0 +1,243 @@
+"""Names and pointers of releases, and what a pointer says: which group it names, and whether it was withdrawn."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from blockveil.pipeline.base.errors import NotPermitted, StoreError
+from blockveil.pipeline.base.printable import printable
+from blockveil.pipeline.data import objects
+from blockveil.pipeline.data.stores import Location
+
+_NAME = r"[a-z0-9][a-z0-9-]{0,62}"
+_RELEASE_ID = re.compile(rf"({_NAME})/({_NAME})/(\d{{4}}-\d{{2}}-\d{{2}})")
+RELEASE_FOLDER = re.compile(r"\d{4}-\d{2}-\d{2}-[0-9a-f]{16}\.zarr")
+"""Name of the group of a release."""
+
+POINTER = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
+"""Name of the pointer of a release."""
+
+COPIED = ("release_id", "title", "guarantee", "ledger")
+"""Attributes of a release that its pointer repeats, for readers who do not open it."""
+
+
+@dataclass(frozen=True)
+class Withdrawal:
+    """That a release was withdrawn.
+
+    Attributes
+    ----------
+    release_id
+        ``dataset/name/date``.
+    day
+        When, UTC.
+    reason
+        Why, as its curator says.
+    """
+
+    release_id: str
+    day: str
+    reason: str
+
+    @property
+    def words(self) -> str:
+        """The same in one sentence."""
+        return f"{self.release_id} was withdrawn on {self.day}: {self.reason}"
+
+
+def split_release_id(release_id: str) -> tuple[str, str, str]:
+    """Return data set, name and ISO date of ``dataset/name/date``; ValueError where it is something else.
+
+    >>> split_release_id("people/covariance/2026-11-20")
+    ('people', 'covariance', '2026-11-20')
+    """
+    parts = _RELEASE_ID.fullmatch(release_id)
+    if parts is None:
+        raise ValueError(f"{release_id!r} is not a release id; write dataset/name/YYYY-MM-DD")
+    date.fromisoformat(parts[3])
+    return parts[1], parts[2], parts[3]
+
+
+def name_of(location: Location) -> str:
+    """Last part of a path or an address."""
+    return location.name if isinstance(location, Path) else location.rstrip("/").rpartition("/")[2]
+
+
+def withdrawal_of(location: Location) -> Withdrawal | None:
+    """Withdrawal that the pointer of a release states, or None; the pointer or the Zarr group may be named.
+
+    A copy of a group that was taken elsewhere has no pointer beside it, and shows nothing.
+
+    Raises
+    ------
+    StoreError
+        Nobody knows: the pointer may not be read, or its store does not answer.
+    """
+    name = name_of(location)
+    if name.endswith(".json"):
+        pointer = location
+    elif RELEASE_FOLDER.fullmatch(name):
+        pointer = _beside(location, f"{name[:10]}.json")
+    else:
+        return None
+    found = stated(pointer)
+    notice = None if found is None else found.get("withdrawn")
+    if found is None or notice is None:
+        return None
+    of = notice if isinstance(notice, dict) else {}
+    day, reason = (printable(str(of.get(key, "not stated")), kept="") for key in ("date", "reason"))
+    return Withdrawal(printable(str(found.get("release_id", name)), kept=""), day, reason)
+
+
+def read_json(location: Location) -> dict[str, Any]:
+    """Read a pointer; StoreError where it is unreadable."""
+    found = stated(location)
+    if found is None:
+        raise damaged(location, "is missing or unreadable")
+    return found
+
+
+def stated(location: Location) -> dict[str, Any] | None:
+    """What a pointer states; None where there is none, or what is there is no pointer.
+
+    Raises
+    ------
+    StoreError
+        Nobody knows: this account may not look, or the store of an address does not answer.
+    """
+    try:
+        content = json.loads(_content(location) or b"")
+    except PermissionError:
+        failure = not_permitted(location)
+    except (OSError, ValueError):
+        return None
+    else:
+        return content if isinstance(content, dict) else None
+    raise failure
+
+
+def _content(location: Location) -> bytes | None:
+    if isinstance(location, Path):
+        return location.read_bytes()
+    folder, _, name = location.rpartition("/")
+    place = objects.client(folder)
+    try:
+        found = objects.content_of(place, name)
+    except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
+        failure = objects.unreachable(name, error)
+    else:
+        return None if found is None else found[0]
+    raise failure
+
+
+def require_there(location: Location, named: str) -> None:
+    """Refuse a name that nothing has: there is no release, and so none that is wrong.
+
+    Parameters
+    ----------
+    location
+        A pointer or a group. Of a group in an object store nothing is known before it is opened.
+    named
+        How a person called it.
+
+    Raises
+    ------
+    StoreError
+        Nothing is there, or nobody knows: this account may not look, or the store of an address does not answer.
+    """
+    there = True
+    try:
+        if isinstance(location, Path):
+            location.stat()
+        elif location.endswith(".json"):
+            there = _content(location) is not None
+    except PermissionError:
+        raise not_permitted(location) from None
+    except (FileNotFoundError, NotADirectoryError):
+        there = False
+    if not there:
+        raise StoreError(
+            f"There is no release {named}",
+            "A release is named by its id together with its config, or by its pointer, its folder or its address",
+            "Check its date and name, and the config or path; `blockveil ledger show` lists which nights were released."
+            " If it was there, restore it from a backup",
+        )
+
+
+def followed(location: Location) -> tuple[Location, dict[str, Any] | None]:
+    """Return the Zarr group that a location leads to, and what the pointer says, where there is one.
+
+    Raises
+    ------
+    StoreError
+        The release was withdrawn, or there is no pointer that names a group beside it.
+    """
+    _refuse_withdrawn(location)
+    if not name_of(location).endswith(".json"):
+        return location, None
+    pointer = read_json(location)
+    name = str(pointer.get("path"))
+    if not RELEASE_FOLDER.fullmatch(name):
+        raise damaged(location, "does not name a release")
+    return _beside(location, name), pointer
+
+
+def require_agreement(location: Location, pointer: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
+    """Refuse a pointer that says otherwise than its release.
+
+    Parameters
+    ----------
+    location
+        The pointer.
+    pointer, attributes
+        What it says, and what the release states.
+
+    Raises
+    ------
+    StoreError
+        It has another digest, repeats an attribute otherwise, or says more than a pointer does.
+    """
+    if pointer.get("output_digest") != attributes.get("output_digest"):
+        raise damaged(location, "does not match its pointer")
+    if set(pointer) - {"path", "output_digest", *COPIED}:
+        raise damaged(location, "says what no pointer says")
+    if any(pointer[name] != attributes.get(name) for name in COPIED if name in pointer):
+        raise damaged(location, "says of its release what the release does not state")
+
+
+def _refuse_withdrawn(location: Location) -> None:
+    found = withdrawal_of(location)
+    if found is not None:
+        raise StoreError(
+            found.words, "A release that was withdrawn is not to be used", "Use a release of another date or name"
+        )
+
+
+def _beside(location: Location, name: str) -> Location:
+    if isinstance(location, Path):
+        return location.parent / name
+    return f"{location.rstrip('/').rpartition('/')[0]}/{name}"
+
+
+def damaged(location: Location, problem: str) -> StoreError:
+    """Error for a release that cannot be trusted."""
+    return StoreError(
+        f"{name_of(location)} {problem}",
+        "A release is used only if its content matches its digest",
+        "Restore it from a backup, or move it away and run the release again",
+    )
+
+
+def not_permitted(location: Location) -> StoreError:
+    """Error for a release that this account may not look at; nothing is known to be wrong with it."""
+    return NotPermitted(
+        f"{name_of(location)} cannot be read: no permission",
+        "Whether a release is whole, and not withdrawn, is seen in all of its files",
+        "Let their owner give this account permission to read them and to look into their folders",
+    )
