@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
+from datetime import UTC, datetime
 from datetime import date as day
-from datetime import datetime
 from decimal import ROUND_CEILING, Context
 from pathlib import Path
 from typing import Annotated
@@ -33,6 +33,7 @@ from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.budget.event_files import plain, read_events
 from blockveil.pipeline.budget.filter import Accountant
+from blockveil.pipeline.config.cadence import Cadence
 from blockveil.pipeline.config.fields import NAME_PATTERN
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.grants import named_grant, parse_periods
@@ -130,17 +131,21 @@ def show(config: Config, as_json: Json = False, debug: Debug = False) -> None:
 def forecast(
     configs: Configs,
     until: Annotated[str | None, typer.Option(help="Date to last to, YYYY-MM-DD: how much noise that takes.")] = None,
-    every: Annotated[int, typer.Option(min=1, help="Days from one night to the next, such as 7.")] = 1,
+    every: Annotated[
+        int | None, typer.Option(min=1, help="Days from one night to the next, such as 7, in place of the schedule.")
+    ] = None,
     picture: Annotated[Path | None, typer.Option(help="Burn-down to write, .svg or .png.")] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """How many nights are left, how long the present rate lasts, and the noise that lasts until a date."""
+    """How many nights of the schedule are left, how long the present rate lasts, and the noise to last to a date."""
     del debug
-    plans, today = _plans(configs, None), datetime.now().astimezone().date()
+    plans = _plans(configs, None)
+    cadence = ahead.cadence_of_all(plans) if every is None else Cadence.each(every)
+    today = cadence.today(datetime.now(UTC))
     ledger, dataset = Ledger(plans[0].loaded.ledger_url), plans[0].config.release.account
     budget, history = ledger.budget(dataset), ledger.history(dataset)
-    found = ahead.forecast(budget, history, plans, today, None if until is None else _until(until), every)
+    found = ahead.forecast(budget, history, plans, today, None if until is None else _until(until), cadence)
     if picture is not None:
         from blockveil.pipeline.plan import forecast_picture
 

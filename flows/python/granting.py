@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from datetime import date as day
-from datetime import datetime
 from typing import Any
 
 from blockveil.engine.guarantees.guarantee import Neighbours
@@ -13,6 +13,7 @@ from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.base.showing import as_page_part, as_text
 from blockveil.pipeline.budget.filter import Accountant
 from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.config.cadence import Cadence, cadence_of
 from blockveil.pipeline.ledger import BudgetStatus, Ledger
 from blockveil.pipeline.ledger.grants import named_grant, parse_periods
 from blockveil.pipeline.plan import forecast as ahead
@@ -177,7 +178,7 @@ class BudgetOfConfig:
         )
         return self
 
-    def forecast(self, until: day | str | None = None, every: int = 1) -> BudgetForecast:
+    def forecast(self, until: day | str | None = None, every: int | None = None) -> BudgetForecast:
         """How many nights are left, and the noise that lets the budget last until a date.
 
         Parameters
@@ -185,7 +186,7 @@ class BudgetOfConfig:
         until
             Date to last to, a date or ``YYYY-MM-DD``; None asks for none.
         every
-            Days from one night to the next.
+            Days from one night to the next; None for the schedule beside the config.
 
         Raises
         ------
@@ -194,10 +195,10 @@ class BudgetOfConfig:
         ConfigError
             The date is not ahead, or the config's nights are not charged one by one.
         """
-        status, today = self._require(), datetime.now().astimezone().date()
+        status, cadence = self._require(), cadence_of(self._loaded) if every is None else Cadence.each(every)
         history = Ledger(self._loaded.ledger_url).history(self.account)
-        last = None if until is None else day_of(until)
-        return BudgetForecast(ahead.forecast(status, history, [self._plan()], today, last, every))
+        last, today = None if until is None else day_of(until), cadence.today(datetime.now(UTC))
+        return BudgetForecast(ahead.forecast(status, history, [self._plan()], today, last, cadence))
 
     def to_dict(self) -> dict[str, Any]:
         """Cap, spent and left as plain JSON values; only the account where none is granted."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config.toml import read_toml
 
 Often = Literal["once", "night", "week", "month", "several", "unknown"]
 
@@ -60,28 +58,13 @@ def rhythm_of(loaded: LoadedConfig) -> Rhythm:
 
     A file of deployments that cannot be read is left out here; `serve` and `deploy` report the reason.
     """
-    from blockveil.pipeline.config.deployments_file import FILE_NAME, parse_deployments  # most plans ask for no levers
+    from blockveil.pipeline.config.cadence import cadence_of, deployments_beside  # most plans ask for no levers
 
     several = (loaded.config.privacy.share or 1.0) < 1.0 or loaded.config.continual is not None
-    file = loaded.base / FILE_NAME
-    try:
-        found = parse_deployments(read_toml(file), FILE_NAME) if file.is_file() else None
-    except (ConfigError, OSError):
-        found = None
-    if found is None:
+    deployments = deployments_beside(loaded)
+    if deployments is None:
         return Rhythm("several" if several else "unknown")
-    crons = [night.cron for night in found.night if night.config == loaded.path.stem]
-    if not crons:
+    if all(night.config != loaded.path.stem for night in deployments.night):
         return Rhythm("several" if several else "once")
-    return Rhythm(_of_cron(crons[0]))
-
-
-def _of_cron(cron: str) -> Often:
-    _, _, day, month, weekday = cron.split()
-    if (day, month, weekday) == ("*", "*", "*"):
-        return "night"
-    if (day, month) == ("*", "*") and weekday.isalnum():
-        return "week"
-    if (month, weekday) == ("*", "*") and day.isdigit():
-        return "month"
-    return "several"
+    cadence = cadence_of(loaded)
+    return Rhythm("several" if cadence.calendar is None else cadence.often)

@@ -1,7 +1,7 @@
 """How long a budget lasts: at the present rate, for a night's releases, and with more noise until a date.
 
-Everything here follows from the ledger and from plans; no data is read and nothing is spent. A forecast counts with one
-night a day, or one every few days, each with the same releases.
+Everything here follows from the ledger, from plans and from the schedule beside their configs; no data is read and
+nothing is spent. Each night has the same releases.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from itertools import islice, takewhile
 from typing import Any
 
 from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.budget.filter import NOTHING, Cap, Ticks, most
 from blockveil.pipeline.budget.parts import Tally
+from blockveil.pipeline.config.cadence import Cadence, cadence_of
 from blockveil.pipeline.ledger import BudgetStatus, Entry
 from blockveil.pipeline.ledger.entries import counted
 from blockveil.pipeline.plan.planning import Plan
@@ -72,6 +74,8 @@ class Forecast:
     ----------
     dataset, epsilon, delta
         The budget.
+    unit, often, schedule
+        What nights are counted in, such as "weeks", how often they are, and from where that is known.
     used
         Share of it that is spent.
     costs
@@ -79,9 +83,10 @@ class Forecast:
     nights_left
         Nights that still fit.
     lasts_until
-        The last of them, counted from tomorrow; None where there is none, or more than a hundred years.
+        The last of them; None where there is none, or more than a hundred years.
     rate_share
-        Share of the budget that a day cost lately; 0 where nothing was charged.
+        Share of the budget that one of the unit cost lately, a day where releases are at no even distance; 0 where
+        nothing was charged.
     rate_until
         Day on which the budget would be spent at that rate, or None.
     until, nights_until, noise_factor, epsilons
@@ -94,6 +99,9 @@ class Forecast:
     dataset: str
     epsilon: float
     delta: float
+    unit: str
+    often: str
+    schedule: str
     used: float
     costs: tuple[NightCost, ...]
     nights_left: int
@@ -105,6 +113,11 @@ class Forecast:
     noise_factor: float | None
     epsilons: tuple[float, ...]
     periods: tuple[PeriodAhead, ...]
+
+    @property
+    def unit_of_rate(self) -> str:
+        """What the rate is by: a unit, or a day where releases are at no even distance."""
+        return "day" if self.unit in ("nights", "releases") else self.unit.removesuffix("s")
 
     def plain(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -125,7 +138,7 @@ def forecast(
     plans: Sequence[Plan],
     today: date,
     until: date | None,
-    every: int = 1,
+    cadence: Cadence | None = None,
 ) -> Forecast:
     """Forecast for a night that consists of the releases of plans.
 
@@ -136,41 +149,42 @@ def forecast(
     plans
         Releases of one night.
     today
-        Nights are counted from the day after.
+        Nights are counted from the day after; from today where its schedule has one that is not booked yet.
     until
         Date to last to; None asks for none.
-    every
-        Days from one night to the next.
+    cadence
+        How nights follow each other; None for what is scheduled beside the configs.
 
     Raises
     ------
     ConfigError
-        The date to last to is not after today, nights are less than a day apart, or they do not add up.
+        The date to last to is not after today, plans are scheduled differently, or their nights do not add up.
     """
-    if every < 1:
-        raise ConfigError(
-            f"nights every {every} days", "They are a day apart at least", "Give a whole number from 1 on"
-        )
+    cadence = cadence or cadence_of_all(plans)
     if until is not None and until <= today:
         raise ConfigError(f"{until} is not after {today}", "A budget lasts to a date that is ahead", "Give a later one")
     _require_nights_that_add_up(plans)
     cap, losses = budget.cap, [plan.charge for plan in plans]
     nights = _nights(cap, budget.spent, losses)
-    rate = _rate(cap, history, today)
+    first = _first_date(plans, history, today, cadence)
+    rate = _rate(cap, history, today, cadence)
     left = max(0.0, 1.0 - cap.used(budget.spent))
-    ahead = None if rate <= 0 else math.ceil(left / rate)
+    ahead = None if rate <= 0 else math.ceil(left / rate * cadence.unit_days)
     found = Forecast(
         dataset=budget.dataset,
         epsilon=budget.epsilon,
         delta=budget.delta,
+        unit=cadence.unit,
+        often=cadence.words,
+        schedule=cadence.source,
         used=cap.used(budget.spent),
         costs=tuple(_cost(cap, plan) for plan in plans),
         nights_left=nights,
-        lasts_until=_after(today, nights * every) if nights else None,
+        lasts_until=_last_date(cadence, first, nights),
         rate_share=rate,
-        rate_until=None if ahead is None else _after(today, ahead),
+        rate_until=None if ahead is None or ahead > _LONGEST else today + timedelta(days=ahead),
         until=until,
-        nights_until=None if until is None else math.ceil((until - today).days / every),
+        nights_until=None if until is None else _count_until(cadence, first, until),
         noise_factor=None,
         epsilons=(),
         periods=tuple(
@@ -202,8 +216,45 @@ def _require_nights_that_add_up(plans: Sequence[Plan]) -> None:
         )
 
 
-def _after(today: date, days: int) -> date | None:
-    return today + timedelta(days=days) if days <= _LONGEST else None
+def cadence_of_all(plans: Sequence[Plan]) -> Cadence:
+    """How nights of these plans follow each other, by the schedule beside their configs.
+
+    Raises
+    ------
+    ConfigError
+        The schedule has different days for them.
+    """
+    found = [cadence_of(plan.loaded) for plan in plans]
+    if any((each.calendar, each.zone) != (found[0].calendar, found[0].zone) for each in found):
+        raise ConfigError(
+            "These configs are scheduled on different days",
+            "A forecast is for nights that have the same releases",
+            "Forecast with the configs of one schedule, or give the days from one night to the next with --every",
+        )
+    return found[0]
+
+
+def _first_date(plans: Sequence[Plan], history: Sequence[Entry], today: date, cadence: Cadence) -> date:
+    """First date that is still to be paid for."""
+    sections = [plan.config.release for plan in plans]
+    of_today = {f"{each.dataset}/{each.name}/{today.isoformat()}" for each in sections}
+    booked = of_today & {entry.release_id for entry in history}
+    waiting = cadence.calendar is not None and today in cadence.calendar and not booked
+    return today if waiting else today + timedelta(days=1)
+
+
+def _last_date(cadence: Cadence, first: date, nights: int) -> date | None:
+    """Date of the last of so many nights."""
+    end = first + timedelta(days=_LONGEST)
+    if nights < 1 or nights > _LONGEST:
+        return None
+    dates = takewhile(lambda day: day <= end, cadence.dates(first))
+    return next(islice(dates, nights - 1, None), None)
+
+
+def _count_until(cadence: Cadence, first: date, until: date) -> int:
+    """Nights from the first date to another, both included."""
+    return sum(1 for _ in takewhile(lambda day: day <= until, cadence.dates(first)))
 
 
 def _cost(cap: Cap, plan: Plan) -> NightCost:
@@ -232,18 +283,20 @@ def _nights(cap: Cap, spent: Ticks, losses: Sequence[Loss]) -> int:
     return most(lambda nights: _fits(cap, spent, losses, nights)) if losses else 0
 
 
-def _rate(cap: Cap, history: Sequence[Entry], today: date) -> float:
-    """Share of the budget a day, over the last days or since the first charge, whichever is shorter."""
+def _rate(cap: Cap, history: Sequence[Entry], today: date, cadence: Cadence) -> float:
+    """Share of the budget by the unit of nights, over the last days or since the first charge, if that is shorter."""
     booked = [entry for entry in counted(history) if entry.ticks != NOTHING]
     if not booked:
         return 0.0
-    days = min(RATE_DAYS, max(1, (today - day_of(booked[0])).days + 1))
+    # Of less than one unit nothing can be said: a charge of today is that of its whole week.
+    least = math.ceil(cadence.unit_days)
+    days = min(max(RATE_DAYS, least), max(least, (today - day_of(booked[0])).days + 1))
     tally, before = Tally(), NOTHING
     for entry in booked:
         tally.add(entry.ticks, entry.of_part)
         before = before if (today - day_of(entry)).days < days else tally.total.ticks
     recent = tally.total.ticks + -before
-    return cap.used(recent) / days if min(recent.loss, recent.pure) >= 0 else 0.0
+    return cap.used(recent) / days * cadence.unit_days if min(recent.loss, recent.pure) >= 0 else 0.0
 
 
 def day_of(entry: Entry) -> date:
@@ -257,14 +310,14 @@ def _scaled(loss: Loss, factor: float) -> Loss:
 
 
 def _until(found: Forecast, budget: BudgetStatus, plans: Sequence[Plan]) -> Forecast:
-    nights = found.nights_until or 1
+    nights = found.nights_until or 0
     losses = [plan.charge for plan in plans]
 
     def enough(factor: float) -> bool:
         return _fits(budget.cap, budget.spent, [_scaled(loss, factor) for loss in losses], nights)
 
     factor: float | None = 1.0
-    if not enough(1.0):
+    if nights and not enough(1.0):
         low, high = 1.0, 2.0
         while high < 1e9 and not enough(high):
             low, high = high, 2.0 * high
@@ -302,24 +355,31 @@ def lines(found: Forecast) -> list[tuple[str, str]]:
         for cost in found.costs
     ]
     end = "" if found.lasts_until is None else f", until {found.lasts_until}"
-    rows.append(("Nights left", f"{found.nights_left} like this{end}"))
+    rows.append(("Schedule", f"{found.often}: {found.schedule}"))
+    rows.append((f"{found.unit.capitalize()} left", f"{found.nights_left} like this{end}"))
     rows += [
-        (part.period.capitalize(), f"{part.nights_left} more nights like this; a whole one holds {part.nights}")
+        (part.period.capitalize(), f"{part.nights_left} more releases like this; a whole one holds {part.nights}")
         for part in found.periods
     ]
     if found.rate_share > 0:
         when = "more than a hundred years" if found.rate_until is None else f"until {found.rate_until}"
-        rows.append(("Present rate", f"{100 * found.rate_share:.3g} % a day lasts {when}"))
+        rows.append(("Present rate", f"{100 * found.rate_share:.3g} % a {found.unit_of_rate} lasts {when}"))
     if found.until is not None:
         rows.append((f"To {found.until}", _advice(found)))
     return rows
 
 
 def _advice(found: Forecast) -> str:
+    if found.nights_until == 0:
+        return "no release is due until then"
+    one = found.nights_until == 1
+    nights = f"{found.nights_until} {found.unit.removesuffix('s') if one else found.unit}"
     if found.noise_factor is None:
-        return f"{found.nights_until} nights do not fit with any noise: nothing is left"
+        return f"{nights} cannot be paid for with any noise: nothing is left"
     if found.noise_factor == 1.0:
-        return f"{found.nights_until} nights fit as they are"
+        return f"{nights} {'fits as it is' if one else 'fit as they are'}"
     pairs = zip(found.costs, found.epsilons, strict=True)
     written = ", ".join(f"{cost.release} {epsilon:g}" for cost, epsilon in pairs)
-    return f"{found.nights_until} nights fit with {found.noise_factor:.4g} times the noise: privacy.epsilon {written}"
+    return (
+        f"{nights} {'fits' if one else 'fit'} with {found.noise_factor:.4g} times the noise: privacy.epsilon {written}"
+    )

@@ -47,7 +47,7 @@ def picture(found: Forecast, budget: BudgetStatus, history: Sequence[Entry], tod
         axes = figure.add_subplot()
         axes.step([_number(day) for day in days], left, where="post", color=_PAST, linewidth=1.8, label="left so far")
         for end, colour, style, label in (
-            (found.lasts_until, _PLAN, "--", "these releases every night"),
+            (found.lasts_until, _PLAN, "--", f"these releases {found.often}"),
             (found.rate_until, _RATE, ":", "present rate"),
         ):
             if end is not None:

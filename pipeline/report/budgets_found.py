@@ -124,7 +124,7 @@ def _ahead(plan: Plan, status: BudgetStatus, history: list[Entry], today: date) 
         left = status.nights_left(plan.charge, plan.new_part)
         return NightsAhead(release, f"{left} more of each part of the records that has none yet", left)
     found = forecast(status, history, [plan], today, None)
-    until = "" if found.lasts_until is None else f", every night until {found.lasts_until}"
+    until = "" if found.lasts_until is None else f", {found.often} until {found.lasts_until}"
     return NightsAhead(release, f"{found.nights_left} more like this{until}", found.nights_left)
 
 

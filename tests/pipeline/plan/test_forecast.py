@@ -2,13 +2,18 @@
 
 import dataclasses
 import json
-from datetime import date, timedelta
+import math
+from datetime import UTC, date, datetime, timedelta
+from itertools import islice, takewhile
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from blockveil.engine.guarantees.guarantee import Loss
+from blockveil.flows.runs.deployed import times
 from blockveil.pipeline.base.errors import BudgetExhausted, ConfigError
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.config.cadence import Cadence, CalendarDays, cadence_of
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.periods import Period
 from blockveil.pipeline.plan.forecast import forecast, lines
@@ -37,19 +42,137 @@ def book(ledger, plan, night, loss=None):
     )
 
 
-def ahead(ledger, plans, until=None, today=TODAY, every=1):
-    return forecast(ledger.budget("people"), ledger.history("people"), plans, today, until, every)
+def ahead(ledger, plans, until=None, today=TODAY, every=None):
+    cadence = None if every is None else Cadence.each(every)
+    return forecast(ledger.budget("people"), ledger.history("people"), plans, today, until, cadence)
 
 
 def test_nights_a_week_apart_last_seven_times_as_long(plan):
     ledger = Ledger(plan.loaded.ledger_url)
     daily, weekly = ahead(ledger, [plan]), ahead(ledger, [plan], TODAY + timedelta(days=100), every=7)
     assert weekly.nights_left == daily.nights_left
-    assert weekly.lasts_until - TODAY == 7 * (daily.lasts_until - TODAY)
+    tomorrow = TODAY + timedelta(days=1)
+    assert weekly.lasts_until - tomorrow == 7 * (daily.lasts_until - tomorrow)
+    assert (daily.unit, weekly.unit) == ("nights", "weeks")
     assert weekly.nights_until == 15
     assert weekly.noise_factor < ahead(ledger, [plan], TODAY + timedelta(days=100)).noise_factor
     with pytest.raises(ConfigError, match="a day apart at least"):
         ahead(ledger, [plan], every=0)
+
+
+FRIDAYS = ("30 2 * * 5", "30 2 * * fri", "0 23 * * FRI")
+
+
+def schedule(plan, cron, zone="Europe/Berlin", config=None):
+    """A deployments file beside the config."""
+    night = {"config": config or plan.loaded.path.stem, "mode": "release", "cron": cron, "timezone": zone}
+    text = "".join(f'{key} = "{value}"\n' for key, value in {**night, "missed": "latest"}.items())
+    (plan.loaded.base / "deployments.toml").write_text(f"[[night]]\n{text}")
+
+
+@pytest.mark.parametrize("cron", FRIDAYS)
+def test_a_weekly_schedule_is_paid_for_by_its_own_dates_and_not_night_by_night(plan, cron):
+    """Of a budget for five Fridays the first is spent: the other four fit, and no more noise is advised."""
+    ledger = Ledger(plan.loaded.ledger_url)
+    schedule(plan, cron)
+    friday, last = date(2026, 11, 27), date(2026, 12, 31)
+    nightly = ahead(ledger, [plan], last, friday, every=1)
+    loss = Loss(ledger.budget("people").left_mu / math.sqrt(5.001), 0.0, plan.charge.total_variation)
+    paid = dataclasses.replace(plan, charge=loss)
+    book(ledger, paid, friday)
+    found = ahead(ledger, [paid], last, friday)
+    assert (found.nights_left, found.nights_until, found.noise_factor) == (4, 4, 1.0)
+    assert found.lasts_until == date(2026, 12, 25)
+    assert nightly.nights_until == 34
+    assert ahead(ledger, [paid], last, friday, every=1).noise_factor > 2
+    rows = dict(lines(found))
+    assert rows["Weeks left"] == "4 like this, until 2026-12-25"
+    assert rows["To 2026-12-31"] == "4 weeks fit as they are"
+    assert rows["Schedule"] == f'every week: "{cron}" in deployments.toml, Europe/Berlin'
+    # A charge of today is that of its week.
+    assert found.rate_share == pytest.approx(found.used)
+    assert "20 % a week lasts" in rows["Present rate"]
+
+
+def test_the_date_of_today_counts_until_its_night_is_booked(plan):
+    ledger = Ledger(plan.loaded.ledger_url)
+    schedule(plan, "0 22 * * *")
+    before = ahead(ledger, [plan], TODAY + timedelta(days=9))
+    book(ledger, plan, TODAY)
+    after = ahead(ledger, [plan], TODAY + timedelta(days=9))
+    assert (before.nights_until, after.nights_until) == (10, 9)
+    assert before.lasts_until == after.lasts_until
+
+
+def test_without_a_schedule_of_it_a_forecast_is_of_every_night_and_says_so(plan):
+    ledger = Ledger(plan.loaded.ledger_url)
+    assert "no deployments.toml beside it" in dict(lines(ahead(ledger, [plan])))["Schedule"]
+    schedule(plan, "30 2 * * 5", config="another")
+    assert "has no [[night]] of it" in dict(lines(ahead(ledger, [plan])))["Schedule"]
+    schedule(plan, "30 2 * * 5#2")
+    assert "are not followed" in dict(lines(ahead(ledger, [plan])))["Schedule"]
+    assert ahead(ledger, [plan]).unit == "nights"
+
+
+def test_configs_of_different_days_are_refused_unless_days_are_given(plan, tmp_path):
+    ledger = Ledger(plan.loaded.ledger_url)
+    schedule(plan, "30 2 * * 5")
+    other = plan.loaded.path.with_name("other.toml")
+    other.write_text(plan.loaded.path.read_text().replace('name = "covariance"', 'name = "other"', 1))
+    plans = [plan, make_plan(load_config(other), TODAY)]
+    with pytest.raises(ConfigError, match="--every"):
+        ahead(ledger, plans)
+    assert ahead(ledger, plans, every=7).unit == "weeks"
+
+
+CRONS = (
+    "30 2 * * *", "0 0 1 * *", "5 4 31 * *", "30 2 * * 1-5", "30 2 * * mon,thu", "30 2 1,15 * *", "30 2 13 * */2",
+    "30 2 13 * 5", "30 2 29 2 *", "30 2 1 */3 *", "30 2 * jan-mar 0", "30 2 * * 7", "30 2 * * 0-6", "30 2 1-31 * 2",
+    "30 2 */1 * 2", "30 2 13 * 0-6", "30 2 ? * 2",
+    "30 2 1 1 *", "30 2 3/7 * *", "0 0 * * sun",
+)  # fmt: skip
+ZONES = ("UTC", "Europe/Berlin", "America/Santiago", "Asia/Beirut", "Pacific/Kiritimati", "Australia/Lord_Howe")
+
+
+@pytest.mark.parametrize("cron", CRONS)
+def test_the_dates_of_a_schedule_are_those_on_which_it_runs(cron):
+    """Against what plans the runs, which knows instants: no zone's clock may move a date here."""
+    zone = ZONES[len(cron) % len(ZONES)] if not cron.startswith("0 0") else "UTC"
+    first, last = (datetime(year, 3, 1, tzinfo=ZoneInfo(zone)) for year in (2026, 2028))
+    instants = times(cron, zone, first, last)
+    dates = Cadence(CalendarDays.of(cron), zone, "").dates(date(2026, 3, 1))
+    expected = [at.date() for at in instants]
+    assert expected
+    assert list(takewhile(lambda day: day <= expected[-1], dates)) == expected
+
+
+def test_each_date_comes_once_where_clocks_jump_at_midnight(plan):
+    schedule(plan, "0 0 * * *", "America/Santiago")
+    days = list(islice(cadence_of(plan.loaded).dates(date(2026, 1, 1)), 730))
+    assert days == [date(2026, 1, 1) + timedelta(days=number) for number in range(730)]
+
+
+def test_how_often_is_said_as_a_person_would(plan):
+    for cron, words in (
+        ("30 2 * * *", "every night"),
+        ("30 2 * * 3", "every week"),
+        ("30 2 28 * *", "every month"),
+        ("30 2 31 * *", "on the days of its schedule"),
+        ("30 2 * * 1-5", "on the days of its schedule"),
+        ("30 2 * 5 *", "on the days of its schedule"),
+    ):
+        schedule(plan, cron)
+        assert cadence_of(plan.loaded).words == words
+    # The day is that of the schedule's zone.
+    schedule(plan, "30 2 * * *", "Pacific/Kiritimati")
+    assert cadence_of(plan.loaded).today(datetime(2026, 11, 27, 12, tzinfo=UTC)) == date(2026, 11, 28)
+
+
+def test_a_date_before_the_next_release_asks_for_no_noise(plan):
+    schedule(plan, "30 2 1 * *")
+    found = ahead(Ledger(plan.loaded.ledger_url), [plan], TODAY + timedelta(days=5))
+    assert (found.nights_until, found.noise_factor) == (0, 1.0)
+    assert dict(lines(found))[f"To {found.until}"] == "no release is due until then"
 
 
 def test_as_many_nights_fit_as_are_forecast(plan):
@@ -166,4 +289,4 @@ def test_a_forecast_says_what_a_period_holds(plan):
     (after,) = ahead(ledger, [plan]).periods
     assert (after.nights_left, after.nights) == (part.nights - 1, part.nights)
     said = dict(lines(ahead(ledger, [plan])))
-    assert said["Any 365 days"] == f"{part.nights - 1} more nights like this; a whole one holds {part.nights}"
+    assert said["Any 365 days"] == f"{part.nights - 1} more releases like this; a whole one holds {part.nights}"
