@@ -84,15 +84,6 @@ def known_secrets():
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def quick_new_ledgers():
-    """New ledgers without Alembic, but for the first of each database: thousands of tests make one."""
-    from tests import fresh_ledgers
-
-    with mock.patch.object(fresh_ledgers.database, "_migrate", fresh_ledgers.migrate):
-        yield
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Look for no garbage among what imports and thousands of tests leave in memory, which stays there."""

@@ -10,7 +10,6 @@ All tests are collected once. Then the process parts for each mistake, so that n
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import tempfile
@@ -56,7 +55,6 @@ class _Planting:
 
     def pytest_collection_finish(self, session: Any) -> None:
         """Go on with the tests of one mistake in a process of its own, and with none in the first."""
-        importlib.import_module("tests.fresh_ledgers")  # as a fixture of all tests would, once for each mistake
         for mutant in self._mutants:
             own = [item for item in session.items if mutant.runs(item.nodeid)]
             if (child := _fork()) == 0:

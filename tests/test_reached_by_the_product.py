@@ -47,11 +47,7 @@ def bare_text(node):
 @cache
 def programs():
     files = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
-    return {
-        str(path.relative_to(ROOT)): without_docstrings(ast.parse(path.read_text()))
-        for path in files
-        if "migrations" not in path.parts  # Alembic calls them by their place
-    }
+    return {str(path.relative_to(ROOT)): without_docstrings(ast.parse(path.read_text())) for path in files}
 
 
 def called_from_outside():

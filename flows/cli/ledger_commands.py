@@ -170,7 +170,7 @@ def _kept_head(head: str | None, key: str | None) -> str | Head | None:
     secret = None if key is None else read_secret("--key", key, Path.cwd())
     if head is None or is_hash(head):
         if secret is not None:
-            Head(0, "", "").check(secret)
+            Head(0, "", "", "", ()).check(secret)
         return head
     try:
         text = Path(head).read_text(encoding="utf-8")
@@ -303,15 +303,6 @@ def _readable(source: Path) -> TextIO:
     except OSError as error:
         problem = os.strerror(error.errno or 0)
     raise StoreError(f'"{source}" cannot be read ({problem})', "An export is a file", "Correct the path")
-
-
-@app.command()
-def upgrade(config: AnyConfig = None, ledger: Address = None, as_json: Json = False, debug: Debug = False) -> None:
-    """Bring the tables of a ledger that an earlier version made to this version; entries stay as they are."""
-    del debug
-    before, after = open_ledger(config, ledger).upgrade()
-    message = f"Upgraded from version {before} to {after}." if before != after else f"Version {after} already."
-    print_message(message, as_json, before=before, after=after)
 
 
 @app.command()

@@ -11,6 +11,8 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from blockveil.pipeline.base.errors import BlockveilError, LedgerError
+from blockveil.pipeline.ledger.schema import SCHEMA, entry, stamp
+from blockveil.pipeline.ledger.tables import make_tables
 
 WAIT_SECONDS = 60
 """How long a transaction waits for the one that is before it."""
@@ -18,14 +20,6 @@ WAIT_SECONDS = 60
 NOT_BOOKED = "nothing was booked, and nothing more is spent"
 """Part of a refusal, where that is certain."""
 
-REVISION = "0006"
-"""The newest schema that this version reads and writes; the newest file in ``migrations/versions``."""
-
-OLDEST_REVISION = "0005"
-"""The oldest schema that this version reads and writes. It has no withdrawals, which need the newest one."""
-
-_FIRST = "0001"
-_VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
 _PAUSES = (0.0, 0.05, 0.2, 1.0, 3.0, 10.0)
 """Seconds before each try of a transaction whose connection was lost."""
 
@@ -97,28 +91,10 @@ class Database(ABC):
         self.create_place()
 
         def work(connection: sa.Connection) -> None:
-            if not _tables(connection):
-                _migrate(connection)
+            if not _has(connection, entry):
+                make_tables(connection)
 
         self._repeat(lambda: self.session(writing=True), work)
-
-    def upgrade(self) -> tuple[str, str]:
-        """Bring the schema to this version in one transaction; returns the versions before and after.
-
-        Raises
-        ------
-        LedgerError
-            There is no ledger, or a later version made it.
-        """
-        if not self.exists():
-            raise self.missing()
-        with self.session(writing=True) as connection:
-            before = self._revision(connection)
-            if before > REVISION:
-                raise _later()
-            if before < REVISION:
-                _migrate(connection, None if "alembic_version" in _tables(connection) else before)
-        return before, REVISION
 
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
@@ -174,59 +150,30 @@ class Database(ABC):
     def _check(self, connection: sa.Connection) -> None:
         if self._checked:
             return
-        revision = self._revision(connection)
-        if revision < OLDEST_REVISION:
-            raise _earlier(revision)
-        if revision > REVISION:
-            raise _later()
+        if not _has(connection, entry):
+            raise self.missing()
+        version = connection.execute(sa.select(stamp.c.version)).scalar() if _has(connection, stamp) else None
+        if version != SCHEMA:
+            raise _other_version(later=isinstance(version, int) and version > SCHEMA)
         self._checked = True
 
-    def require_newest(self, connection: sa.Connection) -> None:
-        """Refuse tables that cannot hold all kinds of entries; a LedgerError names the command that changes them."""
-        revision = self._revision(connection)
-        if revision < REVISION:
-            raise _earlier(revision)
 
-    def _revision(self, connection: sa.Connection) -> str:
-        tables = _tables(connection)
-        if "entry" not in tables:
-            raise self.missing()
-        if "alembic_version" in tables:
-            return str(connection.execute(sa.select(_VERSION.c.version_num)).scalar_one())
-        # Ledgers that were made before versions were written down.
-        if "pure_ticks" not in {column["name"] for column in sa.inspect(connection).get_columns("entry")}:
-            raise LedgerError(
-                "The ledger was made by a development version of Blockveil",
-                "Its rows and their hashes have other columns",
-                "Use the version that made it, or grant a new ledger what is left of the budget",
-            )
-        return _FIRST
-
-
-def _earlier(revision: str) -> LedgerError:
+def _other_version(*, later: bool) -> LedgerError:
+    if later:
+        return LedgerError(
+            "The ledger was made by a later version of Blockveil",
+            "An earlier version could misread what is spent",
+            "Use the later version",
+        )
     return LedgerError(
         "The ledger was made by an earlier version of Blockveil",
-        f"Its tables are of version {revision}, and version {REVISION} is needed",
-        "Make a copy of it, then run `blockveil ledger upgrade`",
+        "Only the version that made it reads what is spent",
+        "Finish its nights with that version, then grant a new ledger what is left of the budget",
     )
 
 
-def _later() -> LedgerError:
-    return LedgerError(
-        "The ledger was made by a later version of Blockveil",
-        "An earlier version could misread what is spent",
-        "Use the later version",
-    )
-
-
-def _tables(connection: sa.Connection) -> set[str]:
-    return set(sa.inspect(connection).get_table_names()) & {"entry", "alembic_version"}
-
-
-def _migrate(connection: sa.Connection, stamped: str | None = None) -> None:
-    from blockveil.pipeline.ledger.migrate import migrate
-
-    migrate(connection, stamped)
+def _has(connection: sa.Connection, table: sa.Table) -> bool:
+    return sa.inspect(connection).has_table(table.name)
 
 
 @contextmanager

@@ -22,9 +22,8 @@ from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.base.errors import LedgerError
 
 _SHORTEST_SECRET = 32
-_FIELDS = {"entries": int, "hash": str, "time": str}
+_FIELDS = {"entries": int, "hash": str, "time": str, "root": str, "withdrawn": list}
 _SIGNED = {"algorithm": str, "signature": str}
-_ROOTED = {"root": str, "withdrawn": list}
 
 
 @dataclass(frozen=True)
@@ -39,21 +38,21 @@ class Head:
         Hash of the last one.
     time
         Its time, UTC as ISO text; empty where there is no row.
-    algorithm, signature
-        ``ed25519`` or ``hmac-sha256`` and the signature in hexadecimal digits; empty where it is not signed.
     root
-        Root of the tree over the hashes of all rows (:mod:`.inclusion`); empty in heads of earlier versions.
+        Root of the tree over the hashes of all rows (:mod:`.inclusion`).
     withdrawn
         Hashes of the entries that paid for releases which were withdrawn.
+    algorithm, signature
+        ``ed25519`` or ``hmac-sha256`` and the signature in hexadecimal digits; empty where it is not signed.
     """
 
     entries: int
     hash: str
     time: str
+    root: str
+    withdrawn: tuple[str, ...]
     algorithm: str = ""
     signature: str = ""
-    root: str = ""
-    withdrawn: tuple[str, ...] = ()
 
     def signed(self, key: str) -> Head:
         """Return the same head with a signature.
@@ -122,7 +121,7 @@ class Head:
         return canonical_json({"what": "blockveil ledger head", **self._statement()})
 
     def _statement(self) -> dict[str, Any]:
-        rooted = {"root": self.root, "withdrawn": list(self.withdrawn)} if self.root else {}
+        rooted = {"root": self.root, "withdrawn": list(self.withdrawn)}
         return {"entries": self.entries, "hash": self.hash, "time": self.time, **rooted}
 
     def to_json(self) -> str:
@@ -143,12 +142,10 @@ class Head:
             found = json.loads(text)
         except ValueError:
             found = None
-        forms = [_FIELDS | rooted | signed for rooted in ({}, _ROOTED) for signed in ({}, _SIGNED)]
-        if isinstance(found, dict) and found.keys() in [form.keys() for form in forms]:
-            kinds = {name: (_FIELDS | _ROOTED | _SIGNED)[name] for name in found}
-            hashes = [found["hash"], *([found["root"], *found["withdrawn"]] if kinds.keys() >= _ROOTED.keys() else [])]
-            if all(type(found[name]) is kind for name, kind in kinds.items()) and all(map(is_hash, hashes)):
-                return cls(**found | {"withdrawn": tuple(found.get("withdrawn", ()))})
+        if isinstance(found, dict) and found.keys() in (_FIELDS.keys(), (_FIELDS | _SIGNED).keys()):
+            right = all(type(value) is (_FIELDS | _SIGNED)[name] for name, value in found.items())
+            if right and all(map(is_hash, [found["hash"], found["root"], *found["withdrawn"]])):
+                return cls(**found | {"withdrawn": tuple(found["withdrawn"])})
         raise LedgerError(
             "The head is not readable",
             "It is a hash of 64 hexadecimal digits, or the JSON that `blockveil ledger head` prints",

@@ -60,16 +60,6 @@ class Ledger:
         """Whether there is a ledger; nobody has granted a budget where there is none."""
         return self._database.exists()
 
-    def upgrade(self) -> tuple[str, str]:
-        """Bring the ledger's tables to this version; returns their versions before and after.
-
-        Raises
-        ------
-        LedgerError
-            There is no ledger, or a later version made it.
-        """
-        return self._database.upgrade()
-
     def set_budget(
         self,
         dataset: str,
@@ -275,7 +265,6 @@ class Ledger:
         """Withdraw a release for good, with a reason that everybody may read; see :mod:`.withdrawals`."""
 
         def work(connection: sa.Connection) -> Charge:
-            self._database.require_newest(connection)
             return withdrawn(connection, release_id, reason, self._time(connection))
 
         return self._database.write(work)

@@ -182,7 +182,7 @@ def _explain(error: sa.exc.DBAPIError) -> BlockveilError:
             "The ledger cannot be written",
             f"The role needs SELECT and INSERT on the ledger, on a server that accepts writes; {NOT_BOOKED}",
             "Run what `blockveil ledger role` prints as the database's owner, use the primary server, or the owner's "
-            "role for what a role for runs may not do: budgets, withdrawals, upgrades",
+            "role for what a role for runs may not do: budgets, withdrawals",
         )
     return LedgerError(
         f"The ledger's server refuses a statement (SQLSTATE {state or 'unknown'})",

@@ -42,7 +42,7 @@ def head_of(rows: Sequence[Row], found: Verification) -> Head:
     paid = {row["charge_id"]: str(row["hash"]) for row in rows if row["kind"] == State.COMMITTED}
     withdrawn = tuple(paid[row["charge_id"]] for row in rows if row["kind"] == WITHDRAWN)
     root = tree_hash([str(row["hash"]) for row in rows])
-    return Head(found.entries, found.head, found.time, root=root, withdrawn=withdrawn)
+    return Head(found.entries, found.head, found.time, root, withdrawn)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Proof:
             path = tuple(found["path"])
             kinds = [type(found["sequence"]) is int, isinstance(found["row_hash"], str)]
             head = Head.from_json(json.dumps(found["head"]))
-            if all(kinds) and all(isinstance(each, str) for each in path) and head.root:
+            if all(kinds) and all(isinstance(each, str) for each in path):
                 return cls(found["sequence"], found["row_hash"], path, head)
         except (KeyError, RecursionError, TypeError, ValueError):
             pass

@@ -18,9 +18,9 @@ DO $$ BEGIN
 END $$;
 -- Before version 15 everybody may make functions there, which the owner's own statements could then call.
 DO $$ BEGIN EXECUTE format('REVOKE CREATE ON SCHEMA %I FROM PUBLIC, "{role}"', current_schema()); END $$;
-REVOKE ALL ON entry, alembic_version FROM PUBLIC, "{role}";
+REVOKE ALL ON entry, ledger_schema FROM PUBLIC, "{role}";
 GRANT SELECT, INSERT ON entry TO "{role}";
-GRANT SELECT ON alembic_version TO "{role}";
+GRANT SELECT ON ledger_schema TO "{role}";
 ALTER TABLE entry ENABLE ROW LEVEL SECURITY;
 DROP POLICY IF EXISTS "{role}_reads" ON entry;
 DROP POLICY IF EXISTS "{role}_books" ON entry;

@@ -1,8 +1,8 @@
-"""The ledger's one table: append-only, hash-chained, guarded by triggers.
+"""The ledger's table: append-only, hash-chained, guarded by triggers.
 
 A row is never changed; a change of state is a new row. Its hash covers all its columns, the previous hash and a random
-nonce, so a published hash identifies the row without revealing anything that it says. The files in
-``migrations/versions`` make the table and its triggers; a test holds them against this one.
+nonce, so a published hash identifies the row without revealing anything that it says. :mod:`.tables` makes the table
+and its triggers. A second table stamps the ledger with the version of its schema: one of another version is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from blockveil.pipeline.base.canonical import canonical_json
 GENESIS = "0" * 64
 """Hash before the first row."""
 
+SCHEMA = 1
+"""Version of the tables and of what their entries say; the only one that this version of the package reads."""
+
 metadata = sa.MetaData()
+
+stamp = sa.Table("ledger_schema", metadata, sa.Column("version", sa.Integer, primary_key=True, autoincrement=False))
 
 entry = sa.Table(
     "entry",
@@ -47,15 +52,7 @@ entry = sa.Table(
 )
 
 
-_FIRST = ("release_id", "charge_id")
-"""Columns of version 0001 that may be empty, and are hashed then too."""
-
-
 def row_hash(row: dict[str, Any]) -> str:
-    """SHA-256 over the canonical JSON of all columns but the hash.
-
-    A column that a later version adds must be NULL in older rows: it is left out there, so that their hashes hold.
-    """
-    names = [column.name for column in entry.columns if column.name != "hash"]
-    hashed = {name: row[name] for name in names if name in _FIRST or row.get(name) is not None}
+    """SHA-256 over the canonical JSON of all columns but the hash."""
+    hashed = {column.name: row[column.name] for column in entry.columns if column.name != "hash"}
     return hashlib.sha256(canonical_json(hashed)).hexdigest()

@@ -105,10 +105,9 @@ def _value(column: sa.Column[Any], cell: str) -> Any:
 
 
 def _checked(row: dict[str, Any]) -> dict[str, Any] | None:
-    """The row with all columns, or None where one is unknown, missing or of another type."""
-    full = {name: row.get(name) for name in _COLUMNS}
-    known = row.keys() <= _COLUMNS.keys()
-    return full if known and all(_is_of(column, full[name]) for name, column in _COLUMNS.items()) else None
+    """The row, or None where a column is unknown, missing or of another type."""
+    known = row.keys() == _COLUMNS.keys()
+    return row if known and all(_is_of(column, row[name]) for name, column in _COLUMNS.items()) else None
 
 
 def _is_of(column: sa.Column[Any], value: Any) -> bool:

@@ -60,21 +60,6 @@ MUTANTS = (
         ),
     ),
     *of(
-        "tests/pipeline/releases/test_earlier_version.py",
-        (
-            "test_a_night_that_was_killed_after_its_commit_is_finished_with_the_same_bits_at_no_further_cost",
-            "blockveil.pipeline.releases.charged_steps:_commit",
-            "bytes.fromhex(shared.digest if shared else charge.spec_digest)",
-            "bytes(32)",
-        ),
-        (
-            "test_its_ledger_is_whole_and_its_release_is_as_the_ledger_says",
-            "blockveil.pipeline.ledger.schema:row_hash",
-            " if name in _FIRST or row.get(name) is not None",
-            "",
-        ),
-    ),
-    *of(
         "tests/pipeline/releases/test_keys.py",
         (
             "test_a_secret_is_private_on_the_disk_and_stays_the_same",

@@ -82,6 +82,21 @@ MUTANTS = (
         ),
     ),
     *of(
+        "tests/pipeline/ledger/test_tables.py",
+        (
+            "test_a_ledger_of_an_earlier_version_is_refused_whoever_uses_it_and_stays_as_it_is",
+            "blockveil.pipeline.ledger.database:Database._check",
+            "version != SCHEMA",
+            "version is not None and version > SCHEMA",
+        ),
+        (
+            "test_a_ledger_of_a_later_version_is_refused",
+            "blockveil.pipeline.ledger.database:Database._check",
+            "version != SCHEMA",
+            "version is None or version < SCHEMA",
+        ),
+    ),
+    *of(
         "tests/pipeline/ledger/test_transfer.py",
         (
             "test_an_export_goes_on_nowhere_but_where_its_ledger_was_closed_for",

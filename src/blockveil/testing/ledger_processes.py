@@ -27,7 +27,6 @@ _modules = [
     module.name
     for package in (blockveil.flows.cli, blockveil.pipeline)
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-    if "migrations" not in module.name
 ]
 """What commands import when they run; imported once, by the server."""
 

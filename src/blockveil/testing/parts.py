@@ -4,7 +4,6 @@ A test class inherits this beside :class:`blockveil.testing.ledger.LedgerContrac
 """
 
 import io
-import json
 from dataclasses import astuple
 
 import pytest
@@ -321,18 +320,6 @@ class PartsContract:
         stream.seek(0)
         copy = Ledger(f"sqlite:///{tmp_path / 'copy.db'}")
         assert copy.load(read_rows(stream), ledger.head(), as_copy=True).problems == []
-        assert copy.budget("people") == ledger.budget("people")
-
-    def test_an_export_from_before_parts_is_imported_as_it_is(self, url, tmp_path):
-        ledger, stream = grant(url, 10.0), io.StringIO()
-        for night in "12":
-            reserve(ledger, night)
-        ledger.export("jsonl", stream)
-        rows = [json.loads(line) for line in stream.getvalue().splitlines()]
-        assert all(row.pop("part") is None for row in rows)
-        copy = Ledger(f"sqlite:///{tmp_path / 'copy.db'}")
-        before = read_rows(io.StringIO("".join(json.dumps(row) + "\n" for row in rows)))
-        assert copy.load(before, ledger.head(), as_copy=True).problems == []
         assert copy.budget("people") == ledger.budget("people")
 
     def test_the_last_room_is_taken_by_two_processes_of_two_days_and_by_one_of_two_of_a_day(self, url):

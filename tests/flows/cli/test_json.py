@@ -104,7 +104,6 @@ CALLS = [
     "ledger verify people.toml",
     "ledger head people.toml",
     "ledger head people.toml --output head.json",
-    "ledger upgrade people.toml",
     "disclose people.toml --disclosure disclosure.toml --tier 1",
     "ledger prove people.toml people/covariance/2026-11-20 --output proof.json",
     "certificate people/covariance/2026-11-20 --config people.toml --output certificate.html",

@@ -19,7 +19,7 @@ from blockveil.testing.ledger_support import make, reserve
 from tests import support
 
 SECRET = "a secret of more than thirty-two characters"
-HEAD = Head(3, "ab" * 32, "2026-11-20T00:00:00+00:00")
+HEAD = Head(3, "ab" * 32, "2026-11-20T00:00:00+00:00", "cd" * 32, ())
 
 
 def pem(key, public=False):
@@ -110,10 +110,15 @@ def test_keys_that_are_none_are_refused_and_not_shown():
         "[]",
         "{}",
         "nothing",
-        '{"entries":1,"hash":"x","time":""}',
-        '{"entries":true,"hash":"' + "a" * 64 + '","time":""}',
-        '{"entries":1,"hash":"' + "a" * 64 + '","time":"","algorithm":"ed25519"}',
-        '{"entries":1,"hash":"' + "a" * 64 + '","time":"","more":1}',
+        HEAD.to_json().replace("ab" * 32, "x"),
+        HEAD.to_json().replace("cd" * 32, "x"),
+        HEAD.to_json().replace("cd" * 32, ""),
+        HEAD.to_json().replace("[]", "[1]"),
+        HEAD.to_json().replace("[]", "{}"),
+        HEAD.to_json().replace('"withdrawn":[]', '"withdrawn":[],"more":1'),
+        HEAD.to_json().replace('"withdrawn":[]', '"withdrawn":[],"algorithm":"ed25519"'),
+        HEAD.to_json().replace(',"withdrawn":[]', ""),
+        HEAD.to_json().replace("3", "true", 1),
     ],
 )
 def test_what_is_no_head_is_refused(text):

@@ -104,7 +104,7 @@ def test_a_folder_above_in_which_every_account_could_put_an_older_ledger_is_refu
 def test_a_ledger_of_another_account_is_read_and_not_written(tmp_path, name):
     ledger = make(tmp_path)
     os.chown(tmp_path / name, NOBODY, NOBODY)
-    for use in (lambda: reserve(ledger, "1"), lambda: grant(ledger._url, 5.0), ledger.upgrade):
+    for use in (lambda: reserve(ledger, "1"), lambda: grant(ledger._url, 5.0)):
         with pytest.raises(LedgerError, match=f"belongs to another account \\(number {NOBODY}\\)"):
             use()
     assert ledger.budget("people").charges == 0

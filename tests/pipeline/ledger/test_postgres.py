@@ -13,7 +13,6 @@ from blockveil.flows.cli.common import ledger_at
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError, LedgerError, StoreError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.ledger import database as shared
 from blockveil.pipeline.ledger import postgres as backend
 from blockveil.pipeline.ledger.postgres import LOCK, PostgresDatabase
 from blockveil.testing.ledger import Administrator, LedgerContract
@@ -82,7 +81,7 @@ class TestRole:
             "ALTER TABLE entry DISABLE TRIGGER never_changed",
             "ALTER TABLE entry DISABLE ROW LEVEL SECURITY",
             "DROP TRIGGER continues ON entry",
-            "UPDATE alembic_version SET version_num = '0001'",
+            "UPDATE ledger_schema SET version = 0",
             "SET session_replication_role = replica",
         ],
     )
@@ -100,7 +99,7 @@ class TestRole:
         charge = reserve(ledger, "1")
         ledger.commit(charge.charge_id, "check")
         ledger.released(charge.charge_id, "digest", "place")
-        with pytest.raises(StoreError, match="a role for runs may not do: budgets, withdrawals, upgrades"):
+        with pytest.raises(StoreError, match="a role for runs may not do: budgets, withdrawals"):
             ledger.withdraw(charge.release_id, "a reason")
         forged = (
             "INSERT INTO entry SELECT 5, 'WITHDRAWN', dataset, release_id, charge_id, 0, 0, 0, payload, time, 'nonce',"
@@ -110,14 +109,6 @@ class TestRole:
             connection.execute(forged)
         assert ledger.find(charge.release_id).withdrawn is None
         assert Ledger(url).withdraw(charge.release_id, "a reason").withdrawn == "a reason", "its owner may"
-
-    def test_it_upgrades_no_ledger(self, postgres, database, nightly, url):
-        version = "0005"
-        postgres.execute(f"UPDATE alembic_version SET version_num = '{version}'", database)
-        with pytest.raises(StoreError, match="a role for runs may not do: budgets, withdrawals, upgrades"):
-            Ledger(nightly).upgrade()
-        with psycopg.connect(url) as connection:
-            assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(version,)]
 
     def test_it_makes_nothing_that_its_owner_could_call(self, postgres, database, url):
         grant(url)
@@ -257,7 +248,7 @@ def test_a_full_disk_of_the_server_refuses_and_leaves_no_half_entry(url, state, 
 def test_a_database_without_a_ledger_is_refused_and_not_made_by_looking(url):
     ledger = Ledger(url)
     assert not ledger.exists()
-    for look in (ledger.history, ledger.verify, ledger.upgrade, lambda: reserve(ledger, "1")):
+    for look in (ledger.history, ledger.verify, lambda: reserve(ledger, "1")):
         with pytest.raises(LedgerError, match="budget set"):
             look()
     assert not ledger.exists()
@@ -378,5 +369,3 @@ class TestConfig:
             ledger_at(url)
         shown = CliRunner().invoke(app, ["ledger", "show", "--ledger", "env:LEDGER_ADDRESS"])
         assert "budget of epsilon 3" in shown.output
-        upgraded = CliRunner().invoke(app, ["ledger", "upgrade", "--ledger", "env:LEDGER_ADDRESS"])
-        assert f"Version {shared.REVISION} already" in upgraded.output

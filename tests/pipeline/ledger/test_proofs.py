@@ -104,16 +104,6 @@ def test_a_head_names_what_was_withdrawn_and_its_signature_covers_that(ledger):
             changed.check(key)
 
 
-def test_heads_of_earlier_versions_are_read_as_ever(ledger):
-    key = "a secret of at least thirty-two characters"
-    now = ledger.head()
-    old = Head(now.entries, now.hash, now.time).signed(key)
-    assert "root" not in json.loads(old.to_json())
-    assert Head.from_json(old.to_json()) == old
-    Head.from_json(old.to_json()).check(key)
-    assert ledger.verify(old).problems == []
-
-
 @pytest.mark.parametrize(
     "text",
     [

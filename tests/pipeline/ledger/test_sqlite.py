@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from blockveil.pipeline.base.errors import LedgerError
-from blockveil.pipeline.ledger import Ledger, database
+from blockveil.pipeline.ledger import Ledger
 from blockveil.testing.ledger import Administrator, LedgerContract
 from blockveil.testing.ledger_processes import STEPS, attempt, reserve_without_rights
 from blockveil.testing.ledger_support import make, reserve
 from blockveil.testing.parts import PartsContract
-from tests import fresh_ledgers, warm
+from tests import warm
 
 
 class TestSqlite(LedgerContract, PartsContract):
@@ -88,9 +88,7 @@ def test_a_grant_keeps_the_lock_under_which_another_thread_books(tmp_path):
     assert [entry.kind for entry in ledger.history()] == ["BUDGET", "RESERVED"]
 
 
-def test_ledgers_that_threads_of_one_process_make_at_once_are_each_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(database, "_migrate", fresh_ledgers.by_alembic)
-
+def test_ledgers_that_threads_of_one_process_make_at_once_are_each_whole(tmp_path):
     def made(name):
         (tmp_path / name).mkdir()
         ledger = make(tmp_path / name)

@@ -1,9 +1,7 @@
 """A withdrawn release is refused to every reader and is never made again, and what it spent remains spent."""
 
 import json
-import tarfile
 from datetime import date
-from pathlib import Path
 
 import obstore
 import pytest
@@ -203,23 +201,6 @@ def test_a_release_in_a_bucket_is_withdrawn_there_too(people, monkeypatch, reque
             run(loaded, NIGHTS[1])
     finally:
         server.stop()
-
-
-def test_a_ledger_of_version_0_1_0_goes_on_and_is_upgraded_for_a_withdrawal_alone(tmp_path):
-    with tarfile.open(Path(__file__).parents[2] / "data" / "killed_0_1_0.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="fully_trusted")
-    loaded = load_config(tmp_path / "people.toml")
-    ledger = Ledger(loaded.ledger_url)
-    assert run(loaded, date(2026, 11, 20)).resumed
-    with pytest.raises(LedgerError, match="blockveil ledger upgrade"):
-        withdraw(loaded, "people/covariance/2026-11-19", WHY, remove=False)
-    assert verify(loaded.output_root / "people" / "covariance" / "2026-11-19.json").holds
-    spent, head = ledger.budget("people").spent, ledger.verify().head
-    ledger.upgrade()
-    assert ledger.verify(head).problems == []
-    withdraw(loaded, "people/covariance/2026-11-19", WHY, remove=False)
-    assert ledger.budget("people").spent == spent
-    assert ledger.verify(head).problems == []
 
 
 def test_the_command_says_what_it_did_and_the_statement_shows_it(people, monkeypatch):

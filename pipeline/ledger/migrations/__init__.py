@@ -1,1 +1,0 @@
-"""Versions of the ledger's tables, each a step from the one before it."""

@@ -1,1 +1,0 @@
-"""One file for each version; a version that was shipped is never changed."""
