@@ -42,7 +42,7 @@ store = "out.zarr"
 {unit}
 """
 
-COLUMN = 'name = "one person"\ncolumn = "person"\nmissing = "refuse"\nseed = "benchmark"\n'
+COLUMN = 'name = "one person"\ncolumn = "person"\ntype = "whole"\nmissing = "refuse"\nseed = "benchmark"\n'
 UNITS = {
     "rows": 'kind = "row"\nname = "one row"',
     "one row a unit": f'kind = "choose"\nrows_at_most = 1\n{COLUMN}',

@@ -3,7 +3,8 @@
 Parallel composition needs that each record is in one part. "7" of one file and "07" of another are one value and two
 texts, so a column is declared to be of a type, and a text that is not the type's one spelling of a value is refused.
 
-**Source**: Unicode Standard Annex 15 (normalisation form C); ISO 8601 (calendar dates in the extended format).
+**Source**: Unicode Standard Annex 15 (normalisation form C) and section 5.21 (Default_Ignorable_Code_Point); ISO 8601
+(calendar dates in the extended format).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from datetime import date
 from typing import Literal, get_args
 
 PartType = Literal["whole", "date", "text"]
+UnitType = Literal["whole", "text"]
 
 TYPES: tuple[PartType, ...] = get_args(PartType)
 
@@ -21,7 +23,7 @@ RULES: dict[PartType, str] = {
     "whole": "A whole number is written in decimal digits without leading zeros, blanks or a plus sign",
     "date": "A date is written YYYY-MM-DD and is in the calendar",
     "text": "A text is in the Unicode normalisation form C, without control or invisible characters, other blanks than "
-    "the plain one, or a blank at its ends",
+    "the plain one, a blank at its ends or a mark at its beginning",
 }
 REMEDIES: dict[PartType, str] = {
     "whole": "Write 7 in place of 07, +7 or 7.0",
@@ -30,6 +32,11 @@ REMEDIES: dict[PartType, str] = {
 }
 
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Default_Ignorable_Code_Point of Unicode 16, and the empty Braille pattern: letters and marks that nobody sees."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -42,8 +49,9 @@ def is_canonical(text: str, kind: PartType) -> bool:
             return bool(_DATE.fullmatch(text)) and _in_the_calendar(text)
         case "text":
             # Printable characters are all but those of the categories "other" and "separator", and the plain blank.
-            plain = text != "" and text.isprintable() and text == text.strip(" ")
-            return plain and unicodedata.is_normalized("NFC", text)
+            if text == "" or not text.isprintable() or text != text.strip(" ") or _INVISIBLE.search(text):
+                return False
+            return unicodedata.is_normalized("NFC", text) and not unicodedata.category(text[0]).startswith("M")
 
 
 def type_of(text: str) -> PartType | None:

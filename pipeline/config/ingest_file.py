@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints, ValidationError
 
 from blockveil.pipeline.base.places import absolute
-from blockveil.pipeline.base.spelling import REMEDIES, RULES, PartType, is_canonical
+from blockveil.pipeline.base.spelling import REMEDIES, RULES, PartType, UnitType, is_canonical
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.fields import Label, LocalPath, Location, Number, Section, Whole, refusal, rule
 from blockveil.pipeline.config.ingest_columns import Column, Missing, NumberColumn, check_different, repeated
@@ -192,7 +192,10 @@ class _OfColumn(Section):
     name: Label
     """what a unit is, such as "one person"; releases must name the same unit"""
     column: Label
-    """the column that identifies the unit: whole numbers or text"""
+    """the column that identifies the unit"""
+    type: UnitType
+    """what the column holds: "whole" numbers, of which 7, 7.0 and 07 are one, or "text"; a unit of which it is in doubt
+    whether another spelling is the same one is refused"""
     missing: Missing
     """what to do with a row that has no unit"""
     seed: Annotated[str, StringConstraints(min_length=1, max_length=200)]

@@ -111,6 +111,7 @@ arrival = {{ column = "written", first = 2026-11-01 }}
 kind = "choose"
 name = "one person"
 column = "person"
+type = "whole"
 missing = "drop"
 seed = "a"
 rows_at_most = 5

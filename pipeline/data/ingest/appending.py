@@ -231,19 +231,18 @@ def _grow(
     folder, name = growth_state.opened(target), part_name(number)
     bound = None
     if isinstance(source.config.unit, ChosenRows):
-        bound = UnitBound(folder, state.units, staging.root / "units", state.identifiers)
+        bound = UnitBound(folder, state.units, staging.root / "units")
     rows = fill(source, staging, (staging.store / array, name), tell, bound)
     units, owners = state.units, state.owners
     if bound is not None:
         own = written(folder / file_name(number, 1), 1, bound.kept())
         units, owners = carried(folder, (*units, own), number), (*owners, own)
-    identifiers = None if bound is None else bound.identifiers
     held = (
         (*state.files, *files) if source.config.arrival is None else tuple(files)
     )  # dates are one stretch with those before
     rows_in = taken_in(files.values())
     kept = None if rows_in is None else growth_state.with_rows(folder, rows_in, state.rows)
-    made = GrowthState(source.spec, state.rules, identifiers, held, units, owners, kept, taken_in_up_to(source))
+    made = GrowthState(source.spec, state.rules, held, units, owners, kept, taken_in_up_to(source))
     growth_state.write(folder, made)
     manifest = replace(manifest, parts=(*manifest.parts, (name, rows)))
     if before is None:

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from blockveil.pipeline.base.spelling import REMEDIES, RULES, PartType, is_canonical
+from blockveil.pipeline.base.spelling import REMEDIES, RULES, PartType, UnitType, is_canonical
 from blockveil.pipeline.data.ingest.column_faults import Unfit
+from blockveil.pipeline.data.ingest.identifiers import canonical, is_text, whole_floats
 
 _DIVIDED = "Records are divided by a column of its declared type: text, whole numbers or dates"
 
@@ -49,8 +50,8 @@ class Batch(Protocol):
     def days(self, name: str) -> tuple[Whole, Flags | None]:
         """Days since 1970-01-01, shape (rows,), and where dates are missing, if any are; shape (rows,)."""
 
-    def identifiers(self, name: str) -> pa.Array:
-        """Whole numbers (int64) or text; null for a missing one."""
+    def identifiers(self, name: str, kind: UnitType) -> pa.Array:
+        """Identifiers of units in their one form (:mod:`.identifiers`); null for a missing one."""
 
     def spellings(self, name: str, kind: PartType) -> pa.Array:
         """The one spelling of each value of a type, as text; null if missing."""
@@ -98,7 +99,7 @@ class TableBatch:
             column = column.cast(column.type.value_type)
         textual = isinstance(categories[0], str)
         if textual:
-            if not _is_text(column.type):
+            if not is_text(column.type):
                 raise Unfit(name, f"is of type {column.type}", "Categories of text need a column of text")
             column = column.cast(pa.large_string())
         else:
@@ -115,21 +116,16 @@ class TableBatch:
         found, missing = self._integers([name], self._days)
         return found[:, 0], None if missing is None else missing[:, 0]
 
-    def identifiers(self, name: str) -> pa.Array:
+    def identifiers(self, name: str, kind: UnitType) -> pa.Array:
         """See :class:`Batch`."""
-        column = self._columns[name]
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        if _is_text(column.type):
-            return column.cast(pa.large_string())
-        return self._integer(name, column, "A unit is identified by whole numbers or text")
+        return canonical(name, self._columns[name], kind)
 
     def spellings(self, name: str, kind: PartType) -> pa.Array:
         """See :class:`Batch`."""
         column = self._columns[name]
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        if _is_text(column.type):
+        if is_text(column.type):
             found = column.cast(pa.large_string())
             if not all(is_canonical(text, kind) for text in pc.drop_null(pc.unique(found)).to_pylist()):
                 raise Unfit(name, f'holds another spelling than that of type "{kind}"', RULES[kind], REMEDIES[kind])
@@ -163,7 +159,7 @@ class TableBatch:
         column = self._columns[name] if column is None else column
         kind = column.type
         if pa.types.is_floating(kind) and not rule:
-            return _whole_floats(name, column)
+            return whole_floats(name, column)
         if not (pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)):
             raise Unfit(name, f"is of type {kind}", rule or "Whole numbers need a column of whole numbers")
         try:
@@ -182,7 +178,7 @@ class TableBatch:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         kind = column.type
-        if _is_text(kind):
+        if is_text(kind):
             return _written_days(name, column.cast(pa.large_string()))
         # The day of a moment depends on the zone in which it is asked for.
         if not pa.types.is_date(kind) and not (pa.types.is_timestamp(kind) and kind.tz is None):
@@ -260,13 +256,11 @@ class MatrixBatch:
             raise Unfit(name, f"is of type {values.dtype}", _DATED)
         return TableBatch({name: pa.array(values[:, 0].tolist(), pa.large_string())}, self.rows).days(name)
 
-    def identifiers(self, name: str) -> pa.Array:
+    def identifiers(self, name: str, kind: UnitType) -> pa.Array:
         """See :class:`Batch`."""
-        values = self._values([name])
-        if values.dtype.kind in "UT":
-            return pa.array(values[:, 0].tolist(), pa.large_string())
-        whole, missing = self._integers([name], "A unit is identified by whole numbers or text")
-        return pa.array(whole[:, 0], mask=None if missing is None else missing[:, 0])
+        values = self._values([name])[:, 0]
+        textual = values.dtype.kind in "UT"
+        return canonical(name, pa.array(values.tolist(), pa.large_string()) if textual else pa.array(values), kind)
 
     def spellings(self, name: str, kind: PartType) -> pa.Array:
         """See :class:`Batch`; floats stand for the whole numbers that they hold exactly."""
@@ -278,7 +272,8 @@ class MatrixBatch:
             problem = f"holds a number that {values.dtype} does not hold exactly"
             _check_all(exact, [name], problem, f"Whole numbers in such an array lie between -{most:.0f} and {most:.0f}")
         if values.dtype.kind in "UT":
-            return TableBatch({name: self.identifiers(name)}, self.rows).spellings(name, kind)
+            texts = pa.array(values[:, 0].tolist(), pa.large_string())
+            return TableBatch({name: texts}, self.rows).spellings(name, kind)
         whole, missing = self._integers([name], _DIVIDED)
         column = pa.array(whole[:, 0], mask=None if missing is None else missing[:, 0])
         return TableBatch({name: column}, self.rows).spellings(name, kind)
@@ -332,23 +327,6 @@ def _checked_flags(names: Sequence[str], values: Whole) -> Whole:
     return values
 
 
-def _whole_floats(name: str, column: pa.Array) -> pa.Array:
-    """Whole numbers that were written as floats, as of columns with gaps; int64, null for a missing one."""
-    values = column.to_numpy(zero_copy_only=False)
-    gone = np.isnan(values)
-    # Beyond, two whole numbers are one float: the number in the file may have been another.
-    most = 2.0 ** (np.finfo(values.dtype).nmant + 1)
-    values = np.where(gone, 0.0, values)
-    if not np.all((values == np.rint(values)) & (np.abs(values) < most)):
-        raise Unfit(
-            name,
-            f"holds a number that is not whole, or that {column.type} does not hold exactly",
-            f"Whole numbers in such a column lie between -{most:.0f} and {most:.0f}",
-            'Declare it a "number", store whole numbers (dtype = "int64"), or correct the source',
-        )
-    return pa.array(values.astype(np.int64), mask=gone)
-
-
 _DATED = "A date needs a column of dates, of times without a time zone, or of texts such as 2026-11-20"
 _WRITTEN = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.,]\d{1,9})?)?)?$"
 
@@ -362,11 +340,6 @@ def _written_days(name: str, column: pa.Array) -> pa.Array:
             pass
     # Raised outside the handler: the text of what was caught quotes the value.
     raise Unfit(name, "holds a text that is not a date", _DATED)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    # A file in which all values of a column are missing may have written it without a type.
-    return kind in (pa.string(), pa.large_string(), pa.string_view(), pa.null())
 
 
 def _nulls(column: pa.Array) -> Flags:

@@ -31,7 +31,6 @@ shared nights.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -49,7 +48,9 @@ from blockveil.pipeline.data.grown_rows import GrownRows, Manifest, PartRows, pa
 from blockveil.pipeline.data.history import histories
 from blockveil.pipeline.data.ingest import appending, growth_state
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
+from blockveil.pipeline.data.ingest.column_faults import Unfit
 from blockveil.pipeline.data.ingest.growth_state import GrowthState
+from blockveil.pipeline.data.ingest.identifiers import canonical
 from blockveil.pipeline.data.ingest.new_files import erased_up_to, held_again
 from blockveil.pipeline.data.ingest.source_rows import Source, Tell
 from blockveil.pipeline.data.ingest.store_filling import refill
@@ -60,7 +61,6 @@ from blockveil.pipeline.data.sparse_store import open_rows
 from blockveil.pipeline.data.stores import unreadable
 
 _ALGORITHM = "erasure 1"
-_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _FINDING, _WRITING = "finding the rows of the units", "writing the other rows anew"
 
 
@@ -100,7 +100,8 @@ def read_units(file: Path) -> list[str]:
     """
     try:
         text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        found = [line for line in text.decode().splitlines() if line]
+        # A byte order mark, as Windows writes it, is no part of the first identifier.
+        found = [line for line in text.decode("utf-8-sig").splitlines() if line]
     except OSError as error:
         problem = f"cannot be read ({os.strerror(error.errno or 0)})"
     except UnicodeDecodeError:
@@ -123,7 +124,7 @@ def erase(source: Source, identifiers: Sequence[int | str], tell: Tell) -> Erasu
         Config of the ingest, and the files of the source that are there: those that the store holds already may have
         changed, so that the units are gone from them, and are known as they are now.
     identifiers
-        Units, as the source names them: integers, or texts. Where the source has integers, texts are read as such.
+        Units as the source names them, integers or texts, in any spelling that an ingest takes (:mod:`.identifiers`).
     tell
         Receives progress in the user's words.
 
@@ -172,7 +173,7 @@ def _erase(
             "Correct ingest.store",
         )
     manifest, state = before
-    gone, folder = _digests(unit, state, identifiers), growth_state.opened(source.loaded.target)
+    gone, folder = _digests(unit, identifiers), growth_state.opened(source.loaded.target)
     found = list(_found(folder, manifest, state, gone, tell))
     rows = [rows_of(folder, state.units, one) for one in np.split(gone, gone.size)] if gone.size else []
     open_ends = gone[np.array(rows, np.int64) < unit.rows_at_most]
@@ -198,31 +199,36 @@ def _erase(
     return Erasure(np.unique(theirs["unit"]).size, int(theirs["rows"].sum()))
 
 
-def _digests(unit: ChosenRows, state: GrowthState, identifiers: Sequence[int | str]) -> Digests:
-    for number, one in enumerate(identifiers, 1):
-        # The identifier itself is whose data these are: no message holds it.
-        if state.identifiers == "whole" and not _is_whole(one):
-            raise _other_kind(number, "a whole number of 64 bits, in decimal digits")
-        if state.identifiers == "text" and not isinstance(one, str):
-            raise _other_kind(number, "a text")
-    kind = pa.int64() if state.identifiers == "whole" else pa.string()
-    found = [int(one) if state.identifiers == "whole" else str(one) for one in identifiers]
-    digests: Digests = np.unique(Digester(unit.seed).digests(pa.array(found, kind)))
-    return digests
-
-
-def _is_whole(identifier: int | str) -> bool:
-    if isinstance(identifier, str) and not (identifier.isascii() and _WHOLE.fullmatch(identifier)):
-        return False
-    return -(2**63) <= int(identifier) < 2**63
-
-
-def _other_kind(number: int, wanted: str) -> DataError:
-    return DataError(
-        f"Identifier {number} of those to erase is not {wanted}",
-        "A unit is known by its identifier as the source has it, and the source has identifiers of this kind",
+def _digests(unit: ChosenRows, identifiers: Sequence[int | str]) -> Digests:
+    # Integers by their digits: in a config of texts, Python's 7 is the text "7".
+    texts = [str(one) for one in identifiers]
+    try:
+        found = _canonical(unit, texts)
+    except Unfit as fault:
+        rule = fault.rule
+    else:
+        digests: Digests = np.unique(Digester(unit.seed).digests(found))
+        return digests
+    # The identifier itself is whose data these are: no message holds it.
+    number = next(number for number, one in enumerate(texts, 1) if not _is_known(unit, one))
+    raise DataError(
+        f'Identifier {number} of those to erase is no unit of type "{unit.type}" in its own spelling',
+        rule,
         "Correct it; nothing was erased",
     )
+
+
+def _canonical(unit: ChosenRows, texts: Sequence[str]) -> pa.Array:
+    """Identifiers in the one form by which the ingest knows them."""
+    return canonical(unit.column, pa.array(texts, pa.string()), unit.type)
+
+
+def _is_known(unit: ChosenRows, text: str) -> bool:
+    try:
+        _canonical(unit, [text])
+    except Unfit:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,6 @@ class GrowthState:
         Digest of everything that decides the store, as its contract has it.
     rules
         The part of the config that decides what becomes of a row.
-    identifiers
-        Whether units are identified by whole numbers or text, once that is known.
     files
         Files of the source in the order in which they were taken in.
     units
@@ -94,7 +92,6 @@ class GrowthState:
 
     spec: str
     rules: dict[str, Any]
-    identifiers: str | None = None
     files: tuple[HeldFile, ...] = ()
     units: tuple[UnitFile, ...] = ()
     owners: tuple[UnitFile, ...] = ()
@@ -156,7 +153,7 @@ def read(target: Path, spec: str) -> GrowthState:
         owners = tuple(UnitFile(**file) for file in fields["owners"])
         rows = None if fields.get("rows") is None else UnitFile(**fields["rows"])
         table = None if fields.get("table") is None else TablePoint(**fields["table"])
-        found = GrowthState(fields["spec"], fields["rules"], fields["identifiers"], files, units, owners, rows, table)
+        found = GrowthState(fields["spec"], fields["rules"], files, units, owners, rows, table)
         valid = found.spec == spec
     except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError):
         valid = False

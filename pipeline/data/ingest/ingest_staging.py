@@ -43,8 +43,6 @@ class IngestProgress:
         Rows that are in the store.
     ranges
         Number of ranges that units are split into.
-    identifiers
-        Whether units are identified by whole numbers or text, once that is known.
     """
 
     spec: str
@@ -54,7 +52,6 @@ class IngestProgress:
     row: int = 0
     written: int = 0
     ranges: int = 0
-    identifiers: str | None = None
 
 
 class Staging:

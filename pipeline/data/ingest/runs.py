@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.config.ingest_file import AggregatedRows, ChosenRows
+from blockveil.pipeline.data.ingest.identifiers import require_one_spelling
 from blockveil.pipeline.data.ingest.operator_counts import OperatorCounts
 from blockveil.pipeline.data.ingest.unit_bound import UnitBound
 from blockveil.pipeline.data.ingest.units import KEY, Keys, fold, in_order, ranges
@@ -102,6 +103,9 @@ class Runs:
             behind = None if high is None else high.ljust(KEY.itemsize, b"\0")
             for keys, rows in self.sorted_pieces(low.ljust(KEY.itemsize, b"\0"), behind):
                 folded.add(keys, rows)
+            if unit.type == "text":
+                earlier_units = None if earlier is None else earlier[0]
+                require_one_spelling(unit.column, folded.kept_of_units[0], earlier_units)
             counts.of_units(folded.rows_of_units, folded.most)
             if bound is not None:
                 bound.keep(number, parts, *folded.kept_of_units)

@@ -97,13 +97,10 @@ def to_store(source: Source, staging: Staging, tell: Tell, bound: UnitBound | No
     if unit is None:
         return _read(source, progress, tell), saved
     digester = Digester(unit.seed)
-    digester.kind = progress.identifiers or (None if bound is None else bound.identifiers)
     if progress.phase == "read":
         runs = _sort(source, digester, staging, tell, bound)
     else:
         runs = Runs(staging.runs, progress.runs, run_bytes(source.config))
-    if bound is not None:
-        bound.identifiers = digester.kind
     if runs.count == 0:  # held in memory: a kill starts again, which is cheap
         held = IngestProgress(source.spec, ranges=_ranges(source.config, 0, bound))
         return _merged(source, unit, runs, held, tell, bound), _unsaved
@@ -127,9 +124,9 @@ def _sort(source: Source, digester: Digester, staging: Staging, tell: Tell, boun
     parts: list[tuple[Keys, Rows]] = []
     size, part, row = 0, progress.part, progress.row
 
-    def write(parts: list[tuple[Keys, Rows]], part: int, row: int, kind: str | None) -> None:
+    def write(parts: list[tuple[Keys, Rows]], part: int, row: int) -> None:
         runs.append(*_joined(parts))
-        staging.save(runs=runs.count, part=part, row=row, identifiers=kind)
+        staging.save(runs=runs.count, part=part, row=row)
 
     with ThreadPoolExecutor(1, "blockveil-sort") as pool:  # reading goes on meanwhile
         busy: Future[None] | None = None
@@ -140,7 +137,7 @@ def _sort(source: Source, digester: Digester, staging: Staging, tell: Tell, boun
             if size >= budget:
                 if busy is not None:
                     busy.result()
-                busy = pool.submit(write, parts, part, row, digester.kind)
+                busy = pool.submit(write, parts, part, row)
                 parts, size = [], 0
         if busy is not None:
             busy.result()
@@ -149,7 +146,7 @@ def _sort(source: Source, digester: Digester, staging: Staging, tell: Tell, boun
     if runs.count == 0:
         return runs
     if parts:
-        write(parts, part, row, digester.kind)
+        write(parts, part, row)
     staging.save(phase="merge", part=0, row=0, ranges=_ranges(source.config, runs.size, bound))
     return runs
 
@@ -196,7 +193,7 @@ def _encoded(
 
 
 def _units(unit: Bounded, batch: Batch, keep: Any, digester: Digester, file: Readable) -> tuple[Any, Any]:
-    found = _checked(lambda: batch.identifiers(unit.column), file)
+    found = _checked(lambda: batch.identifiers(unit.column, unit.type), file)
     if found.null_count:
         if unit.missing == "refuse":
             raise _unfit(Unfit(unit.column, "holds a missing unit", 'Its policy is "refuse"'), file)
@@ -204,11 +201,7 @@ def _units(unit: Bounded, batch: Batch, keep: Any, digester: Digester, file: Rea
         keep = known if keep is None else keep & known
     if keep is not None:
         found = found.filter(keep)
-    try:
-        return keep, digester.digests(found)
-    except TypeError:
-        problem = "holds units of another type than the files before it"
-    raise _unfit(Unfit(unit.column, problem, "A unit written in two ways would count as two"), file)
+    return keep, digester.digests(found)
 
 
 def _merged(

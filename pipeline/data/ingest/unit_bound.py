@@ -84,13 +84,11 @@ class UnitBound:
         What earlier appends kept.
     scratch
         Private folder for what this one keeps: a file a range of units, so that a run that goes on has them.
-    identifiers
-        Whether units are identified by whole numbers or text, once that is known.
     """
 
-    def __init__(self, folder: Path, files: Sequence[UnitFile], scratch: Path, identifiers: str | None) -> None:
+    def __init__(self, folder: Path, files: Sequence[UnitFile], scratch: Path) -> None:
         self._files = [folder / file.name for file in files]
-        self._scratch, self.identifiers, self._ranges = scratch, identifiers, 0
+        self._scratch, self._ranges = scratch, 0
         scratch.mkdir(mode=0o700, exist_ok=True)
 
     @property

@@ -19,7 +19,8 @@ The content of a row is what the store would hold of it, so a value has one cont
 Whoever knows the seed can foresee F, and so choose among their own rows, and among nobody else's.
 
 Two units count as one if their digests of 128 bits agree. Whole numbers have different digests always (the cipher is a
-permutation); of n texts two agree with a probability below ``n^2 / 2^129``, as of n contents.
+permutation); of n texts two agree with a probability below ``n^2 / 2^129``, as of n contents, but for two that differ
+in case alone, which are refused unless four bytes of theirs agree.
 
 **Source**: bounded contribution as in Wilson et al., "Differentially private SQL with bounded user contribution", 2020,
 section 3; here the choice is keyed by the row's content, so that it can be repeated.
@@ -41,6 +42,7 @@ from numpy.typing import NDArray
 
 from blockveil.pipeline.base.errors import DataError
 from blockveil.pipeline.config.ingest_file import AggregatedRows, ChosenRows
+from blockveil.pipeline.data.ingest.identifiers import text_digests
 
 DIGEST = np.dtype("S16")
 """A unit's digest. NumPy drops trailing zero bytes in single values only; arrays keep, compare and sort all sixteen."""
@@ -67,33 +69,16 @@ class Digester:
 
     def __init__(self, seed: str) -> None:
         self._key = hashlib.sha256(b"blockveil ingest unit 1 " + seed.encode()).digest()
-        self.kind: str | None = None
 
     def digests(self, identifiers: pa.Array) -> Digests:
-        """Digest of each identifier, shape (rows,); none of them is missing.
-
-        Raises
-        ------
-        TypeError
-            Earlier identifiers were text and these are whole numbers, or the other way round: one unit written in two
-            ways would count as two.
-        """
-        kind = "whole" if pa.types.is_integer(identifiers.type) else "text"
-        if len(identifiers) and self.kind not in (None, kind):
-            raise TypeError(kind)
-        if len(identifiers):
-            self.kind = kind
-        if kind == "whole":
+        """Digest of each identifier in its one form (:mod:`.identifiers`), shape (rows,); none of them is missing."""
+        if pa.types.is_integer(identifiers.type):
             numbers = identifiers.to_numpy(zero_copy_only=False).astype("<i8", copy=False)
             blocks = np.empty((len(numbers), 2), np.uint64)
             blocks[:, 0], blocks[:, 1] = numbers.view(np.uint64), _WHOLE
             return permuted(self._key, blocks).view(DIGEST).reshape(-1)
         encoded = identifiers.dictionary_encode()
-        table = [
-            hashlib.blake2b(text.encode(), key=self._key, digest_size=16).digest()
-            for text in encoded.dictionary.to_pylist()
-        ]
-        known = np.frombuffer(b"".join(table), DIGEST)
+        known = np.frombuffer(text_digests(self._key, encoded.dictionary.to_pylist()), DIGEST)
         found: Digests = known[encoded.indices.to_numpy(zero_copy_only=False)]
         return found
 

@@ -20,8 +20,9 @@ CANARY = 271828.182845904
 
 SOURCE = 'kind = "parquet"\nfiles = ["in"]'
 ROW = 'kind = "row"\nname = "one visit (one row)"'
-CHOOSE = 'kind = "choose"\nname = "one person"\ncolumn = "person"\nmissing = "drop"\nseed = "a"\nrows_at_most = {most}'
-TOGETHER = 'kind = "aggregate"\nname = "one person"\ncolumn = "person"\nmissing = "drop"\nseed = "a"\nby = "{by}"'
+_PERSON = 'name = "one person"\ncolumn = "person"\ntype = "whole"\nmissing = "drop"\nseed = "a"'
+CHOOSE = f'kind = "choose"\n{_PERSON}\nrows_at_most = {{most}}'
+TOGETHER = f'kind = "aggregate"\n{_PERSON}\nby = "{{by}}"'
 NUMBER = {"name": "cost", "kind": "number", "missing": "refuse"}
 
 

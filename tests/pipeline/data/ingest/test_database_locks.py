@@ -329,7 +329,7 @@ def test_a_virtual_table_of_sqlite_is_refused(tmp_path, lite):
     assert "not a table that the database itself stores" in message
 
 
-def test_decimals_of_any_length_are_numbers_and_no_units(tmp_path, server):
+def test_decimals_of_any_length_are_numbers_and_units_as_far_as_a_float_holds_them(tmp_path, server):
     server.execute(
         "CREATE TABLE exact (cost numeric, person numeric, fee numeric(10, 2))",
         "INSERT INTO exact VALUES (1.5, 7, 2.25), ('NaN', 7.0, NULL), (12345678901234567890.5, 8, 3)",
@@ -339,8 +339,12 @@ def test_decimals_of_any_length_are_numbers_and_no_units(tmp_path, server):
         people.configure(tmp_path, columns, server.source("SELECT * FROM exact"), dtype="float64", store="x.zarr")
     )
     unit = people.CHOOSE.format(most=1)
-    message = refused(DataError, tmp_path, server.source("SELECT * FROM exact"), columns, unit=unit)
-    assert "A unit is identified by whole numbers or text" in message
+    people.run(people.configure(tmp_path, columns, server.source("SELECT * FROM exact"), unit=unit))
+    assert len(people.stored(tmp_path)) == 2
+    server.execute("INSERT INTO exact VALUES (0, 9007199254740993, 0)")
+    message = refused(DataError, tmp_path, server.source("SELECT * FROM exact"), columns, unit=unit, store="y.zarr")
+    assert "does not hold exactly" in message
+    assert "90071992" not in message
 
 
 MADE = {

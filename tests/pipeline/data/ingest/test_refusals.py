@@ -244,16 +244,14 @@ def test_no_records_is_refused(tmp_path, refused):
     assert "holds no record" in refused(DataError, [COST], people.SOURCE, unit)
 
 
-def test_units_must_be_there_and_of_one_type(tmp_path, refused):
+def test_units_must_be_there_and_of_the_declared_type(tmp_path, refused):
     people.write_parquet(tmp_path, pa.table({"person": [1, None], "cost": [1.0, 2.0]}))
     unit = people.CHOOSE.format(most=1).replace('"drop"', '"refuse"')
     assert 'column "person" holds a missing unit' in refused(DataError, [COST], people.SOURCE, unit)
-    people.write_parquet(tmp_path, pa.table({"person": [1.0, 2.0], "cost": [1.0, 2.0]}))
-    assert "identified by whole numbers or text" in refused(DataError, [COST], people.SOURCE, unit)
-    people.write_parquet(tmp_path, pa.table({"person": [1], "cost": [1.0]}))
-    (tmp_path / "in" / "part-0.parquet").rename(tmp_path / "in" / "first.parquet")
-    people.write_parquet(tmp_path, pa.table({"person": ["1"], "cost": [1.0]}))
-    assert "count as two" in refused(DataError, [COST], people.SOURCE, unit)
+    people.write_parquet(tmp_path, pa.table({"person": [True, False], "cost": [1.0, 2.0]}))
+    assert 'unit.type = "whole"' in refused(DataError, [COST], people.SOURCE, unit)
+    people.write_parquet(tmp_path, pa.table({"person": [1, 2], "cost": [1.0, 2.0]}))
+    assert 'unit.type = "text"' in refused(DataError, [COST], people.SOURCE, unit.replace("whole", "text"))
 
 
 def test_a_sum_beyond_the_type_is_refused(tmp_path, refused):

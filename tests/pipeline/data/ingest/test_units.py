@@ -15,8 +15,9 @@ from blockveil.pipeline.data.ingest.operator_counts import OperatorCounts
 from blockveil.pipeline.data.ingest.runs import Runs
 from blockveil.pipeline.data.ingest.units import DIGEST, Digester, contents, fold, in_order, keyed, ranges
 
-CHOOSE = {"kind": "choose", "name": "one person", "column": "person", "missing": "refuse", "seed": "a"}
-TOGETHER = {"kind": "aggregate", "name": "one person", "column": "person", "missing": "refuse", "seed": "a"}
+PERSON = {"name": "one person", "column": "person", "type": "whole", "missing": "refuse", "seed": "a"}
+CHOOSE = {"kind": "choose", **PERSON}
+TOGETHER = {"kind": "aggregate", **PERSON}
 
 people = st.lists(st.integers(0, 12), min_size=1, max_size=60)
 borders = st.lists(st.integers(0, 60), max_size=4)
